@@ -1,0 +1,163 @@
+"""The nouns of the river: positions, files, types, relations, transactions.
+
+Frozen values without behaviour beyond parsing and printing; imports nothing of ours. Bulk data never takes these
+shapes: rows live in columns (`tailrace.types.values`), one Python object per relation or transaction, never per row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+PAGE_SIZE = 8192
+FIRST_NORMAL_OID = 16384
+"""Objects (and files) numbered below were made by initdb (`access/transam.h`, FirstNormalObjectId)."""
+FIRST_UNPINNED_OID = 12000
+"""`IsCatalogRelation` is oid < 12000, whatever the schema (`access/transam.h`, FirstUnpinnedObjectId)."""
+PG_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+"""Timestamps on disk count microseconds from here (`datatype/timestamp.h`)."""
+
+
+class Lsn(int):
+    """A position in the write-ahead log, printed as PostgreSQL's `pg_lsn` (`%X/%X`)."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Lsn:
+        """Read `X/X`. Raises ValueError with PostgreSQL's words for anything else."""
+        high, slash, low = text.strip().partition("/")
+        try:
+            if not slash or not 1 <= len(high) <= 8 or not 1 <= len(low) <= 8:
+                raise ValueError
+            return cls((int(high, 16) << 32) | int(low, 16))
+        except ValueError:
+            raise ValueError(f'invalid input syntax for type pg_lsn: "{text}"') from None
+
+    def __str__(self) -> str:
+        return f"{self >> 32:X}/{self & 0xFFFFFFFF:X}"
+
+    def __repr__(self) -> str:
+        return f"Lsn('{self}')"
+
+
+class Locator(NamedTuple):
+    """Which file holds a relation (`storage/relfilelocator.h`); `database` is 0 for shared relations."""
+
+    tablespace: int
+    database: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.tablespace}/{self.database}/{self.number}"
+
+
+class Stretch(NamedTuple):
+    """The unit of work: the records that *start* in `[start, stop)`; `start` lies on a page border."""
+
+    start: Lsn
+    stop: Lsn
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.stop})"
+
+
+@dataclass(frozen=True, slots=True)
+class PgType:
+    """A row of pg_type with everything it refers to already resolved, as it was at one moment.
+
+    `kind` is typtype, except that a true array (subscripted by array_subscript_handler) is "a":
+    b base, a array, d domain, e enum, c composite, r range, m multirange, p pseudo.
+    `label` is what format_type() prints without a modifier. `element` is an array's element, a domain's base, a range's subtype,
+    a multirange's range. `labels` are an enum's (oid, label); `fields` a composite's live columns.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    label: str
+    kind: str
+    length: int
+    align: int
+    delimiter: str = ","
+    element: PgType | None = None
+    labels: tuple[tuple[int, str], ...] = ()
+    fields: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An attribute of a relation. A dropped one keeps its place in stored tuples and has no type.
+
+    `length` and `align` (in bytes) are pg_attribute's own, which outlive the type. `missing` is the stored form (payload of a
+    varlena without header, or the fixed bytes) of the value that rows too short for this column have; None means NULL.
+    """
+
+    number: int
+    name: str
+    type: PgType | None
+    typmod: int
+    length: int
+    align: int
+    not_null: bool = False
+    generated: str = ""
+    missing: bytes | None = None
+
+    @property
+    def dropped(self) -> bool:
+        return self.type is None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation as one snapshot saw it. `columns` holds every attribute from number 1, dropped ones included.
+
+    `kind`, `persistence`, `replica_identity` are pg_class's letters. `rewrite_of` is relrewrite: non-zero for the transient
+    heap of an ALTER TABLE or REFRESH. `identity` are the attribute numbers of the replica identity (empty: none, or FULL).
+    """
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    persistence: str
+    replica_identity: str
+    rewrite_of: int
+    columns: tuple[Column, ...]
+    identity: tuple[int, ...] = ()
+    primary_key: tuple[int, ...] = ()
+    access_method: int = 2
+
+    @property
+    def live_columns(self) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if not column.dropped)
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A committed top-level transaction: the facts that stand once, beside its batches.
+
+    `ordinal` counts committed transactions of the plan in commit order. `commit_lsn` is where the commit record starts, `end_lsn`
+    where it ends; `first_lsn` the first record of the transaction itself; `commit_time` microseconds since PG_EPOCH (the origin's,
+    if it has one). A non-transactional message travels as a `Message` instead.
+    """
+
+    ordinal: int
+    xid: int
+    commit_lsn: Lsn
+    end_lsn: Lsn
+    first_lsn: Lsn
+    commit_time: int
+    database: int
+    subxids: tuple[int, ...] = field(default=(), repr=False)
+    origin: int = 0
+    origin_lsn: Lsn = Lsn(0)
+    gid: str = ""
+
+    @property
+    def committed_at(self) -> datetime:
+        return PG_EPOCH + timedelta(microseconds=self.commit_time)

@@ -1,0 +1,106 @@
+"""The two shapes in which a column travels: as PostgreSQL stores it, and as PostgreSQL prints it.
+
+`Values` come out of `tuples.deform` (detoasted, headers removed); `Texts` are what the output functions would print.
+Both are a handful of arrays for a whole run of rows, so that kernels and Arrow can work on them without a Python object per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Offsets = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Values:
+    """`n` values of one type in stored form.
+
+    A fixed-length type has `fixed`, uint8 of shape (n, typlen). A varlena has its payloads (without length word, decompressed)
+    one after another in `data`, row i at `[offsets[i], offsets[i+1])`. `valid` is False for NULL; such rows hold zeros or nothing.
+    `unchanged`, where present, marks TOASTed values that the record did not carry: neither a value nor NULL (`valid` is False there).
+    """
+
+    valid: Mask
+    fixed: Bytes | None = None
+    offsets: Offsets | None = None
+    data: Bytes | None = None
+    unchanged: Mask | None = None
+
+    def __len__(self) -> int:
+        return len(self.valid)
+
+    def as_dtype(self, dtype: str) -> NDArray:  # type: ignore[type-arg]
+        """A fixed-length column as a NumPy array of `dtype` (same width), without copying."""
+        assert self.fixed is not None
+        return np.ascontiguousarray(self.fixed).view(dtype)[:, 0]
+
+    def take(self, rows: NDArray[np.int64]) -> Values:
+        """The values at `rows`, in that order."""
+        unchanged = None if self.unchanged is None else self.unchanged[rows]
+        if self.fixed is not None:
+            return Values(self.valid[rows], fixed=self.fixed[rows], unchanged=unchanged)
+        assert self.offsets is not None and self.data is not None
+        picked = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), len(self), [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        ).take(pa.array(rows))
+        offsets, data = binary_buffers(picked)
+        return Values(self.valid[rows], offsets=offsets, data=data, unchanged=unchanged)
+
+    @classmethod
+    def of_payloads(cls, payloads: Sequence[bytes | None], length: int) -> Values:
+        """Build from one bytes (or None for NULL) per row; `length` is typlen (-1 for a varlena). For tests and small things."""
+        valid = np.array([payload is not None for payload in payloads], dtype=np.bool_)
+        if length > 0:
+            rows = b"".join(payload if payload is not None else bytes(length) for payload in payloads)
+            return cls(valid, fixed=np.frombuffer(rows, np.uint8).reshape(len(payloads), length).copy())
+        sizes = np.array([len(payload or b"") for payload in payloads], dtype=np.int64)
+        offsets = np.zeros(len(payloads) + 1, np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        data = np.frombuffer(b"".join(payload or b"" for payload in payloads), np.uint8).copy()
+        return cls(valid, offsets=offsets, data=data)
+
+
+@dataclass(slots=True)
+class Texts:
+    """`n` texts in the database's encoding: row i is `data[offsets[i]:offsets[i+1]]`. NULL rows are empty; who prints knows which."""
+
+    offsets: Offsets
+    data: Bytes
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def of(cls, texts: Sequence[str | bytes]) -> Texts:
+        """Build from Python strings. For tests, and for values so rare that a loop is fine."""
+        encoded = [text.encode() if isinstance(text, str) else text for text in texts]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(text) for text in encoded], out=offsets[1:])
+        return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+    def to_list(self) -> list[str]:
+        """As Python strings. For tests and error messages."""
+        raw = self.data.tobytes()
+        bounds = self.offsets.tolist()
+        return [raw[a:b].decode() for a, b in zip(bounds, bounds[1:], strict=False)]
+
+    def to_arrow(self, valid: Mask | None = None) -> pa.LargeStringArray:
+        """As an Arrow array, without copying the text."""
+        mask = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        buffers = [mask, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        return pa.LargeStringArray.from_buffers(pa.large_string(), len(self), buffers)
+
+
+def binary_buffers(array: pa.Array) -> tuple[Offsets, Bytes]:
+    """Offsets from zero and bytes of a large_binary or large_string array."""
+    _, raw_offsets, raw_data = array.buffers()
+    offsets = np.frombuffer(raw_offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    data = np.frombuffer(raw_data, np.uint8) if raw_data is not None and raw_data.size else np.zeros(0, np.uint8)
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
