@@ -1,0 +1,348 @@
+"""Pages -> whole records.
+
+In: the raw bytes of consecutive WAL pages. Out: for each record, where its bytes lie *contiguously*. A record inside one page stays
+where it is; one that crosses pages is put together in the spare room behind the raw bytes, so that whoever reads records
+sees one array and one kind of offset. Nothing here knows what a record means.
+
+The walk is a loop around the kernel `next_record`, which keeps its place in a small int64 array (the frame). It answers with an
+offset, or with one of the reasons below why there is no next record. Whether a reason is the end of the log or damage is decided
+by `is_end_of_log`, which looks at what follows, as facts about pages (1.2-1.6) allow:
+
+    record ──► record ──► … ──► NEED_MORE     the rest of it lies beyond the bytes given: feed more, or the log is still growing
+                            └─► REACHED_STOP  the next record starts at or after the stop
+                            └─► INVALID_*     end of log, or corruption
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.wal.crc import record_crc
+
+RECORD_HEADER = 24
+SHORT_PAGE_HEADER = 24
+LONG_PAGE_HEADER = 40
+MAX_RECORD = 1020 * 1024 * 1024
+
+# xlp_info (access/xlog_internal.h)
+FIRST_IS_CONTRECORD = 0x0001
+LONG_HEADER = 0x0002
+FIRST_IS_OVERWRITE_CONTRECORD = 0x0008
+ALL_PAGE_FLAGS = 0x000F
+
+# Why there is no next record. Negative, so that they never look like an offset.
+NEED_MORE = -1
+REACHED_STOP = -2
+INVALID_MAGIC = -3
+INVALID_PAGE_FLAGS = -4
+INVALID_PAGE_ADDRESS = -5
+INVALID_LENGTH = -6
+INVALID_RESOURCE_MANAGER = -7
+INVALID_PREVIOUS = -8
+INVALID_CHECKSUM = -9
+INVALID_CONTINUATION = -10
+INVALID_SYSTEM = -11
+
+# The frame: where the walk stands.
+POSITION = 0  # LSN of the next byte to look at
+RAW = 1  # number of raw bytes; the spare room begins here
+BASE = 2  # LSN of buf[0], a page start
+SEGMENT_SIZE = 3
+MAGIC = 4
+SPARE = 5  # next free offset in the spare room
+PREVIOUS = 6  # LSN of the last record, 0 if unknown
+STOP = 7  # records starting here or later are not ours
+LSN = 8  # of the record just returned
+END = 9  # its end LSN
+LENGTH = 10  # its length
+CHECK_CRC = 11
+CUSTOM_MANAGERS = 12
+SYSTEM = 13  # expected system identifier (as int64), 0 for any
+DETAIL = 14  # LSN or number that explains an INVALID_* answer
+TIMELINE = 15  # of the page in which the last record starts
+FRAME_SIZE = 16
+
+
+@njit(cache=True, nogil=True, inline="always")
+def u16(buf, at):  # type: ignore[no-untyped-def]
+    return np.int64(buf[at]) | (np.int64(buf[at + 1]) << 8)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def u32(buf, at):  # type: ignore[no-untyped-def]
+    return np.int64(buf[at]) | (np.int64(buf[at + 1]) << 8) | (np.int64(buf[at + 2]) << 16) | (np.int64(buf[at + 3]) << 24)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def u64(buf, at):  # type: ignore[no-untyped-def]
+    return u32(buf, at) | (u32(buf, at + 4) << 32)
+
+
+@njit(cache=True, nogil=True)
+def check_page(buf, at, lsn, frame):  # type: ignore[no-untyped-def]
+    """Length of the header of the page at `buf[at]`, or a reason why it is not the page that belongs at `lsn`."""
+    if u16(buf, at) != frame[MAGIC]:
+        frame[DETAIL] = u16(buf, at)
+        return INVALID_MAGIC
+    info = u16(buf, at + 2)
+    first_of_segment = lsn & (frame[SEGMENT_SIZE] - 1) == 0
+    if info & ~ALL_PAGE_FLAGS or ((info & LONG_HEADER) != 0) != first_of_segment:
+        frame[DETAIL] = info
+        return INVALID_PAGE_FLAGS
+    if u64(buf, at + 8) != lsn:
+        frame[DETAIL] = u64(buf, at + 8)
+        return INVALID_PAGE_ADDRESS
+    if first_of_segment:
+        if frame[SYSTEM] != 0 and u64(buf, at + 24) != frame[SYSTEM]:
+            frame[DETAIL] = u64(buf, at + 24)
+            return INVALID_SYSTEM
+        return LONG_PAGE_HEADER
+    return SHORT_PAGE_HEADER
+
+
+@njit(cache=True, nogil=True)
+def next_record(buf, frame):  # type: ignore[no-untyped-def]
+    """Offset of the next record's bytes in `buf`, or a reason. Moves the frame only when there is a record."""
+    base = frame[BASE]
+    raw = frame[RAW]
+    position = frame[POSITION]
+    while True:
+        if position >= frame[STOP]:
+            return REACHED_STOP
+        at = position - base
+        if at & (PAGE_SIZE - 1) == 0:
+            if at + LONG_PAGE_HEADER > raw:
+                return NEED_MORE
+            header = check_page(buf, at, position, frame)
+            if header < 0:
+                return header
+            if u16(buf, at + 2) & FIRST_IS_CONTRECORD:
+                # Only a walk that starts inside a record may meet its tail here.
+                if frame[PREVIOUS] != 0:
+                    frame[DETAIL] = position
+                    return INVALID_CONTINUATION
+                tail = (u32(buf, at + 16) + 7) & ~7
+                if tail > PAGE_SIZE - header:
+                    position += PAGE_SIZE
+                    continue
+                header += tail
+                if header == PAGE_SIZE:
+                    position += PAGE_SIZE
+                    continue
+            position += header
+            at += header
+            if position >= frame[STOP]:
+                return REACHED_STOP
+        if at + 8 > raw:
+            return NEED_MORE
+        break
+
+    lsn = position
+    length = u32(buf, at)
+    if length < RECORD_HEADER or length > MAX_RECORD:
+        frame[DETAIL] = length
+        return INVALID_LENGTH
+    frame[TIMELINE] = u32(buf, (at & ~(PAGE_SIZE - 1)) + 4)
+    in_page = PAGE_SIZE - (at & (PAGE_SIZE - 1))
+    spare = frame[SPARE]
+    if length <= in_page:
+        if at + length > raw:
+            return NEED_MORE
+        end = lsn + length
+        record = at
+    else:
+        record = spare
+        if not (in_page >= RECORD_HEADER):
+            pass  # the header itself is split: its fields are checked once it is whole
+        elif u64(buf, at + 8) != frame[PREVIOUS] and frame[PREVIOUS] != 0:
+            frame[DETAIL] = u64(buf, at + 8)
+            return INVALID_PREVIOUS
+        if (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE + LONG_PAGE_HEADER > raw:
+            return NEED_MORE
+        if record + length > len(buf):
+            frame[DETAIL] = length
+            return INVALID_LENGTH
+        buf[record : record + in_page] = buf[at : at + in_page]
+        got = in_page
+        page = (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE
+        while got < length:
+            if page + LONG_PAGE_HEADER > raw:
+                return NEED_MORE
+            header = check_page(buf, page, base + page, frame)
+            if header < 0:
+                return header
+            info = u16(buf, page + 2)
+            if info & FIRST_IS_OVERWRITE_CONTRECORD:
+                # A crash cut this record off; the server went on here and says so (1.6). The chain skips it.
+                frame[POSITION] = base + page
+                return next_record_after_overwrite(buf, frame)
+            if not info & FIRST_IS_CONTRECORD or u32(buf, page + 16) != length - got:
+                frame[DETAIL] = base + page
+                return INVALID_CONTINUATION
+            take = min(length - got, PAGE_SIZE - header)
+            if page + header + take > raw:
+                return NEED_MORE
+            buf[record + got : record + got + take] = buf[page + header : page + header + take]
+            got += take
+            last = page + header + take
+            page += PAGE_SIZE
+        end = base + last
+        spare = record + ((length + 7) & ~7)
+
+    previous = u64(buf, record + 8)
+    if (frame[PREVIOUS] != 0 and previous != frame[PREVIOUS]) or previous >= lsn:
+        frame[DETAIL] = previous
+        return INVALID_PREVIOUS
+    manager = buf[record + 17]
+    if manager > 21 and (manager < 128 or frame[CUSTOM_MANAGERS] == 0):
+        frame[DETAIL] = manager
+        return INVALID_RESOURCE_MANAGER
+    if frame[CHECK_CRC] != 0 and np.int64(record_crc(buf, record, length)) != u32(buf, record + 20):
+        frame[DETAIL] = lsn
+        return INVALID_CHECKSUM
+
+    end = (end + 7) & ~7
+    frame[LSN] = lsn
+    frame[END] = end
+    frame[LENGTH] = length
+    frame[PREVIOUS] = lsn
+    frame[SPARE] = spare
+    if manager == 0 and buf[record + 16] & 0xF0 == 0x40:
+        # XLOG SWITCH: nothing but zeros up to the next segment (1.5)
+        segment = frame[SEGMENT_SIZE]
+        frame[POSITION] = (end + segment - 1) & ~(segment - 1)
+    else:
+        frame[POSITION] = end
+    return record
+
+
+@njit(cache=True, nogil=True)
+def next_record_after_overwrite(buf, frame):  # type: ignore[no-untyped-def]
+    """The OVERWRITE_CONTRECORD at the page where a lost tail was expected. A function of its own because kernels cannot call themselves."""
+    lsn = frame[POSITION]
+    at = lsn - frame[BASE]
+    header = SHORT_PAGE_HEADER if lsn & (frame[SEGMENT_SIZE] - 1) else LONG_PAGE_HEADER
+    lsn += header
+    at += header
+    if at + RECORD_HEADER + 32 > frame[RAW]:
+        return NEED_MORE
+    length = u32(buf, at)
+    if length < RECORD_HEADER or length > PAGE_SIZE - header or buf[at + 17] != 0 or buf[at + 16] & 0xF0 != 0xD0:
+        frame[DETAIL] = lsn
+        return INVALID_CONTINUATION
+    if frame[PREVIOUS] != 0 and u64(buf, at + 8) != frame[PREVIOUS]:
+        frame[DETAIL] = u64(buf, at + 8)
+        return INVALID_PREVIOUS
+    if frame[CHECK_CRC] != 0 and np.int64(record_crc(buf, at, length)) != u32(buf, at + 20):
+        frame[DETAIL] = lsn
+        return INVALID_CHECKSUM
+    frame[LSN] = lsn
+    frame[LENGTH] = length
+    frame[PREVIOUS] = lsn
+    frame[END] = (lsn + length + 7) & ~7
+    frame[POSITION] = frame[END]
+    return at
+
+
+@dataclass(slots=True)
+class WalBytes:
+    """Raw pages of one timeline's log, `[base, base + raw)`, with spare room behind for records that cross pages."""
+
+    buf: NDArray[np.uint8]
+    base: int
+    raw: int
+
+    @classmethod
+    def of(cls, pages: bytes | NDArray[np.uint8], base: int) -> WalBytes:
+        """Copy `pages` into an array with spare room."""
+        source = np.frombuffer(pages, np.uint8) if isinstance(pages, bytes) else pages
+        buf = np.empty(spacious(len(source)), np.uint8)
+        buf[: len(source)] = source
+        return cls(buf, base, len(source))
+
+
+def spacious(raw: int) -> int:
+    """How long an array must be to hold `raw` bytes of pages and every record that may have to be put together behind them."""
+    return 2 * raw + 2 * PAGE_SIZE
+
+
+def new_frame(
+    wal: WalBytes, start: int, stop: int, segment_size: int, magic: int, *, check_crc: bool, custom_managers: bool = True,
+    system: int = 0, previous: int = 0,
+) -> NDArray[np.int64]:  # fmt: skip
+    """A frame for walking `wal` from `start` (a record's LSN or a page start) up to `stop`."""
+    frame = np.zeros(FRAME_SIZE, np.int64)
+    frame[POSITION] = start
+    frame[RAW] = wal.raw
+    frame[BASE] = wal.base
+    frame[SEGMENT_SIZE] = segment_size
+    frame[MAGIC] = magic
+    frame[SPARE] = (wal.raw + 7) & ~7
+    frame[PREVIOUS] = previous
+    frame[STOP] = stop
+    frame[CHECK_CRC] = check_crc
+    frame[CUSTOM_MANAGERS] = custom_managers
+    frame[SYSTEM] = np.uint64(system).astype(np.int64)
+    return frame
+
+
+@njit(cache=True, nogil=True)
+def frame_all(buf, frame, at, lsn, end):  # type: ignore[no-untyped-def]
+    """Walk to the end, writing each record's offset, LSN and end LSN. Returns how many, and the reason that ended the walk."""
+    count = 0
+    while count < len(at):
+        record = next_record(buf, frame)
+        if record < 0:
+            return count, record
+        at[count] = record
+        lsn[count] = frame[LSN]
+        end[count] = frame[END]
+        count += 1
+    return count, NEED_MORE
+
+
+@njit(cache=True, nogil=True)
+def log_goes_on(buf, frame, position):  # type: ignore[no-untyped-def]
+    """Whether anything after `position` was written after it: a later page in its right place, or a record that names it as its predecessor."""
+    base = frame[BASE]
+    page = ((position - base) & ~(PAGE_SIZE - 1)) + PAGE_SIZE
+    while page + LONG_PAGE_HEADER <= frame[RAW]:
+        if check_page(buf, page, base + page, frame) > 0:
+            return True
+        page += PAGE_SIZE
+    at = position - base
+    stop = min(frame[RAW], (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE) - RECORD_HEADER
+    at += 8
+    while at <= stop:
+        if u64(buf, at + 8) == position and RECORD_HEADER <= u32(buf, at) <= MAX_RECORD and u16(buf, at + 18) == 0:
+            return True
+        at += 8
+    return False
+
+
+def explain(reason: int, frame: NDArray[np.int64]) -> str:
+    """PostgreSQL's words (`access/transam/xlogreader.c`) for why no record could be read at the frame's position."""
+    position = Lsn(int(frame[POSITION]))
+    detail = int(frame[DETAIL])
+    words = {
+        NEED_MORE: f"WAL ends inside the record at {position}",
+        REACHED_STOP: f"reached {position}",
+        INVALID_MAGIC: f"invalid magic number {detail:04X} in WAL page after {position}",
+        INVALID_PAGE_FLAGS: f"invalid info bits {detail:04X} in WAL page after {position}",
+        INVALID_PAGE_ADDRESS: f"unexpected pageaddr {Lsn(detail & 0xFFFFFFFFFFFFFFFF)} in WAL page after {position}",
+        INVALID_LENGTH: f"invalid record length at {position}: expected at least {RECORD_HEADER}, got {detail}"
+        if detail < RECORD_HEADER
+        else f"record length {detail} at {position} too long",
+        INVALID_RESOURCE_MANAGER: f"invalid resource manager ID {detail} at {position}",
+        INVALID_PREVIOUS: f"record with incorrect prev-link {Lsn(detail & 0xFFFFFFFFFFFFFFFF)} at {position}",
+        INVALID_CHECKSUM: f"incorrect resource manager data checksum in record at {Lsn(detail)}",
+        INVALID_CONTINUATION: f"there is no valid continuation of the record at {position}: page {Lsn(detail)}",
+        INVALID_SYSTEM: "WAL file is from different database system: WAL file database system identifier is "
+        f"{detail & 0xFFFFFFFFFFFFFFFF}, expected {int(frame[SYSTEM]) & 0xFFFFFFFFFFFFFFFF}",
+    }
+    return words[reason]

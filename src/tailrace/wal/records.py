@@ -1,0 +1,147 @@
+"""One record's headers -> a row of numbers.
+
+In: a contiguous record. Out: `parsed`, an int64 array that the caller keeps for the whole walk: fields of the record first, then one
+group of fields per block reference. Layout: `access/xlogrecord.h` (fragment headers, then block data and images, then main data).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tailrace.wal.framing import RECORD_HEADER, u16, u32
+
+# Fields of the record
+XID = 0
+INFO = 1
+MANAGER = 2
+TOP_XID = 3  # from fragment 252; 0 if absent
+ORIGIN = 4
+MAIN = 5  # offset of the main data
+MAIN_LENGTH = 6
+BLOCKS = 7  # number of block references
+FIRST_BLOCK = 8
+
+# Fields of a block reference, relative to block(i)
+TABLESPACE = 0
+DATABASE = 1
+NUMBER = 2
+FORK = 3
+BLOCK = 4
+BLOCK_FLAGS = 5
+DATA = 6
+DATA_LENGTH = 7
+IMAGE = 8  # offset, 0 if there is none
+IMAGE_LENGTH = 9
+HOLE = 10
+HOLE_LENGTH = 11
+IMAGE_INFO = 12
+BLOCK_FIELDS = 13
+
+MAX_BLOCKS = 33
+PARSED_SIZE = FIRST_BLOCK + MAX_BLOCKS * BLOCK_FIELDS
+
+# fork_flags and bimg_info bits
+WILL_INIT = 0x40
+_HAS_IMAGE = 0x10
+_SAME_REL = 0x80
+_HAS_HOLE = 0x01
+
+
+def new_parsed() -> NDArray[np.int64]:
+    """Room for one parsed record."""
+    return np.zeros(PARSED_SIZE, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
+    """Fill `parsed` from the record at `buf[at:at+length]`. `compressed` are the version's image-compression bits.
+
+    Returns False if the headers do not add up to the record's length (the record is then damaged or of an unknown layout).
+    """
+    parsed[XID] = u32(buf, at + 4)
+    parsed[INFO] = buf[at + 16]
+    parsed[MANAGER] = buf[at + 17]
+    parsed[TOP_XID] = 0
+    parsed[ORIGIN] = 0
+    parsed[MAIN_LENGTH] = 0
+    blocks = 0
+    stop = at + length
+    header = at + RECORD_HEADER
+    payload = 0
+    while stop - header > payload:
+        kind = buf[header]
+        if kind < MAX_BLOCKS:
+            if header + 4 > stop or blocks >= MAX_BLOCKS:
+                return False
+            block = FIRST_BLOCK + blocks * BLOCK_FIELDS
+            blocks += 1
+            flags = np.int64(buf[header + 1])
+            parsed[block + FORK] = flags & 0x0F
+            parsed[block + BLOCK_FLAGS] = flags
+            parsed[block + DATA_LENGTH] = u16(buf, header + 2)
+            payload += parsed[block + DATA_LENGTH]
+            header += 4
+            parsed[block + IMAGE] = 0
+            parsed[block + IMAGE_LENGTH] = 0
+            if flags & _HAS_IMAGE:
+                image_length = u16(buf, header)
+                info = np.int64(buf[header + 4])
+                parsed[block + IMAGE] = 1
+                parsed[block + IMAGE_LENGTH] = image_length
+                parsed[block + HOLE] = u16(buf, header + 2)
+                parsed[block + IMAGE_INFO] = info
+                header += 5
+                parsed[block + HOLE_LENGTH] = 0
+                if info & compressed:
+                    if info & _HAS_HOLE:
+                        parsed[block + HOLE_LENGTH] = u16(buf, header)
+                        header += 2
+                elif info & _HAS_HOLE:
+                    parsed[block + HOLE_LENGTH] = 8192 - image_length
+                payload += image_length
+            if flags & _SAME_REL:
+                if blocks < 2:
+                    return False
+                before = block - BLOCK_FIELDS
+                parsed[block + TABLESPACE] = parsed[before + TABLESPACE]
+                parsed[block + DATABASE] = parsed[before + DATABASE]
+                parsed[block + NUMBER] = parsed[before + NUMBER]
+            else:
+                parsed[block + TABLESPACE] = u32(buf, header)
+                parsed[block + DATABASE] = u32(buf, header + 4)
+                parsed[block + NUMBER] = u32(buf, header + 8)
+                header += 12
+            parsed[block + BLOCK] = u32(buf, header)
+            header += 4
+        elif kind == 255:
+            parsed[MAIN_LENGTH] = buf[header + 1]
+            payload += parsed[MAIN_LENGTH]
+            header += 2
+            break
+        elif kind == 254:
+            parsed[MAIN_LENGTH] = u32(buf, header + 1)
+            payload += parsed[MAIN_LENGTH]
+            header += 5
+            break
+        elif kind == 253:
+            parsed[ORIGIN] = u16(buf, header + 1)
+            header += 3
+        elif kind == 252:
+            parsed[TOP_XID] = u32(buf, header + 1)
+            header += 5
+        else:
+            return False
+    if stop - header != payload:
+        return False
+    parsed[BLOCKS] = blocks
+    for i in range(blocks):
+        block = FIRST_BLOCK + i * BLOCK_FIELDS
+        if parsed[block + IMAGE] != 0:
+            parsed[block + IMAGE] = header
+            header += parsed[block + IMAGE_LENGTH]
+        parsed[block + DATA] = header
+        header += parsed[block + DATA_LENGTH]
+    parsed[MAIN] = header
+    return True

@@ -1,0 +1,103 @@
+"""What differs between majors in WAL records, as data. A release not listed here is refused by name, never guessed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tailrace.errors import UnsupportedWal
+
+
+@dataclass(frozen=True, slots=True)
+class WalFormat:
+    """The layout of one major's WAL.
+
+    `page_magic` is XLOG_PAGE_MAGIC (`access/xlog_internal.h`). Image bits are BKPIMAGE_* (`access/xlogrecord.h`): `image_apply` marks
+    images that replay installs; the others name the compression. `stats_item` is sizeof(xl_xact_stats_item), 0 before there was one.
+    `inplace_header` is the length of xl_heap_inplace before its messages; `inplace_is_change` whether decoding treats it as one.
+    `dbase_*` are opcodes of the DBASE resource manager; `prepare_header` is sizeof(xl_xact_prepare).
+    """
+
+    major: int
+    page_magic: int
+    image_apply: int
+    image_pglz: int
+    image_lz4: int
+    image_zstd: int
+    stats_item: int
+    prepare_header: int
+    inplace_header: int
+    inplace_is_change: bool
+    dbase_create_copy: int
+    dbase_create_wal_log: int
+    dbase_drop: int
+    relmap_entries: int
+    control_version: int
+    custom_resource_managers: bool
+    message_begins_transaction: bool
+    """test_decoding with skip-empty-xacts: a transactional message counts as something."""
+
+    @property
+    def image_compressed(self) -> int:
+        return self.image_pglz | self.image_lz4 | self.image_zstd
+
+
+_15_TO_17 = {
+    "image_apply": 0x02,
+    "image_pglz": 0x04,
+    "image_lz4": 0x08,
+    "image_zstd": 0x10,
+    "stats_item": 12,
+    "prepare_header": 72,
+    "inplace_header": 2,
+    "inplace_is_change": True,
+    "dbase_create_copy": 0x00,
+    "dbase_create_wal_log": 0x10,
+    "dbase_drop": 0x20,
+    "custom_resource_managers": True,
+}
+_14: dict[str, int | bool] = {
+    **_15_TO_17,
+    "image_apply": 0x04,
+    "image_pglz": 0x02,
+    "image_lz4": 0,
+    "image_zstd": 0,
+    "stats_item": 0,
+    "prepare_header": 64,
+    "dbase_create_wal_log": -1,
+    "dbase_drop": 0x10,
+    "custom_resource_managers": False,
+}
+_18: dict[str, int | bool] = {**_15_TO_17, "stats_item": 16, "inplace_header": 20, "inplace_is_change": False}
+
+FORMATS: dict[int, WalFormat] = {
+    form.major: form
+    for form in (
+        WalFormat(14, 0xD10D, relmap_entries=62, control_version=1300, message_begins_transaction=False, **_14),  # type: ignore[arg-type]
+        WalFormat(15, 0xD110, relmap_entries=62, control_version=1300, message_begins_transaction=False, **_15_TO_17),  # type: ignore[arg-type]
+        WalFormat(16, 0xD113, relmap_entries=64, control_version=1300, message_begins_transaction=False, **_15_TO_17),  # type: ignore[arg-type]
+        WalFormat(17, 0xD116, relmap_entries=64, control_version=1700, message_begins_transaction=True, **_15_TO_17),  # type: ignore[arg-type]
+        WalFormat(18, 0xD118, relmap_entries=64, control_version=1800, message_begins_transaction=True, **_18),  # type: ignore[arg-type]
+    )
+}
+_BY_MAGIC = {form.page_magic: form for form in FORMATS.values()}
+_MAGIC_OF_OTHERS = {
+    0xD101: "PostgreSQL 11 or older",
+    0xD106: "PostgreSQL 13",
+    0xD109: "PostgreSQL 14 beta",
+}
+
+
+def format_of_magic(magic: int, where: str) -> WalFormat:
+    """The format whose pages carry `magic`. Raises UnsupportedWal naming what it is, or what we know, with `where` as context."""
+    form = _BY_MAGIC.get(magic)
+    if form is not None:
+        return form
+    name = _MAGIC_OF_OTHERS.get(magic)
+    if name is None and 0xD118 < magic <= 0xD1FF:
+        name = "a PostgreSQL newer than 18"
+    known = ", ".join(f"{form.major} ({form.page_magic:04X})" for form in FORMATS.values())
+    raise UnsupportedWal(
+        f"invalid magic number {magic:04X} in WAL page" + (f", which is {name}'s" if name else ""),
+        hint=f"tailrace reads the WAL of PostgreSQL {known}.",
+        context=where,
+    )
