@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -85,6 +86,24 @@ class Texts:
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
         return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8))
 
+    @classmethod
+    def of_grid(cls, grid: Bytes, lengths: NDArray[np.int64]) -> Texts:
+        """Build from texts that lie left-aligned in the rows of a rectangle; row i is the first `lengths[i]` bytes of its row."""
+        rows, width = grid.shape
+        offsets = np.zeros(rows + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        if offsets[-1] == rows * width:
+            return cls(offsets, np.ascontiguousarray(grid).reshape(-1))
+        return cls(offsets, grid[np.arange(width) < lengths[:, None]])
+
+    @classmethod
+    def of_arrow(cls, array: pa.Array) -> Texts:
+        """From a string or binary array of any offset width; NULL becomes the empty text."""
+        wide = array.cast(pa.large_binary())
+        if wide.null_count:
+            wide = wide.fill_null(b"")
+        return cls(*binary_buffers(wide))
+
     def to_list(self) -> list[str]:
         """As Python strings. For tests and error messages."""
         raw = self.data.tobytes()
@@ -96,6 +115,25 @@ class Texts:
         mask = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
         buffers = [mask, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.LargeStringArray.from_buffers(pa.large_string(), len(self), buffers)
+
+
+def as_writable(array: NDArray[Any]) -> NDArray[Any]:
+    """The same memory, contiguous and with the write flag set.
+
+    Numba compiles a second copy of a kernel for read-only arrays; views of mapped files and of Arrow buffers are read-only.
+    Kernels do not write to their inputs, so we lift the flag instead of paying the compilation twice.
+    """
+    array = np.ascontiguousarray(array)
+    return array if array.flags.writeable else np.asarray(_Lifted(array))
+
+
+class _Lifted:
+    """Shows an array's memory as writable and keeps its owner alive."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.owner = array
+        seen = array.__array_interface__
+        self.__array_interface__ = {**seen, "data": (seen["data"][0], False)}
 
 
 def binary_buffers(array: pa.Array) -> tuple[Offsets, Bytes]:

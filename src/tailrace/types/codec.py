@@ -1,0 +1,130 @@
+"""What a type must bring along, and how a column finds it.
+
+A `Codec` is a bundle of functions over whole columns: stored form -> text, text -> stored form, stored form -> Arrow.
+Containers (arrays, ranges, composites, domains) come back here for their elements; `registry` fills the table.
+Oid before kind before name: int2vector is subscripted like an array but prints otherwise, and the oid of an extension's
+type differs from database to database, so these are known by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.errors import UnsupportedWal, UsageError
+from tailrace.model import PgType
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Mask, Texts, Values
+
+Quoting = Literal["bare", "quoted", "bits"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowStyle:
+    """Choices in the mapping to Arrow: `numeric` is decimal or text, `arrays` is list or text."""
+
+    numeric: str = "decimal"
+    arrays: str = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """One family's functions. Without `arrow` and `to_arrow` a column becomes a string of its text form."""
+
+    format: Callable[[Values, PgType, TextStyle], Texts]
+    parse: Callable[[Texts, Mask, PgType], Values]
+    arrow: Callable[[PgType, int, ArrowStyle], pa.DataType] | None = None
+    to_arrow: Callable[[Values, PgType, int, ArrowStyle], pa.Array] | None = None
+    quoting: Quoting = "quoted"
+
+
+BY_OID: dict[int, Codec] = {}
+BY_KIND: dict[str, Codec] = {}
+BY_NAME: dict[str, Codec] = {}
+
+
+def register(codec: Codec, *, oids: tuple[int, ...] = (), kind: str = "", name: str = "") -> None:
+    """Make `codec` known for built-in type oids, for a whole typtype, or for an extension's type name."""
+    for oid in oids:
+        BY_OID[oid] = codec
+    if kind:
+        BY_KIND[kind] = codec
+    if name:
+        BY_NAME[name] = codec
+
+
+def codec_of(pg_type: PgType) -> Codec:
+    """The codec of a type. Raises UnsupportedWal, naming the type, for one that we do not know."""
+    found = BY_OID.get(pg_type.oid) or BY_KIND.get(pg_type.kind) or BY_NAME.get(pg_type.name)
+    if found is None:
+        raise UnsupportedWal(
+            f'cannot decode a value of type "{pg_type.label}"',
+            hint="Leave the column out of the publication, or register a codec for the type: tailrace.types.registry.register.",
+        )
+    return found
+
+
+def format_values(values: Values, pg_type: PgType, style: TextStyle = TextStyle()) -> Texts:  # noqa: B008 (frozen)
+    """PostgreSQL's output function for a whole column; rows that are NULL give an empty text."""
+    return codec_of(pg_type).format(values, pg_type, style)
+
+
+def parse_texts(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """PostgreSQL's input function for a whole column; only rows that are `valid` are read."""
+    return codec_of(pg_type).parse(texts, valid, pg_type)
+
+
+def arrow_type(pg_type: PgType, typmod: int = -1, *, numeric: str = "decimal", arrays: str = "list") -> pa.DataType:
+    """The Arrow type of a column; only types that Spark takes (`pa.string()`, never large_string)."""
+    codec = codec_of(pg_type)
+    return pa.string() if codec.arrow is None else codec.arrow(pg_type, typmod, ArrowStyle(numeric, arrays))
+
+
+def to_arrow(values: Values, pg_type: PgType, typmod: int = -1, *, numeric: str = "decimal", arrays: str = "list") -> pa.Array:
+    """The column as an Arrow array of exactly `arrow_type(...)`, NULL where not valid."""
+    codec = codec_of(pg_type)
+    if codec.to_arrow is None:
+        return string_array(codec.format(values, pg_type, TextStyle()), values.valid)
+    return codec.to_arrow(values, pg_type, typmod, ArrowStyle(numeric, arrays))
+
+
+def quoting(pg_type: PgType) -> Quoting:
+    """How test_decoding wraps the text: it looks at the declared type, so a domain over integer is quoted."""
+    return codec_of(pg_type).quoting
+
+
+def string_array(texts: Texts, valid: Mask, kind: pa.DataType | None = None) -> pa.Array:
+    """Texts with 32-bit offsets, as Spark demands. The bytes are not copied."""
+    if len(texts.data) > np.iinfo(np.int32).max:
+        raise UsageError("a batch holds more than 2 GB of one column", hint="Ask for smaller batches.")
+    buffers = [mask_buffer(valid), pa.py_buffer(texts.offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(texts.data))]
+    return pa.Array.from_buffers(kind or pa.string(), len(texts), buffers)
+
+
+def mask_buffer(valid: Mask) -> pa.Buffer | None:
+    """Arrow's validity bitmap, or None where every row is valid."""
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def primitive_array(numbers: np.ndarray, valid: Mask, kind: pa.DataType) -> pa.Array:
+    """Numbers of the right width as an Arrow array, without copying them."""
+    return pa.Array.from_buffers(kind, len(valid), [mask_buffer(valid), pa.py_buffer(np.ascontiguousarray(numbers))])
+
+
+def parse_each(texts: Texts, valid: Mask, pg_type: PgType, parse_one: Callable[[str], bytes]) -> Values:
+    """Parse row by row in Python: for input functions, which are off the hot path (the WAL holds stored forms)."""
+    rows = zip(texts.to_list(), valid.tolist(), strict=True)
+    return Values.of_payloads([parse_one(text) if present else None for text, present in rows], pg_type.length)
+
+
+def syntax_error(type_name: str, text: str) -> UsageError:
+    """What every input function of PostgreSQL says."""
+    return UsageError(f'invalid input syntax for type {type_name}: "{text}"', sqlstate="22P02")
+
+
+def range_error(type_name: str, text: str) -> UsageError:
+    return UsageError(f'value "{text}" is out of range for type {type_name}', sqlstate="22003")

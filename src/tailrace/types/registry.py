@@ -1,0 +1,65 @@
+"""Every type that tailrace reads, in one table: type oid (or kind, or name) -> the functions of its family.
+
+A type that is not here raises UnsupportedWal when a column of it is met. A new built-in type is a line here and functions
+in its family's file; a type of an extension is one `register(Codec(...), name=...)` by whoever knows it.
+Importing this compiles nothing: kernels compile (or load from Numba's cache) at their first call.
+"""
+
+from __future__ import annotations
+
+from tailrace.types import enums, integers, numerics, strings, times, timetexts
+from tailrace.types.codec import (
+    ArrowStyle,
+    Codec,
+    arrow_type,
+    codec_of,
+    format_values,
+    parse_texts,
+    quoting,
+    register,
+    to_arrow,
+)
+from tailrace.types.enums import printed_bool
+from tailrace.types.style import TextStyle
+
+__all__ = [
+    "ArrowStyle",
+    "Codec",
+    "TextStyle",
+    "arrow_type",
+    "codec_of",
+    "format_values",
+    "parse_texts",
+    "printed_bool",
+    "quoting",
+    "register",
+    "to_arrow",
+]
+
+_INTEGERS = (integers.format_integers, integers.parse_integers, integers.arrow_integers, integers.integers_to_arrow)
+
+# Whole numbers: int8 int2 int4 oid | xid cid xid8 | money | pg_lsn
+register(Codec(*_INTEGERS, quoting="bare"), oids=(20, 21, 23, 26))
+register(Codec(*_INTEGERS), oids=(28, 29, 5069))
+register(Codec(integers.format_money, integers.parse_money), oids=(790,))
+register(Codec(integers.format_lsns, integers.parse_lsns), oids=(3220,))
+# numeric
+register(
+    Codec(numerics.format_numerics, numerics.parse_numerics, numerics.arrow_numerics, numerics.numerics_to_arrow, "bare"),
+    oids=(1700,),
+)
+# Words: bool | enums | domains (whose Arrow form is their base's)
+register(Codec(enums.format_bools, enums.parse_bools, enums.arrow_bools, enums.bools_to_arrow, "bare"), oids=(16,))
+register(Codec(enums.format_enums, enums.parse_enums), kind="e")
+register(Codec(enums.format_domains, enums.parse_domains, enums.arrow_domains, enums.domains_to_arrow), kind="d")
+# Texts: text json xml bpchar varchar | name | "char"
+register(Codec(strings.format_strings, strings.parse_strings), oids=(25, 114, 142, 1042, 1043))
+register(Codec(strings.format_names, strings.parse_names), oids=(19,))
+register(Codec(strings.format_chars, strings.parse_chars), oids=(18,))
+# Times: date | timestamp timestamptz | time | timetz
+register(Codec(times.format_dates, timetexts.parse_dates, times.arrow_times, times.dates_to_arrow), oids=(1082,))
+register(
+    Codec(times.format_timestamps, timetexts.parse_timestamps, times.arrow_times, times.timestamps_to_arrow), oids=(1114, 1184)
+)
+register(Codec(times.format_times, timetexts.parse_times), oids=(1083,))
+register(Codec(times.format_timetzs, timetexts.parse_times), oids=(1266,))

@@ -1,0 +1,63 @@
+"""Types that are their own text: text, varchar, bpchar, json, xml (nothing to do), name and "char" (fixed places)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailrace.errors import UsageError
+from tailrace.model import PgType
+from tailrace.types.codec import parse_each
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Mask, Texts, Values
+
+NAME_LENGTH = 64
+"""NAMEDATALEN (`pg_config_manual.h`), with the closing zero."""
+
+
+def format_strings(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """The stored bytes are the text, blank padding of char(n) included; not copied."""
+    assert values.offsets is not None and values.data is not None
+    return Texts(values.offsets, values.data)
+
+
+def parse_strings(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    return Values(valid, offsets=texts.offsets, data=texts.data)
+
+
+def format_names(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """Up to the first zero byte."""
+    assert values.fixed is not None
+    lengths = np.where(values.valid, np.argmin(values.fixed, axis=1), 0) if len(values) else np.zeros(0, np.int64)
+    return Texts.of_grid(values.fixed, lengths)
+
+
+def parse_names(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """Cut to 63 bytes between characters, as namein."""
+
+    def parse_one(text: str) -> bytes:
+        cut = text.encode()[: NAME_LENGTH - 1].decode(errors="ignore")
+        return cut.encode().ljust(NAME_LENGTH, b"\0")
+
+    return parse_each(texts, valid, pg_type, parse_one)
+
+
+def format_chars(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    r"""The one byte of "char"; zero prints as nothing, a byte above 127 as \ooo (`adt/char.c`, since 16)."""
+    codes = values.as_dtype("u1")
+    high = codes > 127
+    grid = np.empty((len(codes), 4), np.uint8)
+    grid[:, 0] = np.where(high, ord("\\"), codes)
+    for place, shift in ((1, 6), (2, 3), (3, 0)):
+        grid[:, place] = ord("0") + ((codes >> shift) & 7)
+    return Texts.of_grid(grid, np.where(values.valid, np.where(high, 4, codes != 0), 0).astype(np.int64))
+
+
+def parse_chars(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    def parse_one(text: str) -> bytes:
+        if len(text) == 4 and text[0] == "\\" and set(text[1:]) <= set("01234567"):
+            return bytes([int(text[1:], 8) & 0xFF])
+        if len(text.encode()) > 1:
+            raise UsageError(f'value too long for type "char": "{text}"', sqlstate="22001")
+        return text.encode() or b"\0"
+
+    return parse_each(texts, valid, pg_type, parse_one)

@@ -1,0 +1,182 @@
+"""date, time, timetz, timestamp, timestamptz: counts of days or microseconds, printed in ISO style.
+
+date is an i32 of days, timestamp an i64 of microseconds, both from 2000-01-01; their extremes are the infinities
+(`datatype/timestamp.h`, `utils/date.h`). timestamptz is UTC; the session's TimeZone only matters for printing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from tailrace.errors import UsageError
+from tailrace.model import PgType
+from tailrace.types.codec import ArrowStyle, primitive_array
+from tailrace.types.digits import put_padded, put_unsigned
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Texts, Values, as_writable
+from tailrace.types.zones import utc_offsets
+
+DAY = 86_400_000_000
+UNIX_DAYS, UNIX_MICROSECONDS = 10957, 946_684_800_000_000
+"""From 1970-01-01 to 2000-01-01."""
+INFINITY = np.frombuffer(b"-infinity", np.uint8).copy()
+TIMESTAMPTZ = 1184
+_NO_ZONE = np.zeros(0, np.int64)
+_UTC = np.zeros(1, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _put_date(out: Any, at: Any, days: Any) -> Any:
+    """YYYY-MM-DD of days since 2000-01-01, and whether the year is BC. Years are counted from March, eras of 400 years."""
+    shifted = days + 730425
+    era = shifted // 146097
+    day_of_era = shifted - era * 146097
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month + 2) // 5 + 1
+    year = year_of_era + 400 * era + (1 if month >= 10 else 0)
+    month += 3 if month < 10 else -9
+    ago = year <= 0
+    if ago:
+        year = 1 - year
+    at = put_padded(out, at, np.uint64(year), 4) if year < 10000 else put_unsigned(out, at, np.uint64(year))
+    out[at] = 45
+    at = put_padded(out, at + 1, np.uint64(month), 2)
+    out[at] = 45
+    return put_padded(out, at + 1, np.uint64(day), 2), ago
+
+
+@njit(cache=True, nogil=True)
+def _put_time(out: Any, at: Any, clock: Any) -> Any:
+    """HH:MM:SS[.ffffff] of microseconds in the day; zeros at the end of the fraction are dropped."""
+    seconds = clock // 1_000_000
+    at = put_padded(out, at, np.uint64(seconds // 3600), 2)
+    out[at] = 58
+    at = put_padded(out, at + 1, np.uint64(seconds // 60 % 60), 2)
+    out[at] = 58
+    at = put_padded(out, at + 1, np.uint64(seconds % 60), 2)
+    fraction = clock - seconds * 1_000_000
+    if fraction:
+        out[at] = 46
+        at = put_padded(out, at + 1, np.uint64(fraction), 6)
+        while out[at - 1] == 48:
+            at -= 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _put_zone(out: Any, at: Any, east: Any) -> Any:
+    """+HH[:MM[:SS]] of seconds east of Greenwich."""
+    out[at] = 43 if east >= 0 else 45
+    away = abs(east)
+    at = put_padded(out, at + 1, np.uint64(away // 3600), 2)
+    if away % 3600:
+        out[at] = 58
+        at = put_padded(out, at + 1, np.uint64(away // 60 % 60), 2)
+    if away % 60:
+        out[at] = 58
+        at = put_padded(out, at + 1, np.uint64(away % 60), 2)
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:
+    """`parts` is 1 for days, 2 for a time of day in microseconds, 3 for both; `zones` is empty, one offset, or one a row.
+
+    `low` and `high` are the infinities (equal if the type has none). 40 bytes hold the longest:
+    294276-12-31 23:59:59.999999+15:59:59 BC.
+    """
+    rows = len(stamps)
+    offsets = np.empty(rows + 1, np.int64)
+    offsets[0] = 0
+    out = np.empty(40 * rows, np.uint8)
+    at = 0
+    for row in range(rows):
+        if valid[row]:
+            stamp = stamps[row]
+            if low != high and (stamp == low or stamp == high):
+                for place in range(0 if stamp == low else 1, 9):
+                    out[at] = INFINITY[place]
+                    at += 1
+            else:
+                ago = False
+                if len(zones) and parts == 3:
+                    stamp += zones[row if len(zones) > 1 else 0] * 1_000_000
+                days = stamp // 86_400_000_000 if parts == 3 else stamp
+                if parts & 1:
+                    at, ago = _put_date(out, at, days)
+                if parts == 3:
+                    out[at] = 32
+                    at += 1
+                if parts & 2:
+                    at = _put_time(out, at, stamp - days * 86_400_000_000 if parts == 3 else stamp)
+                if len(zones):
+                    at = _put_zone(out, at, zones[row if len(zones) > 1 else 0])
+                if ago:
+                    out[at] = 32
+                    out[at + 1] = 66
+                    out[at + 2] = 67
+                    at += 3
+        offsets[row + 1] = at
+    return offsets, out[:at]
+
+
+def _run(numbers: np.ndarray, values: Values, zones: np.ndarray, low: int, high: int, parts: int) -> Texts:
+    return Texts(*_format_moments(as_writable(numbers), as_writable(values.valid), zones, low, high, parts))
+
+
+def format_dates(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As date_out."""
+    bounds = np.iinfo(np.int32)
+    return _run(values.as_dtype("<i4").astype(np.int64), values, _NO_ZONE, int(bounds.min), int(bounds.max), 1)
+
+
+def format_times(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As time_out: 24:00:00 is a time of day."""
+    return _run(values.as_dtype("<i8"), values, _NO_ZONE, 0, 0, 2)
+
+
+def format_timetzs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As timetz_out: i64 microseconds of local time, i32 seconds *west* of Greenwich."""
+    assert values.fixed is not None
+    clock = np.ascontiguousarray(values.fixed[:, :8]).view("<i8")[:, 0]
+    east = -np.ascontiguousarray(values.fixed[:, 8:]).view("<i4")[:, 0].astype(np.int64)
+    return _run(clock, values, east, 0, 0, 2)
+
+
+def format_timestamps(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As timestamp_out, and timestamptz_out in the style's TimeZone."""
+    stamps, bounds = values.as_dtype("<i8"), np.iinfo(np.int64)
+    zones = _NO_ZONE
+    if pg_type.oid == TIMESTAMPTZ:
+        zones = _UTC if style.is_utc else utc_offsets(stamps, values.valid, style.time_zone)
+    return _run(stamps, values, zones, int(bounds.min), int(bounds.max), 3)
+
+
+def arrow_times(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
+    """date32, or microseconds with or without UTC."""
+    return {1082: pa.date32(), 1114: pa.timestamp("us")}.get(pg_type.oid, pa.timestamp("us", "UTC"))
+
+
+def dates_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
+    """Days since 1970. The infinities stay the extremes of int32; every other date of PostgreSQL fits, though Spark itself
+    prints and parses only the years 0001 to 9999."""
+    days, bounds = values.as_dtype("<i4"), np.iinfo(np.int32)
+    endless = (days == bounds.min) | (days == bounds.max)
+    return primitive_array(np.where(endless, days, days + np.int32(UNIX_DAYS)), values.valid, pa.date32())
+
+
+def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
+    """Microseconds since 1970. The infinities stay the extremes of int64; finite moments after 294247-01-10, which int64 cannot
+    count from 1970, are refused rather than bent."""
+    stamps, bounds = values.as_dtype("<i8"), np.iinfo(np.int64)
+    endless = (stamps == bounds.min) | (stamps == bounds.max)
+    if bool((values.valid & ~endless & (stamps >= bounds.max - UNIX_MICROSECONDS)).any()):
+        raise UsageError("timestamp out of range", hint="Arrow cannot hold moments after 294247-01-10.", sqlstate="22008")
+    moved = np.where(endless, stamps, np.where(endless, 0, stamps) + UNIX_MICROSECONDS)
+    return primitive_array(moved, values.valid, arrow_times(pg_type, typmod, style))

@@ -1,0 +1,554 @@
+"""One stretch of WAL -> its index: the facts that planning needs, so that it never reads WAL itself (rule 2).
+
+In: pages of a stretch and as many after it as its last record needs. Out: `Index`, immutable once `sealed`. What is kept:
+ends of transactions; per xid the first LSN, the top-level xid, whether it changed anything, how many rows it has here, TOAST chunks whose
+row has not come yet, and a speculative insert or verdict whose other half lies elsewhere; and, whole, the records in `KEPT`. Rows of user
+tables are not kept: decoding reads them again from the WAL, which costs less than carrying them.
+
+Catalog files: those numbered below 16384 carry the catalog's own oid and are kept for TRACKED_CATALOGS; a file named by a NEW_CID
+in this stretch is some catalog that has moved, and is kept too. Every other heap file is listed with its first LSN, so that the plan, once it learns
+that a catalog moved there, can ask for the records on it: `scan(…, also=…)` gives that supplement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tailrace.errors import CorruptWal
+from tailrace.model import FIRST_NORMAL_OID, Locator, Lsn, Stretch
+from tailrace.wal import framing, heap, records, xact
+from tailrace.wal.framing import END, LENGTH, LSN, POSITION, PREVIOUS, WalBytes, next_record, u16, u32
+from tailrace.wal.hashing import find, grown, new_table, rehashed
+from tailrace.wal.records import FIRST_BLOCK, INFO, MAIN, MANAGER, XID
+from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, LOGICALMSG, RELMAP, SMGR, STANDBY, XACT, XLOG
+from tailrace.wal.versions import WalFormat
+from tailrace.wal.xact import Ends
+
+FORMAT_VERSION = 1
+
+TRACKED_CATALOGS: dict[int, str] = {
+    1247: "pg_type", 1249: "pg_attribute", 1259: "pg_class", 1262: "pg_database", 2610: "pg_index", 2611: "pg_inherits",
+    2615: "pg_namespace", 3501: "pg_enum", 3541: "pg_range", 6000: "pg_replication_origin", 6104: "pg_publication",
+    6106: "pg_publication_rel", 6237: "pg_publication_namespace",
+}  # fmt: skip
+
+# Kinds of kept records
+CATALOG_CHANGE = 1  # HEAP, HEAP2 or XLOG page images on a catalog's file
+NEW_CID = 2
+MESSAGE = 3
+TRUNCATE = 4
+RUNNING_XACTS = 5
+CHECKPOINT = 6  # shutdown or online
+WAL_SETTINGS = 7  # PARAMETER_CHANGE, FPW_CHANGE
+TIMELINE_END = 8  # END_OF_RECOVERY, OVERWRITE_CONTRECORD
+RELATION_MAP = 9
+STORAGE = 10  # SMGR on a catalog's file, DBASE
+ALIEN = 11  # first record of a custom resource manager
+
+# Flags of an xid in a stretch
+HAS_CHANGE = 1
+HAS_ROWS = 2
+CHANGES_CATALOG = 4
+CLOSED_TOAST = 8  # a row consumed the chunks that were open when the stretch began
+SPECULATION_OPEN = 16  # a speculative insert still waits at the end
+STARTS_WITH_CONFIRM = 32
+STARTS_WITH_CANCEL = 64
+
+# Totals that the kernel returns in one array
+T_RECORDS = 0
+T_FIRST = 1
+T_LAST = 2
+T_NEXT = 3
+T_FINGERPRINT = 4
+T_REASON = 5
+T_FIRST_PREVIOUS = 6
+T_FIELDS = 8
+
+
+@njit(cache=True, nogil=True)
+def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_change, tracked_table, tracked, also, facts_only_also):  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
+    """Walk the stretch once. Returns arrays by xid slot, by locator, by end, by kept record, by waiting TOAST chunk, and totals."""
+    parsed = np.zeros(records.PARSED_SIZE, np.int64)
+    totals = np.zeros(T_FIELDS, np.int64)
+    fingerprint = np.uint64(14695981039346656037)
+
+    xid_capacity = 1024
+    xid_table = new_table(xid_capacity)
+    xid_key = np.zeros(xid_capacity, np.int64)
+    xid_top = np.zeros(xid_capacity, np.int64)
+    xid_first = np.zeros(xid_capacity, np.int64)
+    xid_flags = np.zeros(xid_capacity, np.uint8)
+    xid_rows = np.zeros(xid_capacity, np.int64)
+    xid_bytes = np.zeros(xid_capacity, np.int64)
+    xid_epoch = np.zeros(xid_capacity, np.int64)
+    xid_speculative = np.zeros(xid_capacity, np.int64)
+    xids = 0
+
+    loc_capacity = 256
+    loc_table = new_table(loc_capacity)
+    loc_key = np.zeros(loc_capacity, np.int64)  # database << 32 | number, tablespace beside it
+    loc_space = np.zeros(loc_capacity, np.int64)
+    loc_first = np.zeros(loc_capacity, np.int64)
+    loc_count = np.zeros(loc_capacity, np.int64)
+    loc_tracked = np.zeros(loc_capacity, np.uint8)
+    locators = 0
+    last_key = np.int64(-1)
+    last_space = np.int64(-1)
+    last_locator = np.int64(-1)
+
+    ends = np.zeros((256, xact.E_FIELDS), np.int64)
+    end_lsn = np.zeros((256, 3), np.int64)  # start, end, origin
+    end_count = 0
+
+    kept = np.zeros((1024, 5), np.int64)  # kind, offset, length, lsn, end lsn
+    kept_count = 0
+
+    chunks = np.zeros((256, 3), np.int64)  # slot, epoch, lsn
+    chunk_count = 0
+    saw_alien = False
+
+    last_xid = np.int64(-1)
+    slot = np.int64(-1)
+    while True:
+        at = next_record(buf, frame)
+        if at < 0:
+            totals[T_REASON] = at
+            break
+        length = frame[LENGTH]
+        lsn = frame[LSN]
+        if not records.parse(buf, at, length, compressed, parsed):
+            totals[T_REASON] = framing.INVALID_LENGTH
+            frame[POSITION] = lsn
+            break
+        if totals[T_RECORDS] == 0:
+            totals[T_FIRST] = lsn
+            totals[T_FIRST_PREVIOUS] = framing.u64(buf, at + 8)
+        totals[T_RECORDS] += 1
+        totals[T_LAST] = lsn
+        fingerprint = (fingerprint ^ np.uint64(u32(buf, at + 20))) * np.uint64(1099511628211)
+
+        manager = parsed[MANAGER]
+        info = parsed[INFO]
+        xid = parsed[XID]
+        top = parsed[records.TOP_XID]
+        if top != 0:
+            # The top-level transaction is registered by whatever record first names it.
+            found = find(xid_table, xid_key, top)
+            if found < 0:
+                xid_table[-1 - found] = xids
+                xid_key[xids] = top
+                xid_first[xids] = lsn
+                xids += 1
+                last_xid = -1
+        registers = manager != XACT or info & xact.OPCODE == xact.INVALIDATIONS
+        if xid != 0 and (registers or top != 0):
+            if xid != last_xid:
+                slot = find(xid_table, xid_key, xid)
+                if slot < 0:
+                    xid_table[-1 - slot] = xids
+                    slot = xids
+                    xid_key[xids] = xid
+                    xid_first[xids] = lsn
+                    xids += 1
+                last_xid = xid
+            if top != 0:
+                xid_top[slot] = top
+        else:
+            slot = -1
+            last_xid = -1
+        if xids + 4 > xid_capacity:
+            xid_capacity *= 4
+            xid_key = grown(xid_key, xid_capacity)
+            xid_top = grown(xid_top, xid_capacity)
+            xid_first = grown(xid_first, xid_capacity)
+            xid_flags = grown(xid_flags, xid_capacity)
+            xid_rows = grown(xid_rows, xid_capacity)
+            xid_bytes = grown(xid_bytes, xid_capacity)
+            xid_epoch = grown(xid_epoch, xid_capacity)
+            xid_speculative = grown(xid_speculative, xid_capacity)
+            xid_table = rehashed(xid_key, xids, xid_capacity)
+
+        keep = 0
+        if manager == HEAP or manager == HEAP2 or (manager == XLOG and info & 0xF0 >= 0xA0 and info & 0xF0 <= 0xB0):
+            opcode = info & heap.OPCODE
+            # Which files does it touch? The first block names the heap; page images may name many.
+            blocks = parsed[records.BLOCKS]
+            touches = False
+            for i in range(blocks if manager == XLOG else min(blocks, 1)):
+                block = FIRST_BLOCK + i * records.BLOCK_FIELDS
+                if manager == HEAP2 and opcode == 0x40 and blocks > 1:  # VISIBLE: block 1 is the heap's
+                    block += records.BLOCK_FIELDS
+                if parsed[block + records.FORK] != 0:
+                    continue
+                key = (parsed[block + records.DATABASE] << 32) | parsed[block + records.NUMBER]
+                space = parsed[block + records.TABLESPACE]
+                if key != last_key or space != last_space:
+                    found = find(loc_table, loc_key, key)
+                    if found < 0:
+                        loc_table[-1 - found] = locators
+                        loc_key[locators] = key
+                        loc_space[locators] = space
+                        loc_first[locators] = lsn
+                        number = parsed[block + records.NUMBER]
+                        is_tracked = number < FIRST_NORMAL_OID and find(tracked_table, tracked, number) >= 0
+                        for j in range(len(also)):
+                            is_tracked = is_tracked or also[j] == key
+                        loc_tracked[locators] = is_tracked
+                        found = np.int64(locators)
+                        locators += 1
+                        if locators + 2 > loc_capacity:
+                            loc_capacity *= 4
+                            loc_key = grown(loc_key, loc_capacity)
+                            loc_space = grown(loc_space, loc_capacity)
+                            loc_first = grown(loc_first, loc_capacity)
+                            loc_count = grown(loc_count, loc_capacity)
+                            loc_tracked = grown(loc_tracked, loc_capacity)
+                            loc_table = rehashed(loc_key, locators, loc_capacity)
+                    last_key = key
+                    last_space = space
+                    last_locator = found
+                loc_count[last_locator] += 1
+                touches = touches or loc_tracked[last_locator] != 0
+            if touches:
+                keep = CATALOG_CHANGE
+            if manager == HEAP2 and opcode == heap.NEW_CID:
+                keep = NEW_CID
+                main = parsed[MAIN]
+                key = (u32(buf, main + 20) << 32) | u32(buf, main + 24)
+                found = find(loc_table, loc_key, key)
+                if found < 0:
+                    loc_table[-1 - found] = locators
+                    loc_key[locators] = key
+                    loc_space[locators] = u32(buf, main + 16)
+                    loc_first[locators] = lsn
+                    found = np.int64(locators)
+                    locators += 1
+                    if locators + 2 > loc_capacity:
+                        loc_capacity *= 4
+                        loc_key = grown(loc_key, loc_capacity)
+                        loc_space = grown(loc_space, loc_capacity)
+                        loc_first = grown(loc_first, loc_capacity)
+                        loc_count = grown(loc_count, loc_capacity)
+                        loc_tracked = grown(loc_tracked, loc_capacity)
+                        loc_table = rehashed(loc_key, locators, loc_capacity)
+                number = u32(buf, main + 24)
+                if number >= FIRST_NORMAL_OID or find(tracked_table, tracked, number) >= 0:
+                    loc_tracked[found] = 1
+                else:
+                    keep = 0
+                if slot >= 0:
+                    xid_flags[slot] |= CHANGES_CATALOG
+            elif slot >= 0:
+                if heap.begins_transaction(parsed) or (manager == HEAP and opcode == heap.INPLACE and inplace_is_change):
+                    xid_flags[slot] |= HAS_CHANGE
+                if manager == HEAP and opcode == heap.TRUNCATE:
+                    keep = TRUNCATE
+                kind = heap.row_kind(buf, parsed)
+                if kind != heap.NOT_A_ROW:
+                    if kind == heap.TOAST_CHUNK:
+                        if chunk_count == len(chunks):
+                            longer = np.zeros((4 * chunk_count, 3), np.int64)
+                            longer[:chunk_count] = chunks
+                            chunks = longer
+                        chunks[chunk_count, 0] = slot
+                        chunks[chunk_count, 1] = xid_epoch[slot]
+                        chunks[chunk_count, 2] = lsn
+                        chunk_count += 1
+                        xid_flags[slot] |= HAS_ROWS
+                        xid_bytes[slot] += length
+                    elif kind == heap.SPECULATIVE_CONFIRM or kind == heap.SPECULATIVE_CANCEL:
+                        if xid_speculative[slot] == 0 and not xid_flags[slot] & (
+                            STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL | SPECULATION_OPEN
+                        ):
+                            xid_flags[slot] |= STARTS_WITH_CONFIRM if kind == heap.SPECULATIVE_CONFIRM else STARTS_WITH_CANCEL
+                        xid_speculative[slot] = 0
+                    else:
+                        xid_flags[slot] |= HAS_ROWS
+                        xid_bytes[slot] += length
+                        if kind == heap.SPECULATIVE_INSERT:
+                            xid_speculative[slot] = lsn
+                            xid_flags[slot] |= SPECULATION_OPEN  # stays as "has speculated here"; the LSN says whether it still waits
+                        if kind == heap.ROW_MULTI_INSERT:
+                            xid_rows[slot] += u16(buf, parsed[MAIN] + 2)
+                        else:
+                            xid_rows[slot] += 1
+                        if kind != heap.ROW_DELETE and (
+                            kind != heap.ROW_MULTI_INSERT or buf[parsed[MAIN]] & heap.INSERT_LAST_IN_MULTI
+                        ):
+                            xid_epoch[slot] += 1
+                            xid_flags[slot] |= CLOSED_TOAST
+        elif manager == XACT:
+            opcode = info & xact.OPCODE
+            if opcode == xact.INVALIDATIONS:
+                if slot >= 0:
+                    xid_flags[slot] |= CHANGES_CATALOG
+            elif opcode != xact.ASSIGNMENT:
+                if end_count == len(ends):
+                    longer = np.zeros((4 * end_count, xact.E_FIELDS), np.int64)
+                    longer[:end_count] = ends
+                    ends = longer
+                    longer_lsn = np.zeros((4 * end_count, 3), np.int64)
+                    longer_lsn[:end_count] = end_lsn
+                    end_lsn = longer_lsn
+                if not xact.parse_end(buf, parsed, stats_item, prepare_header, ends[end_count]):
+                    totals[T_REASON] = framing.INVALID_LENGTH
+                    frame[POSITION] = lsn
+                    break
+                end_lsn[end_count, 0] = lsn
+                end_lsn[end_count, 1] = frame[END]
+                end_lsn[end_count, 2] = parsed[records.ORIGIN]
+                end_count += 1
+        elif manager == LOGICALMSG:
+            keep = MESSAGE
+        elif manager == STANDBY:
+            if info & 0xF0 == 0x10:
+                keep = RUNNING_XACTS
+        elif manager == XLOG:
+            opcode = info & 0xF0
+            if opcode <= 0x10:
+                keep = CHECKPOINT
+            elif opcode == 0x60 or opcode == 0x80:
+                keep = WAL_SETTINGS
+            elif opcode == 0x90 or opcode == 0xD0:
+                keep = TIMELINE_END
+        elif manager == RELMAP:
+            keep = RELATION_MAP
+        elif manager == DBASE:
+            keep = STORAGE
+        elif manager >= 128 and not saw_alien:
+            saw_alien = True
+            keep = ALIEN
+        if facts_only_also and keep != CATALOG_CHANGE:
+            keep = 0
+        if keep != 0:
+            if kept_count == len(kept):
+                more = np.zeros((4 * kept_count, 5), np.int64)
+                more[:kept_count] = kept
+                kept = more
+            kept[kept_count, 0] = keep
+            kept[kept_count, 1] = at
+            kept[kept_count, 2] = length
+            kept[kept_count, 3] = lsn
+            kept[kept_count, 4] = frame[END]
+            kept_count += 1
+
+    totals[T_NEXT] = frame[POSITION]
+    totals[T_FINGERPRINT] = np.int64(fingerprint)
+    waiting = 0
+    for i in range(chunk_count):
+        if chunks[i, 1] == xid_epoch[chunks[i, 0]]:
+            chunks[waiting] = chunks[i]
+            waiting += 1
+    return (
+        xid_key[:xids], xid_top[:xids], xid_first[:xids], xid_flags[:xids], xid_rows[:xids], xid_bytes[:xids], xid_speculative[:xids],
+        loc_key[:locators], loc_space[:locators], loc_first[:locators], loc_count[:locators], loc_tracked[:locators],
+        ends[:end_count], end_lsn[:end_count], kept[:kept_count], chunks[:waiting], totals,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def gather(buf, starts, lengths, align):  # type: ignore[no-untyped-def]
+    """Copy byte ranges one after another, each start rounded up to `align`. Returns the bytes, where each begins, and the total."""
+    at = np.zeros(len(starts) + 1, np.int64)
+    total = 0
+    for i in range(len(starts)):
+        at[i] = total
+        total += (lengths[i] + align - 1) // align * align
+    at[len(starts)] = total
+    out = np.zeros(total, np.uint8)
+    for i in range(len(starts)):
+        out[at[i] : at[i] + lengths[i]] = buf[starts[i] : starts[i] + lengths[i]]
+    return out, at
+
+
+@dataclass(slots=True)
+class Kept:
+    """Records kept whole, in WAL order: row i is `data[at[i] : at[i] + length[i]]`, starting 8-aligned."""
+
+    kind: NDArray[np.uint8]
+    lsn: NDArray[np.int64]
+    end_lsn: NDArray[np.int64]
+    at: NDArray[np.int64]
+    length: NDArray[np.int64]
+    data: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def rows_of(self, *kinds: int) -> NDArray[np.int64]:
+        """Which rows are of these kinds."""
+        return np.flatnonzero(np.isin(self.kind, kinds))
+
+    def record(self, row: int) -> bytes:
+        return self.data[self.at[row] : self.at[row] + self.length[row]].tobytes()
+
+
+@dataclass(slots=True)
+class Xids:
+    """What each xid seen in the stretch did there. `speculative` is the LSN of a speculative insert still waiting at the end, or 0."""
+
+    xid: NDArray[np.uint32]
+    top: NDArray[np.uint32]
+    first_lsn: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    rows: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    speculative: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.xid)
+
+
+@dataclass(slots=True)
+class Files:
+    """Every heap file with records in the stretch; `tracked` ones have theirs among the kept."""
+
+    tablespace: NDArray[np.uint32]
+    database: NDArray[np.uint32]
+    number: NDArray[np.uint32]
+    first_lsn: NDArray[np.int64]
+    records: NDArray[np.int64]
+    tracked: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+@dataclass(slots=True)
+class Index:
+    """The facts of one stretch. `next_lsn` is where the first record after it starts (or would), `previous` what its first record names as
+    its predecessor, `last` its last record: neighbours must fit. Unsealed: the log ended inside, and the stretch will be scanned again."""
+
+    stretch: Stretch
+    sealed: bool
+    system: int
+    timeline: int
+    major: int
+    records: int
+    first: Lsn
+    previous: Lsn
+    last: Lsn
+    next_lsn: Lsn
+    fingerprint: int
+    reason: str
+    xids: Xids
+    files: Files
+    ends: Ends
+    kept: Kept
+    waiting_xid: NDArray[np.uint32]
+    waiting_lsn: NDArray[np.int64]
+    also: tuple[Locator, ...] = field(default=())
+
+
+def scan(
+    wal: WalBytes, stretch: Stretch, form: WalFormat, segment_size: int, *, system: int, timeline: int, at_end_of_log: bool,
+    start: int | None = None, also: Sequence[Locator] = (), check_crc: bool = True,
+) -> Index:  # fmt: skip
+    """Index the records that start in `stretch`.
+
+    `wal` begins at the stretch's page or earlier; `at_end_of_log` says that there are no bytes after those given, so that an incomplete
+    record is the end of the log and not a hole. Raises CorruptWal where the log is damaged but goes on. With `also`, only the catalog
+    changes (those on these files included) are worth reading in the result.
+    """
+    frame = framing.new_frame(
+        wal, stretch.start if start is None else start, stretch.stop, segment_size, form.page_magic, check_crc=check_crc,
+        custom_managers=form.custom_resource_managers, system=system,
+    )  # fmt: skip
+    tracked = np.array(sorted(TRACKED_CATALOGS), np.int64)
+    also_keys = np.array([(file.database << 32) | file.number for file in also], np.int64)
+    found = scan_records(
+        wal.buf, frame, form.image_compressed, form.stats_item, form.prepare_header, form.inplace_is_change,
+        rehashed(tracked, len(tracked), len(tracked)), tracked, also_keys, bool(also),
+    )  # fmt: skip
+    totals = found[-1]
+    reason = int(totals[T_REASON])
+    if reason != framing.REACHED_STOP:
+        _judge_end(wal, frame, reason, at_end_of_log)
+    return _index(wal, found, stretch, form, frame, reason, system=system, timeline=timeline, also=tuple(also))
+
+
+def _judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, at_end_of_log: bool) -> None:
+    """Raise unless the walk ended where the log may end."""
+    position = int(frame[POSITION])
+    words = framing.explain(reason, frame)
+    if reason == framing.NEED_MORE:
+        if at_end_of_log:
+            return
+        raise CorruptWal(words, hint="The WAL that follows is missing: give the segments after it.", context=f"LSN {Lsn(position)}")
+    if reason == framing.INVALID_SYSTEM:
+        raise CorruptWal(words, context=f"LSN {Lsn(position)}")
+    if not at_end_of_log or framing.log_goes_on(wal.buf, frame, position):
+        raise CorruptWal(
+            words,
+            hint="Valid WAL follows, so this is damage and not the end of the log. Take the segment from another copy or the archive.",
+            context=f"WAL record at {Lsn(position)}",
+        )
+
+
+def _index(
+    wal: WalBytes, found: tuple[NDArray, ...], stretch: Stretch, form: WalFormat, frame: NDArray[np.int64], reason: int, *,
+    system: int, timeline: int, also: tuple[Locator, ...],
+) -> Index:  # fmt: skip
+    (xid_key, xid_top, xid_first, xid_flags, xid_rows, xid_bytes, speculative, loc_key, loc_space, loc_first, loc_count, loc_tracked,
+     ends, end_lsn, kept, waiting, totals) = found  # fmt: skip
+    data, at = gather(wal.buf, kept[:, 1], kept[:, 2], 8)
+    flags = xid_flags.copy()
+    flags[speculative == 0] &= 0xFF ^ SPECULATION_OPEN
+    return Index(
+        stretch=stretch,
+        sealed=reason == framing.REACHED_STOP,
+        system=system,
+        timeline=timeline,
+        major=form.major,
+        records=int(totals[T_RECORDS]),
+        first=Lsn(int(totals[T_FIRST])),
+        previous=Lsn(int(totals[T_FIRST_PREVIOUS])),
+        last=Lsn(int(totals[T_LAST])),
+        next_lsn=Lsn(int(totals[T_NEXT])),
+        fingerprint=int(totals[T_FINGERPRINT]),
+        reason="" if reason == framing.REACHED_STOP else framing.explain(reason, frame),
+        xids=Xids(
+            xid_key.astype(np.uint32), xid_top.astype(np.uint32), xid_first.copy(), flags, xid_rows.copy(), xid_bytes.copy(),
+            speculative.copy(),
+        ),
+        files=Files(
+            loc_space.astype(np.uint32), (loc_key >> 32).astype(np.uint32), (loc_key & 0xFFFFFFFF).astype(np.uint32),
+            loc_first.copy(), loc_count.copy(), loc_tracked.astype(np.bool_),
+        ),
+        ends=_ends(wal, ends, end_lsn),
+        kept=Kept(kept[:, 0].astype(np.uint8), kept[:, 3].copy(), kept[:, 4].copy(), at[:-1].copy(), kept[:, 2].copy(), data),
+        waiting_xid=xid_key[waiting[:, 0]].astype(np.uint32),
+        waiting_lsn=waiting[:, 2].copy(),
+        also=also,
+    )  # fmt: skip
+
+
+def _ends(wal: WalBytes, ends: NDArray[np.int64], lsn: NDArray[np.int64]) -> Ends:
+    def bytes_of(start: int, count: int, width: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        return gather(wal.buf, ends[:, start], ends[:, count] * width, 1)
+
+    subxids, sub_at = bytes_of(xact.E_SUBXACTS, xact.E_SUBXACT_COUNT, 4)
+    gids, gid_at = bytes_of(xact.E_GID, xact.E_GID_LENGTH, 1)
+    invalidations, invalidation_at = bytes_of(xact.E_INVALIDATIONS, xact.E_INVALIDATION_COUNT, 16)
+    return Ends(
+        kind=ends[:, xact.E_KIND].astype(np.uint8),
+        xid=ends[:, xact.E_XID].astype(np.uint32),
+        lsn=lsn[:, 0].copy(),
+        end_lsn=lsn[:, 1].copy(),
+        time=ends[:, xact.E_TIME].copy(),
+        database=ends[:, xact.E_DATABASE].astype(np.uint32),
+        origin=lsn[:, 2].astype(np.uint16),
+        origin_lsn=ends[:, xact.E_ORIGIN_LSN].copy(),
+        origin_time=ends[:, xact.E_ORIGIN_TIME].copy(),
+        subxact_bounds=sub_at // 4,
+        subxids=subxids.view(np.uint32),
+        gid_bounds=gid_at,
+        gids=gids,
+        invalidation_bounds=invalidation_at // 16,
+        invalidations=invalidations,
+    )
