@@ -1,0 +1,108 @@
+"""The files beside the heap that catalogs need: pg_control, relation maps, commit status. Bytes in, values out (facts 1.9, 4.7, 5.2)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.errors import CorruptWal, UnsupportedWal
+from tailrace.model import Lsn
+from tailrace.wal.crc import crc32c
+
+_RELMAP_MAGIC = 0x00592717
+_XIDS_PER_STATUS_FILE = 1048576
+SHUT_DOWN = (1, 2)  # DB_SHUTDOWNED, DB_SHUTDOWNED_IN_RECOVERY
+
+# xid states in pg_xact (access/clog.h)
+IN_PROGRESS, COMMITTED, ABORTED, SUB_COMMITTED = 0, 1, 2, 3
+
+_MAJOR_OF_CATALOG = {202107181: 14, 202209061: 15, 202307071: 16, 202406281: 17, 202506291: 18}
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFile:
+    """What we ask of global/pg_control (`catalog/pg_control.h`). `next_xid` carries the epoch."""
+
+    system: int
+    major: int
+    shut_down: bool
+    checkpoint: Lsn
+    redo: Lsn
+    timeline: int
+    full_page_writes: bool
+    next_xid: int
+    wal_level: int
+    segment_size: int
+    min_recovery: Lsn
+
+
+def read_control(data: bytes, where: str) -> ControlFile:
+    """Parse pg_control. Raises UnsupportedWal for an unknown catalog version, CorruptWal for a wrong checksum."""
+    if len(data) < 300:
+        raise CorruptWal(f'could not read file "{where}": read {len(data)} of 8192')
+    catalog_version = struct.unpack_from("<I", data, 12)[0]
+    major = _MAJOR_OF_CATALOG.get(catalog_version)
+    if major is None:
+        raise UnsupportedWal(
+            f"database files have catalog version {catalog_version}, which tailrace does not know",
+            hint=f"Known are {', '.join(f'{major} ({version})' for version, major in _MAJOR_OF_CATALOG.items())}.",
+            context=where,
+        )
+    crc_at = 292 if major >= 18 else 288
+    if crc32c(data[:crc_at]) != struct.unpack_from("<I", data, crc_at)[0]:
+        raise CorruptWal("incorrect checksum in control file", context=where)
+    state, checkpoint, redo, timeline = (
+        struct.unpack_from("<I", data, 16)[0], *struct.unpack_from("<QQ", data, 32), struct.unpack_from("<I", data, 48)[0],
+    )  # fmt: skip
+    return ControlFile(
+        system=struct.unpack_from("<Q", data, 0)[0],
+        major=major,
+        shut_down=state in SHUT_DOWN,
+        checkpoint=Lsn(checkpoint),
+        redo=Lsn(redo),
+        timeline=timeline,
+        full_page_writes=bool(data[56]),
+        next_xid=struct.unpack_from("<Q", data, 64)[0],
+        wal_level=struct.unpack_from("<i", data, 172)[0],
+        segment_size=struct.unpack_from("<I", data, 228)[0],
+        min_recovery=Lsn(struct.unpack_from("<Q", data, 136)[0]),
+    )
+
+
+def read_relation_map(data: bytes, where: str) -> dict[int, int]:
+    """pg_filenode.map, or the image of one in a RELMAP record: catalog oid -> file number (`utils/cache/relmapper.c`)."""
+    magic, count = struct.unpack_from("<Ii", data, 0)
+    if magic != _RELMAP_MAGIC or not 0 <= count <= 64 or len(data) < 8 + 8 * count:
+        raise CorruptWal(f'relation mapping file "{where}" contains invalid data')
+    pairs = struct.unpack_from(f"<{2 * count}I", data, 8)
+    return dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStatus:
+    """pg_xact: two bits per xid. `files` maps file number (xid / 1048576) to its bytes."""
+
+    files: dict[int, bytes]
+
+    def of(self, xids: NDArray[np.uint32]) -> NDArray[np.uint8]:
+        """State of each xid; IN_PROGRESS where the file is gone or too short."""
+        states = np.zeros(len(xids), np.uint8)
+        for number, data in self.files.items():
+            status = np.frombuffer(data, np.uint8)
+            mine = xids // _XIDS_PER_STATUS_FILE == number
+            within = xids[mine] % _XIDS_PER_STATUS_FILE
+            at = within // 4
+            known = at < len(status)
+            found = np.zeros(len(within), np.uint8)
+            found[known] = (status[at[known]] >> (2 * (within[known] % 4)).astype(np.uint8)) & 3
+            states[mine] = found
+        return states
+
+
+def page_lsns(pages: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """pd_lsn of each page of an (n, 8192) array: two u32, high first (`storage/bufpage.h`)."""
+    words = np.ascontiguousarray(pages[:, :8]).view("<u4").astype(np.int64)
+    return (words[:, 0] << 32) | words[:, 1]

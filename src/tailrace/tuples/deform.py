@@ -1,0 +1,121 @@
+"""Heap tuples -> where each attribute lies (facts 4.3).
+
+In: references to logged tuples, each an xl_heap_header (infomask2, infomask, hoff: 5 bytes) and what follows it. Out: for each attribute and row its
+payload's position, length and form. Nothing is copied here and no value is looked at; `tuples.gather` makes columns of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tailrace.errors import CorruptWal
+from tailrace.wal.framing import u16, u32
+
+HEAP_HEADER = 5
+TUPLE_HEADER = 23  # sizeof up to t_bits: what xl_heap_header stands for
+_HAS_NULL = 0x0001
+_NATTS = 0x07FF
+
+# How an attribute is stored
+PLAIN = 0
+NULL = 1
+MISSING = 2  # the tuple is older than the column
+PGLZ = 3  # inline compressed; `size` is the stored length of the stream, after the tcinfo word
+LZ4 = 4
+EXTERNAL = 5  # `at` points to the 16 bytes of varatt_external
+
+EXTERNAL_SIZE = 18
+_ON_DISK = 18  # vartag_external
+
+
+@njit(cache=True, nogil=True)
+def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # type: ignore[no-untyped-def]
+    """Fill at, size, form (natts x n) for tuples `buf[row_at[i] : row_at[i] + row_length[i]]`; a row_at of -1 is no tuple (all NULL).
+
+    Returns -1, or the first row whose attributes run past its end.
+    """
+    natts = len(lengths)
+    for row in range(len(row_at)):
+        start = row_at[row]
+        if start < 0:
+            for i in range(natts):
+                form[i, row] = NULL
+            continue
+        stop = start + row_length[row]
+        stored = u16(buf, start) & _NATTS
+        has_null = u16(buf, start + 2) & _HAS_NULL
+        bitmap = start + HEAP_HEADER
+        data = bitmap + buf[start + 4] - TUPLE_HEADER
+        offset = 0
+        for i in range(natts):
+            if i >= stored:
+                form[i, row] = MISSING
+                continue
+            if has_null and not (buf[bitmap + (i >> 3)] >> (i & 7)) & 1:
+                form[i, row] = NULL
+                continue
+            length = lengths[i]
+            align = aligns[i]
+            form[i, row] = PLAIN
+            if length > 0:
+                offset = (offset + align - 1) & -align
+                at[i, row] = data + offset
+                size[i, row] = length
+                offset += length
+            elif length == -1:
+                if data + offset >= stop:
+                    return row
+                if buf[data + offset] == 0:
+                    offset = (offset + align - 1) & -align
+                    if data + offset >= stop:
+                        return row
+                first = buf[data + offset]
+                if first == 1:
+                    if buf[data + offset + 1] != _ON_DISK:
+                        return row
+                    form[i, row] = EXTERNAL
+                    at[i, row] = data + offset + 2
+                    size[i, row] = 16
+                    offset += EXTERNAL_SIZE
+                elif first & 1:
+                    at[i, row] = data + offset + 1
+                    size[i, row] = (first >> 1) - 1
+                    offset += first >> 1
+                else:
+                    total = u32(buf, data + offset) >> 2
+                    if first & 3 == 2:
+                        form[i, row] = LZ4 if u32(buf, data + offset + 4) >> 30 else PGLZ
+                        at[i, row] = data + offset + 8
+                        size[i, row] = total - 8
+                    else:
+                        at[i, row] = data + offset + 4
+                        size[i, row] = total - 4
+                    offset += total
+            else:  # cstring
+                at[i, row] = data + offset
+                while data + offset < stop and buf[data + offset] != 0:
+                    offset += 1
+                size[i, row] = data + offset - at[i, row]
+                offset += 1
+            if data + offset > stop:
+                return row
+    return -1
+
+
+def deform(
+    buf: NDArray[np.uint8], row_at: NDArray[np.int64], row_length: NDArray[np.int64], lengths: NDArray[np.int64], aligns: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:  # fmt: skip
+    """Positions, sizes and forms, each of shape (attributes, rows)."""
+    shape = (len(lengths), len(row_at))
+    at = np.zeros(shape, np.int64)
+    size = np.zeros(shape, np.int32)
+    form = np.zeros(shape, np.uint8)
+    bad = deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form)
+    if bad >= 0:
+        raise CorruptWal(
+            f"tuple {bad} of {len(row_at)} does not have the layout of its relation",
+            hint="The catalog state may not belong to this WAL.",
+        )
+    return at, size, form
