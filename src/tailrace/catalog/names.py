@@ -1,0 +1,52 @@
+"""How PostgreSQL writes the names of things: quote_identifier() and format_type() (facts 6.15 and Appendix B)."""
+
+from __future__ import annotations
+
+import re
+
+from tailrace.model import PgType
+
+# format_type_be() spells these in the standard's words (`utils/adt/format_type.c`)
+_STANDARD_NAMES = {
+    16: "boolean", 21: "smallint", 23: "integer", 20: "bigint", 700: "real", 701: "double precision", 1042: "character",
+    1043: "character varying", 1083: "time without time zone", 1266: "time with time zone", 1114: "timestamp without time zone",
+    1184: "timestamp with time zone", 1560: "bit", 1562: "bit varying", 1186: "interval", 1700: "numeric",
+}  # fmt: skip
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+
+# Keywords of a category other than UNRESERVED. The few that later majors added are harmless to leave out of earlier ones only if a
+# user names a column so; they are kept apart for that reason.
+_KEYWORDS = frozenset(
+    """all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast char character check
+    coalesce collate collation column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
+    current_timestamp current_user dec decimal default deferrable desc distinct do else end except exists extract false fetch float for foreign
+    freeze from full grant greatest group grouping having ilike in initially inner inout int integer intersect interval into is isnull join lateral
+    leading least left like limit localtime localtimestamp national natural nchar none normalize not notnull null nullif numeric offset on only or
+    order out outer overlaps overlay placing position precision primary real references returning right row select session_user setof similar
+    smallint some substring symmetric table tablesample then time timestamp to trailing treat trim true union unique user using values varchar
+    variadic verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot
+    xmlserialize xmltable""".split()
+)
+_SINCE_16 = frozenset("json_array json_arrayagg json_object json_objectagg system_user".split())
+_SINCE_17 = frozenset("json json_exists json_query json_scalar json_serialize json_table json_value merge_action".split())
+
+
+def quote_identifier(name: str, major: int = 18) -> str:
+    """`name`, in double quotes if PostgreSQL of that major would put it in them."""
+    keywords = (name in _KEYWORDS) or (major >= 16 and name in _SINCE_16) or (major >= 17 and name in _SINCE_17)
+    if _PLAIN.match(name) and not keywords:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def type_label(oid: int, schema: str, name: str, element: PgType | None, *, visible: bool) -> str:
+    """format_type(oid, NULL)."""
+    if element is not None:
+        return f"{element.label}[]"
+    if oid in _STANDARD_NAMES:
+        return _STANDARD_NAMES[oid]
+    if oid == 18:
+        return '"char"'
+    quoted = quote_identifier(name)
+    return quoted if visible else f"{quote_identifier(schema)}.{quoted}"

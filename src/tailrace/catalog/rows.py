@@ -1,0 +1,126 @@
+"""Versions of one catalog's rows as columns, with the span of WAL in which each was visible.
+
+In: `redo.Versions` and the fates of transactions. Out: `CatalogRows`: the attributes asked for as NumPy arrays, and for each row `begin` and `end`, the
+commit LSNs between which others see it (strictly after `begin`, up to and including `end`), and `added` and `deleted`, where its own transaction
+began and ceased to see it (facts 6.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.catalog.layouts import CatalogLayout
+from tailrace.catalog.pages import COMMITTED, CommitStatus
+from tailrace.catalog.redo import (
+    V_ADDED, V_AT, V_CATALOG, V_DELETED, V_LENGTH, V_STATE, V_XMAX, V_XMIN, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions,
+)  # fmt: skip
+from tailrace.transactions.fates import NEVER, Fates
+from tailrace.tuples.deform import LZ4, NULL, PGLZ, PLAIN, deform
+from tailrace.tuples.gather import column_of
+from tailrace.tuples.toast import Chunks
+
+_EMPTY = np.zeros(0, np.int64)
+_NO_CHUNKS = Chunks.of(np.zeros(0, np.uint8), _EMPTY, _EMPTY, _EMPTY)
+
+
+@dataclass(slots=True)
+class Spans:
+    """Per version: visible to others for begin < lsn <= end; ordinals of the transactions that made and unmade it (-1: none that we decode)."""
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    made_by: NDArray[np.int64]
+    unmade_by: NDArray[np.int64]
+
+
+def spans_of(versions: Versions, fates: Fates, status: CommitStatus | None) -> Spans:
+    """When each version was there. What WAL says comes first; then hint bits, which only speak of what WAL does not reach; then pg_xact."""
+    rows = versions.rows
+    begin, made_by = _ends_of(rows[:, V_XMIN], rows[:, V_STATE], XMIN_COMMITTED, XMIN_ABORTED, fates, status)
+    end, unmade_by = _ends_of(rows[:, V_XMAX], rows[:, V_STATE], XMAX_COMMITTED, 0, fates, status)
+    end[rows[:, V_XMAX] == 0] = NEVER
+    unmade_by[rows[:, V_XMAX] == 0] = -1
+    return Spans(begin, end, made_by, unmade_by)
+
+
+def _ends_of(
+    xids: NDArray[np.int64], state: NDArray[np.int64], committed: int, aborted: int, fates: Fates, status: CommitStatus | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    lsn, ordinal = fates.commit_lsns_of(xids.astype(np.uint32))
+    unseen = ordinal == -2
+    hinted = unseen & ((state & committed) != 0)
+    lsn[hinted] = 0
+    if status is not None:
+        asked = unseen & ~hinted & (xids > 2) & (((state & aborted) == 0) if aborted else True)
+        lsn[np.flatnonzero(asked)[status.of(xids[asked].astype(np.uint32)) == COMMITTED]] = 0
+    return lsn, np.where(ordinal >= 0, ordinal, -1)
+
+
+@dataclass(slots=True)
+class CatalogRows:
+    """Rows of one catalog. `columns` by name: integers as int64, names as str objects, varlenas as bytes or None."""
+
+    columns: dict[str, NDArray]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    made_by: NDArray[np.int64]
+    unmade_by: NDArray[np.int64]
+    added: NDArray[np.int64]
+    deleted: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def seen(self, rows: NDArray[np.int64], lsn: int, ordinal: int) -> NDArray[np.int64]:
+        """Those of `rows` that a change at `lsn` in transaction `ordinal` (-1: nobody's) sees."""
+        mine = self.made_by[rows] == ordinal
+        inserted = np.where(mine, self.added[rows] < lsn, self.begin[rows] < lsn) if ordinal >= 0 else self.begin[rows] < lsn
+        if ordinal >= 0:
+            gone = np.where(self.unmade_by[rows] == ordinal, self.deleted[rows] < lsn, self.end[rows] < lsn)
+        else:
+            gone = self.end[rows] < lsn
+        return rows[inserted & ~gone]
+
+
+def rows_of(versions: Versions, spans: Spans, catalog: int, layout: CatalogLayout, wanted: tuple[str, ...]) -> CatalogRows:
+    """The columns `wanted` of every version of `catalog` that was ever visible to anyone we decode for."""
+    mine = np.flatnonzero((versions.rows[:, V_CATALOG] == catalog) & ((spans.begin != NEVER) | (spans.made_by >= 0)))
+    tuples = versions.rows[mine]
+    last = max(layout.index(name) for name in wanted) + 1
+    at, size, form = deform(
+        versions.store, np.ascontiguousarray(tuples[:, V_AT]), np.ascontiguousarray(tuples[:, V_LENGTH]),
+        np.array(layout.lengths[:last], np.int64), np.array(layout.aligns[:last], np.int64),
+    )  # fmt: skip
+    columns = {
+        name: _column(versions.store, at[i], size[i], form[i], layout.lengths[i], is_name=layout.lengths[i] == 64)
+        for name in wanted
+        for i in (layout.index(name),)
+    }
+    return CatalogRows(
+        columns, spans.begin[mine], spans.end[mine], spans.made_by[mine], spans.unmade_by[mine], tuples[:, V_ADDED].copy(), tuples[:, V_DELETED].copy()
+    )  # fmt: skip
+
+
+def _column(
+    store: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32], form: NDArray[np.uint8], length: int, *, is_name: bool
+) -> NDArray:
+    epoch = np.zeros(len(at), np.int64)
+    if length > 0:
+        fixed = column_of(store, at, size, form, length, None, epoch, _NO_CHUNKS).fixed
+        assert fixed is not None
+        if is_name:
+            return np.char.decode(np.ascontiguousarray(fixed).view("S64")[:, 0], "utf-8", "replace").astype(object)
+        return np.ascontiguousarray(fixed).view(f"<i{length}" if length != 4 else "<u4")[:, 0].astype(np.int64)
+    inline = (form == PLAIN) | (form == PGLZ) | (form == LZ4)
+    values = column_of(store, at, size, np.where(inline, form, NULL).astype(np.uint8), -1, None, epoch, _NO_CHUNKS)
+    assert values.offsets is not None
+    assert values.data is not None
+    raw, bounds = values.data.tobytes(), values.offsets.tolist()
+    found = np.empty(len(at), object)
+    for row, (start, stop, kind) in enumerate(zip(bounds, bounds[1:], form.tolist(), strict=False)):
+        # An external value is not NULL, and nothing that decoding asks of a catalog is ever that long.
+        found[row] = None if kind in (NULL, 2) else raw[start:stop]
+    return found

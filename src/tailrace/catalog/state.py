@@ -1,0 +1,201 @@
+"""A catalog state: all that decoding must know about the catalogs at one LSN, to go on from there (rule 5).
+
+In: relation maps, commit status and pages of a data directory, or a file that an earlier run captured; then the catalog records of the WAL. Out:
+`CatalogState`. Both ways are one: pages of a directory count as long as no record touched them since the redo pointer; a page that was touched
+is, from its first touch, what its full-page image says. A state that is complete knows every page and needs no images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.pages import CommitStatus, page_lsns, read_relation_map
+from tailrace.catalog.redo import PAGE_FIRST_TOUCH_WHOLE, Versions, first_touches, replay, tid_key
+from tailrace.catalog.rows import Spans, rows_of
+from tailrace.errors import MissingHistory
+from tailrace.model import Lsn
+from tailrace.wal import records
+from tailrace.wal.framing import u32
+from tailrace.wal.hashing import rehashed
+from tailrace.wal.index import TRACKED_CATALOGS
+from tailrace.wal.records import FIRST_BLOCK, IMAGE, MAIN
+from tailrace.wal.versions import FORMATS, WalFormat
+
+FileKey = tuple[int, int]
+"""(database or 0, file number)."""
+
+SHARED_CATALOGS = frozenset({1262, 6000})
+
+
+@dataclass(slots=True)
+class CatalogLog:
+    """Catalog records of consecutive stretches, joined: row i is `data[at[i] : at[i] + length[i]]`."""
+
+    lsn: NDArray[np.int64]
+    end_lsn: NDArray[np.int64]
+    at: NDArray[np.int64]
+    length: NDArray[np.int64]
+    data: NDArray[np.uint8]
+
+    def after(self, lsn: int) -> CatalogLog:
+        rows = np.flatnonzero(self.lsn >= lsn)
+        return replace(self, lsn=self.lsn[rows], end_lsn=self.end_lsn[rows], at=self.at[rows], length=self.length[rows])
+
+
+@dataclass(slots=True)
+class CatalogPages:
+    """Catalog files of a data directory: file -> its pages (n x 8192)."""
+
+    files: dict[FileKey, NDArray[np.uint8]]
+
+    def __bool__(self) -> bool:
+        return bool(self.files)
+
+
+@dataclass(slots=True)
+class CatalogState:
+    """The catalogs of one database (and the shared ones) as of `lsn`.
+
+    `files` says which catalog each file holds, files of the past included. `complete` states know every page. `status` is pg_xact of the
+    directory, for transactions that ended before the WAL at hand. `xids_open` are the transactions open at `lsn` with the LSN
+    of their first record; WAL is needed from the least of them, or from `lsn`.
+    """
+
+    system: int
+    timeline: int
+    major: int
+    lsn: Lsn
+    database: int
+    database_name: str
+    default_tablespace: int
+    next_xid: int
+    versions: Versions
+    files: dict[FileKey, int]
+    complete: bool
+    status: CommitStatus | None
+    xids_open: dict[int, int]
+
+    @property
+    def needs_wal_from(self) -> Lsn:
+        """Where scanning must begin so that the transactions open here are read whole."""
+        return Lsn(min([self.lsn, *self.xids_open.values()]))
+
+
+def initial_files(database: int, shared_map: dict[int, int], database_map: dict[int, int]) -> dict[FileKey, int]:
+    """File -> catalog oid, from the numbers initdb gave and from the relation maps."""
+    files: dict[FileKey, int] = {}
+    for oid in TRACKED_CATALOGS:
+        files[(0 if oid in SHARED_CATALOGS else database, oid)] = oid
+    for relation_map, where in ((shared_map, 0), (database_map, database)):
+        files |= {(where, number): oid for oid, number in relation_map.items() if oid in TRACKED_CATALOGS}
+    return files
+
+
+def files_of_map_records(relation_maps: Iterable[bytes], database: int, form: WalFormat) -> dict[FileKey, int]:
+    """What RELMAP records (main data: database, tablespace, size, map) add."""
+    files: dict[FileKey, int] = {}
+    parsed = records.new_parsed()
+    for raw in relation_maps:
+        buf = np.frombuffer(raw, np.uint8).copy()
+        records.parse(buf, 0, len(buf), form.image_compressed, parsed)
+        main = int(parsed[MAIN])
+        of = int(u32(buf, main))
+        if of in (0, database):
+            mapped = read_relation_map(raw[main + 12 :], "RELMAP record")
+            files |= {(of, number): oid for oid, number in mapped.items() if oid in TRACKED_CATALOGS}
+    return files
+
+
+def files_of_pg_class(versions: Versions, spans: Spans, database: int, major: int) -> dict[FileKey, int]:
+    """What pg_class says about the catalogs that are not mapped, in every version of it."""
+    rows = rows_of(versions, spans, 1259, layouts_of(major)["pg_class"], ("oid", "relfilenode"))
+    pairs = zip(rows.columns["oid"].tolist(), rows.columns["relfilenode"].tolist(), strict=True)
+    return {(0 if oid in SHARED_CATALOGS else database, number): oid for oid, number in pairs if oid in TRACKED_CATALOGS and number}
+
+
+def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, until: Lsn) -> CatalogState:
+    """The state after the catalog records of `log`. Raises MissingHistory where a page was changed that nothing tells the content of."""
+    form = FORMATS[state.major]
+    keys = list(state.files)  # places name a file by its number here, so files are only ever added at the end
+    file_key = np.array([(database << 32) | number for database, number in keys], np.int64)
+    file_catalog = np.array([state.files[key] for key in keys], np.int64)
+    file_table = rehashed(file_key, len(file_key), max(len(file_key), 1))
+    images, image_at = _zstd_images(log, form)
+    base_key, base_pages = (np.zeros(0, np.int64), np.zeros((0, 8192), np.uint8))
+    if pages:
+        base_key, base_pages = _untouched(log, pages, keys, form, file_table, file_key)
+    found = replay(
+        log.data, log.at, log.length, log.lsn, form.image_compressed, form.image_apply, form.image_pglz, form.image_lz4, form.image_zstd,
+        form.inplace_header, file_table, file_key, file_catalog, base_pages, base_key, images, image_at, state.complete,
+        state.versions.rows, len(state.versions), state.versions.store, len(state.versions.store),
+        state.versions.place_key, state.versions.place_version,
+    )  # fmt: skip
+    rows, count, store, used, place_key, place_version, bad, unknown_page = found
+    if bad >= 0:
+        if unknown_page:
+            raise MissingHistory(
+                f"a catalog page is changed at {Lsn(int(log.lsn[bad]))} whose content before is not known",
+                hint="Without a captured catalog state, full_page_writes must have been on since the checkpoint that decoding starts from. "
+                "Give --catalog.",
+                context=f"WAL record at {Lsn(int(log.lsn[bad]))}",
+            )
+        raise MissingHistory(f"cannot read the catalog record at {Lsn(int(log.lsn[bad]))}")
+    return replace(state, lsn=until, versions=Versions(rows[:count].copy(), store[:used].copy(), place_key.copy(), place_version.copy()))
+
+
+def _untouched(
+    log: CatalogLog, pages: CatalogPages, keys: Sequence[FileKey], form: WalFormat, file_table: NDArray[np.int32], file_key: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Pages of the directory that count: those that no record touches, or that are older than their first record."""
+    touched, first_row, flags = first_touches(log.data, log.at, log.length, form.image_compressed, form.image_apply, file_table, file_key)
+    order = np.argsort(touched)
+    touched, first_row, flags = touched[order], first_row[order], flags[order]
+    base_key: list[NDArray[np.int64]] = []
+    base_pages: list[NDArray[np.uint8]] = []
+    for number, key in enumerate(keys):
+        content = pages.files.get(key)
+        if content is None or not len(content):
+            continue
+        mine = np.array([tid_key(number, block, 0) for block in range(len(content))], np.int64)
+        keep = np.ones(len(mine), np.bool_)
+        if len(touched):
+            at = np.minimum(np.searchsorted(touched, mine), len(touched) - 1)
+            hit = touched[at] == mine
+            whole = (flags[at] & PAGE_FIRST_TOUCH_WHOLE) != 0
+            older = page_lsns(content) <= log.lsn[first_row[at]]
+            keep = ~hit | (~whole & older)
+        base_key.append(mine[keep])
+        base_pages.append(content[keep])
+    if not base_key:
+        return np.zeros(0, np.int64), np.zeros((0, 8192), np.uint8)
+    return np.concatenate(base_key), np.concatenate(base_pages)
+
+
+def _zstd_images(log: CatalogLog, form: WalFormat) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Page images that only a library can expand, done beforehand: the bytes, and the offsets of their compressed forms."""
+    found: list[bytes] = []
+    offsets: list[int] = []
+    if form.image_zstd:
+        parsed = records.new_parsed()
+        codec = pa.Codec("zstd")
+        for at, length in zip(log.at.tolist(), log.length.tolist(), strict=True):
+            if not records.parse(log.data, at, length, form.image_compressed, parsed):
+                continue
+            for i in range(int(parsed[records.BLOCKS])):
+                block = FIRST_BLOCK + i * records.BLOCK_FIELDS
+                if parsed[block + IMAGE] and parsed[block + records.IMAGE_INFO] & form.image_zstd:
+                    start = int(parsed[block + IMAGE])
+                    stop = start + int(parsed[block + records.IMAGE_LENGTH])
+                    raw = 8192 - int(parsed[block + records.HOLE_LENGTH])
+                    page = codec.decompress(log.data[start:stop].tobytes(), decompressed_size=raw)
+                    found.append(bytes(memoryview(page)).ljust(8192, b"\0"))
+                    offsets.append(start)
+    images = np.frombuffer(b"".join(found), np.uint8).reshape(-1, 8192) if found else np.zeros((0, 8192), np.uint8)
+    return images.copy(), np.array(offsets, np.int64)
+
