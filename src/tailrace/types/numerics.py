@@ -112,7 +112,7 @@ def _format_numerics(starts: Any, data: Any, valid: Any) -> Any:
 
 def format_numerics(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As numeric_out."""
-    return Texts(*_format_numerics(as_writable(values.offsets), as_writable(values.data), as_writable(values.valid)))
+    return Texts(*_format_numerics(*values.payloads, as_writable(values.valid)))
 
 
 def parse_numerics(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
@@ -132,22 +132,18 @@ def parse_numeric(text: str) -> bytes:
     scale = max(len(part) - exponent, 0)
     if scale > 16383 or exponent + len(whole) > 131072:
         raise UsageError("value overflows numeric format", sqlstate="22003")
-    places = -(-scale // 4) * 4
-    number = int(whole + part or "0") * 10 ** (exponent - len(part) + places)
-    return _stored(number, negative, scale, places // 4)
+    digits = (whole + part).lstrip("0")
+    # Where the point lies, counted from the first digit that is not zero; groups of four align there.
+    point = len(digits) - len(part) + exponent
+    return _stored(digits.rstrip("0"), point, negative, scale)
 
 
-def _stored(number: int, negative: bool, scale: int, fraction_groups: int) -> bytes:
-    digits = []
-    text = str(number)
-    text = text.rjust(-(-len(text) // 4) * 4, "0")
-    if number:
-        digits = [int(text[place : place + 4]) for place in range(0, len(text), 4)]
-    weight = len(digits) - fraction_groups - 1
-    while digits and digits[-1] == 0:
-        digits.pop()
-    if not digits:
-        weight, negative = 0, False
+def _stored(text: str, point: int, negative: bool, scale: int) -> bytes:
+    weight = (point + 3) // 4 - 1 if text else 0
+    text = "0" * ((weight + 1) * 4 - point) + text if text else ""
+    text = text.ljust(-(-len(text) // 4) * 4, "0")
+    negative = negative and bool(text)
+    digits = [int(text[place : place + 4]) for place in range(0, len(text), 4)]
     body = struct.pack(f"<{len(digits)}H", *digits)
     if scale <= 0x3F and -0x40 <= weight <= 0x3F:
         return struct.pack("<H", 0x8000 | (0x2000 if negative else 0) | scale << 7 | weight & 0x7F) + body
@@ -222,8 +218,7 @@ def numerics_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arrow
     kind = arrow_numerics(pg_type, typmod, style)
     if kind == pa.string():
         return string_array(format_numerics(values, pg_type, TextStyle()), values.valid)
-    starts, data = as_writable(values.offsets), as_writable(values.data)
-    words, bad = _scale_numerics(starts, data, as_writable(values.valid), kind.scale)
+    words, bad = _scale_numerics(*values.payloads, as_writable(values.valid), kind.scale)
     if bad >= 0:
         text = format_numerics(values.take(np.array([bad])), pg_type, TextStyle()).to_list()[0]
         raise UsageError(f"numeric {text} does not fit {kind}", hint="Set numeric=text.", sqlstate="22003")

@@ -16,8 +16,7 @@ NAME_LENGTH = 64
 
 def format_strings(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """The stored bytes are the text, blank padding of char(n) included; not copied."""
-    assert values.offsets is not None and values.data is not None
-    return Texts(values.offsets, values.data)
+    return Texts(*values.payloads)
 
 
 def parse_strings(texts: Texts, valid: Mask, pg_type: PgType) -> Values:

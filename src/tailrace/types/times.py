@@ -85,7 +85,7 @@ def _put_zone(out: Any, at: Any, east: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:
+def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:  # noqa: PLR0917
     """`parts` is 1 for days, 2 for a time of day in microseconds, 3 for both; `zones` is empty, one offset, or one a row.
 
     `low` and `high` are the infinities (equal if the type has none). 40 bytes hold the longest:
@@ -99,7 +99,7 @@ def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, pa
     for row in range(rows):
         if valid[row]:
             stamp = stamps[row]
-            if low != high and (stamp == low or stamp == high):
+            if low != high and stamp in (low, high):
                 for place in range(0 if stamp == low else 1, 9):
                     out[at] = INFINITY[place]
                     at += 1
@@ -126,19 +126,19 @@ def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, pa
     return offsets, out[:at]
 
 
-def _run(numbers: np.ndarray, values: Values, zones: np.ndarray, low: int, high: int, parts: int) -> Texts:
+def _run(numbers: np.ndarray, values: Values, parts: int, zones: np.ndarray = _NO_ZONE, endless: type | None = None) -> Texts:
+    low, high = (int(np.iinfo(endless).min), int(np.iinfo(endless).max)) if endless else (0, 0)
     return Texts(*_format_moments(as_writable(numbers), as_writable(values.valid), zones, low, high, parts))
 
 
 def format_dates(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As date_out."""
-    bounds = np.iinfo(np.int32)
-    return _run(values.as_dtype("<i4").astype(np.int64), values, _NO_ZONE, int(bounds.min), int(bounds.max), 1)
+    return _run(values.as_dtype("<i4").astype(np.int64), values, 1, endless=np.int32)
 
 
 def format_times(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As time_out: 24:00:00 is a time of day."""
-    return _run(values.as_dtype("<i8"), values, _NO_ZONE, 0, 0, 2)
+    return _run(values.as_dtype("<i8"), values, 2)
 
 
 def format_timetzs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -146,16 +146,16 @@ def format_timetzs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     assert values.fixed is not None
     clock = np.ascontiguousarray(values.fixed[:, :8]).view("<i8")[:, 0]
     east = -np.ascontiguousarray(values.fixed[:, 8:]).view("<i4")[:, 0].astype(np.int64)
-    return _run(clock, values, east, 0, 0, 2)
+    return _run(clock, values, 2, east)
 
 
 def format_timestamps(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As timestamp_out, and timestamptz_out in the style's TimeZone."""
-    stamps, bounds = values.as_dtype("<i8"), np.iinfo(np.int64)
+    stamps = values.as_dtype("<i8")
     zones = _NO_ZONE
     if pg_type.oid == TIMESTAMPTZ:
         zones = _UTC if style.is_utc else utc_offsets(stamps, values.valid, style.time_zone)
-    return _run(stamps, values, zones, int(bounds.min), int(bounds.max), 3)
+    return _run(stamps, values, 3, zones, np.int64)
 
 
 def arrow_times(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:

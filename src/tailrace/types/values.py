@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,10 @@ Mask = NDArray[np.bool_]
 class Values:
     """`n` values of one type in stored form.
 
-    A fixed-length type has `fixed`, uint8 of shape (n, typlen). A varlena has its payloads (without length word, decompressed)
-    one after another in `data`, row i at `[offsets[i], offsets[i+1])`. `valid` is False for NULL; such rows hold zeros or nothing.
-    `unchanged`, where present, marks TOASTed values that the record did not carry: neither a value nor NULL (`valid` is False there).
+    A fixed-length type has `fixed`, uint8 of shape (n, typlen). A varlena has its payloads (without length word,
+    decompressed) one after another in `data`, row i at `[offsets[i], offsets[i+1])`. `valid` is False for NULL; such rows
+    hold zeros or nothing. `unchanged`, where present, marks TOASTed values that the record did not carry: neither a value
+    nor NULL (`valid` is False there).
     """
 
     valid: Mask
@@ -37,19 +39,35 @@ class Values:
     def __len__(self) -> int:
         return len(self.valid)
 
-    def as_dtype(self, dtype: str) -> NDArray:  # type: ignore[type-arg]
+    def as_dtype(self, dtype: str) -> NDArray:
         """A fixed-length column as a NumPy array of `dtype` (same width), without copying."""
         assert self.fixed is not None
         return np.ascontiguousarray(self.fixed).view(dtype)[:, 0]
+
+    @property
+    def payloads(self) -> tuple[Offsets, Bytes]:
+        """A varlena column's offsets and bytes, as kernels want them."""
+        assert self.offsets is not None
+        assert self.data is not None
+        return as_writable(self.offsets), as_writable(self.data)
+
+    def payload_list(self) -> list[bytes]:
+        """The stored bytes of each row (nothing or zeros for NULL). For types so rare that a loop is fine."""
+        if self.fixed is not None:
+            width, raw = self.fixed.shape[1], self.fixed.tobytes()
+            return [raw[at : at + width] for at in range(0, len(raw), width)]
+        offsets, data = self.payloads
+        raw = data.tobytes()
+        return [raw[start:stop] for start, stop in pairwise(offsets.tolist())]
 
     def take(self, rows: NDArray[np.int64]) -> Values:
         """The values at `rows`, in that order."""
         unchanged = None if self.unchanged is None else self.unchanged[rows]
         if self.fixed is not None:
             return Values(self.valid[rows], fixed=self.fixed[rows], unchanged=unchanged)
-        assert self.offsets is not None and self.data is not None
+        starts, raw = self.payloads
         picked = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), len(self), [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+            pa.large_binary(), len(self), [None, pa.py_buffer(starts), pa.py_buffer(raw)]
         ).take(pa.array(rows))
         offsets, data = binary_buffers(picked)
         return Values(self.valid[rows], offsets=offsets, data=data, unchanged=unchanged)
@@ -70,7 +88,10 @@ class Values:
 
 @dataclass(slots=True)
 class Texts:
-    """`n` texts in the database's encoding: row i is `data[offsets[i]:offsets[i+1]]`. NULL rows are empty; who prints knows which."""
+    """`n` texts in the database's encoding: row i is `data[offsets[i]:offsets[i+1]]`.
+
+    NULL rows are empty; who prints knows which.
+    """
 
     offsets: Offsets
     data: Bytes
@@ -108,7 +129,7 @@ class Texts:
         """As Python strings. For tests and error messages."""
         raw = self.data.tobytes()
         bounds = self.offsets.tolist()
-        return [raw[a:b].decode() for a, b in zip(bounds, bounds[1:], strict=False)]
+        return [raw[a:b].decode() for a, b in pairwise(bounds)]
 
     def to_arrow(self, valid: Mask | None = None) -> pa.LargeStringArray:
         """As an Arrow array, without copying the text."""
