@@ -1,0 +1,427 @@
+"""A stretch and its plan -> batches of changes.
+
+In: the WAL of a stretch, and for each transaction that is wanted its xids and for each file what it meant (`StretchPlan`). Out: `Batch`es, one per
+version of a relation, as columns, in WAL order. Rows of aborted, foreign or unwanted work are dropped where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tailrace.errors import CorruptWal, MissingHistory, TailraceError
+from tailrace.model import FIRST_UNPINNED_OID, Lsn, Relation, Stretch
+from tailrace.tuples.deform import deform
+from tailrace.tuples.gather import column_of
+from tailrace.tuples.toast import Chunks
+from tailrace.types.values import Mask, Values
+from tailrace.wal import framing, heap, records
+from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record, u16, u32
+from tailrace.wal.hashing import find, grown, rehashed
+from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, MAIN, MAIN_LENGTH
+from tailrace.wal.resource_managers import HEAP, HEAP2
+from tailrace.wal.versions import FORMATS
+
+INSERT, UPDATE, DELETE = 1, 2, 3
+NO_OLD, OLD_KEY, OLD_ROW = 0, 1, 2
+
+# Columns of a row reference
+R_RELATION = 0
+R_ORDINAL = 1
+R_LSN = 2
+R_SUB = 3
+R_KIND = 4
+R_NEW = 5
+R_NEW_LENGTH = 6
+R_OLD = 7
+R_OLD_LENGTH = 8
+R_OLD_KIND = 9
+R_EPOCH = 10
+R_FIELDS = 11
+
+# What a span of a file's timeline says instead of a relation's number
+UNMAPPED = -1
+NOT_DECODED = -2
+
+
+@dataclass(slots=True)
+class FileMap:
+    """What each file of a stretch meant: file i (key `database << 32 | number`) has spans `[bounds[i], bounds[i+1])` of `span_start`, `span_relation`.
+
+    Transactions that changed the meaning themselves have timelines of their own: key `i << 32 | ordinal` in `own_key`, in the same spans arrays.
+    """
+
+    key: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    has_own: NDArray[np.bool_]
+    own_key: NDArray[np.int64]
+    own_bounds: NDArray[np.int64]
+    span_start: NDArray[np.int64]
+    span_relation: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class StretchPlan:
+    """All that decoding a stretch needs to know. `xid` (sorted) and `ordinal` name the wanted transactions; `carried` are TOAST chunks in
+    earlier stretches, as (stretch, LSNs, their xids); `confirmed` are speculative inserts whose confirmation lies elsewhere."""
+
+    stretch: Stretch
+    start: int
+    segment_size: int
+    major: int
+    fingerprint: int
+    xid: NDArray[np.uint32]
+    ordinal: NDArray[np.int64]
+    files: FileMap
+    relations: tuple[Relation, ...]
+    carried: tuple[tuple[Stretch, int, NDArray[np.int64], NDArray[np.uint32]], ...]
+    confirmed: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Changes of one version of a relation, in WAL order.
+
+    The order key of a row is (its transaction's commit LSN, `lsn`, `sub`); `ordinal` names the transaction. `new` and `old` hold one `Values` per
+    live column; rows without such a tuple are invalid there, and `old_kind` says which have an old tuple and whether it is only a key.
+    """
+
+    relation: Relation
+    ordinal: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    sub: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    old_kind: NDArray[np.uint8]
+    new: list[Values]
+    old: list[Values] | None
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+    @property
+    def has_old(self) -> Mask:
+        return self.old_kind != NO_OLD
+
+
+Reader = Callable[..., WalBytes]
+"""read(start, stop, extra=0) -> bytes of the log."""
+
+
+@njit(cache=True, nogil=True)
+def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, file_key, file_bounds, file_has_own,  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
+                 own_table, own_key, own_bounds, span_start, span_relation, confirmed):  # fmt: skip
+    """References to the wanted rows and TOAST chunks of a stretch. Returns (rows, chunks, reason, fingerprint, LSN of an unmapped row or 0, its file)."""
+    parsed = np.zeros(records.PARSED_SIZE, np.int64)
+    rows = np.zeros((4096, R_FIELDS), np.int64)
+    count = 0
+    chunks = np.zeros((256, 3), np.int64)  # offset, length, epoch
+    chunk_count = 0
+    epoch = np.arange(len(xids)).astype(np.int64)
+    next_epoch = np.int64(len(xids))
+    pending = np.full(len(xids), -1, np.int64)
+    fingerprint = np.uint64(14695981039346656037)
+    last_xid = np.int64(-1)
+    mine = np.int64(-1)
+    last_key = np.int64(-1)
+    file = np.int64(-1)
+    unmapped_lsn = np.int64(0)
+    unmapped_key = np.int64(0)
+    while True:
+        at = next_record(buf, frame)
+        if at < 0:
+            reason = at
+            break
+        fingerprint = (fingerprint ^ np.uint64(u32(buf, at + 20))) * np.uint64(1099511628211)
+        manager = buf[at + 17]
+        if manager != HEAP and manager != HEAP2:
+            continue
+        xid = u32(buf, at + 4)
+        if xid != last_xid:
+            mine = find(xid_table, xids, xid)
+            last_xid = xid
+        if mine < 0:
+            continue
+        records.parse(buf, at, frame[LENGTH], compressed, parsed)
+        kind = heap.row_kind(buf, parsed)
+        if kind == heap.NOT_A_ROW:
+            continue
+        if kind == heap.SPECULATIVE_CONFIRM:
+            pending[mine] = -1
+            continue
+        if kind == heap.SPECULATIVE_CANCEL:
+            if pending[mine] >= 0:
+                rows[pending[mine], R_KIND] = 0
+                pending[mine] = -1
+            continue
+        data = parsed[FIRST_BLOCK + DATA]
+        data_length = parsed[FIRST_BLOCK + DATA_LENGTH]
+        if kind == heap.TOAST_CHUNK:
+            if chunk_count == len(chunks):
+                more = np.zeros((4 * chunk_count, 3), np.int64)
+                more[:chunk_count] = chunks
+                chunks = more
+            chunks[chunk_count, 0] = data
+            chunks[chunk_count, 1] = data_length
+            chunks[chunk_count, 2] = epoch[mine]
+            chunk_count += 1
+            continue
+        lsn = frame[LSN]
+        key = (parsed[FIRST_BLOCK + records.DATABASE] << 32) | parsed[FIRST_BLOCK + records.NUMBER]
+        if key != last_key:
+            file = find(file_table, file_key, key)
+            last_key = key
+        relation = np.int64(NOT_DECODED)
+        if file >= 0:
+            low = file_bounds[file]
+            high = file_bounds[file + 1]
+            if file_has_own[file]:
+                own = find(own_table, own_key, (file << 32) | ordinals[mine])
+                if own >= 0:
+                    low = own_bounds[own]
+                    high = own_bounds[own + 1]
+            relation = np.int64(UNMAPPED)
+            while low < high:
+                middle = (low + high) // 2
+                if span_start[middle] < lsn:
+                    relation = span_relation[middle]
+                    low = middle + 1
+                else:
+                    high = middle
+        closes = kind != heap.ROW_DELETE and (kind != heap.ROW_MULTI_INSERT or buf[parsed[MAIN]] & heap.INSERT_LAST_IN_MULTI != 0)
+        main = parsed[MAIN]
+        if relation >= 0:
+            tuples = u16(buf, main + 2) if kind == heap.ROW_MULTI_INSERT else 1
+            while count + tuples > len(rows):
+                longer = np.zeros((2 * len(rows), R_FIELDS), np.int64)
+                longer[:count] = rows[:count]
+                rows = longer
+            position = data
+            for n in range(tuples):
+                rows[count, R_RELATION] = relation
+                rows[count, R_ORDINAL] = ordinals[mine]
+                rows[count, R_LSN] = lsn
+                rows[count, R_SUB] = n
+                rows[count, R_EPOCH] = epoch[mine]
+                rows[count, R_NEW] = -1
+                rows[count, R_OLD] = -1
+                rows[count, R_OLD_KIND] = NO_OLD
+                if kind == heap.ROW_MULTI_INSERT:
+                    position = data + ((position - data + 1) & ~1)
+                    rows[count, R_KIND] = INSERT
+                    rows[count, R_NEW] = position + 2
+                    rows[count, R_NEW_LENGTH] = u16(buf, position) + 5
+                    position += 7 + u16(buf, position)
+                elif kind == heap.ROW_DELETE:
+                    rows[count, R_KIND] = DELETE
+                    flags = buf[main + 7]
+                    if flags & (heap.DELETE_CONTAINS_OLD_TUPLE | heap.DELETE_CONTAINS_OLD_KEY):
+                        rows[count, R_OLD] = main + heap.SIZE_OF_DELETE
+                        rows[count, R_OLD_LENGTH] = parsed[MAIN_LENGTH] - heap.SIZE_OF_DELETE
+                        rows[count, R_OLD_KIND] = OLD_ROW if flags & heap.DELETE_CONTAINS_OLD_TUPLE else OLD_KEY
+                else:
+                    rows[count, R_NEW] = data
+                    rows[count, R_NEW_LENGTH] = data_length
+                    rows[count, R_KIND] = INSERT
+                    if kind == heap.ROW_UPDATE:
+                        rows[count, R_KIND] = UPDATE
+                        flags = buf[main + 7]
+                        if flags & (heap.UPDATE_CONTAINS_OLD_TUPLE | heap.UPDATE_CONTAINS_OLD_KEY):
+                            rows[count, R_OLD] = main + heap.SIZE_OF_UPDATE
+                            rows[count, R_OLD_LENGTH] = parsed[MAIN_LENGTH] - heap.SIZE_OF_UPDATE
+                            rows[count, R_OLD_KIND] = OLD_ROW if flags & heap.UPDATE_CONTAINS_OLD_TUPLE else OLD_KEY
+                    elif kind == heap.SPECULATIVE_INSERT:
+                        pending[mine] = count
+                count += 1
+        elif relation == UNMAPPED and unmapped_lsn == 0:
+            unmapped_lsn = lsn
+            unmapped_key = key
+        if closes:
+            epoch[mine] = next_epoch
+            next_epoch += 1
+    for i in range(len(pending)):
+        if pending[i] >= 0:
+            keep = False
+            for j in range(len(confirmed)):
+                keep = keep or confirmed[j] == rows[pending[i], R_LSN]
+            if not keep:
+                rows[pending[i], R_KIND] = 0
+    return rows[:count], chunks[:chunk_count], reason, np.int64(fingerprint), unmapped_lsn, unmapped_key
+
+
+@njit(cache=True, nogil=True)
+def grouped(rows, relations):  # type: ignore[no-untyped-def]
+    """Row numbers by relation, in order within each, dropping kind 0. Returns (numbers, bounds)."""
+    bounds = np.zeros(relations + 1, np.int64)
+    for i in range(len(rows)):
+        if rows[i, R_KIND] != 0:
+            bounds[rows[i, R_RELATION] + 1] += 1
+    for i in range(relations):
+        bounds[i + 1] += bounds[i]
+    place = bounds[:-1].copy()
+    out = np.empty(bounds[-1], np.int64)
+    for i in range(len(rows)):
+        if rows[i, R_KIND] != 0:
+            relation = rows[i, R_RELATION]
+            out[place[relation]] = i
+            place[relation] += 1
+    return out, bounds
+
+
+def decode(plan: StretchPlan, read: Reader) -> Iterator[Batch]:
+    """The wanted changes of a stretch, a batch per relation version. `read` gives bytes of the log.
+
+    Raises CorruptWal if the WAL is not the one that was indexed, MissingHistory for rows of a file that no relation had.
+    """
+    wal, rows, chunks = _references(plan, read)
+    numbers, bounds = grouped(rows, len(plan.relations))
+    for number, relation in enumerate(plan.relations):
+        mine = rows[numbers[bounds[number] : bounds[number + 1]]]
+        if len(mine):
+            try:
+                yield _batch(relation, mine, wal.buf, chunks)
+            except TailraceError as error:
+                error.context = error.context or f"table {relation}, stretch {plan.stretch}"
+                raise
+
+
+def _references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.int64], Chunks]:
+    form = FORMATS[plan.major]
+    carried = [_carried_chunks(plan, read, *part) for part in plan.carried]
+    extra = sum(len(data) for data, _, _ in carried)
+    wal, reason, found = None, framing.NEED_MORE, None
+    ahead = framing.PAGE_SIZE * 4
+    while reason == framing.NEED_MORE:
+        # The last record may run on beyond the stretch: read further until it is whole.
+        wal = read(plan.stretch.start, plan.stretch.stop + ahead, extra)
+        frame = framing.new_frame(wal, plan.start, plan.stretch.stop, plan.segment_size, form.page_magic, check_crc=False)
+        frame[SPARE] += (extra + 7) & ~7
+        files = plan.files
+        xids = plan.xid.astype(np.int64)
+        found = collect_rows(
+            wal.buf, frame, form.image_compressed, rehashed(xids, len(xids), len(xids)), xids, plan.ordinal,
+            rehashed(files.key, len(files.key), max(1, len(files.key))), files.key, files.bounds, files.has_own,
+            rehashed(files.own_key, len(files.own_key), max(1, len(files.own_key))), files.own_key, files.own_bounds,
+            files.span_start, files.span_relation, plan.confirmed,
+        )  # fmt: skip
+        reason = found[2]
+        if reason == framing.NEED_MORE and wal.base + wal.raw < plan.stretch.stop + ahead:
+            break  # the log ends here
+        ahead *= 16
+    assert wal is not None
+    assert found is not None
+    rows, chunk_refs, _, fingerprint, unmapped, key = found
+    if fingerprint != plan.fingerprint:
+        raise CorruptWal(
+            f"WAL of {plan.stretch} changed while it was being read",
+            hint="The segment was recycled by its server. Decode from an archive or a spool.",
+        )
+    if unmapped:
+        raise MissingHistory(
+            f'could not map filenumber "{key >> 32}/{key & 0xFFFFFFFF}" to relation OID', context=f"WAL record at {Lsn(unmapped)}"
+        )
+    return wal, rows, _all_chunks(plan, wal, carried, chunk_refs)
+
+
+def _all_chunks(
+    plan: StretchPlan, wal: WalBytes, carried: list[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]], refs: NDArray[np.int64]
+) -> Chunks:
+    """Chunks of earlier stretches, copied behind the raw bytes, then those of this one."""
+    at: list[NDArray[np.int64]] = []
+    length: list[NDArray[np.int64]] = []
+    epoch: list[NDArray[np.int64]] = []
+    place = (wal.raw + 7) & ~7
+    for data, bounds, xids in carried:
+        wal.buf[place : place + len(data)] = data
+        at.append(place + bounds[:-1])
+        length.append(np.diff(bounds))
+        epoch.append(np.searchsorted(plan.xid, xids).astype(np.int64))
+        place += len(data)
+    at.append(refs[:, 0])
+    length.append(refs[:, 1])
+    epoch.append(refs[:, 2])
+    return Chunks.of(wal.buf, np.concatenate(at), np.concatenate(length), np.concatenate(epoch))
+
+
+def _carried_chunks(
+    plan: StretchPlan, read: Reader, stretch: Stretch, start: int, lsns: NDArray[np.int64], xids: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]:
+    """Chunk tuples at `lsns` of an earlier stretch: their bytes, bounds and xids."""
+    form = FORMATS[plan.major]
+    first = max(stretch.start, int(lsns[0]) // framing.PAGE_SIZE * framing.PAGE_SIZE)
+    wal = read(first, int(lsns[-1]) // framing.PAGE_SIZE * framing.PAGE_SIZE + 4 * framing.PAGE_SIZE)
+    frame = framing.new_frame(wal, int(lsns[0]), int(lsns[-1]) + 1, plan.segment_size, form.page_magic, check_crc=False)
+    del start
+    data, bounds, count = copy_chunks(wal.buf, frame, form.image_compressed, lsns)
+    if count != len(lsns):
+        raise CorruptWal(f"TOAST chunks of {stretch} are no longer where they were")
+    return data, bounds, xids
+
+
+@njit(cache=True, nogil=True)
+def copy_chunks(buf, frame, compressed, lsns):  # type: ignore[no-untyped-def]
+    """Block data of the records at `lsns` (sorted), one after another."""
+    parsed = np.zeros(records.PARSED_SIZE, np.int64)
+    out = np.zeros(2048 * max(1, len(lsns)), np.uint8)
+    bounds = np.zeros(len(lsns) + 1, np.int64)
+    count = 0
+    while count < len(lsns):
+        at = next_record(buf, frame)
+        if at < 0:
+            break
+        if frame[LSN] != lsns[count]:
+            continue
+        records.parse(buf, at, frame[LENGTH], compressed, parsed)
+        data = parsed[FIRST_BLOCK + DATA]
+        length = parsed[FIRST_BLOCK + DATA_LENGTH]
+        used = bounds[count]
+        if used + length > len(out):
+            out = grown(out, 2 * len(out) + length)
+        out[used : used + length] = buf[data : data + length]
+        count += 1
+        bounds[count] = used + length
+    return out[: bounds[count]].copy(), bounds, count
+
+
+def _batch(relation: Relation, rows: NDArray[np.int64], buf: NDArray[np.uint8], chunks: Chunks) -> Batch:
+    epoch = np.ascontiguousarray(rows[:, R_EPOCH])
+    new = _columns(relation, buf, rows[:, R_NEW], rows[:, R_NEW_LENGTH], epoch, chunks)
+    old = _columns(relation, buf, rows[:, R_OLD], rows[:, R_OLD_LENGTH], epoch, chunks) if (rows[:, R_OLD] >= 0).any() else None
+    return Batch(
+        relation,
+        np.ascontiguousarray(rows[:, R_ORDINAL]),
+        np.ascontiguousarray(rows[:, R_LSN]),
+        np.ascontiguousarray(rows[:, R_SUB]),
+        rows[:, R_KIND].astype(np.uint8),
+        rows[:, R_OLD_KIND].astype(np.uint8),
+        new,
+        old,
+    )
+
+
+def _columns(
+    relation: Relation, buf: NDArray[np.uint8], at: NDArray[np.int64], length: NDArray[np.int64], epoch: NDArray[np.int64], chunks: Chunks
+) -> list[Values]:
+    lengths = np.array([column.length for column in relation.columns], np.int64)
+    aligns = np.array([column.align for column in relation.columns], np.int64)
+    positions, sizes, forms = deform(buf, np.ascontiguousarray(at), np.ascontiguousarray(length), lengths, aligns)
+    return [
+        column_of(buf, positions[i], sizes[i], forms[i], column.length, column.missing, epoch, chunks)
+        for i, column in enumerate(relation.columns)
+        if not column.dropped
+    ]
+
+
+def is_decoded(relation: Relation) -> bool:
+    """Whether PostgreSQL's decoding shows rows of this relation (facts 6.5): logged, no catalog, no TOAST table, sequence or transient heap."""
+    return (
+        relation.oid >= FIRST_UNPINNED_OID
+        and relation.persistence == "p"
+        and relation.kind not in "tS"
+        and relation.rewrite_of == 0
+    )
+
+

@@ -1,0 +1,57 @@
+"""What an output plugin is: the manual's callbacks, and the same as columns (Logical Decoding, Output Plugins; `replication/output_plugin.h`).
+
+A plugin that works row by row overrides `begin`, `change`, `truncate`, `commit`, `message`. One that wants speed overrides the `…_texts` twins, which are given
+a whole run as columns and answer with one text per row; `test_decoding` does. The driver calls only the twins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tailrace.decode import Batch
+from tailrace.errors import UsageError
+from tailrace.model import Relation
+from tailrace.plan import LogicalMessage, Truncation
+from tailrace.transactions.fates import Transactions
+from tailrace.types.values import Texts
+
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+class OutputPlugin:
+    """Base of plugins. One instance lives as long as its stream; a copy of it formats in every worker, so formatting keeps no state."""
+
+    name = ""
+    skips_empty_transactions = False
+
+    def startup(self, options: Mapping[str, str | None], major: int) -> None:
+        """Take the options, refusing unknown names and values. `major` is the source's."""
+        raise NotImplementedError
+
+    def change_texts(self, batch: Batch, relation: Relation, xids: Sequence[int]) -> Texts:
+        """One text per row of a run of changes on one relation. Runs wide, out of order."""
+        raise NotImplementedError
+
+    def begin_texts(self, transactions: Transactions) -> Texts:
+        """One text per transaction."""
+        raise NotImplementedError
+
+    def commit_texts(self, transactions: Transactions) -> Texts:
+        raise NotImplementedError
+
+    def truncate_text(self, truncation: Truncation) -> str:
+        raise NotImplementedError
+
+    def message_text(self, message: LogicalMessage) -> bytes:
+        raise NotImplementedError
+
+
+def parse_bool(name: str, value: str | None) -> bool:
+    """A boolean as SQL reads it (unique prefixes, any case); a missing value means true."""
+    if value is None:
+        return True
+    text = value.strip().lower()
+    found = {meaning for word, meaning in _BOOLEANS.items() if text and word.startswith(text) and (len(word) > 1 or word == text)}
+    if text == "o" or len(found) != 1:
+        raise UsageError(f'could not parse value "{value}" for parameter "{name}"', sqlstate="22023")
+    return found.pop()

@@ -1,0 +1,238 @@
+"""test_decoding: the readable form, in PostgreSQL's exact words (facts 6.15; `contrib/test_decoding`'s documented output)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tailrace.catalog.names import quote_identifier
+from tailrace.decode import DELETE, UPDATE, Batch
+from tailrace.errors import UsageError
+from tailrace.model import PgType, Relation
+from tailrace.plan import LogicalMessage, Truncation
+from tailrace.plugins.plugin import OutputPlugin, parse_bool
+from tailrace.transactions.fates import Transactions
+from tailrace.types import registry
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Texts, Values
+
+_OPTIONS = ("include-xids", "include-timestamp", "skip-empty-xacts", "only-local")
+_NOT_YET = ("force-binary", "include-rewrites", "stream-changes")
+
+_TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
+
+_BARE, _QUOTED, _BITS = 0, 1, 2
+_VALUE, _NULL, _UNCHANGED = 0, 1, 2
+
+
+def _bytes(*texts: str) -> NDArray[np.uint8]:
+    return np.frombuffer("".join(texts).encode(), np.uint8)
+
+
+class TestDecoding(OutputPlugin):
+    """Options as the original's. Time stamps print in UTC unless `style` says otherwise."""
+
+    name = "test_decoding"
+    __test__ = False  # pytest: not a test
+
+    def __init__(self) -> None:
+        self.include_xids = True
+        self.include_timestamp = False
+        self.skips_empty_transactions = False
+        self.only_local = False
+        self.style = TextStyle()
+        self.major = 18
+
+    def startup(self, options: Mapping[str, str | None], major: int) -> None:
+        self.major = major
+        for name, value in options.items():
+            if name in _NOT_YET and not parse_bool(name, value):
+                continue
+            if name not in _OPTIONS:
+                raise UsageError(f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate="22023")
+            flag = parse_bool(name, value)
+            if name == "include-xids":
+                self.include_xids = flag
+            elif name == "include-timestamp":
+                self.include_timestamp = flag
+            elif name == "skip-empty-xacts":
+                self.skips_empty_transactions = flag
+            else:
+                self.only_local = flag
+
+    def begin_texts(self, transactions: Transactions) -> Texts:
+        if not self.include_xids:
+            return Texts.of(["BEGIN"] * len(transactions))
+        return Texts.of([f"BEGIN {xid}" for xid in transactions.xid.tolist()])
+
+    def commit_texts(self, transactions: Transactions) -> Texts:
+        xids = [f" {xid}" for xid in transactions.xid.tolist()] if self.include_xids else [""] * len(transactions)
+        times = [""] * len(transactions)
+        if self.include_timestamp:
+            stored = Values(np.ones(len(transactions), np.bool_), fixed=transactions.time.view(np.uint8).reshape(-1, 8))
+            times = [f" (at {text})" for text in registry.format_values(stored, _TIMESTAMPTZ, self.style).to_list()]
+        return Texts.of([f"COMMIT{xid}{time}" for xid, time in zip(xids, times, strict=True)])
+
+    def truncate_text(self, truncation: Truncation) -> str:
+        names = ", ".join(self._name(relation) for relation in truncation.relations)
+        flags = " restart_seqs" * truncation.restart_sequences + " cascade" * truncation.cascade
+        return f"table {names}: TRUNCATE:{flags or ' (no-flags)'}"
+
+    def message_text(self, message: LogicalMessage) -> bytes:
+        head = f"message: transactional: {int(message.ordinal >= 0)} prefix: {message.prefix}, sz: {len(message.content)} content:"
+        return head.encode() + message.content
+
+    def change_texts(self, batch: Batch, relation: Relation, xids: Sequence[int]) -> Texts:
+        columns = relation.live_columns
+        new = _Tuple.of(batch.new, relation, self)
+        old = _Tuple.of(batch.old, relation, self) if batch.old is not None else _Tuple.absent(len(batch), len(columns))
+        labels = [_bytes(f" {quote_identifier(column.name, self.major)}[{column.type.label}]:") for column in columns if column.type]
+        label_data, label_bounds = _joined(labels)
+        heads = [_bytes(f"table {self._name(relation)}: {verb}:") for verb in ("INSERT", "UPDATE", "DELETE")]
+        head_data, head_bounds = _joined(heads)
+        has_old = batch.has_old
+        arguments = (
+            batch.kind, has_old, head_data, head_bounds, label_data, label_bounds, new.quoting,
+            new.data, new.bounds, new.state, old.data, old.bounds, old.state,
+        )  # fmt: skip
+        offsets = np.zeros(len(batch) + 1, np.int64)
+        write_rows(*arguments, offsets, np.zeros(0, np.uint8), False)
+        np.cumsum(offsets, out=offsets)
+        data = np.empty(offsets[-1], np.uint8)
+        write_rows(*arguments, offsets, data, True)
+        return Texts(offsets, data)
+
+    def _name(self, relation: Relation) -> str:
+        return f"{quote_identifier(relation.schema, self.major)}.{quote_identifier(relation.name, self.major)}"
+
+
+class _Tuple:
+    """The texts of all columns of one side, laid end to end: column c of row i is data[bounds[c, i] : bounds[c, i + 1]]."""
+
+    def __init__(self, data: NDArray[np.uint8], bounds: NDArray[np.int64], state: NDArray[np.uint8], quoting: NDArray[np.uint8]) -> None:
+        self.data = data
+        self.bounds = bounds
+        self.state = state
+        self.quoting = quoting
+
+    @classmethod
+    def absent(cls, rows: int, columns: int) -> _Tuple:
+        return cls(
+            np.zeros(0, np.uint8), np.zeros((columns, rows + 1), np.int64), np.ones((columns, rows), np.uint8), np.zeros(columns, np.uint8)
+        )
+
+    @classmethod
+    def of(cls, values: Sequence[Values], relation: Relation, plugin: TestDecoding) -> _Tuple:
+        columns = relation.live_columns
+        rows = len(values[0]) if values else 0
+        bounds = np.zeros((len(columns), rows + 1), np.int64)
+        state = np.zeros((len(columns), rows), np.uint8)
+        quoting = np.zeros(len(columns), np.uint8)
+        parts: list[NDArray[np.uint8]] = []
+        used = 0
+        for i, (column, stored) in enumerate(zip(columns, values, strict=True)):
+            assert column.type is not None
+            if column.type.oid == 16:
+                texts = registry.printed_bool(stored)
+            else:
+                texts = registry.format_values(stored, column.type, plugin.style)
+            bounds[i] = texts.offsets + used
+            used += len(texts.data)
+            parts.append(texts.data)
+            state[i] = ~stored.valid
+            if stored.unchanged is not None:
+                state[i][stored.unchanged] = _UNCHANGED
+            quoting[i] = {"bare": _BARE, "quoted": _QUOTED, "bits": _BITS}[registry.quoting(column.type)]
+        data = np.concatenate(parts) if len(parts) != 1 else parts[0]
+        return cls(data, bounds, state, quoting)
+
+
+def _joined(parts: Sequence[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    bounds = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=bounds[1:])
+    return np.concatenate(parts) if parts else np.zeros(0, np.uint8), bounds
+
+
+_NO_TUPLE = _bytes(" (no-tuple-data)")
+_OLD_KEY = _bytes(" old-key:")
+_NEW_TUPLE = _bytes(" new-tuple:")
+_NULL_WORD = _bytes("null")
+_UNCHANGED_WORD = _bytes("unchanged-toast-datum")
+_QUOTE = np.uint8(ord("'"))
+
+
+@njit(cache=True, nogil=True)
+def put(out, to, part, start, stop, writing):  # type: ignore[no-untyped-def]
+    """Append part[start:stop] at `to`; without `writing` only count."""
+    if writing:
+        for i in range(stop - start):
+            out[to + i] = part[start + i]
+    return to + stop - start
+
+
+@njit(cache=True, nogil=True)
+def put_tuple(out, to, row, skip_nulls, labels, label_bounds, quoting, data, bounds, state, writing):  # type: ignore[no-untyped-def]
+    """Append the columns of one side of a row."""
+    for column in range(len(quoting)):
+        what = state[column, row]
+        if what == _NULL and skip_nulls:
+            continue
+        to = put(out, to, labels, label_bounds[column], label_bounds[column + 1], writing)
+        if what == _NULL:
+            to = put(out, to, _NULL_WORD, 0, len(_NULL_WORD), writing)
+            continue
+        if what == _UNCHANGED:
+            to = put(out, to, _UNCHANGED_WORD, 0, len(_UNCHANGED_WORD), writing)
+            continue
+        start = bounds[column, row]
+        stop = bounds[column, row + 1]
+        if quoting[column] == _BARE:
+            to = put(out, to, data, start, stop, writing)
+            continue
+        if writing:
+            if quoting[column] == _BITS:
+                out[to] = 66
+                to += 1
+            out[to] = _QUOTE
+            to += 1
+            for i in range(start, stop):
+                out[to] = data[i]
+                to += 1
+                if data[i] == _QUOTE:
+                    out[to] = _QUOTE
+                    to += 1
+            out[to] = _QUOTE
+            to += 1
+        else:
+            quotes = 0
+            for i in range(start, stop):
+                quotes += data[i] == _QUOTE
+            to += stop - start + quotes + 2 + (1 if quoting[column] == _BITS else 0)
+    return to
+
+
+@njit(cache=True, nogil=True)
+def write_rows(kind, has_old, heads, head_bounds, labels, label_bounds, quoting,  # type: ignore[no-untyped-def]
+               new_data, new_bounds, new_state, old_data, old_bounds, old_state, offsets, out, writing):  # fmt: skip
+    """The lines of a batch. First call measures (offsets[i + 1] = length of row i), second writes at the summed offsets."""
+    for row in range(len(kind)):
+        to = offsets[row] if writing else np.int64(0)
+        verb = kind[row] - 1
+        to = put(out, to, heads, head_bounds[verb], head_bounds[verb + 1], writing)
+        if kind[row] == DELETE:
+            if has_old[row]:
+                to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state, writing)
+            else:
+                to = put(out, to, _NO_TUPLE, 0, len(_NO_TUPLE), writing)
+        else:
+            if kind[row] == UPDATE and has_old[row]:
+                to = put(out, to, _OLD_KEY, 0, len(_OLD_KEY), writing)
+                to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state, writing)
+                to = put(out, to, _NEW_TUPLE, 0, len(_NEW_TUPLE), writing)
+            to = put_tuple(out, to, row, False, labels, label_bounds, quoting, new_data, new_bounds, new_state, writing)
+        if not writing:
+            offsets[row + 1] = to
+
