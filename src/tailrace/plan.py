@@ -133,7 +133,7 @@ def make_plan(
     own = owned & (xids.xid == transactions.xid[np.maximum(xids.ordinal, 0)]) if len(transactions) else owned
     np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
     shown = np.flatnonzero(ours & (changed | has_message))
-    _check_whole(transactions, shown, known, consistent_from, explicit=start_lsn is not None)
+    shown = _whole(transactions, shown, known, max(consistent_from, Lsn(history.known_from)), history.known_from, explicit=start_lsn is not None)
 
     row_bytes = np.zeros(len(transactions), np.int64)
     wanted = np.zeros(len(transactions), np.bool_)
@@ -221,15 +221,18 @@ def _all_ended(running: frozenset[int], indexes: Sequence[Index], fates: Fates, 
     return Lsn(last)
 
 
-def _check_whole(transactions: Transactions, shown: NDArray[np.int64], unread: frozenset[int], consistent: Lsn, *, explicit: bool) -> None:
-    if not unread or not explicit:
-        return
-    cut = [ordinal for ordinal in shown.tolist() if int(transactions.xid[ordinal]) in unread]
-    if cut:
+def _whole(
+    transactions: Transactions, shown: NDArray[np.int64], unread: frozenset[int], consistent: Lsn, known_from: int, *, explicit: bool
+) -> NDArray[np.int64]:
+    """Those of `shown` that lie whole in the WAL at hand. If the user named the start, one that does not is an error."""
+    cut = (transactions.first_lsn[shown] < known_from) | np.isin(transactions.xid[shown], np.array(sorted(unread), np.uint32))
+    if explicit and cut.any():
+        first = int(shown[np.flatnonzero(cut)[0]])
         raise MissingHistory(
-            f"transaction {int(transactions.xid[cut[0]])} began before the WAL at hand and commits at {Lsn(int(transactions.commit_lsn[cut[0]]))}",
+            f"transaction {int(transactions.xid[first])} began before the WAL at hand and commits at {Lsn(int(transactions.commit_lsn[first]))}",
             hint=f"Give older WAL, or start at {consistent}, from where every transaction is read whole.",
         )
+    return shown[~cut]
 
 
 class _FileMapper:

@@ -31,6 +31,10 @@ from tailrace.wal.xact import Ends
 
 FORMAT_VERSION = 1
 
+
+class NeedMoreWal(CorruptWal):
+    """The last record runs on beyond the bytes given, though the log does not end there: give more and scan again."""
+
 TRACKED_CATALOGS: dict[int, str] = {
     1247: "pg_type", 1249: "pg_attribute", 1259: "pg_class", 1262: "pg_database", 2610: "pg_index", 2611: "pg_inherits",
     2615: "pg_namespace", 3501: "pg_enum", 3541: "pg_range", 6000: "pg_replication_origin", 6104: "pg_publication",
@@ -479,10 +483,10 @@ def _judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, at_end_of_l
     if reason == framing.NEED_MORE:
         if at_end_of_log:
             return
-        raise CorruptWal(words, hint="The WAL that follows is missing: give the segments after it.", context=f"LSN {Lsn(position)}")
+        raise NeedMoreWal(words, context=f"WAL record at {Lsn(position)}")
     if reason == framing.INVALID_SYSTEM:
         raise CorruptWal(words, context=f"LSN {Lsn(position)}")
-    if not at_end_of_log or framing.log_goes_on(wal.buf, frame, position):
+    if framing.log_goes_on(wal.buf, frame, position):
         raise CorruptWal(
             words,
             hint="Valid WAL follows, so this is damage and not the end of the log. Take the segment from another copy or the archive.",
