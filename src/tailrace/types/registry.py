@@ -7,7 +7,20 @@ Importing this compiles nothing: kernels compile (or load from Numba's cache) at
 
 from __future__ import annotations
 
-from tailrace.types import enums, integers, numerics, strings, times, timetexts
+from tailrace.types import (
+    arrays,
+    arraytexts,
+    binary,
+    enums,
+    floats,
+    integers,
+    jsonb,
+    jsontexts,
+    numerics,
+    strings,
+    times,
+    timetexts,
+)
 from tailrace.types.codec import (
     ArrowStyle,
     Codec,
@@ -63,3 +76,13 @@ register(
 )
 register(Codec(times.format_times, timetexts.parse_times), oids=(1083,))
 register(Codec(times.format_timetzs, timetexts.parse_times), oids=(1266,))
+# Floats
+register(Codec(floats.format_floats, floats.parse_floats, floats.arrow_floats, floats.floats_to_arrow, "bare"), oids=(700, 701))
+# Bytes: bytea | uuid macaddr macaddr8 | bit varbit
+register(Codec(binary.format_byteas, binary.parse_byteas, binary.arrow_byteas, binary.byteas_to_arrow), oids=(17,))
+register(Codec(binary.format_hex_groups, binary.parse_hex_groups), oids=(2950, 829, 774))
+register(Codec(binary.format_bits, binary.parse_bits, quoting="bits"), oids=(1560, 1562))
+# Trees and lists: jsonb | every array | int2vector oidvector
+register(Codec(jsonb.format_jsonbs, jsontexts.parse_jsonbs), oids=(3802,))
+register(Codec(arrays.format_arrays, arraytexts.parse_arrays, arrays.arrow_arrays, arrays.arrays_to_arrow), kind="a")
+register(Codec(arrays.format_vectors, arraytexts.parse_vectors), oids=(22, 30))
