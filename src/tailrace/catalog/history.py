@@ -118,6 +118,15 @@ class History:
         rows = self.table("pg_class").seen_where("oid", oid, lsn, ordinal)
         return self._relation(int(rows[-1]), lsn, ordinal) if len(rows) else None
 
+    def relation_named(self, schema: str, name: str, lsn: int) -> Relation | None:
+        """The relation of that name as a change at `lsn` saw it."""
+        classes = self.table("pg_class")
+        rows = classes.rows.seen(np.flatnonzero(classes["relname"] == name), lsn, -1)
+        for row in rows.tolist():
+            if self._namespace(int(classes["relnamespace"][row]), lsn, -1) == schema:
+                return self._relation(row, lsn, -1)
+        return None
+
     def timeline(self, locator: Locator, ordinal: int = -1) -> list[Span]:
         """All that `locator` meant over time to others (-1), or to a transaction that changed its meaning itself."""
         points = self._breakpoints(locator, ordinal)

