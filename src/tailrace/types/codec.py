@@ -128,3 +128,9 @@ def syntax_error(type_name: str, text: str) -> UsageError:
 
 def range_error(type_name: str, text: str) -> UsageError:
     return UsageError(f'value "{text}" is out of range for type {type_name}', sqlstate="22003")
+
+
+def format_each(values: Values, text_of: Callable[[bytes], str]) -> Texts:
+    """Print row by row in Python: for types that are rare in tables."""
+    rows = zip(values.payload_list(), values.valid.tolist(), strict=True)
+    return Texts.of([text_of(payload) if present else "" for payload, present in rows])

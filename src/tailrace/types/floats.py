@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numba import njit
 
 from tailrace.model import PgType
@@ -118,7 +119,7 @@ def _lay_out(starts: Any, data: Any, valid: Any, mantissas: Any, threshold: Any)
             if here < stop:
                 down = data[here + 1] == 45
                 for place in range(here + 2 if down or data[here + 1] == 43 else here + 1, stop):
-                    power = 10 * power + np.int64(data[place]) - 48
+                    power = 10 * power + int(data[place]) - 48
                 power = -power if down else power
             while count and digits[count - 1] == 48:
                 count -= 1
@@ -157,7 +158,7 @@ def format_floats(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
         mask = np.zeros(len(values), np.bool_)
         mask[wrong] = True
         again = [_search_digits(float(numbers[row]), int(mantissas[row])) for row in map(int, wrong)]
-        printed = pa.compute.replace_with_mask(printed, pa.array(mask), pa.array(again, pa.large_string()))
+        printed = pc.replace_with_mask(printed, pa.array(mask), pa.array(again, pa.large_string()))
         starts, data = binary_buffers(printed)
         offsets, out, _ = _lay_out(as_writable(starts), as_writable(data), valid, mantissas[:0], threshold)
     return Texts(offsets, out)
@@ -181,13 +182,13 @@ def _search_digits(number: float, mantissa: int) -> str:
 def parse_floats(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As float8in; Arrow reads to the nearest float."""
     single = pg_type.oid == FLOAT4
-    trimmed = pa.compute.utf8_trim_whitespace(texts.to_arrow(valid))
+    trimmed = pc.utf8_trim_whitespace(texts.to_arrow(valid))
     try:
         numbers = trimmed.cast(pa.float32() if single else pa.float64())
     except pa.ArrowInvalid:
         bad = next(text for text in trimmed.to_pylist() if text is not None and not _is_float(text))
         raise syntax_error("real" if single else "double precision", bad) from None
-    plain = np.array(numbers.fill_null(0.0), "<f4" if single else "<f8")
+    plain = np.array(numbers.fill_null(pa.scalar(0.0, numbers.type)).to_numpy(zero_copy_only=False))
     plain[np.isnan(plain)] = np.nan
     return Values(valid, fixed=plain.view(np.uint8).reshape(len(texts), pg_type.length))
 

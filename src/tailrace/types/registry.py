@@ -11,12 +11,17 @@ from tailrace.types import (
     arrays,
     arraytexts,
     binary,
+    composites,
     enums,
     floats,
     integers,
+    intervals,
     jsonb,
     jsontexts,
+    networks,
     numerics,
+    ranges,
+    shapes,
     strings,
     times,
     timetexts,
@@ -86,3 +91,12 @@ register(Codec(binary.format_bits, binary.parse_bits, quoting="bits"), oids=(156
 register(Codec(jsonb.format_jsonbs, jsontexts.parse_jsonbs), oids=(3802,))
 register(Codec(arrays.format_arrays, arraytexts.parse_arrays, arrays.arrow_arrays, arrays.arrays_to_arrow), kind="a")
 register(Codec(arrays.format_vectors, arraytexts.parse_vectors), oids=(22, 30))
+# Ranges | multiranges | composites
+register(Codec(ranges.format_ranges, ranges.parse_ranges), kind="r")
+register(Codec(ranges.format_multiranges, ranges.parse_multiranges), kind="m")
+register(Codec(composites.format_composites, composites.parse_composites), kind="c")
+# Rare in tables, so printed row by row: interval | tid | inet cidr | point lseg path box polygon line circle
+register(Codec(intervals.format_intervals, intervals.parse_intervals), oids=(1186,))
+register(Codec(intervals.format_tids, intervals.parse_tids), oids=(27,))
+register(Codec(networks.format_networks, networks.parse_networks), oids=(650, 869))
+register(Codec(shapes.format_shapes, shapes.parse_shapes), oids=(600, 601, 602, 603, 604, 628, 718))

@@ -66,9 +66,9 @@ class Values:
         if self.fixed is not None:
             return Values(self.valid[rows], fixed=self.fixed[rows], unchanged=unchanged)
         starts, raw = self.payloads
-        picked = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), len(self), [None, pa.py_buffer(starts), pa.py_buffer(raw)]
-        ).take(pa.array(rows))
+        picked = pa.Array.from_buffers(pa.large_binary(), len(self), [None, pa.py_buffer(starts), pa.py_buffer(raw)]).take(
+            pa.array(rows)
+        )
         offsets, data = binary_buffers(picked)
         return Values(self.valid[rows], offsets=offsets, data=data, unchanged=unchanged)
 
@@ -135,7 +135,7 @@ class Texts:
         """As an Arrow array, without copying the text."""
         mask = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
         buffers = [mask, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
-        return pa.LargeStringArray.from_buffers(pa.large_string(), len(self), buffers)
+        return pa.Array.from_buffers(pa.large_string(), len(self), buffers)
 
 
 def as_writable(array: NDArray[Any]) -> NDArray[Any]:

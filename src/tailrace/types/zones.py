@@ -41,10 +41,11 @@ def utc_offsets(stamps: NDArray[np.int64], valid: Mask, name: str) -> NDArray[np
     low, high = int((datetime(1, 1, 2) - EPOCH).total_seconds()), int((datetime(9599, 1, 1) - EPOCH).total_seconds())
     # Before year 1 the first rule holds, as at its start; beyond the calendar of Python the last rules repeat.
     seconds = np.where(seconds < low, low, np.where(seconds >= high, high - CYCLE + (seconds - high) % CYCLE, seconds))
-    years = np.unique(seconds.astype("timedelta64[s]") + np.datetime64("2000-01-01", "s")).astype("datetime64[Y]")
+    years = (np.datetime64("2000-01-01", "s") + seconds.astype("timedelta64[s]")).astype("datetime64[Y]").astype(np.int64)
+    span = range(int(years.min()), int(years.max()) + 1) if len(years) else range(0)
     changes: list[int] = []
     offsets: list[int] = []
-    for year in np.unique(years).astype(np.int64).tolist():
+    for year in span if len(span) <= 300 else np.unique(years).tolist():
         moments, easts = _changes(name, 1970 + year)
         changes += moments
         offsets += easts

@@ -1,0 +1,49 @@
+"""inet and cidr: u8 family (2, 3), u8 bits of the mask, address (`utils/inet.h`)."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from tailrace.model import PgType
+from tailrace.types.codec import format_each, parse_each, syntax_error
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Mask, Texts, Values
+
+CIDR = 650
+
+
+def format_networks(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """The address; cidr always with the mask, inet where the mask is shorter than the address."""
+
+    def text_of(payload: bytes) -> str:
+        bits, address = payload[1], payload[2:]
+        text = _address(address)
+        return text if pg_type.oid != CIDR and bits == 8 * len(address) else f"{text}/{bits}"
+
+    return format_each(values, text_of)
+
+
+def _address(raw: bytes) -> str:
+    if len(raw) == 4:
+        return ".".join(map(str, raw))
+    # An IPv4 address inside an IPv6 one keeps its dots: ::1.2.3.4 and ::ffff:1.2.3.4, but ::1 and ::2:1 stay what they are.
+    mapped = raw[:10] == bytes(10) and raw[10:12] == b"\xff\xff"
+    compatible = raw[:12] == bytes(12) and raw[12:14] != bytes(2)
+    if mapped or compatible:
+        return ("::ffff:" if mapped else "::") + _address(raw[12:])
+    return ipaddress.IPv6Address(raw).compressed
+
+
+def parse_networks(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    def parse_one(text: str) -> bytes:
+        address, slash, bits = text.strip().partition("/")
+        try:
+            raw = ipaddress.ip_address(address).packed
+            mask = int(bits) if slash else 8 * len(raw)
+        except ValueError:
+            raise syntax_error("cidr" if pg_type.oid == CIDR else "inet", text) from None
+        if not 0 <= mask <= 8 * len(raw):
+            raise syntax_error("cidr" if pg_type.oid == CIDR else "inet", text)
+        return bytes([2 if len(raw) == 4 else 3, mask]) + raw
+
+    return parse_each(texts, valid, pg_type, parse_one)
