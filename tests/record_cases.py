@@ -1,0 +1,196 @@
+"""Record golden cases on real servers: `python tests/record_cases.py [--majors 15,16,18] [--stories ddl,toast]`.
+
+In: `tests/stories/*.sql`. Out: `tests/cases/<story>/<major>/{with_slot,no_slot}.tar.xz`, `tests/cases/_template/<major>.tar.xz`;
+:mod:`support.cases` says what is in them. Every story begins on a copy of one stopped cluster per major, the template, whose
+last checkpoint opens a fresh segment: WAL before it is not kept. The story is told three times: twice with a slot, which must
+decode to the same (else the story is not deterministic, and is refused), and once without one.
+
+The template cluster itself stays in `.cache/cases/<major>`. Where it is gone, only all stories of a major can be recorded
+together, since the recorded ones would not fit a new one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from support.cases import CASES, case_path, make_delta, read_archive, template_path, write_archive
+from support.normalise import normalise, print_rows
+from support.servers import Server
+from support.stories import STORIES, parse, read_story, stories, tell
+
+MAJORS = (15, 16, 18)
+DBNAME = "app"
+SLOT = "s"
+SETTINGS = {"wal_recycle": "off", "wal_init_zero": "on", "bgwriter_delay": "10s"}
+CLUSTERS = Path(__file__).parents[1] / ".cache" / "cases"
+CATALOGS = (
+    *("pg_class", "pg_attribute", "pg_type", "pg_namespace", "pg_index", "pg_enum", "pg_range", "pg_inherits", "pg_attrdef"),
+    *("pg_publication", "pg_publication_rel", "pg_publication_namespace", "pg_partitioned_table"),
+    *("pg_database", "pg_tablespace", "pg_replication_origin"),
+)
+FILES_OF_CATALOGS = """
+    SELECT pg_relation_filepath(c.oid) FROM pg_class c
+    WHERE c.relnamespace = 'pg_catalog'::regnamespace AND c.relname = ANY (%(catalogs)s)
+       OR c.oid IN (SELECT reltoastrelid FROM pg_class
+                    WHERE relnamespace = 'pg_catalog'::regnamespace AND relname = ANY (%(catalogs)s))
+    ORDER BY 1
+"""
+CHANGES = "SELECT lsn, xid, data FROM pg_logical_slot_get_changes(%s, NULL, NULL, 'include-timestamp', 'off')"
+
+
+class NotDeterministic(AssertionError):
+    """A story came out differently when told again."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    for major in options.majors:
+        cluster = _template_cluster(major, everything=set(options.stories) >= set(stories()))
+        for story in options.stories:
+            started = time.monotonic()
+            sizes = record(story, major, cluster)
+            shown = ", ".join(f"{variant} {size / 1024:.0f} kB" for variant, size in sizes.items())
+            print(f"{major} {story}: {shown} ({time.monotonic() - started:.1f} s)", flush=True)
+    return 0
+
+
+def record(story: str, major: int, cluster: Path) -> dict[str, int]:
+    """Tell the story with and without a slot, and write down both; the sizes of the archives."""
+    template = read_archive(template_path(major))
+    members, expected = _tell(story, major, cluster, template, with_slot=True)
+    _, again = _tell(story, major, cluster, template, with_slot=True)
+    if normalise(expected) != normalise(again):
+        raise NotDeterministic(f"{story} on {major}")
+    without, _ = _tell(story, major, cluster, template, with_slot=False)
+    recorded = {
+        "with_slot": members | {"expected.txt": expected.encode()},
+        "no_slot": without | {"expected.txt": normalise(expected).encode()},
+    }
+    for variant, archive in recorded.items():
+        write_archive(case_path(story, major, variant), archive)
+    return {variant: case_path(story, major, variant).stat().st_size for variant in recorded}
+
+
+def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, with_slot: bool) -> tuple[dict[str, bytes], str]:
+    """A copy of the template lives through the story: the members of its archive, and what the slot gave."""
+    expected = ""
+    with Server(major, SETTINGS, data=cluster) as server:
+        start_lsn = _create_slot(server) if with_slot else server.flush_lsn()
+        tell(read_story(story), server, DBNAME)
+        end_lsn = server.flush_lsn()
+        if with_slot:
+            expected = print_rows(server.sql(CHANGES, [SLOT], dbname=DBNAME))
+        names = _catalog_files(server)
+        meta = {
+            **_describe(server),
+            "story": story,
+            "variant": "with_slot" if with_slot else "no_slot",
+            "start_lsn": start_lsn,
+            "end_lsn": end_lsn,
+        }
+        server.stop()
+        after = _read_files(server.data_dir, [*names, *_state_files(server.data_dir)])
+        wal = _segments(server.data_dir, since=_redo(template["global/pg_control"]), until=_redo(after["global/pg_control"]))
+    meta["removed"] = sorted(set(template) - set(after))
+    return {**make_delta(template, after), **wal, "meta.json": json.dumps(meta, indent=1).encode()}, expected
+
+
+def _create_slot(server: Server) -> str:
+    ((lsn,),) = server.sql("SELECT lsn FROM pg_create_logical_replication_slot(%s, 'test_decoding')", [SLOT], dbname=DBNAME)
+    return str(lsn)
+
+
+def _describe(server: Server) -> dict[str, Any]:
+    ((identifier, oid),) = server.sql(
+        "SELECT system_identifier, (SELECT oid FROM pg_database WHERE datname = %s) FROM pg_control_system()", [DBNAME]
+    )
+    return {
+        "major": server.major,
+        "version": server.value("SHOW server_version"),
+        "system_identifier": str(identifier),
+        "dbname": DBNAME,
+        "dboid": int(oid),
+        "wal_segment_size": int(server.value("SELECT setting FROM pg_settings WHERE name = 'wal_segment_size'")),
+    }
+
+
+# -- the template ----------------------------------------------------------------------------------------------------------------
+
+
+def _template_cluster(major: int, *, everything: bool) -> Path:
+    cluster = CLUSTERS / str(major)
+    if cluster.exists() and template_path(major).exists():
+        return cluster
+    if not everything and any(CASES.glob(f"*/{major}/*.tar.xz")):
+        raise SystemExit(f"the cluster {cluster} is gone, and a new one would not fit the recorded cases: record all stories")
+    shutil.rmtree(cluster, ignore_errors=True)
+    CLUSTERS.mkdir(parents=True, exist_ok=True)
+    with Server(major, SETTINGS) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        tell(list(parse((STORIES / "_template.sql").read_text())), server, DBNAME)
+        server.sql("VACUUM FREEZE", dbname=DBNAME)
+        names = _catalog_files(server)
+        server.checkpoint()
+        server.switch_wal()
+        server.checkpoint()
+        server.stop()
+        write_archive(template_path(major), _read_files(server.data_dir, [*names, *_state_files(server.data_dir)]))
+        server.copy_to(cluster)
+    return cluster
+
+
+# -- files -----------------------------------------------------------------------------------------------------------------------
+
+
+def _catalog_files(server: Server) -> list[str]:
+    """Main forks of the catalogs that decoding reads, and the maps that say where the mapped ones are."""
+    found = [str(name) for (name,) in server.sql(FILES_OF_CATALOGS, {"catalogs": list(CATALOGS)}, dbname=DBNAME)]
+    databases = {str(Path(name).parent) for name in found}
+    return [*found, *(f"{directory}/pg_filenode.map" for directory in sorted(databases))]
+
+
+def _state_files(data_dir: Path) -> list[str]:
+    kept = [*data_dir.glob("pg_xact/*"), *data_dir.glob("pg_replslot/*/state")]
+    return ["PG_VERSION", "global/pg_control", *(str(path.relative_to(data_dir)) for path in sorted(kept))]
+
+
+def _read_files(data_dir: Path, names: list[str]) -> dict[str, bytes]:
+    return {name: (data_dir / name).read_bytes() for name in names}
+
+
+def _segments(data_dir: Path, *, since: int, until: int) -> dict[str, bytes]:
+    """The segments from the one that holds `since` to the one that holds `until`, both LSNs."""
+    return {f"pg_wal/{path.name}": path.read_bytes() for path in _paths_of_segments(data_dir, since, until)}
+
+
+def _paths_of_segments(data_dir: Path, since: int, until: int) -> Iterator[Path]:
+    for path in sorted((data_dir / "pg_wal").glob("[0-9A-F]" * 24)):
+        size = path.stat().st_size
+        number = int(path.name[8:16], 16) * (2**32 // size) + int(path.name[16:], 16)
+        if since // size <= number <= until // size:
+            yield path
+
+
+def _redo(control: bytes) -> int:
+    """The redo pointer of the last checkpoint (catalog/pg_control.h); after a clean shutdown, the checkpoint itself."""
+    (redo,) = struct.unpack_from("<Q", control, 40)
+    return int(redo)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Record golden cases on real servers.")
+    parser.add_argument("--majors", type=lambda text: [int(major) for major in text.split(",")], default=list(MAJORS))
+    parser.add_argument("--stories", type=lambda text: text.split(","), default=stories())
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
