@@ -20,8 +20,9 @@ from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
 from tailrace.types.values import Mask, Values
 from tailrace.wal import framing, heap, records
-from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record, u16, u32
+from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record
 from tailrace.wal.hashing import find, grown, rehashed
+from tailrace.wal.loads import u8, u16, u32
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, MAIN, MAIN_LENGTH
 from tailrace.wal.resource_managers import HEAP, HEAP2
 from tailrace.wal.versions import FORMATS
@@ -42,6 +43,10 @@ R_OLD_LENGTH = 8
 R_OLD_KIND = 9
 R_EPOCH = 10
 R_FIELDS = 11
+
+_SMALLEST_ROW = 8
+"""Bytes of WAL that a row takes at least: one of a multi-insert with no columns."""
+_SMALLEST_RECORD = 48
 
 # What a span of a file's timeline says instead of a relation's number
 UNMAPPED = -1
@@ -113,12 +118,12 @@ Reader = Callable[..., WalBytes]
 
 @njit(cache=True, nogil=True)
 def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, file_key, file_bounds, file_has_own,  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
-                 own_table, own_key, own_bounds, span_start, span_relation, confirmed):  # fmt: skip
-    """References to the wanted rows and TOAST chunks of a stretch. Returns (rows, chunks, reason, fingerprint, LSN of an unmapped row or 0, its file)."""
-    parsed = np.zeros(records.PARSED_SIZE, np.int64)
-    rows = np.zeros((4096, R_FIELDS), np.int64)
+                 own_table, own_key, own_bounds, span_start, span_relation, confirmed, parsed, rows, chunks):  # fmt: skip
+    """References to the wanted rows and TOAST chunks of a stretch, in `rows` and `chunks` (offset, length, epoch).
+
+    Returns (rows, chunks, reason, fingerprint, LSN of an unmapped row or 0, its file).
+    """
     count = 0
-    chunks = np.zeros((256, 3), np.int64)  # offset, length, epoch
     chunk_count = 0
     epoch = np.arange(len(xids)).astype(np.int64)
     next_epoch = np.int64(len(xids))
@@ -136,7 +141,7 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
             reason = at
             break
         fingerprint = (fingerprint ^ np.uint64(u32(buf, at + 20))) * np.uint64(1099511628211)
-        manager = buf[at + 17]
+        manager = u8(buf, at + 17)
         if manager != HEAP and manager != HEAP2:
             continue
         xid = u32(buf, at + 4)
@@ -160,10 +165,6 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
         data = parsed[FIRST_BLOCK + DATA]
         data_length = parsed[FIRST_BLOCK + DATA_LENGTH]
         if kind == heap.TOAST_CHUNK:
-            if chunk_count == len(chunks):
-                more = np.zeros((4 * chunk_count, 3), np.int64)
-                more[:chunk_count] = chunks
-                chunks = more
             chunks[chunk_count, 0] = data
             chunks[chunk_count, 1] = data_length
             chunks[chunk_count, 2] = epoch[mine]
@@ -191,14 +192,10 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
                     low = middle + 1
                 else:
                     high = middle
-        closes = kind != heap.ROW_DELETE and (kind != heap.ROW_MULTI_INSERT or buf[parsed[MAIN]] & heap.INSERT_LAST_IN_MULTI != 0)
+        closes = kind != heap.ROW_DELETE and (kind != heap.ROW_MULTI_INSERT or u8(buf, parsed[MAIN]) & heap.INSERT_LAST_IN_MULTI != 0)
         main = parsed[MAIN]
         if relation >= 0:
             tuples = u16(buf, main + 2) if kind == heap.ROW_MULTI_INSERT else 1
-            while count + tuples > len(rows):
-                longer = np.zeros((2 * len(rows), R_FIELDS), np.int64)
-                longer[:count] = rows[:count]
-                rows = longer
             position = data
             for n in range(tuples):
                 rows[count, R_RELATION] = relation
@@ -217,7 +214,7 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
                     position += 7 + u16(buf, position)
                 elif kind == heap.ROW_DELETE:
                     rows[count, R_KIND] = DELETE
-                    flags = buf[main + 7]
+                    flags = u8(buf, main + 7)
                     if flags & (heap.DELETE_CONTAINS_OLD_TUPLE | heap.DELETE_CONTAINS_OLD_KEY):
                         rows[count, R_OLD] = main + heap.SIZE_OF_DELETE
                         rows[count, R_OLD_LENGTH] = parsed[MAIN_LENGTH] - heap.SIZE_OF_DELETE
@@ -228,7 +225,7 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
                     rows[count, R_KIND] = INSERT
                     if kind == heap.ROW_UPDATE:
                         rows[count, R_KIND] = UPDATE
-                        flags = buf[main + 7]
+                        flags = u8(buf, main + 7)
                         if flags & (heap.UPDATE_CONTAINS_OLD_TUPLE | heap.UPDATE_CONTAINS_OLD_KEY):
                             rows[count, R_OLD] = main + heap.SIZE_OF_UPDATE
                             rows[count, R_OLD_LENGTH] = parsed[MAIN_LENGTH] - heap.SIZE_OF_UPDATE
@@ -305,7 +302,8 @@ def _references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.i
             wal.buf, frame, form.image_compressed, rehashed(xids, len(xids), len(xids)), xids, plan.ordinal,
             rehashed(files.key, len(files.key), max(1, len(files.key))), files.key, files.bounds, files.has_own,
             rehashed(files.own_key, len(files.own_key), max(1, len(files.own_key))), files.own_key, files.own_bounds,
-            files.span_start, files.span_relation, plan.confirmed,
+            files.span_start, files.span_relation, plan.confirmed, records.new_parsed(),
+            np.zeros((wal.raw // _SMALLEST_ROW + 64, R_FIELDS), np.int64), np.zeros((wal.raw // _SMALLEST_RECORD + 64, 3), np.int64),
         )  # fmt: skip
         reason = found[2]
         if reason == framing.NEED_MORE and wal.base + wal.raw < plan.stretch.stop + ahead:

@@ -18,8 +18,8 @@ from tailrace.errors import CorruptWal, MissingHistory, UsageError
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Lsn, Relation
 from tailrace.transactions.fates import Fates, Transactions
 from tailrace.wal import heap, index, records
-from tailrace.wal.framing import u32, u64
 from tailrace.wal.index import Index
+from tailrace.wal.loads import number
 from tailrace.wal.versions import FORMATS
 
 
@@ -206,8 +206,8 @@ def _running_xids(raw: NDArray[np.uint8], major: int) -> frozenset[int]:
     parsed = records.new_parsed()
     records.parse(raw, 0, len(raw), FORMATS[major].image_compressed, parsed)
     main = int(parsed[records.MAIN])
-    count = int(u32(raw, main)) + int(u32(raw, main + 4))
-    return frozenset(int(u32(raw, main + 24 + 4 * i)) for i in range(count))
+    count = number(raw, main, 4) + number(raw, main + 4, 4)
+    return frozenset(number(raw, main + 24 + 4 * i, 4) for i in range(count))
 
 
 def _all_ended(running: frozenset[int], indexes: Sequence[Index], fates: Fates, since: Lsn) -> Lsn:
@@ -369,11 +369,11 @@ def _messages(indexes: Sequence[Index], fates: Fates, database: int, start: Lsn,
     found: list[LogicalMessage] = []
     for source, row, raw, parsed in _kept(indexes, index.MESSAGE):
         main = int(parsed[records.MAIN])
-        if int(u32(raw, main)) != database:
+        if number(raw, main, 4) != database:
             continue
         lsn = Lsn(int(source.kept.lsn[row]))
         xid = int(parsed[records.XID])
-        prefix_size, size = int(u64(raw, main + 8)), int(u64(raw, main + 16))
+        prefix_size, size = number(raw, main + 8, 8), number(raw, main + 16, 8)
         ordinal = -1
         if raw[main + 4]:
             ordinal = int(fates.ordinals_of(np.array([xid], np.uint32))[0])
@@ -396,10 +396,10 @@ def _truncations(indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool
         main = int(parsed[records.MAIN])
         xid = int(parsed[records.XID])
         ordinal = int(fates.ordinals_of(np.array([xid], np.uint32))[0])
-        if int(u32(raw, main)) != history.database or ordinal < 0 or not wanted[ordinal]:
+        if number(raw, main, 4) != history.database or ordinal < 0 or not wanted[ordinal]:
             continue
         lsn = Lsn(int(source.kept.lsn[row]))
-        oids = [int(u32(raw, main + 12 + 4 * i)) for i in range(int(u32(raw, main + 4)))]
+        oids = [number(raw, main + 12 + 4 * i, 4) for i in range(number(raw, main + 4, 4))]
         relations = [history.relation_by_oid(oid, lsn, ordinal) for oid in oids]
         missing = [oid for oid, relation in zip(oids, relations, strict=True) if relation is None]
         if missing:
@@ -415,7 +415,7 @@ def _truncations(indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool
 def check_decodable(indexes: Sequence[Index], start: int, upto: int) -> None:
     """Raise where wal_level was below logical, or a custom resource manager wrote rows, inside the range."""
     for found, row, raw, parsed in _kept(indexes, index.WAL_SETTINGS):
-        if raw[16] & 0xF0 == 0x60 and int(u32(raw, int(parsed[records.MAIN]) + 20)) < 2 and start <= found.kept.lsn[row] < upto:
+        if raw[16] & 0xF0 == 0x60 and number(raw, int(parsed[records.MAIN]) + 20, 4) < 2 and start <= found.kept.lsn[row] < upto:
             raise UsageError(
                 "logical decoding requires wal_level >= logical",
                 hint="wal_level was lowered on the source; WAL after that cannot be decoded. Decode up to there with --upto-lsn.",

@@ -22,7 +22,14 @@ from tailrace.catalog.pages import ABORTED, COMMITTED
 from tailrace.catalog.redo import V_STATE, V_XMAX, V_XMIN, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions
 from tailrace.catalog.rows import rows_of, spans_of
 from tailrace.catalog.state import (
-    CatalogLog, CatalogPages, CatalogState, FileKey, advance, files_of_map_records, files_of_pg_class, initial_files,
+    CatalogLog,
+    CatalogPages,
+    CatalogState,
+    FileKey,
+    advance,
+    files_of_map_records,
+    files_of_pg_class,
+    initial_files,
 )  # fmt: skip
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UsageError
 from tailrace.model import Locator, Lsn, Stretch
@@ -33,8 +40,9 @@ from tailrace.storage.directory import DEFAULT_TABLESPACE, DataDirectory
 from tailrace.storage.segments import Segments, open_segments
 from tailrace.transactions.fates import NEVER, Fates, fates_of
 from tailrace.wal import index
-from tailrace.wal.framing import PAGE_SIZE, u64
+from tailrace.wal.framing import PAGE_SIZE
 from tailrace.wal.index import Index, NeedMoreWal, scan
+from tailrace.wal.loads import number
 from tailrace.wal.records import MAIN, new_parsed, parse
 from tailrace.wal.versions import FORMATS
 
@@ -224,7 +232,7 @@ def _untracked(indexes: Sequence[Index], files: Mapping[FileKey, int], supplemen
     wanted: dict[Stretch, list[Locator]] = {}
     for found in indexes:
         listed = found.files
-        for row in np.flatnonzero(np.isin(listed.number, [number for _, number in files])).tolist():
+        for row in np.flatnonzero(np.isin(listed.number, [of for _, of in files])).tolist():
             locator = Locator(int(listed.tablespace[row]), int(listed.database[row]), int(listed.number[row]))
             # A file named by a NEW_CID is kept only from there on, so it is asked for as well.
             if (locator.database, locator.number) in files and locator.number >= 16384 and (found.stretch, locator) not in have:
@@ -239,7 +247,7 @@ def first_redo(indexes: Sequence[Index]) -> Lsn:
             raw = np.frombuffer(found.kept.record(row), np.uint8).copy()
             parsed = new_parsed()
             parse(raw, 0, len(raw), FORMATS[found.major].image_compressed, parsed)
-            redo = int(u64(raw, int(parsed[MAIN])))
+            redo = number(raw, int(parsed[MAIN]), 8)
             if redo >= indexes[0].stretch.start:
                 return Lsn(redo)
     raise MissingHistory(

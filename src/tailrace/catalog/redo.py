@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from tailrace.wal import heap, records
 from tailrace.wal.compression import lz4, pglz
-from tailrace.wal.framing import u16, u32
 from tailrace.wal.hashing import find, grown, new_table, rehashed
+from tailrace.wal.loads import u16, u32
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, IMAGE, INFO, MAIN, MANAGER, XID
 from tailrace.wal.resource_managers import HEAP, HEAP2
 

@@ -15,7 +15,18 @@ from numpy.typing import NDArray
 from tailrace.catalog.layouts import CatalogLayout
 from tailrace.catalog.pages import COMMITTED, CommitStatus
 from tailrace.catalog.redo import (
-    V_ADDED, V_AT, V_CATALOG, V_DELETED, V_LENGTH, V_STATE, V_XMAX, V_XMIN, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions,
+    V_ADDED,
+    V_AT,
+    V_CATALOG,
+    V_DELETED,
+    V_LENGTH,
+    V_STATE,
+    V_XMAX,
+    V_XMIN,
+    XMAX_COMMITTED,
+    XMIN_ABORTED,
+    XMIN_COMMITTED,
+    Versions,
 )  # fmt: skip
 from tailrace.transactions.fates import NEVER, Fates
 from tailrace.tuples.deform import LZ4, NULL, PGLZ, PLAIN, deform

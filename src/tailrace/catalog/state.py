@@ -21,9 +21,9 @@ from tailrace.catalog.rows import Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.wal import records
-from tailrace.wal.framing import u32
 from tailrace.wal.hashing import rehashed
 from tailrace.wal.index import TRACKED_CATALOGS
+from tailrace.wal.loads import number
 from tailrace.wal.records import FIRST_BLOCK, IMAGE, MAIN
 from tailrace.wal.versions import FORMATS, WalFormat
 
@@ -105,7 +105,7 @@ def files_of_map_records(relation_maps: Iterable[bytes], database: int, form: Wa
         buf = np.frombuffer(raw, np.uint8).copy()
         records.parse(buf, 0, len(buf), form.image_compressed, parsed)
         main = int(parsed[MAIN])
-        of = int(u32(buf, main))
+        of = number(buf, main, 4)
         if of in (0, database):
             mapped = read_relation_map(raw[main + 12 :], "RELMAP record")
             files |= {(of, number): oid for oid, number in mapped.items() if oid in TRACKED_CATALOGS}
@@ -158,11 +158,11 @@ def _untouched(
     touched, first_row, flags = touched[order], first_row[order], flags[order]
     base_key: list[NDArray[np.int64]] = []
     base_pages: list[NDArray[np.uint8]] = []
-    for number, key in enumerate(keys):
+    for file, key in enumerate(keys):
         content = pages.files.get(key)
         if content is None or not len(content):
             continue
-        mine = np.array([tid_key(number, block, 0) for block in range(len(content))], np.int64)
+        mine = np.array([tid_key(file, block, 0) for block in range(len(content))], np.int64)
         keep = np.ones(len(mine), np.bool_)
         if len(touched):
             at = np.minimum(np.searchsorted(touched, mine), len(touched) - 1)

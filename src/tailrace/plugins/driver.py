@@ -18,6 +18,7 @@ from tailrace.decode import Reader, StretchPlan, decode
 from tailrace.plan import LogicalMessage, Plan, Truncation
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.types.values import Texts
+from tailrace.wal.loads import copy
 
 PASS_BYTES = 512 << 20
 """WAL bytes of rows that are formatted before any is printed."""
@@ -210,10 +211,7 @@ def _taken(parts: Sequence[Texts], order: NDArray[np.int64]) -> Texts:
 def copy_ranges(data, start, offsets, out):  # type: ignore[no-untyped-def]
     """out[offsets[i]:offsets[i+1]] = data[start[i]:…]"""
     for i in range(len(start)):
-        at = start[i]
-        to = offsets[i]
-        for j in range(offsets[i + 1] - to):
-            out[to + j] = data[at + j]
+        copy(out, offsets[i], data, start[i], offsets[i + 1] - offsets[i])
 
 
 @njit(cache=True, nogil=True)
@@ -245,9 +243,8 @@ def print_rows(lsn, xid, offsets, data):  # type: ignore[no-untyped-def]
         to += digits
         out[to] = 9
         to += 1
-        for i in range(offsets[row], offsets[row + 1]):
-            out[to] = data[i]
-            to += 1
+        copy(out, to, data, offsets[row], offsets[row + 1] - offsets[row])
+        to += offsets[row + 1] - offsets[row]
         out[to] = 10
         to += 1
     return out[:to]

@@ -18,6 +18,7 @@ from tailrace.transactions.fates import Transactions
 from tailrace.types import registry
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Texts, Values
+from tailrace.wal.loads import copy, u8
 
 _OPTIONS = ("include-xids", "include-timestamp", "skip-empty-xacts", "only-local")
 _NOT_YET = ("force-binary", "include-rewrites", "stream-changes")
@@ -99,11 +100,11 @@ class TestDecoding(OutputPlugin):
             new.data, new.bounds, new.state, old.data, old.bounds, old.state,
         )  # fmt: skip
         offsets = np.zeros(len(batch) + 1, np.int64)
-        write_rows(*arguments, offsets, np.zeros(0, np.uint8), False)
-        np.cumsum(offsets, out=offsets)
-        data = np.empty(offsets[-1], np.uint8)
-        write_rows(*arguments, offsets, data, True)
-        return Texts(offsets, data)
+        # Room for the longest that it could be; pages that stay untouched cost nothing, and counting first would cost a second pass.
+        fixed = max(map(len, heads)) + 2 * (len(label_data) + len(columns) * len(_UNCHANGED_WORD)) + len(_OLD_KEY) + len(_NEW_TUPLE)
+        data = np.empty(len(batch) * fixed + 2 * (len(new.data) + len(old.data)), np.uint8)
+        write_rows(*arguments, offsets, data)
+        return Texts(offsets, data[: offsets[-1]])
 
     def _name(self, relation: Relation) -> str:
         return f"{quote_identifier(relation.schema, self.major)}.{quote_identifier(relation.name, self.major)}"
@@ -165,74 +166,61 @@ _QUOTE = np.uint8(ord("'"))
 
 
 @njit(cache=True, nogil=True)
-def put(out, to, part, start, stop, writing):  # type: ignore[no-untyped-def]
-    """Append part[start:stop] at `to`; without `writing` only count."""
-    if writing:
-        for i in range(stop - start):
-            out[to + i] = part[start + i]
+def put(out, to, part, start, stop):  # type: ignore[no-untyped-def]
+    """Append part[start:stop] at `to`."""
+    copy(out, to, part, start, stop - start)
     return to + stop - start
 
 
 @njit(cache=True, nogil=True)
-def put_tuple(out, to, row, skip_nulls, labels, label_bounds, quoting, data, bounds, state, writing):  # type: ignore[no-untyped-def]
+def put_tuple(out, to, row, skip_nulls, labels, label_bounds, quoting, data, bounds, state):  # type: ignore[no-untyped-def]
     """Append the columns of one side of a row."""
     for column in range(len(quoting)):
         what = state[column, row]
         if what == _NULL and skip_nulls:
             continue
-        to = put(out, to, labels, label_bounds[column], label_bounds[column + 1], writing)
+        to = put(out, to, labels, label_bounds[column], label_bounds[column + 1])
         if what == _NULL:
-            to = put(out, to, _NULL_WORD, 0, len(_NULL_WORD), writing)
-            continue
-        if what == _UNCHANGED:
-            to = put(out, to, _UNCHANGED_WORD, 0, len(_UNCHANGED_WORD), writing)
-            continue
-        start = bounds[column, row]
-        stop = bounds[column, row + 1]
-        if quoting[column] == _BARE:
-            to = put(out, to, data, start, stop, writing)
-            continue
-        if writing:
+            to = put(out, to, _NULL_WORD, 0, len(_NULL_WORD))
+        elif what == _UNCHANGED:
+            to = put(out, to, _UNCHANGED_WORD, 0, len(_UNCHANGED_WORD))
+        elif quoting[column] == _BARE:
+            to = put(out, to, data, bounds[column, row], bounds[column, row + 1])
+        else:
             if quoting[column] == _BITS:
                 out[to] = 66
                 to += 1
             out[to] = _QUOTE
             to += 1
-            for i in range(start, stop):
-                out[to] = data[i]
+            for i in range(bounds[column, row], bounds[column, row + 1]):
+                byte = u8(data, i)
+                out[to] = byte
                 to += 1
-                if data[i] == _QUOTE:
-                    out[to] = _QUOTE
+                if byte == _QUOTE:
+                    out[to] = byte
                     to += 1
             out[to] = _QUOTE
             to += 1
-        else:
-            quotes = 0
-            for i in range(start, stop):
-                quotes += data[i] == _QUOTE
-            to += stop - start + quotes + 2 + (1 if quoting[column] == _BITS else 0)
     return to
 
 
 @njit(cache=True, nogil=True)
 def write_rows(kind, has_old, heads, head_bounds, labels, label_bounds, quoting,  # type: ignore[no-untyped-def]
-               new_data, new_bounds, new_state, old_data, old_bounds, old_state, offsets, out, writing):  # fmt: skip
-    """The lines of a batch. First call measures (offsets[i + 1] = length of row i), second writes at the summed offsets."""
+               new_data, new_bounds, new_state, old_data, old_bounds, old_state, offsets, out):  # fmt: skip
+    """The lines of a batch, one after another; offsets[i + 1] becomes the end of row i."""
+    to = np.int64(0)
     for row in range(len(kind)):
-        to = offsets[row] if writing else np.int64(0)
         verb = kind[row] - 1
-        to = put(out, to, heads, head_bounds[verb], head_bounds[verb + 1], writing)
+        to = put(out, to, heads, head_bounds[verb], head_bounds[verb + 1])
         if kind[row] == DELETE:
             if has_old[row]:
-                to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state, writing)
+                to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state)
             else:
-                to = put(out, to, _NO_TUPLE, 0, len(_NO_TUPLE), writing)
+                to = put(out, to, _NO_TUPLE, 0, len(_NO_TUPLE))
         else:
             if kind[row] == UPDATE and has_old[row]:
-                to = put(out, to, _OLD_KEY, 0, len(_OLD_KEY), writing)
-                to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state, writing)
-                to = put(out, to, _NEW_TUPLE, 0, len(_NEW_TUPLE), writing)
-            to = put_tuple(out, to, row, False, labels, label_bounds, quoting, new_data, new_bounds, new_state, writing)
-        if not writing:
-            offsets[row + 1] = to
-
+                to = put(out, to, _OLD_KEY, 0, len(_OLD_KEY))
+                to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state)
+                to = put(out, to, _NEW_TUPLE, 0, len(_NEW_TUPLE))
+            to = put_tuple(out, to, row, False, labels, label_bounds, quoting, new_data, new_bounds, new_state)
+        offsets[row + 1] = to

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal, UnsupportedWal, UsageError
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.wal.framing import LONG_HEADER, LONG_PAGE_HEADER, WalBytes, spacious, u16, u32, u64
+from tailrace.wal.framing import LONG_HEADER, LONG_PAGE_HEADER, WalBytes, spacious
+from tailrace.wal.loads import number
 from tailrace.wal.versions import WalFormat, format_of_magic
 
 _NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?(\.gz|\.zst|\.lz4)?\Z")
@@ -179,13 +180,13 @@ def _first_page(listed: list[Segment]) -> tuple[Segment, int, int, WalFormat]:
         if len(head) < LONG_PAGE_HEADER or not any(head[:LONG_PAGE_HEADER]):
             continue
         page = np.frombuffer(head, np.uint8)
-        form = format_of_magic(int(u16(page, 0)), f'WAL segment "{segment.path}"')
-        if not u16(page, 2) & LONG_HEADER:
+        form = format_of_magic(number(page, 0, 2), f'WAL segment "{segment.path}"')
+        if not number(page, 2, 2) & LONG_HEADER:
             raise CorruptWal(f'WAL segment "{segment.path}" does not begin with a long page header')
-        size = int(u32(page, 32))
+        size = number(page, 32, 4)
         if size & (size - 1) or not 1 << 20 <= size <= 1 << 30:
             raise CorruptWal(f'invalid WAL segment size {size} in WAL segment "{segment.path}"')
-        return segment, size, int(np.uint64(np.int64(u64(page, 24)))), form
+        return segment, size, number(page, 24, 8), form
     raise UnsupportedWal("the WAL segments are empty", context=listed[0].path)
 
 

@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
-from tailrace.wal.framing import u16, u32
+from tailrace.wal.loads import u8, u16, u32
 
 HEAP_HEADER = 5
 TUPLE_HEADER = 23  # sizeof up to t_bits: what xl_heap_header stands for
@@ -47,13 +47,13 @@ def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # ty
         stored = u16(buf, start) & _NATTS
         has_null = u16(buf, start + 2) & _HAS_NULL
         bitmap = start + HEAP_HEADER
-        data = bitmap + buf[start + 4] - TUPLE_HEADER
+        data = bitmap + u8(buf, start + 4) - TUPLE_HEADER
         offset = 0
         for i in range(natts):
             if i >= stored:
                 form[i, row] = MISSING
                 continue
-            if has_null and not (buf[bitmap + (i >> 3)] >> (i & 7)) & 1:
+            if has_null and not (u8(buf, bitmap + (i >> 3)) >> (i & 7)) & 1:
                 form[i, row] = NULL
                 continue
             length = lengths[i]
@@ -71,9 +71,9 @@ def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # ty
                     offset = (offset + align - 1) & -align
                     if data + offset >= stop:
                         return row
-                first = buf[data + offset]
+                first = u8(buf, data + offset)
                 if first == 1:
-                    if buf[data + offset + 1] != _ON_DISK:
+                    if u8(buf, data + offset + 1) != _ON_DISK:
                         return row
                     form[i, row] = EXTERNAL
                     at[i, row] = data + offset + 2
@@ -95,7 +95,7 @@ def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # ty
                     offset += total
             else:  # cstring
                 at[i, row] = data + offset
-                while data + offset < stop and buf[data + offset] != 0:
+                while data + offset < stop and u8(buf, data + offset) != 0:
                     offset += 1
                 size[i, row] = data + offset - at[i, row]
                 offset += 1

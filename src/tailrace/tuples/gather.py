@@ -15,7 +15,7 @@ from tailrace.tuples.deform import EXTERNAL, LZ4, MISSING, NULL, PGLZ, PLAIN
 from tailrace.tuples.toast import Chunks, find_value
 from tailrace.types.values import Values
 from tailrace.wal.compression import lz4, pglz
-from tailrace.wal.framing import u32
+from tailrace.wal.loads import copy, u32
 
 _RAW_SIZE = 0x3FFFFFFF
 
@@ -66,9 +66,7 @@ def collect(buf, at, size, form, missing, first_chunk, chunk_next, chunk_at, chu
         to = offsets[row]
         length = offsets[row + 1] - to
         if kind == PLAIN:
-            start = at[row]
-            for i in range(length):
-                out[to + i] = buf[start + i]
+            copy(out, to, buf, at[row], length)
         elif kind == MISSING:
             out[to : to + length] = missing[:length]
         elif kind == PGLZ:
@@ -83,7 +81,7 @@ def collect(buf, at, size, form, missing, first_chunk, chunk_next, chunk_at, chu
             if stored == length:
                 while chunk >= 0:
                     n = chunk_size[chunk]
-                    out[to : to + n] = buf[chunk_at[chunk] : chunk_at[chunk] + n]
+                    copy(out, to, buf, chunk_at[chunk], n)
                     to += n
                     chunk = chunk_next[chunk]
             else:
@@ -107,9 +105,7 @@ def collect_fixed(buf, at, form, missing, out):  # type: ignore[no-untyped-def]
     length = out.shape[1]
     for row in range(len(at)):
         if form[row] == PLAIN:
-            start = at[row]
-            for i in range(length):
-                out[row, i] = buf[start + i]
+            copy(out, row * length, buf, at[row], length)
         elif form[row] == MISSING:
             for i in range(len(missing)):
                 out[row, i] = missing[i]

@@ -14,8 +14,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
-from tailrace.wal.framing import u32
 from tailrace.wal.hashing import find, new_table
+from tailrace.wal.loads import u8, u32
 
 
 @njit(cache=True, nogil=True)
@@ -34,7 +34,7 @@ def read_chunks(buf, tuple_at, tuple_length, epoch, keys, at, size, following): 
         data = tuple_at[i] + 5 + buf[tuple_at[i] + 4] - 23
         value = u32(buf, data)
         sequence = u32(buf, data + 4)
-        first = buf[data + 8]
+        first = u8(buf, data + 8)
         if first & 1:
             at[i] = data + 9
             size[i] = (first >> 1) - 1

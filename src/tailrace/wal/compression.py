@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from tailrace.wal.framing import u16
+from tailrace.wal.loads import u16
 
 
 @njit(cache=True, nogil=True)

@@ -14,6 +14,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from tailrace.wal.loads import u8, u32, word
+
 
 def _host_has_sse42() -> bool:
     if platform.machine().lower() not in ("x86_64", "amd64"):
@@ -48,21 +50,25 @@ def _crc32_u64(_context: Any, crc: Any, word: Any) -> Any:
     return types.uint64(types.uint64, types.uint64), emit
 
 
-@intrinsic
-def load_u64(_context: Any, array: Any, at: Any) -> Any:
-    """Eight little-endian bytes at any offset of a uint8 array, unaligned."""
-    from numba.core import cgutils  # noqa: PLC0415
-    from numba.np import arrayobj  # noqa: PLC0415
+def _crc32(bits: int) -> Any:
+    """llvm.x86.sse42.crc32.32.<bits>(crc, number) for the bytes that do not fill a word"""
 
-    def emit(ctx: Any, builder: Any, signature: Any, args: Any) -> Any:
-        view = arrayobj.make_array(signature.args[0])(ctx, builder, args[0])
-        pointer = cgutils.pointer_add(builder, view.data, args[1])
-        typed = builder.bitcast(pointer, ir.IntType(64).as_pointer())
-        loaded = builder.load(typed)
-        loaded.align = 1
-        return loaded
+    @intrinsic
+    def crc32(_context: Any, crc: Any, piece: Any) -> Any:
+        def emit(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            word32, narrow = ir.IntType(32), ir.IntType(bits)
+            function = builder.module.declare_intrinsic(
+                f"llvm.x86.sse42.crc32.32.{bits}", fnty=ir.FunctionType(word32, [word32, narrow])
+            )
+            return builder.call(function, [args[0], builder.trunc(args[1], narrow) if bits < 64 else args[1]])
 
-    return types.uint64(array, types.int64), emit
+        return types.uint32(types.uint32, types.int64), emit
+
+    return crc32
+
+
+_crc32_u32 = _crc32(32)
+_crc32_u8 = _crc32(8)
 
 
 @njit(cache=True, nogil=True)
@@ -70,11 +76,14 @@ def _extend_by_instruction(crc: np.uint32, buf: np.ndarray, start: int, stop: in
     state = np.uint64(crc)
     at = start
     while at + 8 <= stop:
-        state = _crc32_u64(state, load_u64(buf, at))
+        state = _crc32_u64(state, word(buf, at))
         at += 8
     rest = np.uint32(state)
+    if at + 4 <= stop:
+        rest = _crc32_u32(rest, u32(buf, at))
+        at += 4
     while at < stop:
-        rest = _TABLE[(rest ^ buf[at]) & np.uint32(0xFF)] ^ (rest >> np.uint32(8))
+        rest = _crc32_u8(rest, u8(buf, at))
         at += 1
     return rest
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.wal.crc import record_crc
+from tailrace.wal.loads import u8, u16, u32, u64
 
 RECORD_HEADER = 24
 SHORT_PAGE_HEADER = 24
@@ -66,21 +67,6 @@ SYSTEM = 13  # expected system identifier (as int64), 0 for any
 DETAIL = 14  # LSN or number that explains an INVALID_* answer
 TIMELINE = 15  # of the page in which the last record starts
 FRAME_SIZE = 16
-
-
-@njit(cache=True, nogil=True, inline="always")
-def u16(buf, at):  # type: ignore[no-untyped-def]
-    return np.int64(buf[at]) | (np.int64(buf[at + 1]) << 8)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def u32(buf, at):  # type: ignore[no-untyped-def]
-    return np.int64(buf[at]) | (np.int64(buf[at + 1]) << 8) | (np.int64(buf[at + 2]) << 16) | (np.int64(buf[at + 3]) << 24)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def u64(buf, at):  # type: ignore[no-untyped-def]
-    return u32(buf, at) | (u32(buf, at + 4) << 32)
 
 
 @njit(cache=True, nogil=True)
@@ -198,7 +184,7 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
     if (frame[PREVIOUS] != 0 and previous != frame[PREVIOUS]) or previous >= lsn:
         frame[DETAIL] = previous
         return INVALID_PREVIOUS
-    manager = buf[record + 17]
+    manager = u8(buf, record + 17)
     if manager > 21 and (manager < 128 or frame[CUSTOM_MANAGERS] == 0):
         frame[DETAIL] = manager
         return INVALID_RESOURCE_MANAGER
@@ -212,7 +198,7 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
     frame[LENGTH] = length
     frame[PREVIOUS] = lsn
     frame[SPARE] = spare
-    if manager == 0 and buf[record + 16] & 0xF0 == 0x40:
+    if manager == 0 and u8(buf, record + 16) & 0xF0 == 0x40:
         # XLOG SWITCH: nothing but zeros up to the next segment (1.5)
         segment = frame[SEGMENT_SIZE]
         frame[POSITION] = (end + segment - 1) & ~(segment - 1)

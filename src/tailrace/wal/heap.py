@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from numba import njit
 
+from tailrace.wal.loads import u8
 from tailrace.wal.records import DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2
 
@@ -68,20 +69,20 @@ def row_kind(buf, parsed):  # type: ignore[no-untyped-def]
     main = parsed[MAIN]
     if parsed[MANAGER] == HEAP:
         if opcode == INSERT:
-            flags = buf[main + 2]
+            flags = u8(buf, main + 2)
             if not flags & INSERT_CONTAINS_NEW_TUPLE or parsed[FIRST_BLOCK + DATA_LENGTH] == 0:
                 return NOT_A_ROW
             if flags & INSERT_ON_TOAST_RELATION:
                 return TOAST_CHUNK
             return SPECULATIVE_INSERT if flags & INSERT_IS_SPECULATIVE else ROW_INSERT
         if opcode in (UPDATE, HOT_UPDATE):
-            return ROW_UPDATE if buf[main + 7] & UPDATE_CONTAINS_NEW_TUPLE else NOT_A_ROW
+            return ROW_UPDATE if u8(buf, main + 7) & UPDATE_CONTAINS_NEW_TUPLE else NOT_A_ROW
         if opcode == DELETE:
-            return SPECULATIVE_CANCEL if buf[main + 7] & DELETE_IS_SUPER else ROW_DELETE
+            return SPECULATIVE_CANCEL if u8(buf, main + 7) & DELETE_IS_SUPER else ROW_DELETE
         if opcode == CONFIRM:
             return SPECULATIVE_CONFIRM
         return NOT_A_ROW
-    if parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT and buf[main] & INSERT_CONTAINS_NEW_TUPLE:
+    if parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT and u8(buf, main) & INSERT_CONTAINS_NEW_TUPLE:
         return ROW_MULTI_INSERT
     return NOT_A_ROW
 

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from tailrace.errors import CorruptWal
 from tailrace.model import FIRST_NORMAL_OID, Locator, Lsn, Stretch
 from tailrace.wal import framing, heap, records, xact
-from tailrace.wal.framing import END, LENGTH, LSN, POSITION, PREVIOUS, WalBytes, next_record, u16, u32
-from tailrace.wal.hashing import find, grown, new_table, rehashed
-from tailrace.wal.records import FIRST_BLOCK, INFO, MAIN, MANAGER, XID
-from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, LOGICALMSG, RELMAP, SMGR, STANDBY, XACT, XLOG
+from tailrace.wal.framing import END, LENGTH, LSN, POSITION, WalBytes, next_record
+from tailrace.wal.hashing import find, rehashed
+from tailrace.wal.loads import u8, u16, u32, u64
+from tailrace.wal.records import FIRST_BLOCK, INFO, MAIN, MANAGER, XID, new_parsed
+from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, LOGICALMSG, RELMAP, STANDBY, XACT, XLOG
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import Ends
 
@@ -75,47 +76,25 @@ T_FIELDS = 8
 
 
 @njit(cache=True, nogil=True)
-def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_change, tracked_table, tracked, also, facts_only_also):  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
-    """Walk the stretch once. Returns arrays by xid slot, by locator, by end, by kept record, by waiting TOAST chunk, and totals."""
-    parsed = np.zeros(records.PARSED_SIZE, np.int64)
-    totals = np.zeros(T_FIELDS, np.int64)
+def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_change, tracked_table, tracked, also, facts_only_also,  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
+                 xid_table, xid_key, xid_top, xid_first, xid_flags, xid_rows, xid_bytes, xid_epoch, xid_speculative,
+                 loc_table, loc_key, loc_space, loc_first, loc_count, loc_tracked, ends, end_lsn, kept, chunks, parsed, totals):  # fmt: skip
+    """Walk the stretch once, filling the arrays (see `_room`): by xid slot, by file, by end, by kept record, by TOAST chunk, and totals.
+
+    Returns how many of each. The arrays are the caller's and large enough for any stretch of this size: an array that a kernel may replace costs
+    reference counting at every use, which tripled the time of this loop.
+    """
     fingerprint = np.uint64(14695981039346656037)
 
-    xid_capacity = 1024
-    xid_table = new_table(xid_capacity)
-    xid_key = np.zeros(xid_capacity, np.int64)
-    xid_top = np.zeros(xid_capacity, np.int64)
-    xid_first = np.zeros(xid_capacity, np.int64)
-    xid_flags = np.zeros(xid_capacity, np.uint8)
-    xid_rows = np.zeros(xid_capacity, np.int64)
-    xid_bytes = np.zeros(xid_capacity, np.int64)
-    xid_epoch = np.zeros(xid_capacity, np.int64)
-    xid_speculative = np.zeros(xid_capacity, np.int64)
     xids = 0
-
-    loc_capacity = 256
-    loc_table = new_table(loc_capacity)
-    loc_key = np.zeros(loc_capacity, np.int64)  # database << 32 | number, tablespace beside it
-    loc_space = np.zeros(loc_capacity, np.int64)
-    loc_first = np.zeros(loc_capacity, np.int64)
-    loc_count = np.zeros(loc_capacity, np.int64)
-    loc_tracked = np.zeros(loc_capacity, np.uint8)
     locators = 0
+    end_count = 0
+    kept_count = 0
+    chunk_count = 0
     last_key = np.int64(-1)
     last_space = np.int64(-1)
     last_locator = np.int64(-1)
-
-    ends = np.zeros((256, xact.E_FIELDS), np.int64)
-    end_lsn = np.zeros((256, 3), np.int64)  # start, end, origin
-    end_count = 0
-
-    kept = np.zeros((1024, 5), np.int64)  # kind, offset, length, lsn, end lsn
-    kept_count = 0
-
-    chunks = np.zeros((256, 3), np.int64)  # slot, epoch, lsn
-    chunk_count = 0
     saw_alien = False
-
     last_xid = np.int64(-1)
     slot = np.int64(-1)
     while True:
@@ -131,7 +110,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
             break
         if totals[T_RECORDS] == 0:
             totals[T_FIRST] = lsn
-            totals[T_FIRST_PREVIOUS] = framing.u64(buf, at + 8)
+            totals[T_FIRST_PREVIOUS] = u64(buf, at + 8)
         totals[T_RECORDS] += 1
         totals[T_LAST] = lsn
         fingerprint = (fingerprint ^ np.uint64(u32(buf, at + 20))) * np.uint64(1099511628211)
@@ -165,18 +144,6 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
         else:
             slot = -1
             last_xid = -1
-        if xids + 4 > xid_capacity:
-            xid_capacity *= 4
-            xid_key = grown(xid_key, xid_capacity)
-            xid_top = grown(xid_top, xid_capacity)
-            xid_first = grown(xid_first, xid_capacity)
-            xid_flags = grown(xid_flags, xid_capacity)
-            xid_rows = grown(xid_rows, xid_capacity)
-            xid_bytes = grown(xid_bytes, xid_capacity)
-            xid_epoch = grown(xid_epoch, xid_capacity)
-            xid_speculative = grown(xid_speculative, xid_capacity)
-            xid_table = rehashed(xid_key, xids, xid_capacity)
-
         keep = 0
         if manager == HEAP or manager == HEAP2 or (manager == XLOG and info & 0xF0 >= 0xA0 and info & 0xF0 <= 0xB0):
             opcode = info & heap.OPCODE
@@ -205,14 +172,6 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                         loc_tracked[locators] = is_tracked
                         found = np.int64(locators)
                         locators += 1
-                        if locators + 2 > loc_capacity:
-                            loc_capacity *= 4
-                            loc_key = grown(loc_key, loc_capacity)
-                            loc_space = grown(loc_space, loc_capacity)
-                            loc_first = grown(loc_first, loc_capacity)
-                            loc_count = grown(loc_count, loc_capacity)
-                            loc_tracked = grown(loc_tracked, loc_capacity)
-                            loc_table = rehashed(loc_key, locators, loc_capacity)
                     last_key = key
                     last_space = space
                     last_locator = found
@@ -232,14 +191,6 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                     loc_first[locators] = lsn
                     found = np.int64(locators)
                     locators += 1
-                    if locators + 2 > loc_capacity:
-                        loc_capacity *= 4
-                        loc_key = grown(loc_key, loc_capacity)
-                        loc_space = grown(loc_space, loc_capacity)
-                        loc_first = grown(loc_first, loc_capacity)
-                        loc_count = grown(loc_count, loc_capacity)
-                        loc_tracked = grown(loc_tracked, loc_capacity)
-                        loc_table = rehashed(loc_key, locators, loc_capacity)
                 number = u32(buf, main + 24)
                 if number >= FIRST_NORMAL_OID or find(tracked_table, tracked, number) >= 0:
                     loc_tracked[found] = 1
@@ -255,10 +206,6 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                 kind = heap.row_kind(buf, parsed)
                 if kind != heap.NOT_A_ROW:
                     if kind == heap.TOAST_CHUNK:
-                        if chunk_count == len(chunks):
-                            longer = np.zeros((4 * chunk_count, 3), np.int64)
-                            longer[:chunk_count] = chunks
-                            chunks = longer
                         chunks[chunk_count, 0] = slot
                         chunks[chunk_count, 1] = xid_epoch[slot]
                         chunks[chunk_count, 2] = lsn
@@ -282,7 +229,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                         else:
                             xid_rows[slot] += 1
                         if kind != heap.ROW_DELETE and (
-                            kind != heap.ROW_MULTI_INSERT or buf[parsed[MAIN]] & heap.INSERT_LAST_IN_MULTI
+                            kind != heap.ROW_MULTI_INSERT or u8(buf, parsed[MAIN]) & heap.INSERT_LAST_IN_MULTI
                         ):
                             xid_epoch[slot] += 1
                             xid_flags[slot] |= CLOSED_TOAST
@@ -292,13 +239,6 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                 if slot >= 0:
                     xid_flags[slot] |= CHANGES_CATALOG
             elif opcode != xact.ASSIGNMENT:
-                if end_count == len(ends):
-                    longer = np.zeros((4 * end_count, xact.E_FIELDS), np.int64)
-                    longer[:end_count] = ends
-                    ends = longer
-                    longer_lsn = np.zeros((4 * end_count, 3), np.int64)
-                    longer_lsn[:end_count] = end_lsn
-                    end_lsn = longer_lsn
                 if not xact.parse_end(buf, parsed, stats_item, prepare_header, ends[end_count]):
                     totals[T_REASON] = framing.INVALID_LENGTH
                     frame[POSITION] = lsn
@@ -330,10 +270,6 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
         if facts_only_also and keep != CATALOG_CHANGE:
             keep = 0
         if keep != 0:
-            if kept_count == len(kept):
-                more = np.zeros((4 * kept_count, 5), np.int64)
-                more[:kept_count] = kept
-                kept = more
             kept[kept_count, 0] = keep
             kept[kept_count, 1] = at
             kept[kept_count, 2] = length
@@ -348,10 +284,24 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
         if chunks[i, 1] == xid_epoch[chunks[i, 0]]:
             chunks[waiting] = chunks[i]
             waiting += 1
+    return xids, locators, end_count, kept_count, waiting
+
+
+_SMALLEST_XID = 48
+"""Bytes of WAL that a transaction id, a heap file or a chunk takes at least: a record with one block reference."""
+
+
+def _room(raw: int) -> tuple[NDArray, ...]:
+    """Arrays for everything that `raw` bytes of WAL can hold. Untouched pages of them cost nothing."""
+    many = raw // _SMALLEST_XID + 64
+    size = 1 << (2 * many - 1).bit_length()
+    by_xid = [np.zeros(many, kind) for kind in (np.int64, np.int64, np.int64, np.uint8, np.int64, np.int64, np.int64, np.int64)]
+    by_file = [np.zeros(many, kind) for kind in (np.int64, np.int64, np.int64, np.int64, np.uint8)]
     return (
-        xid_key[:xids], xid_top[:xids], xid_first[:xids], xid_flags[:xids], xid_rows[:xids], xid_bytes[:xids], xid_speculative[:xids],
-        loc_key[:locators], loc_space[:locators], loc_first[:locators], loc_count[:locators], loc_tracked[:locators],
-        ends[:end_count], end_lsn[:end_count], kept[:kept_count], chunks[:waiting], totals,
+        np.full(size, -1, np.int32), *by_xid, np.full(size, -1, np.int32), *by_file,
+        np.zeros((raw // 32 + 64, xact.E_FIELDS), np.int64), np.zeros((raw // 32 + 64, 3), np.int64),
+        np.zeros((raw // framing.RECORD_HEADER + 64, 5), np.int64), np.zeros((many, 3), np.int64),
+        new_parsed(), np.zeros(T_FIELDS, np.int64),
     )  # fmt: skip
 
 
@@ -465,15 +415,16 @@ def scan(
     )  # fmt: skip
     tracked = np.array(sorted(TRACKED_CATALOGS), np.int64)
     also_keys = np.array([(file.database << 32) | file.number for file in also], np.int64)
-    found = scan_records(
+    room = _room(wal.raw)
+    counts = scan_records(
         wal.buf, frame, form.image_compressed, form.stats_item, form.prepare_header, form.inplace_is_change,
-        rehashed(tracked, len(tracked), len(tracked)), tracked, also_keys, bool(also),
+        rehashed(tracked, len(tracked), len(tracked)), tracked, also_keys, bool(also), *room,
     )  # fmt: skip
-    totals = found[-1]
+    totals = room[-1]
     reason = int(totals[T_REASON])
     if reason != framing.REACHED_STOP:
         _judge_end(wal, frame, reason, at_end_of_log)
-    return _index(wal, found, stretch, form, frame, reason, system=system, timeline=timeline, also=tuple(also))
+    return _index(wal, room, counts, stretch, form, frame, reason, system=system, timeline=timeline, also=tuple(also))
 
 
 def _judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, at_end_of_log: bool) -> None:
@@ -495,11 +446,14 @@ def _judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, at_end_of_l
 
 
 def _index(
-    wal: WalBytes, found: tuple[NDArray, ...], stretch: Stretch, form: WalFormat, frame: NDArray[np.int64], reason: int, *,
+    wal: WalBytes, room: tuple[NDArray, ...], counts: tuple[int, ...], stretch: Stretch, form: WalFormat, frame: NDArray[np.int64], reason: int, *,
     system: int, timeline: int, also: tuple[Locator, ...],
 ) -> Index:  # fmt: skip
-    (xid_key, xid_top, xid_first, xid_flags, xid_rows, xid_bytes, speculative, loc_key, loc_space, loc_first, loc_count, loc_tracked,
-     ends, end_lsn, kept, waiting, totals) = found  # fmt: skip
+    xids, files, end_count, kept_count, waiting_count = counts
+    xid_key, xid_top, xid_first, xid_flags, xid_rows, xid_bytes, _, speculative = (array[:xids] for array in room[1:9])
+    loc_key, loc_space, loc_first, loc_count, loc_tracked = (array[:files] for array in room[10:15])
+    ends, end_lsn, kept, waiting = room[15][:end_count], room[16][:end_count], room[17][:kept_count], room[18][:waiting_count]
+    totals = room[-1]
     data, at = gather(wal.buf, kept[:, 1], kept[:, 2], 8)
     flags = xid_flags.copy()
     flags[speculative == 0] &= 0xFF ^ SPECULATION_OPEN

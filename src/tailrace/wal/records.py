@@ -10,7 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tailrace.wal.framing import RECORD_HEADER, u16, u32
+from tailrace.wal.framing import RECORD_HEADER
+from tailrace.wal.loads import u8, u16, u32
 
 # Fields of the record
 XID = 0
@@ -61,8 +62,8 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
     Returns False if the headers do not add up to the record's length (the record is then damaged or of an unknown layout).
     """
     parsed[XID] = u32(buf, at + 4)
-    parsed[INFO] = buf[at + 16]
-    parsed[MANAGER] = buf[at + 17]
+    parsed[INFO] = u8(buf, at + 16)
+    parsed[MANAGER] = u8(buf, at + 17)
     parsed[TOP_XID] = 0
     parsed[ORIGIN] = 0
     parsed[MAIN_LENGTH] = 0
@@ -71,13 +72,13 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
     header = at + RECORD_HEADER
     payload = 0
     while stop - header > payload:
-        kind = buf[header]
+        kind = u8(buf, header)
         if kind < MAX_BLOCKS:
             if header + 4 > stop or blocks >= MAX_BLOCKS:
                 return False
             block = FIRST_BLOCK + blocks * BLOCK_FIELDS
             blocks += 1
-            flags = np.int64(buf[header + 1])
+            flags = u8(buf, header + 1)
             parsed[block + FORK] = flags & 0x0F
             parsed[block + BLOCK_FLAGS] = flags
             parsed[block + DATA_LENGTH] = u16(buf, header + 2)
@@ -87,7 +88,7 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
             parsed[block + IMAGE_LENGTH] = 0
             if flags & _HAS_IMAGE:
                 image_length = u16(buf, header)
-                info = np.int64(buf[header + 4])
+                info = u8(buf, header + 4)
                 parsed[block + IMAGE] = 1
                 parsed[block + IMAGE_LENGTH] = image_length
                 parsed[block + HOLE] = u16(buf, header + 2)
@@ -116,7 +117,7 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
             parsed[block + BLOCK] = u32(buf, header)
             header += 4
         elif kind == 255:
-            parsed[MAIN_LENGTH] = buf[header + 1]
+            parsed[MAIN_LENGTH] = u8(buf, header + 1)
             payload += parsed[MAIN_LENGTH]
             header += 2
             break

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tailrace.wal.framing import u16, u32, u64
+from tailrace.wal.loads import u16, u32, u64
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, XID
 
 # info & 0x70

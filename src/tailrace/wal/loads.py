@@ -1,0 +1,60 @@
+"""Little-endian numbers at any offset of a byte array, one machine load each.
+
+Indexing an array in a kernel checks for negative indexes and cannot be joined into wider loads; these read where they are told. Callers have
+checked the bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+from numpy.typing import NDArray
+
+
+def _load(bits: int, result: Any) -> Any:
+    @intrinsic
+    def load(_context: Any, array: Any, at: Any) -> Any:
+        def emit(ctx: Any, builder: Any, signature: Any, args: Any) -> Any:
+            view = arrayobj.make_array(signature.args[0])(ctx, builder, args[0])
+            pointer = cgutils.pointer_add(builder, view.data, args[1])
+            loaded = builder.load(builder.bitcast(pointer, ir.IntType(bits).as_pointer()))
+            loaded.align = 1
+            return loaded if bits == 64 else builder.zext(loaded, ir.IntType(64))
+
+        return result(array, types.int64), emit
+
+    return load
+
+
+u8 = _load(8, types.int64)
+u16 = _load(16, types.int64)
+u32 = _load(32, types.int64)
+u64 = _load(64, types.int64)
+word = _load(64, types.uint64)
+"""Eight bytes as an unsigned number, for checksums."""
+
+
+@intrinsic
+def copy(_context: Any, target: Any, to: Any, source: Any, at: Any, length: Any) -> Any:
+    """target[to : to + length] = source[at : at + length] as one memcpy. The ranges must not overlap, and lie within their arrays."""
+
+    def emit(ctx: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into = arrayobj.make_array(signature.args[0])(ctx, builder, args[0])
+        out_of = arrayobj.make_array(signature.args[2])(ctx, builder, args[2])
+        cgutils.raw_memcpy(
+            builder, cgutils.pointer_add(builder, into.data, args[1]), cgutils.pointer_add(builder, out_of.data, args[3]), args[4], 1
+        )
+        return ctx.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), emit
+
+
+def number(data: bytes | NDArray[np.uint8], at: int, width: int) -> int:
+    """The same outside kernels: `width` bytes at `at` as an unsigned number."""
+    return int.from_bytes(bytes(data[at : at + width]), "little")
