@@ -37,5 +37,6 @@ def normalise(text: str) -> str:
     lines = []
     for _, xid, data in rows(text):
         ordinal = ordinals.setdefault(xid, len(ordinals))
-        lines.append(f"{ordinal}\t{_XID_IN_DATA.sub(rf'\g<1>{ordinal}', data)}\n")
+        renumbered = _XID_IN_DATA.sub(rf"\g<1>{ordinal}", data)
+        lines.append(f"{ordinal}\t{renumbered}\n")
     return "".join(lines)
