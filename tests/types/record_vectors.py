@@ -1,6 +1,6 @@
 """Ask a real PostgreSQL how it stores and how it prints; the answers are replayed without it.
 
-    python tests/types/record_vectors.py "host=/tmp/sock user=postgres" DATA_DIRECTORY
+    python tests/types/record_vectors.py "host=/tmp/sock user=postgres" DATA_DIRECTORY [TARGET]
 
 For every literal of `LITERALS` (and a few hundred random ones) the server stores the value in a table of one column;
 after a CHECKPOINT the heap file gives the stored bytes (`storage/bufpage.h`, `access/htup_details.h`), a SELECT the text.
@@ -25,7 +25,7 @@ PAGE = 8192
 HERE = Path(__file__).parent
 
 
-def main(dsn: str, data: Path) -> None:
+def main(dsn: str, data: Path, target: Path) -> None:
     with psycopg.connect(dsn, autocommit=True) as server:
         server.execute("SET client_min_messages = error; DROP SCHEMA IF EXISTS vectors CASCADE; CREATE SCHEMA vectors")
         server.execute("SET search_path = vectors, pg_catalog; SET TimeZone = 'UTC'")
@@ -43,7 +43,7 @@ def main(dsn: str, data: Path) -> None:
             server.execute(f"SET TimeZone = '{zone}'")
             zones[zone] = {name: read_back(server, data, tables[name], types[name]["length"]) for name in ("timestamptz",)}
     text = json.dumps({"types": types, "vectors": vectors, "zones": zones}, ensure_ascii=False, separators=(",", ":"))
-    (HERE / "vectors.json.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    target.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     print({name: len(rows) for name, rows in vectors.items()})
 
 
@@ -106,7 +106,8 @@ def describe_oid(server: psycopg.Connection[Any], oid: int) -> dict[str, Any]:
         "SELECT t.oid::int8, nspname, typname, format_type(t.oid, NULL), "
         "CASE WHEN typsubscript = 'array_subscript_handler'::regproc THEN 'a' ELSE typtype END, typlen, "
         "CASE typalign WHEN 'c' THEN 1 WHEN 's' THEN 2 WHEN 'i' THEN 4 ELSE 8 END, typdelim, "
-        "CASE WHEN typbasetype <> 0 THEN typbasetype WHEN rngsubtype IS NOT NULL THEN rngsubtype ELSE typelem END::int8, typrelid::int8, "
+        "CASE WHEN typbasetype <> 0 THEN typbasetype WHEN rngsubtype IS NOT NULL THEN rngsubtype ELSE typelem END::int8, "
+        "typrelid::int8, "
         "(SELECT rngtypid::int8 FROM pg_range m WHERE m.rngmultitypid = t.oid) "
         "FROM pg_type t JOIN pg_namespace n ON n.oid = typnamespace LEFT JOIN pg_range r ON rngtypid = t.oid WHERE t.oid = %s",
         [oid],
@@ -133,4 +134,4 @@ def describe_oid(server: psycopg.Connection[Any], oid: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) > 3 else HERE / "vectors.json.gz")

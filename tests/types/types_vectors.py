@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,12 @@ def column(name: str, zone: str | None = None) -> tuple[list[str], Values]:
     half = len(texts) // 2
     payloads = [None, *stored[:half], None, *stored[half:], None]
     return ["", *texts[:half], "", *texts[half:], ""], Values.of_payloads(payloads, pg_type(name).length)
+
+
+def typmod(name: str) -> int:
+    """The modifier of numeric(p,s), -1 for all others."""
+    found = re.match(r"numeric\((\d+),(\d+)\)", name)
+    return (int(found[1]) << 16 | int(found[2])) + 4 if found else -1
 
 
 def _build(made: dict[str, Any]) -> PgType:

@@ -14,7 +14,7 @@ from tailrace.types.arrays import element_of
 from tailrace.types.codec import parse_texts
 from tailrace.types.values import Mask, Texts, Values
 
-BOUNDS = re.compile(r"\s*((?:\[[+-]?\d+(?::[+-]?\d+)?\])+)\s*=")
+BOUNDS = re.compile(r"\s*((?:\[[+-]?\d+(?::[+-]?\d+)?\])+)\s*=", re.A)
 BOUND = re.compile(r"\[([+-]?\d+)(?::([+-]?\d+))?\]")
 
 

@@ -90,7 +90,7 @@ def format_hex_groups(values: Values, pg_type: PgType, style: TextStyle) -> Text
     rows = values.fixed if values.valid.all() else values.fixed[values.valid]
     width = 2 * sum(groups) + len(groups) - 1
     grid = np.full((len(rows), width), ord(separator), np.uint8)
-    digits: Bytes = HEX.view(np.uint16)[rows].view(np.uint8)
+    digits: Bytes = HEX.view(np.uint16)[np.ascontiguousarray(rows)].view(np.uint8)
     source = target = 0
     for group in groups:
         grid[:, target : target + 2 * group] = digits[:, source : source + 2 * group]

@@ -167,8 +167,8 @@ def arrow_numerics(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataTy
 
 
 @njit(cache=True, nogil=True)
-def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any) -> Any:
-    """Two's complement 128-bit numbers, low word first, and the first row that does not fit, or -1."""
+def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any, limit_high: Any, limit_low: Any) -> Any:  # noqa: PLR0917
+    """Two's complement 128-bit numbers, low word first, and the first row that reaches the limit or has more places, or -1."""
     rows = len(valid)
     words = np.zeros(2 * rows, np.uint64)
     low_half, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -182,7 +182,7 @@ def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any) -> Any:
         low = high = np.uint64(0)
         group = weight
         left = (stop - here) // 2
-        while here < stop or (left and 4 * group + scale >= 0):
+        while here < stop or (left and 4 * group + scale > -4):
             digit = np.uint64(0)
             if here < stop:
                 digit = np.uint64(data[here]) | np.uint64(data[here + 1]) << np.uint64(8)
@@ -198,13 +198,15 @@ def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any) -> Any:
             factor = np.uint64(1)
             for _ in range(keep):
                 factor *= np.uint64(10)
+            if high > limit_high // factor:
+                return words, row
             small = (low & low_half) * factor + digit
             large = (low >> half) * factor + (small >> half)
             low = (large << half) | (small & low_half)
             high = high * factor + (large >> half)
-            if high >> np.uint64(63):
-                return words, row
             group -= 1
+        if high > limit_high or (high == limit_high and low >= limit_low):
+            return words, row
         if sign == 1:
             low = ~low + np.uint64(1)
             high = ~high + (np.uint64(1) if low == np.uint64(0) else np.uint64(0))
@@ -218,7 +220,9 @@ def numerics_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arrow
     kind = arrow_numerics(pg_type, typmod, style)
     if kind == pa.string():
         return string_array(format_numerics(values, pg_type, TextStyle()), values.valid)
-    words, bad = _scale_numerics(*values.payloads, as_writable(values.valid), kind.scale)
+    limit = 10**kind.precision
+    limits = np.uint64(limit >> 64), np.uint64(limit & (1 << 64) - 1)
+    words, bad = _scale_numerics(*values.payloads, as_writable(values.valid), kind.scale, *limits)
     if bad >= 0:
         text = format_numerics(values.take(np.array([bad])), pg_type, TextStyle()).to_list()[0]
         raise UsageError(f"numeric {text} does not fit {kind}", hint="Set numeric=text.", sqlstate="22003")

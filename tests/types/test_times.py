@@ -1,0 +1,107 @@
+"""Dates and times: zones, infinities, and the two epochs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from types_vectors import column, pg_type, recorded
+
+from tailrace.errors import UsageError
+from tailrace.types.registry import TextStyle, format_values, parse_texts, to_arrow
+from tailrace.types.values import Texts, Values
+
+DATE, STAMP, STAMPTZ, TIME = (pg_type(name) for name in ("date", "timestamp", "timestamptz", "time"))
+FIRST, LAST = -211813488000000000, 9223371331200000000 - 1
+"""The bounds of timestamp (`datatype/timestamp.h`)."""
+
+
+def of(dtype: str, *numbers: int) -> Values:
+    array = np.array(numbers, dtype)
+    return Values(np.ones(len(array), np.bool_), fixed=array.view(np.uint8).reshape(len(array), array.itemsize))
+
+
+@pytest.mark.parametrize("zone", list(recorded()["zones"]))
+def test_prints_in_the_zone_of_the_session(zone: str) -> None:
+    expected, values = column("timestamptz", zone)
+    assert format_values(values, STAMPTZ, TextStyle(time_zone=zone)).to_list() == expected
+
+
+def test_an_unknown_zone_is_refused() -> None:
+    with pytest.raises(UsageError, match="Mars/Olympus"):
+        format_values(of("<i8", 0), STAMPTZ, TextStyle(time_zone="Mars/Olympus"))
+
+
+@pytest.mark.parametrize(
+    "style", [{"date_style": "German"}, {"interval_style": "iso_8601"}, {"bytea_output": "x"}, {"extra_float_digits": 0}]
+)
+def test_styles_that_we_do_not_print_are_refused(style: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="invalid value for parameter"):
+        TextStyle(**style)  # type: ignore[arg-type]
+
+
+def test_arrow_counts_from_1970() -> None:
+    assert to_arrow(of("<i4", 0, 366, -10957), DATE).to_pylist() == [
+        dt.date(2000, 1, 1),
+        dt.date(2001, 1, 1),
+        dt.date(1970, 1, 1),
+    ]
+    assert to_arrow(of("<i8", 1, -1), STAMP).to_pylist() == [
+        dt.datetime(2000, 1, 1, 0, 0, 0, 1),
+        dt.datetime(1999, 12, 31, 23, 59, 59, 999999),
+    ]
+    assert to_arrow(of("<i8", 0), STAMPTZ).type == pa.timestamp("us", "UTC")
+    assert to_arrow(of("<i8", 0), TIME).to_pylist() == ["00:00:00"]
+
+
+def test_infinities_stay_the_extremes() -> None:
+    low, high = -(2**63), 2**63 - 1
+    assert to_arrow(of("<i8", low, high), STAMPTZ).cast(pa.int64()).to_pylist() == [low, high]
+    assert to_arrow(of("<i4", -(2**31), 2**31 - 1), DATE).cast(pa.int32()).to_pylist() == [-(2**31), 2**31 - 1]
+
+
+def test_what_overflows_the_epoch_of_1970_is_refused() -> None:
+    with pytest.raises(UsageError, match="timestamp out of range"):
+        to_arrow(of("<i8", LAST), STAMP)
+
+
+@given(st.lists(st.integers(FIRST, LAST), min_size=1))
+def test_timestamps_round_trip(stamps: list[int]) -> None:
+    for pg_type_ in (STAMP, STAMPTZ):
+        texts = format_values(of("<i8", *stamps), pg_type_)
+        again = parse_texts(texts, np.ones(len(stamps), np.bool_), pg_type_)
+        assert again.as_dtype("<i8").tolist() == stamps
+
+
+@given(st.lists(st.integers(FIRST, LAST), min_size=1), st.sampled_from(["America/New_York", "Asia/Kathmandu", "Pacific/Apia"]))
+def test_timestamps_round_trip_in_zones(stamps: list[int], zone: str) -> None:
+    texts = format_values(of("<i8", *stamps), STAMPTZ, TextStyle(time_zone=zone))
+    assert parse_texts(texts, np.ones(len(stamps), np.bool_), STAMPTZ).as_dtype("<i8").tolist() == stamps
+
+
+@given(
+    st.datetimes(dt.datetime(1, 1, 3), dt.datetime(9998, 12, 31)),
+    st.sampled_from(["America/New_York", "Pacific/Apia", "Europe/Dublin"]),
+)
+def test_zones_agree_with_zoneinfo(moment: dt.datetime, zone: str) -> None:
+    stamp = (moment - dt.datetime(2000, 1, 1)) // dt.timedelta(microseconds=1)
+    there = moment.replace(tzinfo=dt.UTC).astimezone(ZoneInfo(zone))
+    text = format_values(of("<i8", stamp), STAMPTZ, TextStyle(time_zone=zone)).to_list()[0]
+    assert text.startswith(f"{there:%Y-%m-%d %H:%M:%S}".rjust(19, "0"))
+
+
+@given(st.lists(st.integers(-2451545, 2145031948), min_size=1))
+def test_dates_round_trip(days: list[int]) -> None:
+    texts = format_values(of("<i4", *days), DATE)
+    assert parse_texts(texts, np.ones(len(days), np.bool_), DATE).as_dtype("<i4").tolist() == days
+
+
+@pytest.mark.parametrize("text", ["2024-13-01", "2024-02-30", "yesterday", "", "2024-1-1"])
+def test_refuses_what_is_no_date(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_texts(Texts.of([text]), np.ones(1, np.bool_), DATE)
