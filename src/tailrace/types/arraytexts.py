@@ -49,7 +49,7 @@ def _read(text: str, delimiter: str) -> _Literal:
         bounds = BOUND.findall(declared[1])
         literal.lowers = [int(low) if high else 1 for low, high in bounds]
     token = re.compile(
-        rf'\s*([{{}}{re.escape(delimiter)}]|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"\\{re.escape(delimiter)}]|\\.)+))\s*', re.S
+        rf'\s*([{{}}{re.escape(delimiter)}]|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"\\{re.escape(delimiter)}]|\\.)+))\s*', re.S | re.A
     )
     depth, counts = 0, [0] * 7
     while at < len(text):
