@@ -19,6 +19,7 @@ from tailrace.plan import LogicalMessage, Plan, Truncation
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.types.values import Texts
 from tailrace.wal.loads import copy
+from tailrace.wal.versions import FORMATS
 
 PASS_BYTES = 512 << 20
 """WAL bytes of rows that are formatted before any is printed."""
@@ -143,7 +144,7 @@ def _in_order(
     texts = [part.texts for part in results]
     texts.append(Texts.of([_inside_text(plugin, item) for item in inside]))
     texts.append(Texts.of([plugin.message_text(message) for message in due]))
-    framed = _subset(transactions, ordinals)
+    framed = transactions.subset(ordinals)
     begins = plugin.begin_texts(framed) if begin else Texts.of([])
     commits = plugin.commit_texts(framed) if commit else Texts.of([])
     texts += [begins, commits]
@@ -166,24 +167,11 @@ def _in_order(
 
 
 def _message_counts(plan: Plan) -> bool:
-    from tailrace.wal.versions import FORMATS  # noqa: PLC0415
-
     return not plan.stretches or FORMATS[plan.stretches[0].major].message_begins_transaction
 
 
 def _inside_text(plugin: OutputPlugin, item: LogicalMessage | Truncation) -> str | bytes:
     return plugin.message_text(item) if isinstance(item, LogicalMessage) else plugin.truncate_text(item)
-
-
-def _subset(transactions, ordinals):  # type: ignore[no-untyped-def]
-    from dataclasses import replace  # noqa: PLC0415
-
-    return replace(
-        transactions, xid=transactions.xid[ordinals], commit_lsn=transactions.commit_lsn[ordinals], end_lsn=transactions.end_lsn[ordinals],
-        first_lsn=transactions.first_lsn[ordinals], time=transactions.time[ordinals], database=transactions.database[ordinals],
-        origin=transactions.origin[ordinals], origin_lsn=transactions.origin_lsn[ordinals], gids=[], subxact_bounds=np.zeros(1, np.int64),
-        subxids=transactions.subxids[:0],
-    )  # fmt: skip
 
 
 def _taken(parts: Sequence[Texts], order: NDArray[np.int64]) -> Texts:

@@ -57,6 +57,14 @@ class Transactions:
     def __iter__(self) -> Iterator[Transaction]:
         return (self[ordinal] for ordinal in range(len(self)))
 
+    def subset(self, ordinals: NDArray[np.int64]) -> Transactions:
+        """The facts of these transactions, in that order, without subtransactions; ordinals count anew."""
+        return Transactions(
+            self.xid[ordinals], self.commit_lsn[ordinals], self.end_lsn[ordinals], self.first_lsn[ordinals], self.time[ordinals],
+            self.database[ordinals], self.origin[ordinals], self.origin_lsn[ordinals],
+            [self.gids[ordinal] for ordinal in ordinals.tolist()] if self.gids else [], np.zeros(len(ordinals) + 1, np.int64), self.subxids[:0],
+        )  # fmt: skip
+
     def subxids_of(self, ordinal: int) -> NDArray[np.uint32]:
         return self.subxids[self.subxact_bounds[ordinal] : self.subxact_bounds[ordinal + 1]]
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
-from tailrace.types.arrays import element_of
+from tailrace.types.arrays import MAX_DIMENSIONS
 from tailrace.types.codec import parse_texts
+from tailrace.types.elements import element_of
 from tailrace.types.values import Mask, Texts, Values
 
 BOUNDS = re.compile(r"\s*((?:\[[+-]?\d+(?::[+-]?\d+)?\])+)\s*=", re.A)
@@ -51,7 +52,7 @@ def _read(text: str, delimiter: str) -> _Literal:
     token = re.compile(
         rf'\s*([{{}}{re.escape(delimiter)}]|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"\\{re.escape(delimiter)}]|\\.)+))\s*', re.S | re.A
     )
-    depth, counts = 0, [0] * 7
+    depth, counts = 0, [0] * (MAX_DIMENSIONS + 2)
     while at < len(text):
         found = token.match(text, at)
         if found is None:
@@ -59,14 +60,17 @@ def _read(text: str, delimiter: str) -> _Literal:
         at = found.end()
         if found[1] == "{":
             depth += 1
+            if depth > MAX_DIMENSIONS:
+                raise _malformed(text)
             counts[depth] = 0
         elif found[1] == "}":
             depth -= 1
             counts[depth] += 1
             # Every array of one depth is as long as the first that closed there.
-            if len(literal.lengths) <= 6 - depth:
-                literal.lengths += [-1] * (depth + 1 - len(literal.lengths))
-                literal.lengths[depth] = counts[depth + 1]
+            literal.lengths += [-1] * (depth + 1 - len(literal.lengths))
+            if literal.lengths[depth] not in {-1, counts[depth + 1]}:
+                raise _malformed(text)
+            literal.lengths[depth] = counts[depth + 1]
         elif found[1] != delimiter:
             counts[depth] += 1
             word = found[2] if found[2] is not None else found[3].strip(" \t\n\v\f\r")

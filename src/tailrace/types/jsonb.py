@@ -100,7 +100,8 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
         if valid[row]:
             depth = 0
             _enter(data, starts[row], stack[0])
-            out = grown(out, at + 64)
+            if at + 64 > len(out):
+                out = grown(out, at + 64)
             if not stack[0, 6] & SCALAR:
                 out[at] = 123 if stack[0, 6] & OBJECT else 91
                 at += 1
@@ -110,13 +111,15 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
             keyed = frame[6] & OBJECT
             if here == count:
                 if not frame[6] & SCALAR:
-                    out = grown(out, at + 64)
+                    if at + 64 > len(out):
+                        out = grown(out, at + 64)
                     out[at] = 125 if keyed else 93
                     at += 1
                 depth -= 1
                 continue
             frame[3] = here + 1
-            out = grown(out, at + 64)
+            if at + 64 > len(out):
+                out = grown(out, at + 64)
             if here:
                 out[at] = 44
                 out[at + 1] = 32
@@ -125,7 +128,8 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
                 entry = _word(data, entries + 4 * here)
                 start = frame[4]
                 frame[4] = entry & COUNT if entry & HAS_OFFSET else start + (entry & COUNT)
-                out = grown(out, at + 6 * (frame[4] - start) + 64)
+                if at + 6 * (frame[4] - start) + 64 > len(out):
+                    out = grown(out, at + 6 * (frame[4] - start) + 64)
                 at = _put_string(out, at, data, children + start, children + frame[4])
                 out[at] = 58
                 out[at + 1] = 32
@@ -137,11 +141,13 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
             frame[5] = stop
             kind = entry & KIND
             if kind == STRING:
-                out = grown(out, at + 6 * (stop - start) + 64)
+                if at + 6 * (stop - start) + 64 > len(out):
+                    out = grown(out, at + 6 * (stop - start) + 64)
                 at = _put_string(out, at, data, children + start, children + stop)
             elif kind == NUMERIC:
                 place = children + (start + 3) // 4 * 4
-                out = grown(out, at + numeric_room(data, place + 4) + 64)
+                if at + numeric_room(data, place + 4) + 64 > len(out):
+                    out = grown(out, at + numeric_room(data, place + 4) + 64)
                 at = put_numeric(out, at, data, place + 4, place + (_word(data, place) >> 2))
             elif kind == CONTAINER:
                 depth += 1

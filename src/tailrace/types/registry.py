@@ -12,6 +12,7 @@ from tailrace.types import (
     arraytexts,
     binary,
     composites,
+    decimals,
     enums,
     floats,
     integers,
@@ -63,7 +64,7 @@ register(Codec(integers.format_money, integers.parse_money), oids=(790,))
 register(Codec(integers.format_lsns, integers.parse_lsns), oids=(3220,))
 # numeric
 register(
-    Codec(numerics.format_numerics, numerics.parse_numerics, numerics.arrow_numerics, numerics.numerics_to_arrow, "bare"),
+    Codec(numerics.format_numerics, numerics.parse_numerics, decimals.arrow_numerics, decimals.numerics_to_arrow, "bare"),
     oids=(1700,),
 )
 # Words: bool | enums | domains (whose Arrow form is their base's)

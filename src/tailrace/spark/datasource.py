@@ -1,0 +1,138 @@
+"""`spark.read.format("tailrace")`: the committed changes of one table as a typed DataFrame.
+
+In: options `source`, `database`, `table` (schema.name), and, if wanted, `catalog`, `startLsn`, `endLsn`. Out: one row per change (columns as in
+`tailrace.changes`), a partition per stretch. Scan and plan happen once, where Spark plans the read (from threads: no job can be started there); the plan
+travels with the source, and only decoding goes wide. Order is in the columns (commit_lsn, lsn, sequence), not in the rows.
+
+Never implements pushFilters: Spark 4.1 to 4.3 caches a filtered plan and answers later queries from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from tailrace.catalog.statefile import read_state
+from tailrace.changes import change_batch, change_schema
+from tailrace.decode import StretchPlan, decode
+from tailrace.errors import UsageError
+from tailrace.model import Lsn, Relation
+from tailrace.river import River, open_river
+from tailrace.spark.jobs import freeze_once
+from tailrace.spark.schemas import spark_schema
+from tailrace.storage.segments import Segments
+from tailrace.transactions.fates import NEVER, Transactions
+
+OPTIONS = ("source", "database", "table", "catalog", "startlsn", "endlsn")
+_ROWS = 32_768
+
+
+class _Piece(InputPartition):
+    """A stretch, with the facts of the transactions it shows: `facts[i]` belongs to ordinal `ordinals[i]`."""
+
+    def __init__(self, plan: StretchPlan, ordinals: Any, facts: Transactions) -> None:
+        self.plan = plan
+        self.ordinals = ordinals
+        self.facts = facts
+
+
+class TailraceReader(DataSourceReader):
+    """Decodes the stretches of one plan."""
+
+    def __init__(self, segments: Segments, pieces: list[InputPartition], relation: Relation) -> None:
+        self._segments = segments
+        self._pieces = pieces
+        self._relation = relation
+
+    def partitions(self) -> list[InputPartition]:
+        return self._pieces
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        schema = change_schema(self._relation)
+        if partition is None:
+            return
+        for batch in decode(partition.plan, self._segments.read):
+            if batch.relation.oid != self._relation.oid:
+                continue
+            renumbered = replace(batch, ordinal=np.searchsorted(partition.ordinals, batch.ordinal))
+            changes = change_batch(renumbered, partition.facts, self._relation)
+            assert changes.schema.equals(schema)
+            for start in range(0, len(changes), _ROWS):
+                yield changes.slice(start, _ROWS)
+        freeze_once()
+
+
+class TailraceSource(DataSource):
+    """Found by Spark under its name through `pyspark_tailrace`."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self._planned: tuple[Segments, list[InputPartition], Relation] | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "tailrace"
+
+    def schema(self) -> StructType:
+        return spark_schema(change_schema(self._plan()[2]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return TailraceReader(*self._plan())
+
+    def _plan(self) -> tuple[Segments, list[InputPartition], Relation]:
+        if self._planned is None:
+            options = {name.lower(): value for name, value in self.options.items()}
+            for name in options:
+                if name not in OPTIONS:
+                    raise UsageError(f'unrecognized option "{name}"', hint=f"Options: {', '.join(OPTIONS)}.")
+            for name in ("source", "database", "table"):
+                if not options.get(name):
+                    raise UsageError(f'option "{name}" missing')
+            river = _open(options)
+            relation = _relation_of(river, options["table"])
+            self._planned = (river.source.segments, _pieces(river, relation), relation)
+        return self._planned
+
+
+def _open(options: Mapping[str, str]) -> River:
+    catalog = options.get("catalog")
+    return open_river(
+        options["source"], options["database"],
+        catalog=read_state(Path(catalog).read_bytes(), catalog) if catalog else None,
+        start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
+    )  # fmt: skip
+
+
+def _lsn(text: str | None) -> Lsn | None:
+    if not text:
+        return None
+    try:
+        return Lsn.parse(text)
+    except ValueError as error:
+        raise UsageError(str(error), sqlstate="22P02") from None
+
+
+def _relation_of(river: River, table: str) -> Relation:
+    """The table as it was at the end of the range: by that name it is asked for, by oid it is followed."""
+    schema, _, name = table.rpartition(".")
+    end = min(int(river.plan.upto_lsn), int(river.indexes[-1].next_lsn), int(NEVER) - 1)
+    relation = river.catalogs.history().relation_named(schema or "public", name, end + 1)
+    if relation is None:
+        raise UsageError(f'relation "{table}" does not exist', sqlstate="42P01", context=f"at {Lsn(end)}")
+    return relation
+
+
+def _pieces(river: River, relation: Relation) -> list[InputPartition]:
+    pieces: list[InputPartition] = []
+    for plan in river.plan.stretches:
+        if any(met.oid == relation.oid for met in plan.relations):
+            ordinals = np.unique(plan.ordinal)
+            pieces.append(_Piece(plan, ordinals, river.plan.transactions.subset(ordinals)))
+    return pieces
