@@ -87,6 +87,9 @@ def test_json_trees_survive(trees: list[object]) -> None:
     ("name", "text"),
     [
         ("int4[]", "{1"),
+        ("int4[]", "{{1,2,3},{4},{5,6}}"),
+        ("int4[]", "{{{{{{{1}}}}}}}"),
+        ("int4[]", "}"),
         ("int4[]", "1}"),
         ("int4[]", "{1}x"),
         ("text[]", '{"a}'),
