@@ -65,6 +65,8 @@ def _read(text: str, delimiter: str) -> _Literal:
             counts[depth] = 0
         elif found[1] == "}":
             depth -= 1
+            if depth < 0:
+                raise _malformed(text)
             counts[depth] += 1
             # Every array of one depth is as long as the first that closed there.
             literal.lengths += [-1] * (depth + 1 - len(literal.lengths))
@@ -76,7 +78,7 @@ def _read(text: str, delimiter: str) -> _Literal:
             word = found[2] if found[2] is not None else found[3].strip(" \t\n\v\f\r")
             null = found[2] is None and word.upper() == "NULL"
             literal.elements.append(None if null else re.sub(r"\\(.)", r"\1", word, flags=re.S))
-        if depth < 0 or (depth == 0 and at < len(text)):
+        if depth == 0 and at < len(text):
             raise _malformed(text)
     if not literal.elements:
         return _Literal()
