@@ -234,8 +234,10 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
                         pending[mine] = count
                 count += 1
         elif relation == UNMAPPED and unmapped_lsn == 0:
-            unmapped_lsn = lsn
-            unmapped_key = key
+            # A deletion without a tuple is what a catalog that moved (and so has no pg_class row of its own file) leaves; the server skips it too.
+            if kind != heap.ROW_DELETE or u8(buf, main + 7) & (heap.DELETE_CONTAINS_OLD_TUPLE | heap.DELETE_CONTAINS_OLD_KEY):
+                unmapped_lsn = lsn
+                unmapped_key = key
         if closes:
             epoch[mine] = next_epoch
             next_epoch += 1

@@ -128,7 +128,9 @@ def make_plan(
     has_message[[message.ordinal for message in messages if message.ordinal >= 0]] = True
     changed = np.zeros(len(transactions), np.bool_)
     owned = xids.ordinal >= 0
+    # A heap record gives a transaction its snapshot, even one of a rolled-back subtransaction; so does, at its commit, a catalog change.
     changed[xids.ordinal[owned & ((xids.flags & index.HAS_CHANGE) != 0)]] = True
+    changed[xids.ordinal[owned & ~xids.orphan & ((xids.flags & index.CHANGES_CATALOG) != 0)]] = True
     transactions.first_lsn[:] = np.iinfo(np.int64).max
     own = owned & (xids.xid == transactions.xid[np.maximum(xids.ordinal, 0)]) if len(transactions) else owned
     np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
@@ -151,6 +153,7 @@ def make_plan(
 class _AllXids:
     xid: NDArray[np.uint32]
     ordinal: NDArray[np.int64]
+    orphan: NDArray[np.bool_]  # rolled back, but of a transaction that committed
     first_lsn: NDArray[np.int64]
     flags: NDArray[np.uint8]
     bytes: NDArray[np.int64]
@@ -164,7 +167,7 @@ def _all_xids(indexes: Sequence[Index], fates: Fates) -> _AllXids:
     orphan = (ordinal < 0) & (top != 0)
     ordinal[orphan] = fates.ordinals_of(top[orphan])
     return _AllXids(
-        xid, ordinal,
+        xid, ordinal, orphan,
         np.concatenate([found.xids.first_lsn for found in indexes]),
         np.concatenate([found.xids.flags for found in indexes]),
         np.concatenate([found.xids.bytes for found in indexes]),

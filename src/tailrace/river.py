@@ -210,20 +210,19 @@ def know_catalogs(source: Source, indexes: list[Index], runner: Runner, database
         start = _empty_state(source, indexes, fates, database, after)
         pages_of = source.directory
     supplements: list[Index] = []
+    maps = [found.kept.record(row) for found in indexes for row in found.kept.rows_of(index.RELATION_MAP)]
+    files = start.files | files_of_map_records(maps, start.database, FORMATS[start.major])
     while True:
-        log = catalog_log([*indexes, *supplements]).after(after)
-        maps = [found.kept.record(row) for found in indexes for row in found.kept.rows_of(index.RELATION_MAP)]
-        state = replace(start, files=start.files | files_of_map_records(maps, start.database, FORMATS[start.major]))
-        pages = pages_of.pages(state.files, state.default_tablespace) if pages_of else CatalogPages({})
-        grown = advance(state, log, pages, indexes[-1].next_lsn)
-        spans = spans_of(grown.versions, fates, grown.status)
-        more = {key: oid for key, oid in files_of_pg_class(grown.versions, spans, grown.database, grown.major).items() if key not in state.files}
-        start = replace(start, files=state.files | more)
-        wanted = _untracked(indexes, start.files, supplements)
-        if not more and not wanted:
-            return Catalogs(grown, known_from, fates, None if captured is None else captured.xids_open)
-        for stretch, also in wanted.items():
+        for stretch, also in _untracked(indexes, files, supplements).items():
             supplements += list(runner.run(partial(scan_stretch, source.segments, also), [stretch]))
+        log = catalog_log([*indexes, *supplements]).after(after)
+        pages = pages_of.pages(files, start.default_tablespace) if pages_of else CatalogPages({})
+        grown = advance(replace(start, files=files), log, pages, indexes[-1].next_lsn)
+        spans = spans_of(grown.versions, fates, grown.status)
+        moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major)
+        if moved.items() <= files.items():
+            return Catalogs(grown, known_from, fates, None if captured is None else captured.xids_open)
+        files |= moved
 
 
 def _untracked(indexes: Sequence[Index], files: Mapping[FileKey, int], supplements: Sequence[Index]) -> dict[Stretch, list[Locator]]:

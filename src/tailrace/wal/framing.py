@@ -151,8 +151,7 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
         if (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE + LONG_PAGE_HEADER > raw:
             return NEED_MORE
         if record + length > len(buf):
-            frame[DETAIL] = length
-            return INVALID_LENGTH
+            return NEED_MORE  # every record that is here in full has its place in the spare room
         buf[record : record + in_page] = buf[at : at + in_page]
         got = in_page
         page = (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE
