@@ -5,6 +5,7 @@ psql script and, but for concurrency, is one. What is more than SQL stands in co
 
     -- session b               what follows is run on connection `b` (opened when first named; a story begins on `main`)
     -- session b in other      the same, opened in the database `other`
+    -- session b ends          the connection `b` is closed, and with it what belonged to it
     -- session b waits         its statements run behind our back, since the first will block; the story goes on once it does,
                                and the next `-- session b` waits until they are done
     -- fails                   the next statement must fail
@@ -31,6 +32,8 @@ from support.servers import Server
 
 STORIES = Path(__file__).parents[1] / "stories"
 BLOCK_SECONDS = 20
+ENDS = ""
+"""Stands for the statement of a step that closes its connection."""
 
 _TOKEN = re.compile(
     r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$
@@ -38,7 +41,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COPY = re.compile(r"COPY\b.*\bFROM\s+STDIN\b", re.IGNORECASE | re.DOTALL)
-_SESSION = re.compile(r"-- session (?P<name>\w+)(?: in (?P<dbname>\w+))?(?P<waits> waits)?$")
+_SESSION = re.compile(r"-- session (?P<name>\w+)(?: in (?P<dbname>\w+))?(?P<waits> waits)?(?P<ends> ends)?$")
 _CONDITION = re.compile(r"-- (?P<what>fails|since|until|needs)(?: (?P<value>\w+))?$")
 
 
@@ -50,7 +53,6 @@ class Step:
     sql: str
     session: str = "main"
     dbname: str | None = None
-    block: int = 0
     waits: bool = False
     fails: bool = False
     since: int = 0
@@ -75,13 +77,14 @@ def parse(text: str) -> Iterator[Step]:
     """SQL text to steps. Unknown directives are left alone: they are comments."""
     where: dict[str, Any] = {}
     conditions: dict[str, Any] = {}
-    at, start, block = 0, None, 0
+    at, start = 0, None
     while token := _TOKEN.match(text, at):
         said, at = token.group(), token.end()
         if start is None and said.startswith("--"):
             if found := _SESSION.match(said):
-                block += 1
-                where = {"session": found["name"], "dbname": found["dbname"], "waits": bool(found["waits"]), "block": block}
+                where = {"session": found["name"], "dbname": found["dbname"], "waits": bool(found["waits"])}
+                if found["ends"]:
+                    yield Step(text.count("\n", 0, token.start()) + 1, ENDS, found["name"])
             elif found := _CONDITION.match(said):
                 conditions[found["what"]] = _condition(found["what"], found["value"])
         elif said == ";" and start is not None:
@@ -128,6 +131,10 @@ class _Session:
             future.result(timeout=BLOCK_SECONDS)
         self.behind.clear()
 
+    def close(self) -> None:
+        self.connection.close()
+        self.hand.shutdown(wait=False, cancel_futures=True)
+
 
 class _Telling:
     """The connections of one telling. A session has statements `behind` only while its block `waits`."""
@@ -146,13 +153,15 @@ class _Telling:
                 session.join()
         finally:
             for session in self._sessions.values():
-                session.connection.close()
-                session.hand.shutdown(wait=False, cancel_futures=True)
+                session.close()
 
     def run(self, step: Step) -> None:
         if not step.is_for(self._server.major, self._features):
             return
         session = self._session(step)
+        if step.sql == ENDS:
+            self._end(step.session)
+            return
         if not step.waits:
             session.join()
             _execute(session.connection, step)
@@ -167,6 +176,14 @@ class _Telling:
             connection = self._server.connect(step.dbname or self._dbname, prepare_threshold=None)
             self._sessions[step.session] = _Session(connection)
         return self._sessions[step.session]
+
+    def _end(self, name: str) -> None:
+        session = self._sessions.pop(name)
+        session.join()
+        pid = session.connection.info.backend_pid
+        session.close()
+        while self._server.sql("SELECT FROM pg_stat_activity WHERE pid = %s", [pid]):
+            time.sleep(0.01)
 
     def _wait_until_blocked(self, session: _Session, step: Step) -> None:
         deadline = time.monotonic() + BLOCK_SECONDS
