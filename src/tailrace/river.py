@@ -37,7 +37,9 @@ from tailrace.plan import Plan, check_chain, check_decodable, make_plan
 from tailrace.plugins.driver import Lines, drive, format_stretch
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.storage.directory import DEFAULT_TABLESPACE, DataDirectory
+from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments, open_segments
+from tailrace.storage.spool import spooled
 from tailrace.transactions.fates import NEVER, Fates, fates_of
 from tailrace.wal import index
 from tailrace.wal.framing import PAGE_SIZE
@@ -98,6 +100,8 @@ class Source:
                     f"{segments.system}, pg_control database system identifier is {control.system}",
                     context=segments.directory,
                 )
+            if directory.is_running:
+                segments = spooled(segments)
         return cls(segments, directory)
 
 
@@ -128,8 +132,10 @@ def stretches_of(segments: Segments, start: int, stop: int, size: int = STRETCH_
     return [Stretch(Lsn(a), Lsn(b)) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
 
 
-def scan_log(segments: Segments, runner: Runner, start: Lsn | None = None, size: int = STRETCH_BYTES) -> list[Index]:
-    """Index everything from `start` to the end of the log. Raises where the log has a hole."""
+def scan_log(
+    segments: Segments, runner: Runner, start: Lsn | None = None, size: int = STRETCH_BYTES, store: IndexStore | None = None
+) -> list[Index]:  # fmt: skip
+    """Index everything from `start` to the end of the log, but for what `store` has. Raises where the log has a hole."""
     begin = segments.first_lsn if start is None else start
     if not segments.first_lsn <= begin <= segments.stop_lsn:
         raise MissingHistory(
@@ -139,7 +145,13 @@ def scan_log(segments: Segments, runner: Runner, start: Lsn | None = None, size:
         )
     found: list[Index] = []
     ended: Index | None = None
-    for part in runner.run(partial(scan_stretch, segments, ()), stretches_of(segments, begin, segments.stop_lsn, size)):
+    stretches = stretches_of(segments, begin, segments.stop_lsn, size)
+    stored = {stretch: store.load(segments.system, segments.timeline, stretch) for stretch in stretches} if store else {}
+    scanned = runner.run(partial(scan_stretch, segments, ()), [stretch for stretch in stretches if stored.get(stretch) is None])
+    for stretch in stretches:
+        part = stored.get(stretch) or next(scanned)
+        if store and part.sealed and stored.get(stretch) is None:
+            store.save(part)
         if ended is not None and part.records:
             raise CorruptWal(
                 ended.reason, hint="Valid WAL follows, so this is damage and not the end of the log.",
@@ -364,7 +376,7 @@ def _format(segments: Segments, plugin: OutputPlugin, plan):  # type: ignore[no-
 
 def open_river(
     path: str | Path, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
-    upto_lsn: Lsn | None = None, stretch_bytes: int = STRETCH_BYTES,
+    upto_lsn: Lsn | None = None, stretch_bytes: int = STRETCH_BYTES, index_store: IndexStore | None = None,
 ) -> River:  # fmt: skip
     """Scan `path` and plan the decoding of `database`. See `tailrace decode` for what the positions mean."""
     runner = runner or LocalRunner()
@@ -376,7 +388,7 @@ def open_river(
             raise MissingHistory(
                 f"the catalog state needs WAL from {catalog.needs_wal_from}, the source begins at {source.segments.first_lsn}"
             )
-    indexes = scan_log(source.segments, runner, scan_from, stretch_bytes)
+    indexes = scan_log(source.segments, runner, scan_from, stretch_bytes, index_store)
     if start_lsn is not None and not indexes[0].stretch.start <= start_lsn <= indexes[-1].next_lsn:
         raise UsageError(
             f"start LSN {start_lsn} is outside of the WAL at hand", hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}."
