@@ -90,6 +90,7 @@ class History:
         self._versions = versions
         self._spans = spans
         self._layouts = layouts_of(major)
+        self._major = major
         self._tables: dict[str, _Table] = {}
         self._relations: dict[Relation, Relation] = {}
         self.database = database
@@ -324,7 +325,7 @@ class History:
             oid=oid,
             schema=schema,
             name=name,
-            label=type_label(oid, schema, name, element if kind == "a" else None, visible=schema in self.search_path),
+            label=type_label(oid, schema, name, element if kind == "a" else None, visible=self._is_visible(schema, name, lsn, ordinal), major=self._major),
             kind=kind,
             length=length,
             align=_ALIGN[chr(types["typalign"][row])],
@@ -333,6 +334,15 @@ class History:
             labels=self._labels(oid, lsn, ordinal) if kind == "e" else (),
             fields=self._columns(int(types["typrelid"][row]), lsn, ordinal) if kind == "c" else (),
         )
+
+    def _is_visible(self, schema: str, name: str, lsn: int, ordinal: int) -> bool:
+        """Whether the type is found without its schema: on the search path, and not behind another of its name."""
+        if schema not in self.search_path:
+            return False
+        before = set(self.search_path[: self.search_path.index(schema)])
+        types = self.table("pg_type")
+        rivals = types.rows.seen(np.flatnonzero(types["typname"] == name), lsn, ordinal) if before else ()
+        return not any(self._namespace(int(types["typnamespace"][row]), lsn, ordinal) in before for row in rivals)
 
     def _labels(self, oid: int, lsn: int, ordinal: int) -> tuple[tuple[int, str], ...]:
         enums = self.table("pg_enum")

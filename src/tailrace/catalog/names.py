@@ -10,7 +10,7 @@ from tailrace.model import PgType
 _STANDARD_NAMES = {
     16: "boolean", 21: "smallint", 23: "integer", 20: "bigint", 700: "real", 701: "double precision", 1042: "character",
     1043: "character varying", 1083: "time without time zone", 1266: "time with time zone", 1114: "timestamp without time zone",
-    1184: "timestamp with time zone", 1560: "bit", 1562: "bit varying", 1186: "interval", 1700: "numeric",
+    1184: "timestamp with time zone", 1560: "bit", 1562: "bit varying", 1186: "interval", 1700: "numeric", 114: "json",
 }  # fmt: skip
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
@@ -40,7 +40,7 @@ def quote_identifier(name: str, major: int = 18) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def type_label(oid: int, schema: str, name: str, element: PgType | None, *, visible: bool) -> str:
+def type_label(oid: int, schema: str, name: str, element: PgType | None, *, visible: bool, major: int) -> str:
     """format_type(oid, NULL)."""
     if element is not None:
         return f"{element.label}[]"
@@ -48,5 +48,5 @@ def type_label(oid: int, schema: str, name: str, element: PgType | None, *, visi
         return _STANDARD_NAMES[oid]
     if oid == 18:
         return '"char"'
-    quoted = quote_identifier(name)
-    return quoted if visible else f"{quote_identifier(schema)}.{quoted}"
+    quoted = quote_identifier(name, major)
+    return quoted if visible else f"{quote_identifier(schema, major)}.{quoted}"

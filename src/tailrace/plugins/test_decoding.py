@@ -88,8 +88,8 @@ class TestDecoding(OutputPlugin):
 
     def change_texts(self, batch: Batch, relation: Relation, xids: Sequence[int]) -> Texts:
         columns = relation.live_columns
-        new = _Tuple.of(batch.new, relation, self)
-        old = _Tuple.of(batch.old, relation, self) if batch.old is not None else _Tuple.absent(len(batch), len(columns))
+        new = _Tuple.of(batch.new, len(batch), relation, self)
+        old = _Tuple.of(batch.old, len(batch), relation, self) if batch.old is not None else _Tuple.absent(len(batch), len(columns))
         labels = [_bytes(f" {quote_identifier(column.name, self.major)}[{column.type.label}]:") for column in columns if column.type]
         label_data, label_bounds = _joined(labels)
         heads = [_bytes(f"table {self._name(relation)}: {verb}:") for verb in ("INSERT", "UPDATE", "DELETE")]
@@ -126,9 +126,10 @@ class _Tuple:
         )
 
     @classmethod
-    def of(cls, values: Sequence[Values], relation: Relation, plugin: TestDecoding) -> _Tuple:
+    def of(cls, values: Sequence[Values], rows: int, relation: Relation, plugin: TestDecoding) -> _Tuple:
         columns = relation.live_columns
-        rows = len(values[0]) if values else 0
+        if not columns:
+            return cls.absent(rows, 0)
         bounds = np.zeros((len(columns), rows + 1), np.int64)
         state = np.zeros((len(columns), rows), np.uint8)
         quoting = np.zeros(len(columns), np.uint8)

@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
-from tailrace.model import FIRST_NORMAL_OID, Locator, Lsn, Stretch
+from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.wal import framing, heap, records, xact
 from tailrace.wal.framing import END, LENGTH, LSN, POSITION, WalBytes, next_record
 from tailrace.wal.hashing import find, rehashed
@@ -249,6 +249,8 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                 end_count += 1
         elif manager == LOGICALMSG:
             keep = MESSAGE
+            if slot >= 0 and u8(buf, parsed[MAIN] + 4) != 0:
+                xid_flags[slot] |= HAS_CHANGE
         elif manager == STANDBY:
             if info & 0xF0 == 0x10:
                 keep = RUNNING_XACTS
@@ -409,8 +411,9 @@ def scan(
     record is the end of the log and not a hole. Raises CorruptWal where the log is damaged but goes on. With `also`, only the catalog
     changes (those on these files included) are worth reading in the result.
     """
+    begin = _first_written_page(wal, stretch, segment_size) if start is None else start
     frame = framing.new_frame(
-        wal, stretch.start if start is None else start, stretch.stop, segment_size, form.page_magic, check_crc=check_crc,
+        wal, begin, stretch.stop, segment_size, form.page_magic, check_crc=check_crc,
         custom_managers=form.custom_resource_managers, system=system,
     )  # fmt: skip
     tracked = np.array(sorted(TRACKED_CATALOGS), np.int64)
@@ -425,6 +428,14 @@ def scan(
     if reason != framing.REACHED_STOP:
         _judge_end(wal, frame, reason, at_end_of_log)
     return _index(wal, room, counts, stretch, form, frame, reason, system=system, timeline=timeline, also=tuple(also))
+
+
+def _first_written_page(wal: WalBytes, stretch: Stretch, segment_size: int) -> int:
+    """Where to begin. After a segment switch the rest of the segment is zeros (1.5), and a stretch may start among them."""
+    at = stretch.start - wal.base
+    if not wal.buf[at : min(at + PAGE_SIZE, wal.raw)].any():
+        return -(-(stretch.start + 1) // segment_size) * segment_size
+    return stretch.start
 
 
 def _judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, at_end_of_log: bool) -> None:
