@@ -27,8 +27,8 @@ ALTER SCHEMA s RENAME TO r;
 -- session w
 INSERT INTO r.t VALUES (5, 'green', 'schema renamed');
 -- session main
+-- no rows of main's in r: a server keeps the names of schemas that it has read, and would show the new name in w's old rows too
 CREATE TABLE r.made (id int PRIMARY KEY, v text);
-INSERT INTO r.made VALUES (1, 'main');
 -- session w
 INSERT INTO r.made VALUES (2, 'made meanwhile');
 -- session main
@@ -111,6 +111,7 @@ CREATE INDEX CONCURRENTLY made_v ON s.made (v);
 ALTER TABLE s.made SET (fillfactor = 50);
 ALTER PUBLICATION standing ADD TABLE s.made;
 UPDATE s.made SET id = 14 WHERE id = 13;
+UPDATE s.made SET v = 'again' WHERE id = 11;
 
 -- waiting for a lock: the row is of the new definition
 -- session d
@@ -122,4 +123,4 @@ INSERT INTO s.made VALUES (20, 'w waited', 6);
 INSERT INTO s.made VALUES (21, 'd', 7);
 COMMIT;
 -- session w
-UPDATE s.made SET late = 8 WHERE id = 1;
+UPDATE s.made SET late = 8 WHERE id = 2;
