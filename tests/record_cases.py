@@ -138,13 +138,24 @@ def _template_cluster(major: int, *, everything: bool) -> Path:
         tell(list(parse((STORIES / "_template.sql").read_text())), server, DBNAME)
         server.sql("VACUUM FREEZE", dbname=DBNAME)
         names = _catalog_files(server)
-        server.checkpoint()
+        server.stop()
+        _forget_other_segments(server)
+        server.start()
         server.switch_wal()
         server.checkpoint()
         server.stop()
         write_archive(template_path(major), _read_files(server.data_dir, [*names, *_state_files(server.data_dir)]))
         server.copy_to(cluster)
     return cluster
+
+
+def _forget_other_segments(server: Server) -> None:
+    """Only the segment of the last checkpoint stays. Those that initdb recycled are not empty, and would swell every case."""
+    redo = _redo((server.data_dir / "global/pg_control").read_bytes())
+    kept = set(_paths_of_segments(server.data_dir, redo, redo))
+    for path in (server.data_dir / "pg_wal").glob("[0-9A-F]" * 24):
+        if path not in kept:
+            path.unlink()
 
 
 # -- files -----------------------------------------------------------------------------------------------------------------------

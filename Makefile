@@ -1,0 +1,45 @@
+# Everything sets itself up: Python 3.11, make and the package registries are all it takes. `make` alone prints what there is.
+PYTHON ?= python3.11
+ifeq (,$(shell command -v $(PYTHON) 2>/dev/null))
+PYTHON := python3
+endif
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-matrix bench bench-small check cases clean
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## a shop on an embedded PostgreSQL, decoded on Spark and mirrored into Delta
+	$(BIN)/tailrace demo
+
+test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
+	$(BIN)/python -m pytest -q -m "not matrix"
+
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (needs npm)
+	$(BIN)/python -m pytest -q -m matrix
+
+bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL (an hour; needs npm)
+	$(BIN)/python benchmarks/bench.py
+
+bench-small: $(READY) ## the same in five minutes
+	$(BIN)/python benchmarks/bench.py --scale 0.05 --runs 3
+
+check: $(READY) ## ruff and mypy
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+
+cases: $(READY) ## record the golden cases anew (needs npm)
+	$(BIN)/python tests/record_cases.py
+
+clean: ## remove what was set up
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,217 @@
+"""What a run of changes comes to: for each key the last word, whatever happened in between.
+
+In: changes of one table (`tailrace.changes`), and the positions of TRUNCATEs, in any order. Out: `NetChange`: rows that must be there, keys that must not.
+An UPDATE that changes the key is a deletion and an insertion. TOASTed values that were not sent are taken from the old row if that was sent whole,
+else from the change before (also across a change of the key); only what was last written before the run is left to the target (`Fill`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tailrace.apply.keys import joined, key_of, row_codes
+from tailrace.changes import ORDER, row_schema
+from tailrace.errors import UsageError
+from tailrace.model import Relation
+
+OrderKey = tuple[int, int, int]
+"""(commit LSN, LSN, number within the record): where a change stands among all of its table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Values that lie in the target only: `column` of `upserts[rows]` is the one that the target's row `keys` had before this change."""
+
+    column: str
+    rows: NDArray[np.int64]
+    keys: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class NetChange:
+    """What a table must become: nothing of before if `truncated`; then without `deletes`; then with `upserts`.
+
+    With a `key`, `deletes` are keys, and an upsert replaces the row of its key. Without one, `deletes` are whole rows of which one copy each goes,
+    and upserts are added.
+    """
+
+    key: tuple[str, ...]
+    upserts: pa.Table
+    deletes: pa.Table
+    truncated: bool
+    fills: list[Fill] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.truncated or len(self.upserts) or len(self.deletes))
+
+
+@dataclass(slots=True)
+class _Changes:
+    """The changes that count, in order, taken apart into arrays."""
+
+    kind: NDArray[np.str_]
+    new: dict[str, pa.Array]
+    old: dict[str, pa.Array]
+    has_old: NDArray[np.bool_]
+    unchanged: dict[str, NDArray[np.bool_]]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @property
+    def has_new(self) -> NDArray[np.bool_]:
+        return self.kind != "delete"
+
+
+def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[OrderKey] = ()) -> NetChange:
+    """The net of `changes` (in the columns of `relation`). Raises UsageError where a row that changed cannot be told from others."""
+    parts = _taken_apart(changes, relation, max(truncations, default=None))
+    key = key_of(relation)
+    _check_identity(parts, relation, key)
+    if key:
+        return _last_per_key(parts, key, relation, bool(truncations))
+    return _multiset(parts, relation, bool(truncations))
+
+
+def _taken_apart(changes: pa.Table, relation: Relation, after: OrderKey | None) -> _Changes:
+    """Sort, drop what a TRUNCATE swept away, and fill unchanged values from old rows that were sent whole."""
+    commit, lsn, sequence = (changes[name].to_numpy() for name in ORDER)
+    order = np.lexsort((sequence, lsn, commit))
+    if after is not None:
+        swept_commit, swept_lsn, swept_sequence = after
+        in_record = (lsn > swept_lsn) | ((lsn == swept_lsn) & (sequence > swept_sequence))
+        later = (commit > swept_commit) | ((commit == swept_commit) & in_record)
+        order = order[later[order]]
+    table = changes.take(pa.array(order)).combine_chunks()
+    names = row_schema(relation).names
+    new, old = (dict(zip(names, _struct(table[side]).flatten(), strict=True)) for side in ("new", "old"))
+    unchanged = _unchanged_masks(table["unchanged"])
+    for name, mask in unchanged.items():
+        sent = mask & old[name].is_valid().to_numpy(zero_copy_only=False)
+        if sent.any():
+            new[name] = pc.if_else(pa.array(sent), old[name], new[name])
+            mask &= ~sent
+    kind = table["kind"].to_numpy(zero_copy_only=False).astype(str)
+    return _Changes(kind, new, old, table["old"].is_valid().to_numpy(), unchanged)
+
+
+def _struct(column: pa.ChunkedArray) -> pa.StructArray:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _unchanged_masks(column: pa.ChunkedArray) -> dict[str, NDArray[np.bool_]]:
+    lists = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    rows, names = pc.list_parent_indices(lists).to_numpy(), pc.list_flatten(lists)
+    masks = {}
+    for name in pc.unique(names).to_pylist():
+        masks[name] = np.zeros(len(lists), np.bool_)
+        masks[name][rows[pc.equal(names, name).to_numpy(zero_copy_only=False)]] = True
+    return masks
+
+
+def _check_identity(parts: _Changes, relation: Relation, key: tuple[str, ...]) -> None:
+    """PostgreSQL's own refusal, where an old row or its key should be and is not."""
+    whole = relation.replica_identity == "f" and not key
+    needs = (parts.kind == "delete") | ((parts.kind == "update") & (whole or not key))
+    without = needs & ~parts.has_old
+    for name in key:
+        without |= parts.has_old & ~parts.old[name].is_valid().to_numpy(zero_copy_only=False)
+    if not key and not whole:
+        without |= needs
+    if not without.any():
+        return
+    deletes = parts.kind[np.flatnonzero(without)[0]] == "delete"
+    what, verb, noun = ("delete from", "deleting from", "deletes") if deletes else ("update", "updating", "updates")
+    raise UsageError(
+        f'cannot {what} table "{relation.name}" because it does not have a replica identity and publishes {noun}',
+        hint=f"To enable {verb} the table, set REPLICA IDENTITY using ALTER TABLE.",
+        context=f"table {relation}",
+        sqlstate="55000",
+    )
+
+
+def _last_per_key(parts: _Changes, key: tuple[str, ...], relation: Relation, truncated: bool) -> NetChange:
+    """Event 2i is that change i removes a row, event 2i+1 that it puts one; the last event of a key stands."""
+    count = len(parts)
+    codes = row_codes([joined(parts.new[name], parts.old[name]) for name in key]) if count else np.zeros(0, np.int64)
+    new_code, old_code = codes[:count], codes[count:]
+    moves = parts.has_new & parts.has_old & (new_code != old_code)
+    code = np.stack([old_code, new_code], axis=1).reshape(-1)
+    happens = np.stack([(parts.kind == "delete") | moves, parts.has_new], axis=1).reshape(-1)
+    events = np.flatnonzero(happens)
+    last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
+    last[code[events]] = events
+    final = np.sort(last[last >= 0])
+    puts, removals = final[final % 2 == 1] // 2, final[final % 2 == 0] // 2
+    roots = {}
+    if any(mask[puts].any() for mask in parts.unchanged.values()):
+        before = _previous(code, events, moves, parts.kind)
+        roots = {name: _roots(mask, before) for name, mask in parts.unchanged.items()}
+    upserts, fills = _rows_at(parts, puts, roots, key, relation)
+    deletes = pa.table({name: parts.old[name].take(pa.array(removals)) for name in key})
+    return NetChange(key, upserts, deletes, truncated, fills)
+
+
+def _previous(
+    code: NDArray[np.int64], events: NDArray[np.int64], moves: NDArray[np.bool_], kind: NDArray[np.str_]
+) -> NDArray[np.int64]:
+    """For each change that updates a row, the change that put the row there before; -1 if that lies before the run."""
+    order = np.argsort(code[events], kind="stable")
+    inner, outer = events[order[1:]], events[order[:-1]]
+    previous = np.full(len(code), -1, np.int64)
+    same = code[inner] == code[outer]
+    previous[inner[same]] = outer[same]
+    changes = np.arange(len(moves))
+    found = previous[np.where(moves, 2 * changes, 2 * changes + 1)]
+    return np.where((kind == "update") & (found % 2 == 1), found // 2, -1)
+
+
+def _roots(unchanged: NDArray[np.bool_], before: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each change the one that last sent the column's value (or the first of the run, if none did), by doubling jumps."""
+    jump = np.where(unchanged & (before >= 0), before, np.arange(len(before)))
+    while True:
+        further = jump[jump]
+        if (further == jump).all():
+            return jump
+        jump = further
+
+
+def _rows_at(
+    parts: _Changes, puts: NDArray[np.int64], roots: dict[str, NDArray[np.int64]], key: tuple[str, ...], relation: Relation
+) -> tuple[pa.Table, list[Fill]]:
+    columns, fills = [], []
+    schema = row_schema(relation)
+    for name in schema.names:
+        source = roots[name][puts] if name in roots else puts
+        columns.append(parts.new[name].take(pa.array(source)))
+        if name in roots:
+            rows = np.flatnonzero(parts.unchanged[name][source])
+            at = source[rows]
+            if len(rows):
+                keys = {k: pc.if_else(pa.array(parts.has_old[at]), parts.old[k].take(pa.array(at)), parts.new[k].take(pa.array(at))) for k in key}
+                fills.append(Fill(name, rows, pa.table(keys)))
+    return pa.Table.from_arrays(columns, schema=schema), fills
+
+
+def _multiset(parts: _Changes, relation: Relation, truncated: bool) -> NetChange:
+    """Without a key, rows are counted: each old row takes one away, each new row adds one; what is left of every kind counts."""
+    schema = row_schema(relation)
+    added, removed = np.flatnonzero(parts.has_new), np.flatnonzero(parts.has_old)
+    both = [joined(parts.new[name].take(pa.array(added)), parts.old[name].take(pa.array(removed))) for name in schema.names]
+    sign = np.concatenate([np.ones(len(added), np.int64), -np.ones(len(removed), np.int64)])
+    codes = row_codes(both) if both else np.zeros(len(sign), np.int64)
+    net = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+    np.add.at(net, codes, sign)
+    example = np.zeros(len(net), np.int64)
+    example[codes] = np.arange(len(codes))
+    rows = pa.Table.from_arrays(both, schema=schema)
+    upserts = rows.take(pa.array(np.repeat(example, np.maximum(net, 0))))
+    deletes = rows.take(pa.array(np.repeat(example, np.maximum(-net, 0))))
+    return NetChange((), upserts, deletes, truncated)

@@ -1,0 +1,64 @@
+"""A table and its net change -> the table after it, all in Arrow. For targets that are rewritten whole, and for values that only the target has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tailrace.apply.keys import joined, row_codes
+from tailrace.apply.net import NetChange
+from tailrace.errors import MissingHistory
+
+
+def filled(net: NetChange, target: pa.Table) -> NetChange:
+    """The net change with the values put in that only `target` has. Raises MissingHistory if it does not have the row either."""
+    upserts = net.upserts
+    for fill in net.fills:
+        codes = row_codes([joined(target[name], fill.keys[name]) for name in net.key])
+        there, wanted = codes[: len(target)], codes[len(target) :]
+        place = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
+        place[there] = np.arange(len(there))
+        at = place[wanted]
+        if (at < 0).any():
+            missing = fill.keys.slice(int(np.flatnonzero(at < 0)[0]), 1).to_pylist()[0]
+            raise MissingHistory(
+                f'the value of column "{fill.column}" was not sent with an update, and the table does not have it either',
+                hint="The row was written before the WAL at hand begins. Start from a copy of the table.",
+                context=f"row {missing}",
+            )
+        position = upserts.schema.get_field_index(fill.column)
+        source = np.arange(len(upserts))
+        source[fill.rows] = len(upserts) + np.arange(len(fill.rows))
+        values = joined(upserts[fill.column], target[fill.column].take(pa.array(at))).take(pa.array(source))
+        upserts = upserts.set_column(position, upserts.schema.field(position), values)
+    return replace(net, upserts=upserts, fills=[])
+
+
+def applied(net: NetChange, target: pa.Table) -> pa.Table:
+    """`target` after the change; both in the same columns. Rows that stay keep their order, and come first."""
+    net = filled(net, target)
+    if net.truncated:
+        return net.upserts
+    if not net.key:
+        return pa.concat_tables([target.filter(pa.array(_without_one_each(target, net.deletes))), net.upserts])
+    gone = pa.concat_tables([net.deletes.select(net.key), net.upserts.select(net.key)])
+    codes = row_codes([joined(target[name], gone[name]) for name in net.key])
+    keep = ~np.isin(codes[: len(target)], codes[len(target) :])
+    return pa.concat_tables([target.filter(pa.array(keep)), net.upserts])
+
+
+def _without_one_each(target: pa.Table, deletes: pa.Table) -> NDArray[np.bool_]:
+    """Which rows of `target` stay when one copy goes for each row of `deletes`."""
+    if not len(deletes):
+        return np.ones(len(target), np.bool_)
+    codes = row_codes([joined(target[name], deletes[name]) for name in target.schema.names])
+    there, gone = codes[: len(target)], np.bincount(codes[len(target) :], minlength=int(codes.max()) + 1)
+    order = np.argsort(there, kind="stable")
+    ranked = there[order]
+    first = np.searchsorted(ranked, ranked)
+    keep = np.ones(len(target), np.bool_)
+    keep[order] = np.arange(len(ranked)) - first >= gone[ranked]
+    return keep

@@ -1,0 +1,158 @@
+"""Batches of changes as typed Arrow: the columns that the data source shows, and that lake tables are made from.
+
+In: a `Batch` of one version of a relation, and the facts of the transactions. Out: a record batch of `change_schema(relation)`: where each change
+stands in the order (commit_lsn, lsn, sequence), what it is, and its new and old rows as structs. To read several versions of a table as one, name
+the version wanted: older columns are matched by attribute number and widened. Only types that Spark takes to the letter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
+from tailrace.errors import UsageError
+from tailrace.model import Column, Relation
+from tailrace.transactions.fates import Transactions
+from tailrace.types.registry import arrow_type, to_arrow
+from tailrace.types.values import Mask, Values
+
+_EPOCH_MICROSECONDS = 946_684_800_000_000
+"""2000-01-01 in Unix time: PostgreSQL's timestamps count from there (`datatype/timestamp.h`)."""
+KINDS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
+
+ORDER = ("commit_lsn", "lsn", "sequence")
+"""The columns that order the changes of a table (rule 4)."""
+
+
+def row_schema(relation: Relation) -> pa.Schema:
+    """The live columns of a relation, every one nullable: a row as Arrow."""
+    return pa.schema([pa.field(column.name, _type_of(column)) for column in relation.live_columns])
+
+
+def change_schema(relation: Relation) -> pa.Schema:
+    """What `change_batch` gives for this version of a relation."""
+    row = pa.struct(list(row_schema(relation)))
+    return pa.schema(
+        [
+            ("commit_lsn", pa.int64()),
+            ("end_lsn", pa.int64()),
+            ("commit_timestamp", pa.timestamp("us", "UTC")),
+            ("xid", pa.int64()),
+            ("lsn", pa.int64()),
+            ("sequence", pa.int32()),
+            ("kind", pa.string()),
+            ("unchanged", pa.list_(pa.string())),
+            ("new", row),
+            ("old", row),
+        ]
+    )
+
+
+def change_batch(
+    batch: Batch, transactions: Transactions, relation: Relation | None = None, *, fill_missing: bool = False
+) -> pa.RecordBatch:
+    """The changes of a batch as rows of `change_schema(relation)`; `relation` is the batch's own version unless told otherwise.
+
+    `transactions[ordinal]` must be the facts of the batch's ordinals. With `fill_missing`, new rows of versions that did not have a column yet
+    get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Raises UsageError for a retype that does not widen.
+    """
+    target = relation or batch.relation
+    rows = len(batch)
+    facts = transactions
+    schema = change_schema(target)
+    old_key_only = None if batch.old is None else batch.has_old & (batch.old_kind != OLD_ROW)
+    columns = [
+        pa.array(facts.commit_lsn[batch.ordinal], pa.int64()),
+        pa.array(facts.end_lsn[batch.ordinal], pa.int64()),
+        pa.array(facts.time[batch.ordinal] + _EPOCH_MICROSECONDS, pa.timestamp("us", "UTC")),
+        pa.array(facts.xid[batch.ordinal].astype(np.int64), pa.int64()),
+        pa.array(batch.lsn, pa.int64()),
+        pa.array(batch.sub.astype(np.int32), pa.int32()),
+        pa.array(list(KINDS.values()), pa.string()).take(pa.array(batch.kind - np.uint8(INSERT))),
+        _unchanged(batch, target),
+        _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, fill_missing),
+        pa.nulls(rows, schema.field("old").type)
+        if batch.old is None
+        else _rows(batch.old, batch.has_old, batch.relation, target, old_key_only, False),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _type_of(column: Column) -> pa.DataType:
+    assert column.type is not None
+    return arrow_type(column.type, column.typmod)
+
+
+def _rows(
+    values: list[Values], present: Mask, relation: Relation, target: Relation, key_only: Mask | None, fill_missing: bool
+) -> pa.StructArray:
+    """One struct per row, NULL where not `present`. Where `key_only`, columns outside of the identity are NULL whatever the tuple says."""
+    have = {column.number: (column, found) for column, found in zip(relation.live_columns, values, strict=True)}
+    arrays = []
+    for column in target.live_columns:
+        own, found = have.get(column.number, (None, None))
+        if own is None or found is None:
+            arrays.append(_absent(column, len(present), fill_missing))
+            continue
+        if key_only is not None and key_only.any() and column.number not in relation.identity:
+            found = replace(found, valid=found.valid & ~key_only)
+        assert own.type is not None
+        arrays.append(widened(to_arrow(found, own.type, own.typmod), _type_of(column), f"column {column.name} of table {target}"))
+    fields = list(row_schema(target))
+    if not fields:
+        return pa.array([{} if here else None for here in present.tolist()], pa.struct([]))
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(~present))
+
+
+def _absent(column: Column, rows: int, fill_missing: bool) -> pa.Array:
+    if not fill_missing or column.missing is None:
+        return pa.nulls(rows, _type_of(column))
+    return missing_value(column).take(pa.array(np.zeros(rows, np.int64)))
+
+
+def missing_value(column: Column) -> pa.Array:
+    """The one value that rows older than the column have for it (ADD COLUMN ... DEFAULT), as an array of length 1."""
+    assert column.type is not None
+    return to_arrow(Values.of_payloads([column.missing], column.length), column.type, column.typmod)
+
+
+def widened(array: pa.Array | pa.ChunkedArray, wanted: pa.DataType, what: str) -> pa.Array | pa.ChunkedArray:
+    """`array` as `wanted`, if that loses nothing: an integer, float or decimal may grow. Raises UsageError otherwise; `what` names the column."""
+    if array.type == wanted:
+        return array
+    number = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
+    if any(is_one(array.type) for is_one in number) and any(is_one(wanted) for is_one in number):
+        try:
+            return pc.cast(array, wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            pass
+    raise UsageError(
+        f"cannot read values of type {array.type} as {wanted}",
+        hint="The column's type was changed to one that does not hold all old values. Read the time before and after apart.",
+        context=what,
+        sqlstate="42804",
+    )
+
+
+def _unchanged(batch: Batch, target: Relation) -> pa.ListArray:
+    """The names of the columns whose value was not sent, row by row."""
+    names = {column.number: column.name for column in target.live_columns}
+    marked: list[tuple[str, Mask]] = []
+    for column, values in zip(batch.relation.live_columns, batch.new, strict=True):
+        if values.unchanged is not None and column.number in names:
+            mine = values.unchanged & (batch.kind != DELETE)
+            if mine.any():
+                marked.append((names[column.number], mine))
+    offsets = np.zeros(len(batch) + 1, np.int32)
+    which: NDArray[np.intp] = np.zeros(0, np.intp)
+    if marked:
+        grid = np.stack([mine for _, mine in marked], axis=1)
+        np.cumsum(grid.sum(axis=1), out=offsets[1:])
+        which = np.nonzero(grid)[1]
+    flat = pa.array([name for name, _ in marked], pa.string()).take(pa.array(which, pa.int64()))
+    return pa.ListArray.from_arrays(pa.array(offsets), flat)

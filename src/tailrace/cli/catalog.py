@@ -1,0 +1,37 @@
+"""`tailrace catalog capture`: write down the catalogs of a database as they are, to decode from that point on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.catalog.statefile import write_state
+from tailrace.river import LocalRunner, Source
+from tailrace.river import capture as capture_state
+
+app = typer.Typer(help="Catalog states.", no_args_is_help=True)
+
+
+@app.callback()
+def _verbs() -> None:
+    """Catalog states."""
+
+
+@app.command()
+def capture(
+    source: Annotated[Path, typer.Argument(help="Data directory (running or stopped) or base backup.")],
+    database: Annotated[str, typer.Option(help="Database whose catalogs to capture.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+) -> None:
+    """Capture the catalog state of a database."""
+    state = capture_state(Source.open(source), LocalRunner(), database)
+    new = output.with_name(f"{output.name}.new")
+    with new.open("wb") as file:
+        file.write(write_state(state))
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(output)
+    typer.echo(f"catalogs of {database} as of {state.lsn}; decoding needs WAL from {state.needs_wal_from}", err=True)

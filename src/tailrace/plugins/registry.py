@@ -1,0 +1,22 @@
+"""Output plugins by name: ours, and users' own through the entry point group `tailrace.plugins`."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+from tailrace.errors import UsageError
+from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.test_decoding import TestDecoding
+
+_OURS: dict[str, type[OutputPlugin]] = {TestDecoding.name: TestDecoding}
+
+
+def plugin_named(name: str) -> OutputPlugin:
+    """A new instance. Raises UsageError in PostgreSQL's words if there is none."""
+    found = _OURS.get(name)
+    if found is None:
+        for entry in entry_points(group="tailrace.plugins", name=name):
+            found = entry.load()
+    if found is None:
+        raise UsageError(f'could not access file "{name}": No such file or directory', hint=f"Plugins: {', '.join(_OURS)}.", sqlstate="58P01")
+    return found()
