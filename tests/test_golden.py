@@ -1,8 +1,8 @@
 """Golden cases: what a real server wrote, decoded here, equals what that server's own decoder made of it, byte for byte.
 
-Each case is decoded twice: `rebuilt`, where the catalogs are read from the stopped data directory and followed from the first checkpoint on; and
-`captured`, from the state that was written down before the story began. The second is also cut into the smallest stretches that are worth
-it, so that records, long values and speculative inserts lie across their borders.
+Each case is decoded twice: `rebuilt`, where the catalogs are read from the stopped data directory and followed from the first
+checkpoint on; and `captured`, from the state that was written down before the story began. The second is also cut into the
+smallest stretches that are worth it, so that records, long values and speculative inserts lie across their borders.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+
 from support.cases import Case, all_cases, open_case
 from support.normalise import normalise
-
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.model import Lsn

@@ -1,12 +1,13 @@
 """A made-up day of a database: many sessions, one statement at a time, the same for the same seed.
 
-`make_schedule` gives a list of (session, statement); `run_schedule` runs it on a server, in that order, from one thread. What a statement meets
-depends on nothing but the statements before it: a lock that another session holds is one that stays, so waiting for it always ends in
-`lock_timeout`, and an error is as much part of the schedule as a row. So two clones of a cluster, one with a slot and one without, write the
-same rows in the same order.
+`make_schedule` gives a list of (session, statement); `run_schedule` runs it on a server, in that order, from one thread. What
+a statement meets depends on nothing but the statements before it: a lock that another session holds is one that stays, so
+waiting for it always ends in `lock_timeout`, and an error is as much part of the schedule as a row. So two clones of a
+cluster, one with a slot and one without, write the same rows in the same order.
 
-The maker keeps a model of the tables, so that nearly all statements make sense: who has a transaction open, which tables it has written to
-(nobody else alters those) and which it has altered (nobody else uses those), and what they were like before, should it be rolled back.
+The maker keeps a model of the tables, so that nearly all statements make sense: who has a transaction open, which tables it
+has written to (nobody else alters those) and which it has altered (nobody else uses those), and what they were like before,
+should it be rolled back.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ from support.servers import Server
 CATALOGS = ("pg_class", "pg_attribute", "pg_type", "pg_index", "pg_namespace")
 LOCK_TIMEOUT = "20ms"
 TYPES = ("int", "bigint", "text", "numeric", "bool", "float8", "timestamp", "date", "bytea", "int[]")
-WIDER = {"int": "bigint", "bigint": "numeric", "numeric": "text", "bool": "text", "date": "timestamp", "timestamp": "text", "float8": "numeric"}
+WIDER = {
+    "int": "bigint",
+    "bigint": "numeric",
+    "numeric": "text",
+    "bool": "text",
+    "date": "timestamp",
+    "timestamp": "text",
+    "float8": "numeric",
+}
 MOST_TABLES = 9
 
 
@@ -185,7 +194,9 @@ class _Maker:
         session.touched.add(table.name)
         column = self._random.choice(list(table.columns)) if table.columns else None
         self._made += 1
-        what = self._random.choice(["add", "add", "default", "drop", "rename", "type", "type", "drop table", "identity", "index", "storage"])
+        what = self._random.choice(
+            ["add", "add", "default", "drop", "rename", "type", "type", "drop table", "identity", "index", "storage"]
+        )
         if what in ("add", "default") or column is None:
             kind = self._random.choice(TYPES)
             default = f" DEFAULT {self._value(kind)}" if what == "default" and kind != "int[]" else ""
@@ -234,14 +245,19 @@ class _Maker:
 
     def _change(self, session: _Session, table: _Table, *, alone: bool) -> str:
         """Sessions mostly keep to rows of their own: ids that leave the same rest."""
-        what = self._random.choices(["insert", "many", "upsert", "update", "key", "delete", "truncate"], [25, 8, 12, 30, 6, 12, 1])[0]
+        what = self._random.choices(
+            ["insert", "many", "upsert", "update", "key", "delete", "truncate"], [25, 8, 12, 30, 6, 12, 1]
+        )[0]
         if what == "truncate" and alone:
             session.before.setdefault(table.name, copy.deepcopy(table))
             return f"TRUNCATE {table.name}"
         names = list(table.columns)
         into = f"INSERT INTO {table.name} ({', '.join(['id', *names])})"
         if what in ("insert", "many"):
-            rows = (self._row(self._new_id(session, table), table) for _ in range(1 if what == "insert" else self._random.randint(2, 30)))
+            rows = (
+                self._row(self._new_id(session, table), table)
+                for _ in range(1 if what == "insert" else self._random.randint(2, 30))
+            )
             return f"{into} VALUES {', '.join(rows)}"
         if what == "upsert":
             sets = ", ".join(f"{name} = excluded.{name}" for name in names)
@@ -274,7 +290,11 @@ class _Maker:
         if kind == "text":
             return f"'{number} é'" if self._chance(92) else f"repeat('{number}', {self._random.randint(300, 3000)})"
         if kind == "bytea":
-            return f"'\\x{abs(number):06x}'" if self._chance(92) else f"decode(repeat(md5('{number}'), {self._random.randint(100, 400)}), 'hex')"
+            return (
+                f"'\\x{abs(number):06x}'"
+                if self._chance(92)
+                else f"decode(repeat(md5('{number}'), {self._random.randint(100, 400)}), 'hex')"
+            )
         return {
             "bool": f"{number % 2 == 0}",
             "numeric": f"{number}.{abs(number) % 97:02d}",
