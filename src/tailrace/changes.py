@@ -1,8 +1,9 @@
 """Batches of changes as typed Arrow: the columns that the data source shows, and that lake tables are made from.
 
-In: a `Batch` of one version of a relation, and the facts of the transactions. Out: a record batch of `change_schema(relation)`: where each change
-stands in the order (commit_lsn, lsn, sequence), what it is, and its new and old rows as structs. To read several versions of a table as one, name
-the version wanted: older columns are matched by attribute number and widened. Only types that Spark takes to the letter.
+In: a `Batch` of one version of a relation, and the facts of the transactions. Out: a record batch of
+`change_schema(relation)`: where each change stands in the order (commit_lsn, lsn, sequence), what it is, and its new and old
+rows as structs. To read several versions of a table as one, name the version wanted: older columns are matched by attribute
+number and widened. Only types that Spark takes to the letter.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ def change_batch(
 ) -> pa.RecordBatch:
     """The changes of a batch as rows of `change_schema(relation)`; `relation` is the batch's own version unless told otherwise.
 
-    `transactions[ordinal]` must be the facts of the batch's ordinals. With `fill_missing`, new rows of versions that did not have a column yet
-    get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Raises UsageError for a retype that does not widen.
+    `transactions[ordinal]` must be the facts of the batch's ordinals. With `fill_missing`, new rows of versions that did not
+    have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Raises UsageError for
+    a retype that does not widen.
     """
     target = relation or batch.relation
     rows = len(batch)
@@ -75,10 +77,10 @@ def change_batch(
         pa.array(batch.sub.astype(np.int32), pa.int32()),
         pa.array(list(KINDS.values()), pa.string()).take(pa.array(batch.kind - np.uint8(INSERT))),
         _unchanged(batch, target),
-        _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, fill_missing),
+        _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, fill_missing=fill_missing),
         pa.nulls(rows, schema.field("old").type)
         if batch.old is None
-        else _rows(batch.old, batch.has_old, batch.relation, target, old_key_only, False),
+        else _rows(batch.old, batch.has_old, batch.relation, target, old_key_only, fill_missing=False),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -89,9 +91,10 @@ def _type_of(column: Column) -> pa.DataType:
 
 
 def _rows(
-    values: list[Values], present: Mask, relation: Relation, target: Relation, key_only: Mask | None, fill_missing: bool
+    values: list[Values], present: Mask, relation: Relation, target: Relation, key_only: Mask | None, *, fill_missing: bool
 ) -> pa.StructArray:
-    """One struct per row, NULL where not `present`. Where `key_only`, columns outside of the identity are NULL whatever the tuple says."""
+    """One struct per row, NULL where not `present`. Where `key_only`, columns outside of the identity are NULL whatever the
+    tuple says."""
     have = {column.number: (column, found) for column, found in zip(relation.live_columns, values, strict=True)}
     arrays = []
     for column in target.live_columns:
@@ -122,7 +125,8 @@ def missing_value(column: Column) -> pa.Array:
 
 
 def widened(array: pa.Array | pa.ChunkedArray, wanted: pa.DataType, what: str) -> pa.Array | pa.ChunkedArray:
-    """`array` as `wanted`, if that loses nothing: an integer, float or decimal may grow. Raises UsageError otherwise; `what` names the column."""
+    """`array` as `wanted`, if that loses nothing: an integer, float or decimal may grow. Raises UsageError otherwise; `what`
+    names the column."""
     if array.type == wanted:
         return array
     number = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal

@@ -34,10 +34,13 @@ class Log:
     truncations: list[tuple[int, int, int]] = field(default_factory=list)
     lsn: int = 100
 
-    def add(self, kind: str, new: Mapping[str, Any] | None, old: Mapping[str, Any] | None = None, unchanged: Sequence[str] = ()) -> None:
+    def add(
+        self, kind: str, new: Mapping[str, Any] | None, old: Mapping[str, Any] | None = None, unchanged: Sequence[str] = ()
+    ) -> None:
         self.lsn += 1
-        blank = {"commit_lsn": self.lsn // 7 * 7 + 7, "end_lsn": 0, "commit_timestamp": 0, "xid": 1, "lsn": self.lsn // 2, "sequence": self.lsn % 2}
-        self.rows.append({**blank, "kind": kind, "unchanged": list(unchanged), "new": new, "old": old})
+        place = {"commit_lsn": self.lsn // 7 * 7 + 7, "lsn": self.lsn // 2, "sequence": self.lsn % 2}
+        facts = {"end_lsn": 0, "commit_timestamp": 0, "xid": 1}
+        self.rows.append({**place, **facts, "kind": kind, "unchanged": list(unchanged), "new": new, "old": old})
 
     def truncate(self) -> None:
         self.lsn += 2 - self.lsn % 2

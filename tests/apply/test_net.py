@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import random
 from collections import Counter
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from changes_by_hand import Log, relation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,18 +15,9 @@ from tailrace.apply.tables import applied
 from tailrace.changes import row_schema
 from tailrace.errors import MissingHistory, UsageError
 
-_spec = importlib.util.spec_from_file_location("changes_by_hand", Path(__file__).with_name("changes_by_hand.py"))
-assert _spec
-assert _spec.loader
-_by_hand = importlib.util.module_from_spec(_spec)
-import sys  # noqa: E402
-
-sys.modules[_spec.name] = _by_hand
-_spec.loader.exec_module(_by_hand)
-Log, relation = _by_hand.Log, _by_hand.relation
-
 KEYS = st.tuples(st.integers(0, 3), st.sampled_from("ab"))
-STEP = st.tuples(st.sampled_from(["insert", "update", "update", "toast", "toast", "move", "move toast", "delete", "truncate"]), KEYS, KEYS, st.integers())
+WHAT = ("insert", "update", "update", "toast", "toast", "move", "move toast", "delete", "truncate")
+STEP = st.tuples(st.sampled_from(WHAT), KEYS, KEYS, st.integers())
 NAMES = ("k", "l", "a", "big")
 
 
@@ -122,8 +111,13 @@ def test_a_value_that_nobody_has():
         applied(net, _table([], of))
 
 
-@pytest.mark.parametrize(("kind", "words"), [("update", 'cannot update table "t" because it does not have a replica identity and publishes updates'),
-                                             ("delete", 'cannot delete from table "t" because it does not have a replica identity and publishes deletes')])  # fmt: skip
+NO_IDENTITY = "because it does not have a replica identity and publishes"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("update", f'cannot update table "t" {NO_IDENTITY} updates'), ("delete", f'cannot delete from table "t" {NO_IDENTITY} deletes')],
+)
 def test_no_identity(kind, words):
     of = relation(identity="n", key=())
     log = Log(of)

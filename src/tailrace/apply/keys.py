@@ -16,14 +16,16 @@ from tailrace.model import Relation
 
 
 def key_of(relation: Relation) -> tuple[str, ...]:
-    """The columns that tell a row from all others: the replica identity's, or, if that is FULL, the primary key's. Empty: whole rows do."""
+    """The columns that tell a row from all others: the replica identity's, or, if that is FULL, the primary key's. Empty:
+    whole rows do."""
     numbers = relation.identity or (relation.primary_key if relation.replica_identity == "f" else ())
     names = {column.number: column.name for column in relation.live_columns}
     return tuple(names[number] for number in numbers if number in names)
 
 
 def row_codes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
-    """A number per row; rows have the same number exactly if all columns are equal. NULL equals NULL here, as in a replica identity."""
+    """A number per row; rows have the same number exactly if all columns are equal. NULL equals NULL here, as in a replica
+    identity."""
     codes = np.zeros(len(columns[0]), np.int64)
     for position, column in enumerate(columns):
         found = _codes(column)

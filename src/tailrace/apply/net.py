@@ -1,8 +1,9 @@
 """What a run of changes comes to: for each key the last word, whatever happened in between.
 
-In: changes of one table (`tailrace.changes`), and the positions of TRUNCATEs, in any order. Out: `NetChange`: rows that must be there, keys that must not.
-An UPDATE that changes the key is a deletion and an insertion. TOASTed values that were not sent are taken from the old row if that was sent whole,
-else from the change before (also across a change of the key); only what was last written before the run is left to the target (`Fill`).
+In: changes of one table (`tailrace.changes`), and the positions of TRUNCATEs, in any order. Out: `NetChange`: rows that must
+be there, keys that must not. An UPDATE that changes the key is a deletion and an insertion. TOASTed values that were not sent
+are taken from the old row if that was sent whole, else from the change before (also across a change of the key); only what
+was last written before the run is left to the target (`Fill`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ OrderKey = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Values that lie in the target only: `column` of `upserts[rows]` is the one that the target's row `keys` had before this change."""
+    """Values that lie in the target only: `column` of `upserts[rows]` is the one that the target's row `keys` had before this
+    change."""
 
     column: str
     rows: NDArray[np.int64]
@@ -37,8 +39,8 @@ class Fill:
 class NetChange:
     """What a table must become: nothing of before if `truncated`; then without `deletes`; then with `upserts`.
 
-    With a `key`, `deletes` are keys, and an upsert replaces the row of its key. Without one, `deletes` are whole rows of which one copy each goes,
-    and upserts are added.
+    With a `key`, `deletes` are keys, and an upsert replaces the row of its key. Without one, `deletes` are whole rows of
+    which one copy each goes, and upserts are added.
     """
 
     key: tuple[str, ...]
@@ -71,7 +73,8 @@ class _Changes:
 
 
 def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[OrderKey] = ()) -> NetChange:
-    """The net of `changes` (in the columns of `relation`). Raises UsageError where a row that changed cannot be told from others."""
+    """The net of `changes` (in the columns of `relation`). Raises UsageError where a row that changed cannot be told from
+    others."""
     parts = _taken_apart(changes, relation, max(truncations, default=None))
     key = key_of(relation)
     _check_identity(parts, relation, key)
@@ -93,11 +96,11 @@ def _taken_apart(changes: pa.Table, relation: Relation, after: OrderKey | None) 
     names = row_schema(relation).names
     new, old = (dict(zip(names, _struct(table[side]).flatten(), strict=True)) for side in ("new", "old"))
     unchanged = _unchanged_masks(table["unchanged"])
-    for name, mask in unchanged.items():
-        sent = mask & old[name].is_valid().to_numpy(zero_copy_only=False)
+    for name in unchanged:
+        sent = unchanged[name] & old[name].is_valid().to_numpy(zero_copy_only=False)
         if sent.any():
             new[name] = pc.if_else(pa.array(sent), old[name], new[name])
-            mask &= ~sent
+            unchanged[name] &= ~sent
     kind = table["kind"].to_numpy(zero_copy_only=False).astype(str)
     return _Changes(kind, new, old, table["old"].is_valid().to_numpy(), unchanged)
 
@@ -195,7 +198,8 @@ def _rows_at(
             rows = np.flatnonzero(parts.unchanged[name][source])
             at = source[rows]
             if len(rows):
-                keys = {k: pc.if_else(pa.array(parts.has_old[at]), parts.old[k].take(pa.array(at)), parts.new[k].take(pa.array(at))) for k in key}
+                moved, taken = pa.array(parts.has_old[at]), pa.array(at)
+                keys = {k: pc.if_else(moved, parts.old[k].take(taken), parts.new[k].take(taken)) for k in key}
                 fills.append(Fill(name, rows, pa.table(keys)))
     return pa.Table.from_arrays(columns, schema=schema), fills
 

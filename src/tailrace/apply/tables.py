@@ -1,4 +1,5 @@
-"""A table and its net change -> the table after it, all in Arrow. For targets that are rewritten whole, and for values that only the target has."""
+"""A table and its net change -> the table after it, all in Arrow. For targets that are rewritten whole, and for values that
+only the target has."""
 
 from __future__ import annotations
 
