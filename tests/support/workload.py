@@ -75,6 +75,8 @@ def run_schedule(server: Server, schedule: Iterable[tuple[int, str]], dbname: st
                 connections[session].execute(sql.encode())
             except psycopg.Error as error:
                 errors.append(f"{number}: {error.sqlstate}")
+        for _, connection in sorted(connections.items()):
+            connection.execute("DISCARD TEMP")  # else each session would do so at its end, whenever that is
     finally:
         for connection in connections.values():
             connection.close()
@@ -290,11 +292,8 @@ class _Maker:
         if kind == "text":
             return f"'{number} é'" if self._chance(92) else f"repeat('{number}', {self._random.randint(300, 3000)})"
         if kind == "bytea":
-            return (
-                f"'\\x{abs(number):06x}'"
-                if self._chance(92)
-                else f"decode(repeat(md5('{number}'), {self._random.randint(100, 400)}), 'hex')"
-            )
+            long = f"decode(repeat(md5('{number}'), {self._random.randint(100, 400)}), 'hex')"
+            return f"'\\x{abs(number):06x}'" if self._chance(92) else long
         return {
             "bool": f"{number % 2 == 0}",
             "numeric": f"{number}.{abs(number) % 97:02d}",
