@@ -218,7 +218,7 @@ class _Maker:
             self._say(session, f"DROP TABLE {table.name}")
             return
         elif what == "index":
-            self._say(session, f"CREATE INDEX ON {table.name} ({column})")
+            self._say(session, f"CREATE INDEX ON {table.name} USING hash ({column})")
             return
         elif what == "storage" and table.columns[column] in ("text", "bytea"):
             said = f"ALTER COLUMN {column} SET STORAGE {self._random.choice(['EXTERNAL', 'MAIN', 'EXTENDED'])}"
