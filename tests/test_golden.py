@@ -17,6 +17,7 @@ from support.cases import Case, all_cases, open_case
 from support.normalise import normalise
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state, write_state
+from tailrace.errors import UnsupportedWal
 from tailrace.model import Lsn
 from tailrace.plugins.driver import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
@@ -31,8 +32,13 @@ def _name(case: tuple[str, int, str]) -> str:
     return "-".join(map(str, case))
 
 
+# Types that no codec reads yet: the error must name them, and the mark must go when they are read.
+NOT_YET = {"types_more": pytest.mark.xfail(raises=UnsupportedWal, strict=True, reason="tsvector and other types of the next release")}
+CASES = [pytest.param(case, marks=NOT_YET[case[0]] if case[0] in NOT_YET else (), id=_name(case)) for case in all_cases()]
+
+
 @pytest.mark.parametrize("catalogs", ["rebuilt", "captured"])
-@pytest.mark.parametrize("case", all_cases(), ids=_name)
+@pytest.mark.parametrize("case", CASES)
 def test_golden(case: tuple[str, int, str], catalogs: str, tmp_path: Path) -> None:
     golden = open_case(*case, tmp_path)
     check(golden, decode(golden, LocalRunner(2), captured=catalogs == "captured"))

@@ -124,7 +124,6 @@ def _in_order(
         inside = _inside(plan, set(ordinals.tolist()))
     ordinal = np.concatenate([*(part.ordinal for part in results), np.array([item.ordinal for item in inside], np.int64)]).astype(np.int64)
     lsn = np.concatenate([*(part.lsn for part in results), np.array([item.lsn for item in inside], np.int64)]).astype(np.int64)
-    sub = np.concatenate([*(part.sub for part in results), np.zeros(len(inside), np.int64)]).astype(np.int64)
     printed = lsn.copy()
     for i, item in enumerate(inside, start=len(lsn) - len(inside)):
         if isinstance(item, LogicalMessage):
@@ -149,21 +148,68 @@ def _in_order(
     commits = plugin.commit_texts(framed) if commit else Texts.of([])
     texts += [begins, commits]
 
-    n_begin, n_commit = len(begins), len(commits)
-    begin_lsn, begun = (begin_lsn, ordinals) if n_begin else (begin_lsn[:0], ordinals[:0])
-    ended = ordinals if n_commit else ordinals[:0]
-    message_lsn = np.array([message.lsn for message in due], np.int64)
-    at_commit = transactions.commit_lsn
-    key = np.concatenate([at_commit[ordinal], message_lsn, at_commit[begun], at_commit[ended]])
-    phase = np.repeat(np.array([_CHANGE, _CHANGE, _BEGIN, _COMMIT]), [len(ordinal), len(due), n_begin, n_commit])
-    within = np.concatenate([lsn, message_lsn, begin_lsn, at_commit[ended]])
-    number = np.concatenate([sub, np.zeros(len(due) + n_begin + n_commit, np.int64)])
-    order = np.lexsort((number, within, phase, key))
-    all_printed = np.concatenate([printed, np.array([message.end_lsn for message in due], np.int64), begin_lsn, transactions.end_lsn[ended]])
+    begun = ordinals if len(begins) else ordinals[:0]
+    ended = ordinals if len(commits) else ordinals[:0]
+    order = _order(
+        transactions.commit_lsn, results, inside, np.array([message.lsn for message in due], np.int64), begun, ended
+    )
+    all_printed = np.concatenate(
+        [printed, np.array([message.end_lsn for message in due], np.int64), begin_lsn if len(begins) else begin_lsn[:0], transactions.end_lsn[ended]]
+    )
     all_xid = np.concatenate(
         [transactions.xid[ordinal], np.array([message.xid for message in due], np.uint32), transactions.xid[begun], transactions.xid[ended]]
     )
     return Lines(all_printed[order], all_xid[order].astype(np.uint32), _taken(texts, order))
+
+
+def _order(
+    commit_lsn: NDArray[np.int64], results: list[Formatted], inside: list[LogicalMessage | Truncation], due: NDArray[np.int64],
+    begun: NDArray[np.int64], ended: NDArray[np.int64],
+) -> NDArray[np.int64]:  # fmt: skip
+    """The order in which rows stand, as numbers into: rows of `results`, `inside`, `due`, BEGINs, COMMITs, end to end.
+
+    Not the rows are sorted but runs of them: a stretch's rows of one transaction are in order already, and stretches come in WAL order. Only a
+    transaction with a message or TRUNCATE inside has runs of single rows, where those must find their place.
+    """
+    split = np.array(sorted({item.ordinal for item in inside}), np.int64)
+    starts: list[NDArray[np.int64]] = []
+    keys: list[NDArray[np.int64]] = []
+    base = 0
+    for part in results:
+        first = np.ones(len(part.ordinal), np.bool_)
+        first[1:] = part.ordinal[1:] != part.ordinal[:-1]
+        if len(split):
+            first |= np.isin(part.ordinal, split)
+        at = np.flatnonzero(first)
+        starts.append(at + base)
+        keys.append(np.stack([commit_lsn[part.ordinal[at]], np.full(len(at), _CHANGE), part.lsn[at], part.sub[at]]))
+        base += len(part.ordinal)
+    rows = base
+    singles = [
+        np.stack([commit_lsn[[item.ordinal for item in inside]], np.full(len(inside), _CHANGE), [item.lsn for item in inside], [0] * len(inside)])
+        if inside else np.zeros((4, 0), np.int64),
+        np.stack([due, np.full(len(due), _CHANGE), due, np.zeros(len(due), np.int64)]),
+        np.stack([commit_lsn[begun], np.full(len(begun), _BEGIN), np.zeros(len(begun), np.int64), np.zeros(len(begun), np.int64)]),
+        np.stack([commit_lsn[ended], np.full(len(ended), _COMMIT), np.zeros(len(ended), np.int64), np.zeros(len(ended), np.int64)]),
+    ]  # fmt: skip
+    extra = sum(single.shape[1] for single in singles)
+    start = np.concatenate([*starts, np.arange(rows, rows + extra)]).astype(np.int64)
+    stop = np.append(start[1:], rows + extra)
+    key = np.concatenate([*keys, *singles], axis=1).astype(np.int64)
+    order = np.lexsort((key[3], key[2], key[1], key[0]))
+    return expanded(start[order], (stop - start)[order], rows + extra)
+
+
+@njit(cache=True, nogil=True)
+def expanded(start, length, total):  # type: ignore[no-untyped-def]
+    """start[0], start[0] + 1, … for each run."""
+    out = np.empty(total, np.int64)
+    to = 0
+    for run in range(len(start)):
+        for i in range(length[run]):
+            out[to] = start[run] + i
+            to += 1
+    return out
 
 
 def _message_counts(plan: Plan) -> bool:

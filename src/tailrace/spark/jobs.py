@@ -89,7 +89,7 @@ class SparkRunner:
     wave: int = 0
 
     def run(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        wave = self.wave or max(8, 4 * self.spark.sparkContext.defaultParallelism)
+        wave = self.wave or max(16, 4 * self.spark.sparkContext.defaultParallelism)
         pickled = cloudpickle.dumps(work)
         for start in range(0, len(items), wave):
             yield from self._wave(pickled, items[start : start + wave])
