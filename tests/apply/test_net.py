@@ -116,7 +116,10 @@ NO_IDENTITY = "because it does not have a replica identity and publishes"
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("update", f'cannot update table "t" {NO_IDENTITY} updates'), ("delete", f'cannot delete from table "t" {NO_IDENTITY} deletes')],
+    [
+        ("update", f'cannot update table "t" {NO_IDENTITY} updates'),
+        ("delete", f'cannot delete from table "t" {NO_IDENTITY} deletes'),
+    ],
 )
 def test_no_identity(kind, words):
     of = relation(identity="n", key=())

@@ -64,7 +64,9 @@ def pieces_of(plan: Plan, oids: frozenset[int], since: int = 0) -> list[Piece]:
     return pieces
 
 
-def write_changes(directory: Path, targets: Mapping[int, Relation], read: Reader, fill_missing: bool, piece: Piece) -> list[FileAdded]:
+def write_changes(
+    directory: Path, targets: Mapping[int, Relation], read: Reader, fill_missing: bool, piece: Piece
+) -> list[FileAdded]:
     """Decode a stretch and write the changes of `targets` (by oid: the version to write them as), a file per relation
     version. Runs in a worker."""
     written = []
@@ -98,9 +100,10 @@ def latest_relations(river: River, names: Sequence[str] | None = None) -> dict[i
     met: dict[int, list[Relation]] = {}
     for relation in [*river.plan.relations, *(each for found in river.plan.truncations for each in found.relations)]:
         met.setdefault(relation.oid, []).append(relation)
-    for name in names or ():
-        schema, _, table = name.rpartition(".")
-        named = history.relation_named(schema or "public", table, end)
+    wanted = [name if "." in name else f"public.{name}" for name in names or ()]
+    for name in wanted:
+        schema, _, table = name.partition(".")
+        named = history.relation_named(schema, table, end)
         if named is not None:
             met.setdefault(named.oid, []).append(named)
     found = {}
@@ -109,7 +112,7 @@ def latest_relations(river: River, names: Sequence[str] | None = None) -> dict[i
         defaults = {column.number: column.missing for version in versions for column in version.columns if column.missing is
         not None}
         columns = tuple(replace(column, missing=column.missing or defaults.get(column.number)) for column in latest.columns)
-        if latest.live_columns and (names is None or str(latest) in names or latest.name in names):
+        if latest.live_columns and latest.kind != "p" and (names is None or str(latest) in wanted):
             found[oid] = replace(latest, columns=columns)
     return found
 

@@ -1,0 +1,161 @@
+"""The whole river in a minute: a real PostgreSQL 18 does a busy day's work, tailrace decodes its WAL, mirrors the tables into
+Delta, and shows that every row is the same. Nothing needs to be installed, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import psycopg
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tailrace.changes import change_batch
+from tailrace.decode import Reader, decode
+from tailrace.demo.compare import Comparison, compare
+from tailrace.demo.report import Times, show_page, show_result
+from tailrace.demo.server import DATABASE, Server
+from tailrace.demo.workload import CLIENTS, KEYS, open_shop, rush
+from tailrace.lake.changelog import Piece, pieces_of
+from tailrace.lake.mirror import mirror
+from tailrace.model import Lsn
+from tailrace.river import LocalRunner, River, Runner, open_river
+
+TRANSACTIONS = 3_000
+_SLOT = "walsender"
+_STRETCH_BYTES = 16 << 20
+
+
+def run_demo(keep: Path | None = None, runner: Runner | None = None, *, transactions: int = TRANSACTIONS) -> int:
+    """Run it; 0 if every table is the same as its source, 1 if not. `keep` is where server and tables stay to be looked at;
+    `runner` carries the stages (`tailrace.spark.jobs.SparkRunner`), else threads of this process do. `transactions` are each
+    client's."""
+    console = Console()
+    home = Path(tempfile.mkdtemp(prefix="tailrace-demo-")) if keep is None else Path(keep)
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o755)
+    try:
+        with Server(home) as server:
+            found, times = _scenes(console, server, home / "lake", runner or LocalRunner(), transactions)
+        show_result(console, found, times)
+        if keep is not None:
+            console.print(f"\nKept: the data directory [bold]{server.data}[/], the Delta tables [bold]{home / 'lake'}[/]")
+        return 0 if found and all(each.equal for each in found) else 1
+    finally:
+        if keep is None:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _scenes(console: Console, server: Server, lake: Path, runner: Runner, transactions: int) -> tuple[list[Comparison], Times]:
+    times = Times()
+    with server.connect() as connection:
+        console.rule("[bold]1. A shop on PostgreSQL 18, with four busy clients", align="left")
+        begin, opened, end = _busy_day(console, server, connection, transactions)
+        times.wal_bytes = end - begin
+        console.rule("[bold]2. PostgreSQL decodes its WAL: one walsender", align="left")
+        with _timed(console, "walsender, pgoutput, to /dev/null") as seconds:
+            _walsender(server, end)
+        times.walsender = seconds()
+        console.rule("[bold]3. tailrace decodes the same WAL, beside the server", align="left")
+        # The first pass loads compiled kernels (or compiles them, the first time on a machine): not what is measured.
+        with _timed(console, "warming up"):
+            for _ in _decoded(_river(server, runner, end), runner):
+                pass
+        times.decode, times.changes, times.transactions = _decode(console, server, runner, end)
+        console.print("\nHow it begins, in the words of test_decoding:\n")
+        show_page(console, _river(server, runner, opened))
+        console.rule("[bold]4. The tables, mirrored into Delta", align="left")
+        times.mirror = _mirror(console, server, runner, end, lake)
+        found = []
+        with _progress(console) as progress:
+            task = progress.add_task("comparing every row with the source", total=len(KEYS))
+            for table, key in KEYS.items():
+                found.append(compare(connection, table, lake / f"public.{table}", key))
+                progress.advance(task)
+    return found, times
+
+
+def _busy_day(
+    console: Console, server: Server, connection: psycopg.Connection, transactions: int
+) -> tuple[Lsn, Lsn, Lsn]:
+    """Positions in the WAL: where decoding begins, where the opening scene ends, where all ends."""
+    connection.execute("CHECKPOINT")
+    begin = Lsn.parse(server.value("SELECT pg_current_wal_insert_lsn()"))
+    connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [_SLOT])
+    open_shop(connection)
+    opened = Lsn.parse(server.value("SELECT pg_current_wal_insert_lsn()"))
+    with _progress(console) as progress:
+        task = progress.add_task("transactions", total=CLIENTS * transactions + 1)
+        rush(server.connect, transactions, lambda: progress.advance(task))
+    connection.execute("CHECKPOINT")
+    end = Lsn.parse(server.value("SELECT pg_current_wal_flush_lsn()"))
+    connection.execute("SELECT pg_switch_wal()")
+    return begin, opened, end
+
+
+def _walsender(server: Server, end: Lsn) -> None:
+    """Drain the slot as a subscriber would."""
+    server.run(
+        "pg_recvlogical", "-d", server.dsn(), "-S", _SLOT, "--start", "--no-loop", "-f", "/dev/null", "--endpos", str(end),
+        "-s", "0", "-o", "proto_version=1", "-o", "publication_names=everything",
+    )  # fmt: skip
+
+
+def _river(server: Server, runner: Runner, end: Lsn) -> River:
+    return open_river(server.data, DATABASE, runner=runner, upto_lsn=end, stretch_bytes=_STRETCH_BYTES)
+
+
+def count_columns(read: Reader, piece: Piece) -> int:
+    """Decode a stretch into typed Arrow columns; how many changes there were. Runs in a worker."""
+    rows = 0
+    for batch in decode(piece.plan, read):
+        piece_ordinals = piece.ordinals.searchsorted(batch.ordinal)
+        batch.ordinal = piece_ordinals
+        rows += len(change_batch(batch, piece.facts))
+    return rows
+
+
+def _decoded(river: River, runner: Runner) -> Iterator[int]:
+    oids = frozenset(relation.oid for relation in river.plan.relations)
+    yield from runner.run(partial(count_columns, river.source.segments.read), pieces_of(river.plan, oids))
+
+
+def _decode(console: Console, server: Server, runner: Runner, end: Lsn) -> tuple[float, int, int]:
+    with _timed(console, "scan, plan, decode into typed columns") as seconds:
+        river = _river(server, runner, end)
+        changes = sum(_decoded(river, runner))
+    return seconds(), changes, len(river.plan.shown)
+
+
+def _mirror(console: Console, server: Server, runner: Runner, end: Lsn, lake: Path) -> float:
+    with _progress(console) as progress:
+        task = progress.add_task("scan, plan, decode, net changes, Delta commits", total=None)
+        started = time.monotonic()
+        river = _river(server, runner, end)
+        mirror(river, lake, progress=lambda done, of: progress.update(task, completed=done, total=of))
+        return time.monotonic() - started
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+
+
+@contextmanager
+def _timed(console: Console, what: str) -> Iterator[Callable[[], float]]:
+    """A spinner while it runs; afterwards how long it took, which the caller can ask for."""
+    taken = 0.0
+    started = time.monotonic()
+    with console.status(what):
+        yield lambda: taken
+    taken = time.monotonic() - started
+    console.print(f"  {what}: {taken:.2f} s")
+
+
