@@ -37,8 +37,14 @@ def compare(connection: psycopg.Connection[Any], table: str, mirror: Path, key: 
     if theirs is None:
         return Comparison(table, 0, len(ours), False)
     order = [(name, "ascending") for name in key or ours.schema.names]
-    same = len(ours) == len(theirs) and ours.sort_by(order).equals(theirs.sort_by(order))
+    same = len(ours) == len(theirs) and _sorted(ours, order).equals(_sorted(theirs, order))
     return Comparison(table, len(theirs), len(ours), same)
+
+
+def _sorted(rows: pa.Table, order: list[tuple[str, str]]) -> pa.Table:
+    """In order, with floats as text: NaN is to equal NaN here."""
+    types = [(field.name, pa.string() if pa.types.is_floating(field.type) else field.type) for field in rows.schema]
+    return rows.sort_by(order).cast(pa.schema(types))
 
 
 def _readable(rows: pa.Table) -> pa.Table:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tailrace.changes import change_batch, change_schema
 from tailrace.decode import Reader, StretchPlan, decode
 from tailrace.lake.position import Range, check_reaches, commit_properties, position_of
-from tailrace.model import Relation
+from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.plan import Plan
 from tailrace.river import River
 from tailrace.transactions.fates import Transactions
@@ -93,8 +93,9 @@ def folder_of(relation: Relation) -> str:
 
 
 def latest_relations(river: River, names: Sequence[str] | None = None) -> dict[int, Relation]:
-    """By oid, each table that changed (or those named) as it was at the end of the range, or when it was last seen. A column
-    that was once added with a default keeps it here (`Column.missing`), even if a rewrite has made the catalog forget it."""
+    """By oid, each table of a user's that may have changed (or those named) as it was at the end of the range, or when it was
+    last seen. A column that was once added with a default keeps it here (`Column.missing`), even if a rewrite has made the
+    catalog forget it."""
     history = river.catalogs.history()
     end = int(Range.of(river).stop) + 1
     met: dict[int, list[Relation]] = {}
@@ -112,7 +113,8 @@ def latest_relations(river: River, names: Sequence[str] | None = None) -> dict[i
         defaults = {column.number: column.missing for version in versions for column in version.columns if column.missing is
         not None}
         columns = tuple(replace(column, missing=column.missing or defaults.get(column.number)) for column in latest.columns)
-        if latest.live_columns and latest.kind != "p" and (names is None or str(latest) in wanted):
+        ours = oid >= FIRST_NORMAL_OID if names is None else str(latest) in wanted
+        if ours and latest.live_columns and latest.kind != "p":
             found[oid] = replace(latest, columns=columns)
     return found
 
@@ -145,6 +147,8 @@ def commit_changes(directory: Path, files: Sequence[FileAdded], targets: Mapping
     for oid, relation in targets.items():
         mine = [file for file in files if file.oid == oid]
         home = directory / folder_of(relation)
+        if not mine and not DeltaTable.is_deltatable(str(home)):
+            continue
         properties = commit_properties(span, relation)
         schema = change_schema(relation)
         if not DeltaTable.is_deltatable(str(home)):

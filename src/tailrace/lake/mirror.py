@@ -79,7 +79,9 @@ def mirror(
         written = []
         for done, target in enumerate(targets, len(pieces) + 1):
             changes = _changes_of(staging, [file for file in files if file.oid == target.relation.oid], target)
-            written.append(_bring_up(target, changes, _truncations(river, target)))
+            truncations = _truncations(river, target)
+            if target.table is not None or tables is not None or len(changes) or truncations:
+                written.append(_bring_up(target, changes, truncations))
             if progress:
                 progress(done, len(pieces) + len(targets))
         return written

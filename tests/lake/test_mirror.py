@@ -1,0 +1,136 @@
+"""The lake equals the source, step by step, whatever happens to rows and tables in between; and twice is once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from support.servers import Server
+from tailrace.changes import ORDER
+from tailrace.demo.compare import compare
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.lake.changelog import append_changes
+from tailrace.lake.mirror import mirror
+from tailrace.model import Lsn
+from tailrace.river import open_river
+
+pytestmark = pytest.mark.postgres
+
+FIRST = """
+CREATE TABLE t (id int PRIMARY KEY, name text, big text, n numeric(10,2), d date, f float8, "Odd ""name" boolean);
+ALTER TABLE t ALTER COLUMN big SET STORAGE EXTERNAL;
+CREATE TABLE bag (a int, b text);
+ALTER TABLE bag REPLICA IDENTITY FULL;
+CREATE TABLE pair (x int, y text, v jsonb, tags text[], at timestamptz, PRIMARY KEY (x, y));
+CREATE TABLE gone (id int PRIMARY KEY);
+INSERT INTO t SELECT n, 'name ' || n, repeat(md5(n::text), 200), n * 1.25, '2026-01-01'::date + n, n / 3.0, n % 2 = 0
+    FROM generate_series(1, 50) n;
+INSERT INTO bag SELECT n % 5, 'b' FROM generate_series(1, 30) n;
+INSERT INTO bag VALUES (NULL, NULL), (NULL, NULL), (1, NULL);
+INSERT INTO pair
+    SELECT n, 'y' || n, jsonb_build_object('n', n), ARRAY['a', NULL, n::text], '2026-02-03 04:05:06.7+00'
+    FROM generate_series(1, 20) n;
+INSERT INTO gone VALUES (1), (2);
+"""
+SECOND = """
+UPDATE t SET name = 'again' WHERE id < 10;
+UPDATE t SET id = id + 1000 WHERE id BETWEEN 5 AND 15;
+UPDATE t SET name = NULL, n = NULL WHERE id > 1005;
+DELETE FROM t WHERE id IN (20, 21, 1007);
+INSERT INTO t VALUES (20, 'new', NULL, NULL, NULL, 'NaN', NULL);
+DELETE FROM bag WHERE ctid IN (SELECT ctid FROM bag WHERE a = 1 LIMIT 2);
+DELETE FROM bag WHERE ctid IN (SELECT ctid FROM bag WHERE a IS NULL LIMIT 1);
+UPDATE bag SET b = 'c' WHERE a = 2;
+UPDATE pair SET y = y || '!' WHERE x < 5;
+DELETE FROM pair WHERE x > 15;
+"""
+THIRD = """
+INSERT INTO t VALUES (2000, 'before', 'x', 1, '2026-01-01', 1, true);
+ALTER TABLE t RENAME COLUMN name TO title;
+ALTER TABLE t ADD COLUMN added text DEFAULT 'given';
+ALTER TABLE t DROP COLUMN d;
+INSERT INTO t (id, title) VALUES (2001, 'after');
+UPDATE t SET title = 'changed' WHERE id = 1;
+TRUNCATE pair;
+INSERT INTO pair VALUES (1, 'only');
+ALTER TABLE bag RENAME TO sack;
+INSERT INTO sack VALUES (7, 'renamed');
+DROP TABLE gone;
+"""
+
+
+def _run(server, script):
+    with server.connect() as connection:
+        for statement in script.split(";\n"):
+            if statement.strip():
+                connection.execute(statement)
+
+
+def _equal(server, lake, **folders):
+    with server.connect() as connection:
+        for table, (folder, key) in folders.items():
+            found = compare(connection, table, lake / folder, key)
+            assert found.equal, found
+            assert found.source_rows
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(18, test_decoding=False) as running:
+        yield running
+
+
+def test_step_by_step(server, tmp_path):
+    lake, log = tmp_path / "lake", tmp_path / "log"
+    tables = {"t": ("public.t", ("id",)), "pair": ("public.pair", ("x", "y"))}
+    total = 0
+    for number, script in enumerate((FIRST, SECOND, THIRD)):
+        _run(server, script)
+        river = open_river(server.data_dir, "postgres")
+        mirror(river, lake)
+        assert [path.name for path in lake.iterdir() if path.name.startswith("_")] == []
+        _equal(server, lake, **tables, **{"bag" if number < 2 else "sack": ("public.bag", ())})
+        append_changes(river, log, ["public.t"])
+        changes = DeltaTable(log / "public.t").to_pyarrow_table()
+        total = len(changes)
+        keys = {tuple(row.values()) for row in changes.select(ORDER).to_pylist()}
+        assert len(keys) == total == (50, 50 + 9 + 11 + 9 + 3 + 1, 50 + 33 + 3)[number]
+    assert changes.schema.field("new").type.get_field_index("title") >= 0
+
+    versions = {path.name: DeltaTable(path).version() for path in lake.iterdir()}
+    again = open_river(server.data_dir, "postgres", upto_lsn=Lsn(int(river.indexes[-1].next_lsn)))
+    assert mirror(again, lake) == []
+    assert versions == {path.name: DeltaTable(path).version() for path in lake.iterdir()}
+    append_changes(again, log, ["public.t"])
+    assert len(DeltaTable(log / "public.t").to_pyarrow_table()) == total
+
+
+def test_a_hole_is_an_error(server, tmp_path):
+    _run(server, "CREATE TABLE hole (id int PRIMARY KEY);\nINSERT INTO hole VALUES (1)")
+    mirror(open_river(server.data_dir, "postgres"), tmp_path, ["public.hole"])
+    _run(server, "INSERT INTO hole VALUES (2)")
+    behind = Lsn.parse(server.flush_lsn())
+    _run(server, "INSERT INTO hole VALUES (3)")
+    with pytest.raises(MissingHistory, match="at hand only from"):
+        mirror(open_river(server.data_dir, "postgres", start_lsn=behind), tmp_path, ["public.hole"])
+    mirror(open_river(server.data_dir, "postgres"), tmp_path, ["public.hole"])
+    assert DeltaTable(tmp_path / "public.hole").to_pyarrow_table().num_rows == 3
+
+
+def test_values_from_before_the_wal(server, tmp_path):
+    """A row whose unsent value is nowhere: an error, and no half-written table."""
+    _run(server, "CREATE TABLE lost (id int PRIMARY KEY, big text STORAGE EXTERNAL, n int)")
+    _run(server, "INSERT INTO lost VALUES (1, repeat('x', 9000), 1)")
+    start = Lsn.parse(server.flush_lsn())
+    _run(server, "UPDATE lost SET n = 2")
+    with pytest.raises(MissingHistory, match='"big" was not sent'):
+        mirror(open_river(server.data_dir, "postgres", start_lsn=start), tmp_path, ["public.lost"])
+    assert not (tmp_path / "public.lost").exists()
+
+
+def test_a_foreign_table_is_left_alone(server, tmp_path):
+    DeltaTable.create(tmp_path / "public.other", schema=pa.schema([("a", pa.int64())]))
+    with pytest.raises(UsageError, match="was not written from system"):
+        mirror(open_river(server.data_dir, "postgres"), tmp_path)
+
