@@ -14,21 +14,18 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import struct
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from support.cases import CASES, case_path, make_delta, read_archive, template_path, write_archive
+from support.live import CHANGES, DBNAME, SLOT, describe
 from support.normalise import normalise, print_rows
+from support.segments import forget_other_segments, redo, segments
 from support.servers import Server
 from support.stories import STORIES, parse, read_story, stories, tell
 
 MAJORS = (15, 16, 18)
-DBNAME = "app"
-SLOT = "s"
 SETTINGS = {"wal_recycle": "off", "wal_init_zero": "on", "bgwriter_delay": "10s"}
 CLUSTERS = Path(__file__).parents[1] / ".cache" / "cases"
 CATALOGS = (
@@ -43,7 +40,6 @@ FILES_OF_CATALOGS = """
                     WHERE relnamespace = 'pg_catalog'::regnamespace AND relname = ANY (%(catalogs)s))
     ORDER BY 1
 """
-CHANGES = "SELECT lsn, xid, data FROM pg_logical_slot_get_changes(%s, NULL, NULL, 'include-timestamp', 'off')"
 
 
 class NotDeterministic(AssertionError):
@@ -90,7 +86,7 @@ def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, 
             expected = print_rows(server.sql(CHANGES, [SLOT], dbname=DBNAME))
         names = _catalog_files(server)
         meta = {
-            **_describe(server),
+            **describe(server, DBNAME),
             "story": story,
             "variant": "with_slot" if with_slot else "no_slot",
             "start_lsn": start_lsn,
@@ -98,7 +94,8 @@ def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, 
         }
         server.stop()
         after = _read_files(server.data_dir, [*names, *_state_files(server.data_dir)])
-        wal = _segments(server.data_dir, since=_redo(template["global/pg_control"]), until=_redo(after["global/pg_control"]))
+        since, until = redo(template["global/pg_control"]), redo(after["global/pg_control"])
+        wal = {f"pg_wal/{path.name}": path.read_bytes() for path in segments(server.wal_dir, since=since, until=until)}
     meta["removed"] = sorted(set(template) - set(after))
     return {**make_delta(template, after), **wal, "meta.json": json.dumps(meta, indent=1).encode()}, expected
 
@@ -106,20 +103,6 @@ def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, 
 def _create_slot(server: Server) -> str:
     ((lsn,),) = server.sql("SELECT lsn FROM pg_create_logical_replication_slot(%s, 'test_decoding')", [SLOT], dbname=DBNAME)
     return str(lsn)
-
-
-def _describe(server: Server) -> dict[str, Any]:
-    ((identifier, oid),) = server.sql(
-        "SELECT system_identifier, (SELECT oid FROM pg_database WHERE datname = %s) FROM pg_control_system()", [DBNAME]
-    )
-    return {
-        "major": server.major,
-        "version": server.value("SHOW server_version"),
-        "system_identifier": str(identifier),
-        "dbname": DBNAME,
-        "dboid": int(oid),
-        "wal_segment_size": int(server.value("SELECT setting FROM pg_settings WHERE name = 'wal_segment_size'")),
-    }
 
 
 # -- the template ----------------------------------------------------------------------------------------------------------------
@@ -139,7 +122,7 @@ def _template_cluster(major: int, *, everything: bool) -> Path:
         server.sql("VACUUM FREEZE", dbname=DBNAME)
         names = _catalog_files(server)
         server.stop()
-        _forget_other_segments(server)
+        forget_other_segments(server.data_dir)
         server.start()
         server.switch_wal()
         server.checkpoint()
@@ -147,15 +130,6 @@ def _template_cluster(major: int, *, everything: bool) -> Path:
         write_archive(template_path(major), _read_files(server.data_dir, [*names, *_state_files(server.data_dir)]))
         server.copy_to(cluster)
     return cluster
-
-
-def _forget_other_segments(server: Server) -> None:
-    """Only the segment of the last checkpoint stays. Those that initdb recycled are not empty, and would swell every case."""
-    redo = _redo((server.data_dir / "global/pg_control").read_bytes())
-    kept = set(_paths_of_segments(server.data_dir, redo, redo))
-    for path in (server.data_dir / "pg_wal").glob("[0-9A-F]" * 24):
-        if path not in kept:
-            path.unlink()
 
 
 # -- files -----------------------------------------------------------------------------------------------------------------------
@@ -175,25 +149,6 @@ def _state_files(data_dir: Path) -> list[str]:
 
 def _read_files(data_dir: Path, names: list[str]) -> dict[str, bytes]:
     return {name: (data_dir / name).read_bytes() for name in names}
-
-
-def _segments(data_dir: Path, *, since: int, until: int) -> dict[str, bytes]:
-    """The segments from the one that holds `since` to the one that holds `until`, both LSNs."""
-    return {f"pg_wal/{path.name}": path.read_bytes() for path in _paths_of_segments(data_dir, since, until)}
-
-
-def _paths_of_segments(data_dir: Path, since: int, until: int) -> Iterator[Path]:
-    for path in sorted((data_dir / "pg_wal").glob("[0-9A-F]" * 24)):
-        size = path.stat().st_size
-        number = int(path.name[8:16], 16) * (2**32 // size) + int(path.name[16:], 16)
-        if since // size <= number <= until // size:
-            yield path
-
-
-def _redo(control: bytes) -> int:
-    """The redo pointer of the last checkpoint (catalog/pg_control.h); after a clean shutdown, the checkpoint itself."""
-    (redo,) = struct.unpack_from("<Q", control, 40)
-    return int(redo)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

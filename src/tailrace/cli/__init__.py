@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 import typer
 
 from tailrace.cli import catalog, decode, demo, wal
 from tailrace.errors import TailraceError
 
-app = typer.Typer(name="tailrace", help="PostgreSQL's logical decoding on Apache Spark.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    name="tailrace", help="PostgreSQL's logical decoding on Apache Spark.", no_args_is_help=True, add_completion=False,
+    pretty_exceptions_enable=False,
+)  # fmt: skip
 app.command("decode")(decode.decode)
 app.command("demo")(demo.demo)
 app.add_typer(wal.app, name="wal")
@@ -20,16 +24,26 @@ app.add_typer(catalog.app, name="catalog")
 def main() -> None:
     """Run the command line."""
     try:
-        app(standalone_mode=True)
+        app()
+        sys.stdout.flush()
     except TailraceError as error:
         _fail(str(error))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        _drop_output()
+        sys.exit(141)  # what a shell says of a program that SIGPIPE ended
     except OSError as error:
-        _fail(f'could not open "{error.filename}": {error.strerror}' if error.filename else str(error))
+        _fail(f'could not use "{error.filename}": {error.strerror}' if error.filename else f"could not write output: {error.strerror or error}")
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
+    _drop_output()
     sys.stderr.write(f"tailrace: error: {message}\n")
     sys.exit(1)
+
+
+def _drop_output() -> None:
+    """What is still buffered for standard output goes nowhere, so that the interpreter's last flush cannot fail as well."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

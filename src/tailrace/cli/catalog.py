@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -28,10 +29,26 @@ def capture(
 ) -> None:
     """Capture the catalog state of a database."""
     state = capture_state(Source.open(source), LocalRunner(), database)
-    new = output.with_name(f"{output.name}.new")
-    with new.open("wb") as file:
-        file.write(write_state(state))
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(output)
+    _write_whole(output, write_state(state))
     typer.echo(f"catalogs of {database} as of {state.lsn}; decoding needs WAL from {state.needs_wal_from}", err=True)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """All of it or nothing, and on disk: written beside, synced, renamed."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink()
+        error.filename = str(path)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

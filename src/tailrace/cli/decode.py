@@ -9,11 +9,13 @@ from typing import Annotated, Optional
 import typer
 
 from tailrace.catalog.statefile import read_state
+from tailrace.cli.engine import runner_for
+from tailrace.cli.progress import counted
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.driver import print_rows
 from tailrace.plugins.registry import plugin_named
-from tailrace.river import LocalRunner, Runner, open_river
+from tailrace.river import open_river
 from tailrace.storage.index_store import IndexStore
 
 
@@ -29,32 +31,20 @@ def decode(
     local: Annotated[bool, typer.Option("--local", help="In this process, without Spark.")] = False,
 ) -> None:
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
-    river = open_river(
-        source, database, runner=runner_for(local=local),
-        catalog=read_state(catalog.read_bytes(), str(catalog)) if catalog else None,
-        start_lsn=parse_lsn(start_lsn), upto_lsn=parse_lsn(upto_lsn), index_store=IndexStore(index) if index else None,
-    )  # fmt: skip
+    start, upto = parse_lsn(start_lsn), parse_lsn(upto_lsn)
     chosen = plugin_named(plugin)
-    chosen.startup(dict(_pair(text) for text in option or ()), river.source.segments.major)
-    done = 0
-    for lines in river.lines(chosen):
-        sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, lines.texts.offsets, lines.texts.data))
-        done += len(lines)
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{done:,} rows")
-    sys.stdout.buffer.flush()
-    if sys.stderr.isatty():
-        sys.stderr.write("\n")
-
-
-def runner_for(*, local: bool) -> Runner:
-    """This process, or Spark on this machine (or wherever the environment's Spark configuration points)."""
-    if local:
-        return LocalRunner()
-    from tailrace.spark.jobs import SparkRunner  # noqa: PLC0415 - without Spark installed, --local still works
-    from tailrace.spark.session import session  # noqa: PLC0415
-
-    return SparkRunner(session())
+    options = dict(_pair(text) for text in option or ())
+    state = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
+    with counted("rows") as progress:
+        river = open_river(
+            source, database, runner=runner_for(local=local), catalog=state, start_lsn=start, upto_lsn=upto,
+            index_store=IndexStore(index) if index else None,
+        )  # fmt: skip
+        chosen.startup(options, river.source.segments.major)
+        for lines in river.lines(chosen):
+            sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, lines.texts.offsets, lines.texts.data))
+            progress(len(lines))
+        sys.stdout.buffer.flush()
 
 
 def parse_lsn(text: str) -> Lsn | None:

@@ -7,12 +7,13 @@ from typing import Annotated, Optional
 
 import typer
 
+from tailrace.cli.engine import runner_for
+
 
 def demo(
     keep: Annotated[Optional[Path], typer.Option(help="Leave the data directory and the lake here.")] = None,  # noqa: UP045 - typer reads it
 ) -> None:
     """A small shop on an embedded PostgreSQL, decoded on Spark, mirrored into Delta, compared row by row."""
-    from tailrace.cli.decode import runner_for  # noqa: PLC0415
     from tailrace.demo.shop import run_demo  # noqa: PLC0415 - asks for the demo's extras
 
     raise typer.Exit(run_demo(keep, runner_for(local=False)))

@@ -9,37 +9,79 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tailrace.model import Lsn
+from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.river import LocalRunner, Source, scan_log
-from tailrace.wal.statistics import count_records
+from tailrace.storage.directory import DataDirectory
+from tailrace.storage.segments import Segment, Segments, list_segments, open_segments
+from tailrace.wal.loads import number
+from tailrace.wal.statistics import Counted, count_records
 
 app = typer.Typer(help="Look at write-ahead log.", no_args_is_help=True)
 Where = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or directory of archived segments.")]
+_PAGE_ADDRESS = 8
 
 
 @app.command("ls")
-def list_segments(source: Where) -> None:
-    """Segments in order, with timelines and gaps."""
-    segments = Source.open(source).segments
-    table = Table("segment", "timeline", "from", "kind", title=f"system {segments.system}, PostgreSQL {segments.major}")
+def list_files(source: Where) -> None:
+    """Segments in order, with timelines, sizes and gaps."""
+    directory = DataDirectory.at(source)
+    segments = open_segments(directory.wal if directory else source)
+    table = Table("segment", "timeline", "from", "file size", "")
+    table.columns[3].justify = "right"
     gaps = dict(segments.gaps)
-    for number, segment in sorted(segments.by_number.items()):
-        kind = segment.compression.removeprefix(".") or ("partial" if segment.partial else "")
-        table.add_row(Path(segment.path).name, str(segment.timeline), str(Lsn(number * segments.segment_size)), kind)
-        if number + 1 in gaps:
-            table.add_row(f"[red]{gaps[number + 1] - number - 1} missing[/red]", "", str(Lsn((number + 1) * segments.segment_size)), "")
-    Console().print(table)
+    for position, segment in sorted(segments.by_number.items()):
+        start = Lsn(position * segments.segment_size)
+        table.add_row(Path(segment.path).name, str(segment.timeline), str(start), _size(segment), _note(segments, segment, start))
+        if position + 1 in gaps:
+            gap = Lsn((position + 1) * segments.segment_size)
+            table.add_row("…", "", str(gap), "", f"[red]{gaps[position + 1] - position - 1} missing[/red]")
+    chosen = {segment.path for segment in segments.by_number.values()}
+    for segment in list_segments(segments.directory):
+        if segment.path not in chosen:
+            table.add_row(Path(segment.path).name, str(segment.timeline), "", _size(segment), "not on this line of history, or a second copy")
+    console = Console()
+    console.print(f"system {segments.system}, PostgreSQL {segments.major}, segments of {segments.segment_size >> 20} MB")
+    for timeline, left in segments.history:
+        console.print(f"timeline {timeline} was left at {left}")
+    console.print(table)
+
+
+def _size(segment: Segment) -> str:
+    return f"{Path(segment.path).stat().st_size:,}"
+
+
+def _note(segments: Segments, segment: Segment, start: Lsn) -> str:
+    """What is special about a segment. A server makes segments ahead, from old files: their first page is from elsewhere."""
+    notes = [segment.compression.removeprefix(".")] if segment.compression else []
+    if segment.partial:
+        notes.append("partial")
+    if not segment.compression:
+        page = segments.read(start, start + PAGE_SIZE)
+        if not page.raw or number(page.buf, _PAGE_ADDRESS, 8) != start:
+            notes.append("not written yet")
+    return ", ".join(notes)
 
 
 @app.command()
-def stat(source: Where) -> None:
-    """Counts and bytes per resource manager, and the files and transactions that take the most."""
+def stat(source: Where, top: Annotated[int, typer.Option(help="How many relations and transactions to show.")] = 20) -> None:
+    """Counts and bytes per resource manager, and the relations and transactions that take the most."""
     counts = count_records(Source.open(source).segments)
-    for title, rows in (("resource managers", counts.managers), ("relations", counts.files), ("transactions", counts.transactions)):
-        table = Table(title.removesuffix("s"), "records", "bytes", title=title)
-        for name, records, size in rows:
-            table.add_row(name, f"{records:,}", f"{size:,}")
-        Console().print(table)
+    console = Console()
+    console.print(_table("resource manager", counts.managers, len(counts.managers)))
+    console.print(_table("relation (tablespace/database/file)", counts.files, top))
+    console.print(_table("transaction", counts.transactions, top))
+    console.print(f"{counts.managers.total_records:,} records from {counts.first} to {counts.stop}; there: {counts.reason}")
+
+
+def _table(noun: str, counted: Counted, top: int) -> Table:
+    shown = counted.largest(top)
+    rest = "" if len(shown) == len(counted) else f" (the largest {len(shown)} of {len(counted):,})"
+    table = Table(noun + rest, "records", "bytes", "%")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, records, size in shown:
+        table.add_row(name, f"{records:,}", f"{size:,}", f"{100 * size / counted.total_bytes:.1f}")
+    return table
 
 
 @app.command()
@@ -47,4 +89,5 @@ def verify(source: Where) -> None:
     """Check every record: checksum, chain, page headers. Names the file and the record's LSN where the log is damaged."""
     found = scan_log(Source.open(source).segments, LocalRunner())
     records = sum(part.records for part in found)
-    typer.echo(f"{records:,} records from {found[0].first} to {found[-1].next_lsn}, all sound")
+    end = f"; the log ends there: {found[-1].reason}" if found[-1].reason else ""
+    typer.echo(f"{records:,} records from {found[0].first} to {found[-1].next_lsn}, all sound{end}")

@@ -170,7 +170,21 @@ def open_segments(directory: str | Path) -> Segments:
             rival.timeline, not rival.partial, not rival.compression,
         ):  # fmt: skip
             by_number[segment.number] = segment
+    _check_sizes(by_number, size)
     return Segments(str(directory), size, system, form.major, form.page_magic, by_number, history)
+
+
+def _check_sizes(by_number: dict[int, Segment], size: int) -> None:
+    """Only the last segment may be shorter than a segment is."""
+    for number, segment in by_number.items():
+        if segment.compression or number == max(by_number):
+            continue
+        found = Path(segment.path).stat().st_size
+        if found != size:
+            raise CorruptWal(
+                f'WAL segment "{segment.path}" has {found} bytes, expected {size}',
+                hint="Take the segment from another copy or the archive.", context=f"LSN {Lsn(number * size)}",
+            )  # fmt: skip
 
 
 def _first_page(listed: list[Segment]) -> tuple[Segment, int, int, WalFormat]:

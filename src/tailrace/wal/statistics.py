@@ -1,10 +1,12 @@
 """Counts over a log: records and bytes per resource manager, heap file and transaction.
 
-In: segments. Out: `Counts`, the largest first. Framing checks the chain but not the checksums; `wal verify` does.
+In: segments. Out: `Counts`, the largest first. Framing checks the chain but not the checksums; `wal verify` does. Bytes are those of records; page
+headers, padding and what lies behind a segment switch belong to nobody. A record counts for the file of its first block.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,13 +14,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tailrace.model import Locator, Lsn
 from tailrace.wal import framing, records
-from tailrace.wal.framing import LENGTH, PREVIOUS, WalBytes, next_record
+from tailrace.wal.framing import LENGTH, NEED_MORE, POSITION, PREVIOUS, REACHED_STOP, WalBytes, next_record
 from tailrace.wal.resource_managers import name_of
 from tailrace.wal.versions import FORMATS
 
 _CHUNK = 64 << 20
-_SHOWN = 20
 
 
 class Log(Protocol):
@@ -29,74 +31,112 @@ class Log(Protocol):
     major: int
 
     @property
-    def first_lsn(self) -> int: ...
+    def first_lsn(self) -> Lsn: ...
     @property
-    def stop_lsn(self) -> int: ...
+    def stop_lsn(self) -> Lsn: ...
     def read(self, start: int, stop: int, extra: int = 0) -> WalBytes: ...
+
+
+class Counted:
+    """Records and bytes by key, added up chunk by chunk; keys are rows of numbers."""
+
+    def __init__(self, width: int, name: Callable[..., str]) -> None:
+        self._name = name
+        self._keys = np.zeros((0, width), np.int64)
+        self._sums = np.zeros((0, 2), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def total_records(self) -> int:
+        return int(self._sums[:, 0].sum())
+
+    @property
+    def total_bytes(self) -> int:
+        return int(self._sums[:, 1].sum())
+
+    def add(self, keys: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        """Count one record of each size for each key."""
+        found, inverse = np.unique(np.concatenate([self._keys, keys]), axis=0, return_inverse=True)
+        sums = np.zeros((len(found), 2), np.int64)
+        before, here = inverse.ravel()[: len(self)], inverse.ravel()[len(self) :]
+        sums[before] = self._sums
+        sums[:, 0] += np.bincount(here, minlength=len(found))
+        sums[:, 1] += np.bincount(here, weights=sizes, minlength=len(found)).astype(np.int64)
+        self._keys, self._sums = found, sums
+
+    def largest(self, count: int) -> list[tuple[str, int, int]]:
+        """(name, records, bytes) of those with the most bytes."""
+        rows = np.argsort(-self._sums[:, 1], kind="stable")[:count]
+        return [(self._name(*self._keys[row].tolist()), *self._sums[row].tolist()) for row in rows.tolist()]
 
 
 @dataclass(slots=True)
 class Counts:
-    """(name, records, bytes) of each, the largest first."""
+    """Of the records from `first` on; at `stop` the walk ended, and `reason` says why."""
 
-    managers: list[tuple[str, int, int]]
-    files: list[tuple[str, int, int]]
-    transactions: list[tuple[str, int, int]]
+    managers: Counted
+    files: Counted
+    transactions: Counted
+    first: Lsn
+    stop: Lsn
+    reason: str
+
+
+# Columns of a tally
+_MANAGER, _SIZE, _XID, _SPACE, _DATABASE, _NUMBER, _FIELDS = 0, 1, 2, 3, 4, 5, 6
 
 
 @njit(cache=True, nogil=True)
-def tally(buf, frame, compressed, manager, size, xid, key):  # type: ignore[no-untyped-def]
-    """One row per record: its manager, bytes, xid and first block's file (`database << 32 | number`, -1 without)."""
+def tally(buf, frame, compressed, rows):  # type: ignore[no-untyped-def]
+    """One row per record: manager, bytes, xid, and the file of its first block (number 0: none). Returns how many, and why it ended."""
     parsed = np.zeros(records.PARSED_SIZE, np.int64)
     count = 0
     while True:
         at = next_record(buf, frame)
         if at < 0:
             return count, at
-        records.parse(buf, at, frame[LENGTH], compressed, parsed)
-        manager[count] = parsed[records.MANAGER]
-        size[count] = frame[LENGTH]
-        xid[count] = parsed[records.XID]
-        key[count] = -1
+        if not records.parse(buf, at, frame[LENGTH], compressed, parsed):
+            frame[POSITION] = frame[framing.LSN]
+            return count, framing.INVALID_LENGTH
+        row = rows[count]
+        row[_MANAGER] = parsed[records.MANAGER]
+        row[_SIZE] = frame[LENGTH]
+        row[_XID] = parsed[records.XID]
         if parsed[records.BLOCKS] > 0:
-            block = records.FIRST_BLOCK
-            key[count] = (parsed[block + records.DATABASE] << 32) | parsed[block + records.NUMBER]
+            row[_SPACE] = parsed[records.FIRST_BLOCK + records.TABLESPACE]
+            row[_DATABASE] = parsed[records.FIRST_BLOCK + records.DATABASE]
+            row[_NUMBER] = parsed[records.FIRST_BLOCK + records.NUMBER]
         count += 1
 
 
-def count_records(log: Log) -> Counts:
+def count_records(log: Log, chunk: int = _CHUNK) -> Counts:
     """Walk the whole log once."""
-    totals: list[dict[int, NDArray[np.int64]]] = [{}, {}, {}]
-    position, previous = int(log.first_lsn), 0
+    managers, transactions = Counted(1, name_of), Counted(1, str)
+    files = Counted(3, lambda *parts: str(Locator(*parts)))
+    form = FORMATS[log.major]
+    position, previous, size, reason = int(log.first_lsn), 0, chunk, ""
     while position < log.stop_lsn:
         base = position // framing.PAGE_SIZE * framing.PAGE_SIZE
-        wal = log.read(base, base + _CHUNK)
-        frame = framing.new_frame(wal, position, base + _CHUNK, log.segment_size, log.magic, check_crc=False, previous=previous)
-        room = wal.raw // framing.RECORD_HEADER + 1
-        columns = np.zeros((4, room), np.int64)
-        count, reason = tally(wal.buf, frame, FORMATS[log.major].image_compressed, columns[0], columns[1], columns[2], columns[3])
-        for total, column in zip(totals, (0, 3, 2), strict=True):
-            _add(total, columns[column, :count], columns[1, :count])
-        moved = int(frame[framing.POSITION])
-        if reason not in (framing.NEED_MORE, framing.REACHED_STOP) or moved == position:
+        wal = log.read(base, base + size)
+        frame = framing.new_frame(
+            wal, position, base + size, log.segment_size, log.magic, check_crc=False, custom_managers=form.custom_resource_managers, previous=previous
+        )
+        rows = np.zeros((wal.raw // framing.RECORD_HEADER + 1, _FIELDS), np.int64)
+        count, ended = tally(wal.buf, frame, form.image_compressed, rows)
+        rows = rows[:count]
+        managers.add(rows[:, _MANAGER, None], rows[:, _SIZE])
+        for counted, columns, key in ((transactions, slice(_XID, _XID + 1), _XID), (files, slice(_SPACE, _NUMBER + 1), _NUMBER)):
+            mine = rows[rows[:, key] != 0]
+            counted.add(mine[:, columns], mine[:, _SIZE])
+        reason = framing.explain(ended, frame)
+        if ended not in (NEED_MORE, REACHED_STOP) or (ended == NEED_MORE and base + wal.raw >= log.stop_lsn):
+            position = int(frame[POSITION])
             break
-        position, previous = moved, int(frame[PREVIOUS])
-    totals[1].pop(-1, None)
-    totals[2].pop(0, None)
-    return Counts(
-        _largest({name_of(key): value for key, value in totals[0].items()}),
-        _largest({f"{key >> 32}/{key & 0xFFFFFFFF}": value for key, value in totals[1].items()}),
-        _largest({str(key): value for key, value in totals[2].items()}),
-    )
-
-
-def _add(total: dict[int, NDArray[np.int64]], keys: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-    found, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    summed = np.bincount(inverse, weights=sizes, minlength=len(found)).astype(np.int64)
-    for key, records_, size in zip(found.tolist(), counts.tolist(), summed.tolist(), strict=True):
-        total[key] = total.get(key, np.zeros(2, np.int64)) + np.array([records_, size])
-
-
-def _largest(total: dict[str, NDArray[np.int64]]) -> list[tuple[str, int, int]]:
-    ordered = sorted(total.items(), key=lambda item: -item[1][1])
-    return [(name, int(value[0]), int(value[1])) for name, value in ordered[:_SHOWN]]
+        if ended == NEED_MORE and not count:
+            if wal.raw < size:
+                break
+            size *= 2  # a record longer than a chunk
+        position, previous = int(frame[POSITION]), int(frame[PREVIOUS])
+    return Counts(managers, files, transactions, Lsn(log.first_lsn), Lsn(position), reason)
