@@ -1,94 +1,112 @@
-"""Framing: the same records however the bytes arrive."""
+"""Framing: however the bytes arrive, the records are the same; and positions read as they are printed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from support.cases import open_case
-
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.river import Source
-from tailrace.wal.crc import crc32c
-from tailrace.wal.framing import END, LENGTH, LSN, NEED_MORE, POSITION, PREVIOUS, WalBytes, frame_all, new_frame, next_record
+from tailrace.storage.segments import open_segments
+from tailrace.wal import framing
+from tailrace.wal.framing import POSITION, PREVIOUS, WalBytes, frame_all, new_frame
 
-PAGES = 40
+PAGES = 4
+POISON = 0xAA
+
+
+class Log(NamedTuple):
+    """The first pages of a real log."""
+
+    pages: np.ndarray
+    base: int
+    segment_size: int
+    magic: int
+
+
+class Record(NamedTuple):
+    """What a walk gives."""
+
+    lsn: int
+    end: int
+    data: bytes
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, int, int, int]:
-    """The first pages of a real log: bytes, base, segment size, magic."""
-    case = open_case("toast", 16, "with_slot", tmp_path_factory.mktemp("case"))
-    segments = Source.open(case.data_dir).segments
-    base = int(segments.first_lsn)
-    wal = segments.read(base, base + PAGES * PAGE_SIZE)
-    return wal.buf[: wal.raw].tobytes(), base, segments.segment_size, segments.magic
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    golden = open_case("xact", 16, "with_slot", tmp_path_factory.mktemp("case"))
+    segments = open_segments(golden.wal_dir)
+    start = segments.first_lsn
+    wal = segments.read(start, start + PAGES * PAGE_SIZE)
+    return Log(wal.buf[: wal.raw].copy(), start, segments.segment_size, segments.magic)
 
 
-def _records(data: bytes, base: int, start: int, segment_size: int, magic: int, previous: int = 0) -> tuple[list[tuple[int, bytes]], np.ndarray]:
-    wal = WalBytes.of(data, base)
-    frame = new_frame(wal, start, base + (1 << 40), segment_size, magic, check_crc=True, previous=previous)
-    found = []
-    while (at := next_record(wal.buf, frame)) >= 0:
-        found.append((int(frame[LSN]), wal.buf[at : at + frame[LENGTH]].tobytes()))
-        assert frame[END] % 8 == 0
-    assert at == NEED_MORE
-    return found, frame
+def walk(log: Log, raw: int, start: int, previous: int) -> tuple[list[Record], int, int, int]:
+    """Records in the first `raw` bytes; what lies behind those is poison. Also the reason, and where to go on from."""
+    buf = np.full(framing.spacious(raw), POISON, np.uint8)
+    buf[:raw] = log.pages[:raw]
+    stop = log.base + len(log.pages)
+    frame = new_frame(WalBytes(buf, log.base, raw), start, stop, log.segment_size, log.magic, check_crc=True, previous=previous)
+    at, lsn, end = (np.zeros(raw // framing.RECORD_HEADER + 1, np.int64) for _ in range(3))
+    count, reason = frame_all(buf, frame, at, lsn, end)
+    records = []
+    for i in range(count):
+        length = int(buf[at[i] : at[i] + 4].view("<u4")[0])
+        records.append(Record(int(lsn[i]), int(end[i]), buf[at[i] : at[i] + length].tobytes()))
+    return records, reason, int(frame[POSITION]), int(frame[PREVIOUS])
 
 
-def test_cut_anywhere(log: tuple[bytes, int, int, int]) -> None:
-    """Fed up to any cut, framing stops where the cut record begins, and goes on from there as if nothing had been."""
-    data, base, size, magic = log
-    whole, _ = _records(data, base, base, size, magic)
-    assert len(whole) > 60
-    for cut in range(PAGE_SIZE, len(data), 157):
-        head, frame = _records(data[:cut], base, base, size, magic)
-        assert head == whole[: len(head)]
-        tail, _ = _records(data, base, int(frame[POSITION]), size, magic, int(frame[PREVIOUS]))
-        assert head + tail == whole
+def test_records_are_the_same_wherever_the_bytes_are_cut(log: Log) -> None:
+    whole, _, _, _ = walk(log, len(log.pages), log.base, 0)
+    assert len(whole) > 20
+    assert any(record.lsn // PAGE_SIZE != (record.end - 1) // PAGE_SIZE for record in whole), "none crosses a page"
+    for cut in range(len(log.pages) + 1):
+        before, reason, position, previous = walk(log, cut, log.base, 0)
+        assert reason == framing.NEED_MORE or cut == len(log.pages), cut
+        after, _, _, _ = walk(log, len(log.pages), position, previous)
+        assert before + after == whole, f"cut at {cut}"
 
 
-def test_start_inside_a_record(log: tuple[bytes, int, int, int]) -> None:
-    """From any page on, the records are those of the whole log that start there or later."""
-    data, base, size, magic = log
-    whole, _ = _records(data, base, base, size, magic)
-    for page in range(1, PAGES - 1):
-        start = base + page * PAGE_SIZE
-        later, _ = _records(data[page * PAGE_SIZE :], start, start, size, magic)
-        assert later == [record for record in whole if record[0] >= start]
-
-
-def test_frame_all_is_next_record(log: tuple[bytes, int, int, int]) -> None:
-    data, base, size, magic = log
-    whole, _ = _records(data, base, base, size, magic)
-    wal = WalBytes.of(data, base)
-    at, lsn, end = (np.zeros(len(whole) + 10, np.int64) for _ in range(3))
-    count, reason = frame_all(wal.buf, new_frame(wal, base, base + (1 << 40), size, magic, check_crc=True), at, lsn, end)
-    assert reason == NEED_MORE
-    assert lsn[:count].tolist() == [position for position, _ in whole]
-
-
-def test_crc() -> None:
-    assert crc32c(b"123456789") == 0xE3069283
+def test_a_flipped_bit_is_seen_wherever_it_is(log: Log) -> None:
+    whole, _, _, _ = walk(log, len(log.pages), log.base, 0)
+    record = next(each for each in whole[3:] if each.lsn // PAGE_SIZE == (each.end - 1) // PAGE_SIZE and len(each.data) < 200)
+    start = record.lsn - log.base
+    number = whole.index(record)
+    for byte in range(len(record.data)):
+        for bit in range(8):
+            damaged = log.pages.copy()
+            damaged[start + byte] ^= 1 << bit
+            found, reason, position, _ = walk(log._replace(pages=damaged), len(damaged), log.base, 0)
+            assert found == whole[:number], f"byte {byte}, bit {bit}"
+            assert reason < framing.REACHED_STOP or reason == framing.NEED_MORE
+            assert position == record.lsn
 
 
 @given(st.integers(0, 2**64 - 1))
-def test_lsn_round_trip(number: int) -> None:
+def test_an_lsn_reads_as_it_prints(number: int) -> None:
     assert Lsn.parse(str(Lsn(number))) == number
 
 
-@pytest.mark.parametrize("text", ["", "0", "/", "0/", "G/0", "0/123456789", "0x1/0/0"])
-def test_lsn_refuses(text: str) -> None:
+@given(st.text(alphabet="0123456789abcdefABCDEFxX/_+- g", max_size=20))
+def test_what_is_not_an_lsn_is_refused_in_postgresqls_words(text: str) -> None:
+    high, slash, low = text.partition("/")
+    hexadecimal = all(part and len(part) <= 8 and set(part) <= set("0123456789abcdefABCDEF") for part in (high, low))
+    if slash and hexadecimal:
+        assert Lsn.parse(text) == int(high, 16) << 32 | int(low, 16)
+        return
     with pytest.raises(ValueError, match="invalid input syntax for type pg_lsn"):
         Lsn.parse(text)
 
 
-def test_paths_are_not_needed(tmp_path: Path) -> None:
-    """Framing is pure: bytes are enough, and too few are not an error."""
-    wal = WalBytes.of(b"\0" * 16, 0)
-    frame = new_frame(wal, 0, 1 << 40, 1 << 20, 0xD113, check_crc=True)
-    assert next_record(wal.buf, frame) == NEED_MORE
-    assert not list(tmp_path.iterdir())
+def test_segments_are_read_alike_in_any_pieces(tmp_path: Path) -> None:
+    golden = open_case("xact", 16, "with_slot", tmp_path)
+    segments = open_segments(golden.wal_dir)
+    start = segments.first_lsn
+    whole = segments.read(start, start + 8 * PAGE_SIZE)
+    parts = [segments.read(start + i * PAGE_SIZE, start + (i + 1) * PAGE_SIZE) for i in range(8)]
+    assert b"".join(part.buf[: part.raw].tobytes() for part in parts) == whole.buf[: whole.raw].tobytes()

@@ -32,7 +32,8 @@ def main() -> None:
         _drop_output()
         sys.exit(141)  # what a shell says of a program that SIGPIPE ended
     except OSError as error:
-        _fail(f'could not use "{error.filename}": {error.strerror}' if error.filename else f"could not write output: {error.strerror or error}")
+        what = f'use "{error.filename}"' if error.filename else "write output"
+        _fail(f"could not {what}: {error.strerror or error}")
 
 
 def _fail(message: str) -> NoReturn:

@@ -38,7 +38,7 @@ def list_files(source: Where) -> None:
     chosen = {segment.path for segment in segments.by_number.values()}
     for segment in list_segments(segments.directory):
         if segment.path not in chosen:
-            table.add_row(Path(segment.path).name, str(segment.timeline), "", _size(segment), "not on this line of history, or a second copy")
+            table.add_row(Path(segment.path).name, str(segment.timeline), "", _size(segment), "not used: other history, or second copy")
     console = Console()
     console.print(f"system {segments.system}, PostgreSQL {segments.major}, segments of {segments.segment_size >> 20} MB")
     for timeline, left in segments.history:
@@ -68,15 +68,15 @@ def stat(source: Where, top: Annotated[int, typer.Option(help="How many relation
     counts = count_records(Source.open(source).segments)
     console = Console()
     console.print(_table("resource manager", counts.managers, len(counts.managers)))
-    console.print(_table("relation (tablespace/database/file)", counts.files, top))
+    console.print(_table("tablespace/database/file", counts.files, top))
     console.print(_table("transaction", counts.transactions, top))
-    console.print(f"{counts.managers.total_records:,} records from {counts.first} to {counts.stop}; there: {counts.reason}")
+    console.print(f"{counts.managers.total_records:,} records from {counts.first} to {counts.stop}, where the walk ended: {counts.reason}", soft_wrap=True)
 
 
 def _table(noun: str, counted: Counted, top: int) -> Table:
     shown = counted.largest(top)
-    rest = "" if len(shown) == len(counted) else f" (the largest {len(shown)} of {len(counted):,})"
-    table = Table(noun + rest, "records", "bytes", "%")
+    rest = "" if len(shown) == len(counted) else f"the largest {len(shown)} of {len(counted):,}"
+    table = Table(noun, "records", "bytes", "%", caption=rest)
     for column in table.columns[1:]:
         column.justify = "right"
     for name, records, size in shown:

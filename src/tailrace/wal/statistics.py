@@ -1,7 +1,7 @@
 """Counts over a log: records and bytes per resource manager, heap file and transaction.
 
-In: segments. Out: `Counts`, the largest first. Framing checks the chain but not the checksums; `wal verify` does. Bytes are those of records; page
-headers, padding and what lies behind a segment switch belong to nobody. A record counts for the file of its first block.
+In: segments. Out: `Counts`, the largest first. Framing checks the chain but not the checksums; `wal verify` does. Bytes are those of
+records; page headers, padding and what lies behind a segment switch belong to nobody. A record counts for the file of its first block.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _MANAGER, _SIZE, _XID, _SPACE, _DATABASE, _NUMBER, _FIELDS = 0, 1, 2, 3, 4, 5, 6
 
 @njit(cache=True, nogil=True)
 def tally(buf, frame, compressed, rows):  # type: ignore[no-untyped-def]
-    """One row per record: manager, bytes, xid, and the file of its first block (number 0: none). Returns how many, and why it ended."""
+    """One row per record: manager, bytes, xid, file of its first block (number 0: none). Returns how many, and why it ended."""
     parsed = np.zeros(records.PARSED_SIZE, np.int64)
     count = 0
     while True:
@@ -121,8 +121,9 @@ def count_records(log: Log, chunk: int = _CHUNK) -> Counts:
         base = position // framing.PAGE_SIZE * framing.PAGE_SIZE
         wal = log.read(base, base + size)
         frame = framing.new_frame(
-            wal, position, base + size, log.segment_size, log.magic, check_crc=False, custom_managers=form.custom_resource_managers, previous=previous
-        )
+            wal, position, base + size, log.segment_size, log.magic, check_crc=False,
+            custom_managers=form.custom_resource_managers, previous=previous,
+        )  # fmt: skip
         rows = np.zeros((wal.raw // framing.RECORD_HEADER + 1, _FIELDS), np.int64)
         count, ended = tally(wal.buf, frame, form.image_compressed, rows)
         rows = rows[:count]
