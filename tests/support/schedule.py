@@ -1,16 +1,16 @@
 """Generated workloads that come out the same wherever they are run.
 
-In: a seed. Out: a schedule, a list of statements each with the session that runs it, drawn in full before any is run; and the running
-of it, one statement at a time. Many sessions are open at once and interleave as threads would, but nothing depends on the clock, and no
-statement ever waits for another session:
+In: a seed. Out: a schedule, a list of statements each with the session that runs it, drawn in full before any is run; and the
+running of it, one statement at a time. Many sessions are open at once and interleave as threads would, but nothing depends on the
+clock, and no statement ever waits for another session:
 
 - rows: a session writes only keys of its own (its number modulo the number of sessions), in tables that all share;
-- tables: what needs a table for itself (ALTER, TRUNCATE, VACUUM FULL ...) is drawn only if no other open transaction has touched it,
-  and then nobody else is given the table until that transaction ends;
+- tables: what needs a table for itself (ALTER, TRUNCATE, VACUUM FULL ...) is drawn only if no other open transaction has touched
+  it, and then nobody else is given the table until that transaction ends;
 - catalogs: are rewritten at any time; should a lock be in the way, the statement fails, and fails in every run.
 
-So two clusters, one with a slot and one without, can be put through the same, and the output of the one is the oracle for the WAL of
-the other. To know what to draw, the drawing keeps a model of the tables, with an undo list for each open transaction.
+So two clusters, one with a slot and one without, can be put through the same, and the output of the one is the oracle for the WAL
+of the other. To know what to draw, the drawing keeps a model of the tables, with an undo list for each open transaction.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _run(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.E
 
 
 class _Drawing:
-    """The model, and the dice. Invariant: `held[t]` is the one session that may use `t`; `touched[t]` are all that did and are open."""
+    """The model, and the dice. `held[t]` is the one session that may use `t`; `touched[t]` are all that did and are open."""
 
     def __init__(self, seed: int, sessions: int, *, ddl: bool) -> None:
         self.dice = random.Random(seed)
@@ -230,7 +230,16 @@ class _Drawing:
             return self._write(session)
         self.held[table.name] = session.number
         how = self.dice.choices(
-            (self._add, self._drop, self._rename_column, self._retype, self._identity, self._rename, self._truncate, self._drop_table),
+            (
+                self._add,
+                self._drop,
+                self._rename_column,
+                self._retype,
+                self._identity,
+                self._rename,
+                self._truncate,
+                self._drop_table,
+            ),
             (22, 12, 12, 12, 10, 8, 10, 6),
         )[0]
         return how(session, table)

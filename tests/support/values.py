@@ -1,7 +1,7 @@
 """Values of every type a workload uses, as SQL, drawn from a seed.
 
-In: a type's name and a `random.Random`. Out: an expression that any session of any server evaluates to the same value: no clock, no
-settings. Large values are spelled as expressions, so that a schedule stays small.
+In: a type's name and a `random.Random`. Out: an expression that any session of any server evaluates to the same value: no clock,
+no settings. Large values are spelled as expressions, so that a schedule stays small.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def _bigint(dice: random.Random) -> str:
 def _timestamptz(dice: random.Random) -> str:
     if dice.random() < 0.1:
         return dice.choice(("'infinity'", "'-infinity'", "'0044-03-15 12:00:00+00 BC'"))
-    return f"'20{dice.randint(0, 99):02}-{dice.randint(1, 12):02}-{dice.randint(1, 28):02} 12:34:56.{dice.randint(0, 999999):06}+00'"
+    return (
+        f"'20{dice.randint(0, 99):02}-{dice.randint(1, 12):02}-{dice.randint(1, 28):02} 12:34:56.{dice.randint(0, 999999):06}+00'"
+    )
 
 
 _DRAW: dict[str, Callable[[random.Random], str]] = {
