@@ -1,4 +1,7 @@
-"""Framing: however the bytes arrive, the records are the same; and positions read as they are printed."""
+"""Framing: however the bytes arrive, the records are the same; and positions read as they are printed.
+
+The log is cut behind every single byte; what lies behind the cut is poison, so that a look beyond it would show.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.cases import open_case
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segments import open_segments
 from tailrace.wal import framing
-from tailrace.wal.framing import POSITION, PREVIOUS, WalBytes, frame_all, new_frame
+from tailrace.wal.crc import crc32c
+from tailrace.wal.framing import END, LENGTH, LSN, POSITION, PREVIOUS, WalBytes, frame_all, new_frame, next_record
 
-PAGES = 4
+PAGES = 5
+LARGER = 40
 POISON = 0xAA
 
 
@@ -39,11 +44,18 @@ class Record(NamedTuple):
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    golden = open_case("xact", 16, "with_slot", tmp_path_factory.mktemp("case"))
-    segments = open_segments(golden.wal_dir)
-    start = segments.first_lsn
-    wal = segments.read(start, start + PAGES * PAGE_SIZE)
-    return Log(wal.buf[: wal.raw].copy(), start, segments.segment_size, segments.magic)
+    return _first_pages("xact", PAGES, tmp_path_factory.mktemp("case"))
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return _first_pages("toast", LARGER, tmp_path_factory.mktemp("case"))
+
+
+def _first_pages(story: str, pages: int, directory: Path) -> Log:
+    segments = open_segments(open_case(story, 16, "with_slot", directory).wal_dir)
+    wal = segments.read(segments.first_lsn, segments.first_lsn + pages * PAGE_SIZE)
+    return Log(wal.buf[: wal.raw].copy(), segments.first_lsn, segments.segment_size, segments.magic)
 
 
 def walk(log: Log, raw: int, start: int, previous: int) -> tuple[list[Record], int, int, int]:
@@ -63,13 +75,40 @@ def walk(log: Log, raw: int, start: int, previous: int) -> tuple[list[Record], i
 
 def test_records_are_the_same_wherever_the_bytes_are_cut(log: Log) -> None:
     whole, _, _, _ = walk(log, len(log.pages), log.base, 0)
-    assert len(whole) > 20
+    assert len(whole) > 10
     assert any(record.lsn // PAGE_SIZE != (record.end - 1) // PAGE_SIZE for record in whole), "none crosses a page"
     for cut in range(len(log.pages) + 1):
         before, reason, position, previous = walk(log, cut, log.base, 0)
         assert reason == framing.NEED_MORE or cut == len(log.pages), cut
         after, _, _, _ = walk(log, len(log.pages), position, previous)
         assert before + after == whole, f"cut at {cut}"
+
+
+def test_a_walk_may_start_inside_a_record(larger: Log) -> None:
+    """From any page on, the records are those of the whole log that start there or later."""
+    whole, _, _, _ = walk(larger, len(larger.pages), larger.base, 0)
+    assert len(whole) > 60
+    for page in range(1, LARGER - 1):
+        start = larger.base + page * PAGE_SIZE
+        part = larger._replace(pages=larger.pages[page * PAGE_SIZE :], base=start)
+        later, _, _, _ = walk(part, len(part.pages), start, 0)
+        assert later == [record for record in whole if record.lsn >= start]
+
+
+def test_framing_one_by_one_is_framing_all(larger: Log) -> None:
+    whole, _, _, _ = walk(larger, len(larger.pages), larger.base, 0)
+    wal = WalBytes.of(larger.pages, larger.base)
+    frame = new_frame(wal, larger.base, 1 << 62, larger.segment_size, larger.magic, check_crc=True)
+    found = []
+    while (at := next_record(wal.buf, frame)) >= 0:
+        found.append(Record(int(frame[LSN]), int(frame[END]), wal.buf[at : at + frame[LENGTH]].tobytes()))
+    assert at == framing.NEED_MORE
+    assert found == whole
+    assert all(record.end % 8 == 0 for record in found)
+
+
+def test_a_checksum_is_castagnolis() -> None:
+    assert crc32c(b"123456789") == 0xE3069283
 
 
 def test_a_flipped_bit_is_seen_wherever_it_is(log: Log) -> None:
@@ -92,6 +131,10 @@ def test_an_lsn_reads_as_it_prints(number: int) -> None:
     assert Lsn.parse(str(Lsn(number))) == number
 
 
+@example("0x1/0")
+@example("1_0/0")
+@example("+1/0")
+@example(" 1/0")
 @given(st.text(alphabet="0123456789abcdefABCDEFxX/_+- g", max_size=20))
 def test_what_is_not_an_lsn_is_refused_in_postgresqls_words(text: str) -> None:
     high, slash, low = text.partition("/")

@@ -143,9 +143,8 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
         record = at
     else:
         record = spare
-        if not (in_page >= RECORD_HEADER):
-            pass  # the header itself is split: its fields are checked once it is whole
-        elif u64(buf, at + 8) != frame[PREVIOUS] and frame[PREVIOUS] != 0:
+        if at + RECORD_HEADER <= raw and in_page >= RECORD_HEADER and frame[PREVIOUS] != 0 and u64(buf, at + 8) != frame[PREVIOUS]:
+            # Known before the rest of it is fetched, which matters where the length is garbage. A split header is checked once it is whole.
             frame[DETAIL] = u64(buf, at + 8)
             return INVALID_PREVIOUS
         if (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE + LONG_PAGE_HEADER > raw:

@@ -1,0 +1,26 @@
+"""Counting a log: the same however large the chunks are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.cases import open_case
+from tailrace.model import PAGE_SIZE
+from tailrace.river import LocalRunner, scan_log
+from tailrace.storage.segments import open_segments
+from tailrace.wal.statistics import count_records
+
+
+@pytest.mark.parametrize("story", ["catalog_rewrite", "toast"])
+def test_chunks_do_not_matter(story: str, tmp_path: Path) -> None:
+    segments = open_segments(open_case(story, 16, "with_slot", tmp_path).wal_dir)
+    whole = count_records(segments)
+    parts = count_records(segments, chunk=2 * PAGE_SIZE)
+    scanned = scan_log(segments, LocalRunner(1))
+    assert whole.managers.total_records == sum(part.records for part in scanned)
+    assert whole.stop == parts.stop == scanned[-1].next_lsn
+    for counted, again in ((whole.managers, parts.managers), (whole.files, parts.files), (whole.transactions, parts.transactions)):
+        assert sorted(counted.largest(10**6)) == sorted(again.largest(10**6))
+        assert counted.total_records == sum(records for _, records, _ in counted.largest(10**6))
