@@ -21,6 +21,7 @@ def test_chunks_do_not_matter(story: str, tmp_path: Path) -> None:
     scanned = scan_log(segments, LocalRunner(1))
     assert whole.managers.total_records == sum(part.records for part in scanned)
     assert whole.stop == parts.stop == scanned[-1].next_lsn
-    for counted, again in ((whole.managers, parts.managers), (whole.files, parts.files), (whole.transactions, parts.transactions)):
+    for name in ("managers", "files", "transactions"):
+        counted, again = getattr(whole, name), getattr(parts, name)
         assert sorted(counted.largest(10**6)) == sorted(again.largest(10**6))
         assert counted.total_records == sum(records for _, records, _ in counted.largest(10**6))

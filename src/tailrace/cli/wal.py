@@ -38,7 +38,9 @@ def list_files(source: Where) -> None:
     chosen = {segment.path for segment in segments.by_number.values()}
     for segment in list_segments(segments.directory):
         if segment.path not in chosen:
-            table.add_row(Path(segment.path).name, str(segment.timeline), "", _size(segment), "not used: other history, or second copy")
+            table.add_row(
+                Path(segment.path).name, str(segment.timeline), "", _size(segment), "other history, or a second copy",
+            )  # fmt: skip
     console = Console()
     console.print(f"system {segments.system}, PostgreSQL {segments.major}, segments of {segments.segment_size >> 20} MB")
     for timeline, left in segments.history:
@@ -70,7 +72,8 @@ def stat(source: Where, top: Annotated[int, typer.Option(help="How many relation
     console.print(_table("resource manager", counts.managers, len(counts.managers)))
     console.print(_table("tablespace/database/file", counts.files, top))
     console.print(_table("transaction", counts.transactions, top))
-    console.print(f"{counts.managers.total_records:,} records from {counts.first} to {counts.stop}, where the walk ended: {counts.reason}", soft_wrap=True)
+    total = f"{counts.managers.total_records:,} records from {counts.first} to {counts.stop}"
+    console.print(f"{total}, where the walk ended: {counts.reason}", soft_wrap=True)
 
 
 def _table(noun: str, counted: Counted, top: int) -> Table:

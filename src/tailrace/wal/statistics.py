@@ -1,7 +1,8 @@
 """Counts over a log: records and bytes per resource manager, heap file and transaction.
 
-In: segments. Out: `Counts`, the largest first. Framing checks the chain but not the checksums; `wal verify` does. Bytes are those of
-records; page headers, padding and what lies behind a segment switch belong to nobody. A record counts for the file of its first block.
+In: segments. Out: `Counts`, the largest first. Framing checks the chain but not the checksums; `wal verify` does. Bytes are
+those of records; page headers, padding and what lies behind a segment switch belong to nobody. A record counts for the file
+of its first block.
 """
 
 from __future__ import annotations
