@@ -34,8 +34,9 @@ def test_workload_without_a_slot(seed: int, major: int, tmp_path: Path) -> None:
         server.stop()
         server.copy_to(template)
     schedule = make_schedule(seed, 2000)
-    expected = _with_slot(major, template, schedule)
-    data, start = _without_slot(major, template, schedule, tmp_path / "data")
+    expected, refused = _with_slot(major, template, schedule)
+    data, start, also_refused = _without_slot(major, template, schedule, tmp_path / "data")
+    assert refused == also_refused, "the two servers did not do the same; the schedule is at fault"
     river = open_river(data, "app", start_lsn=Lsn.parse(start), runner=LocalRunner(2), stretch_bytes=1 << 20)
     plugin = TestDecoding()
     plugin.startup({}, major)
@@ -47,17 +48,18 @@ def test_workload_without_a_slot(seed: int, major: int, tmp_path: Path) -> None:
     assert len(theirs) > 5000, "the workload must have done something"
 
 
-def _with_slot(major: int, template: Path, schedule: list[tuple[int, str]]) -> str:
+def _with_slot(major: int, template: Path, schedule: list[tuple[int, str]]) -> tuple[str, list[str]]:
     with Server(major, SETTINGS, data=template) as server:
         server.sql("SELECT pg_create_logical_replication_slot('s', 'test_decoding')", dbname="app")
-        run_schedule(server, schedule, "app")
+        refused = run_schedule(server, schedule, "app")
         server.restart()  # what sessions do as they end (temporary tables) is over then, on both servers
-        return normalise(print_rows(server.sql(CHANGES, dbname="app")))
+        return normalise(print_rows(server.sql(CHANGES, dbname="app"))), refused
 
 
-def _without_slot(major: int, template: Path, schedule: list[tuple[int, str]], data: Path) -> tuple[Path, str]:
+def _without_slot(major: int, template: Path, schedule: list[tuple[int, str]], data: Path) -> tuple[Path, str, list[str]]:
     with Server(major, SETTINGS, data=template) as server:
         start = server.flush_lsn()
-        run_schedule(server, schedule, "app")
+        refused = run_schedule(server, schedule, "app")
         server.stop()
-        return server.copy_to(data) or data, start
+        server.copy_to(data)
+        return data, start, refused

@@ -167,6 +167,7 @@ def replay(buf, at, length, lsn, compressed, apply_bit, pglz_bit, lz4_bit, zstd_
     parsed = np.zeros(records.PARSED_SIZE, np.int64)
     page = np.zeros(8192, np.uint8)
     scratch = np.zeros(8192 + 64, np.uint8)
+    rewritten = np.zeros(300, np.int64)  # versions whose bytes in-place updates have changed in this record
 
     # occupant: (file, block, item) -> version; item 0 marks a page whose content is known
     capacity = max(1024, 4 * len(place_key))
@@ -189,7 +190,7 @@ def replay(buf, at, length, lsn, compressed, apply_bit, pglz_bit, lz4_bit, zstd_
             first_new = 0
         else:
             first_new = version_count
-        rewritten = np.int64(-1)  # a version whose bytes an in-place update has changed
+        rewritten_count = 0
         is_page = pass_row < 0 and pass_row > -len(base_key) - 1
         is_record = pass_row >= 0
         row = pass_row if is_record else 0
@@ -285,9 +286,16 @@ def replay(buf, at, length, lsn, compressed, apply_bit, pglz_bit, lz4_bit, zstd_
                 place = find(table, keys, key)
                 version = occupant[place] if place >= 0 else -1
                 if version >= 0:
-                    same = versions[version, V_XMIN] == xmin and versions[version, V_LENGTH] == size
-                    if not (same and same_bytes(store, versions[version, V_AT] + 5, page, offset + 23, size - 5)):
+                    if versions[version, V_XMIN] != xmin or versions[version, V_LENGTH] != size:
                         version = -1
+                    elif not same_bytes(store, versions[version, V_AT] + 5, page, offset + 23, size - 5):
+                        # The same row with other bytes: an in-place update whose record carries an image (or came before one).
+                        versions[version, V_AT] = store_used
+                        store[store_used : store_used + size] = page[offset + 18 : offset + 18 + size]
+                        store_used += (size + 7) & ~7
+                        if rewritten_count < 299:
+                            rewritten[rewritten_count] = version
+                            rewritten_count += 1
                 if version < 0:
                     # Is it a copy of a version that we know from the catalog's former file?
                     content = content_key(file_catalog[file], xmin, page, offset + 18, size)
@@ -467,13 +475,12 @@ def replay(buf, at, length, lsn, compressed, apply_bit, pglz_bit, lz4_bit, zstd_
                         store[store_used + head : store_used + size] = buf[data : data + size - head]
                         versions[version, V_AT] = store_used
                         store_used += (size + 7) & ~7
-                        rewritten = version
+                        rewritten[rewritten_count] = version
+                        rewritten_count += 1
 
         # 3. New versions can be found by content from now on.
-        for new in range(first_new - 1, version_count):
-            version = rewritten if new == first_new - 1 else np.int64(new)
-            if version < 0:
-                continue
+        for new in range(first_new - rewritten_count, version_count):
+            version = rewritten[first_new - 1 - new] if new < first_new else np.int64(new)
             content = content_key(versions[version, V_CATALOG], versions[version, V_XMIN], store, versions[version, V_AT], versions[version, V_LENGTH])
             slot = find(content_table, content_keys, content)
             if slot < 0:

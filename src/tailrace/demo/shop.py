@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -27,13 +28,14 @@ from tailrace.demo.workload import CLIENTS, KEYS, open_shop, rush
 from tailrace.lake.changelog import Piece, pieces_of
 from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, River, Runner, open_river
+from tailrace.river import STRETCH_BYTES, LocalRunner, River, Runner, open_river
 
 TRANSACTIONS = 5_000
 _RUNS = 3
 """Times are medians of this many runs, on both sides."""
 _SLOT = "walsender"
-_STRETCH_BYTES = 16 << 20
+_SMALL_STRETCH = 16 << 20
+"""Threads start for nothing, so small stretches keep them evenly busy; Spark's tasks cost too much for that."""
 
 
 def run_demo(keep: Path | None = None, runner: Runner | None = None, *, transactions: int = TRANSACTIONS) -> int:
@@ -117,16 +119,16 @@ def _walsender(console: Console, server: Server, end: Lsn) -> float:
 
 
 def _river(server: Server, runner: Runner, end: Lsn) -> River:
-    return open_river(server.data, DATABASE, runner=runner, upto_lsn=end, stretch_bytes=_STRETCH_BYTES)
+    size = _SMALL_STRETCH if isinstance(runner, LocalRunner) else STRETCH_BYTES
+    return open_river(server.data, DATABASE, runner=runner, upto_lsn=end, stretch_bytes=size)
 
 
 def count_columns(read: Reader, piece: Piece) -> int:
     """Decode a stretch into typed Arrow columns; how many changes there were. Runs in a worker."""
     rows = 0
     for batch in decode(piece.plan, read):
-        piece_ordinals = piece.ordinals.searchsorted(batch.ordinal)
-        batch.ordinal = piece_ordinals
-        rows += len(change_batch(batch, piece.facts))
+        mine = replace(batch, ordinal=piece.ordinals.searchsorted(batch.ordinal))
+        rows += len(change_batch(mine, piece.facts))
     return rows
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -21,6 +22,8 @@ from tailrace.river import River
 from tailrace.transactions.fates import NEVER
 
 METADATA = "tailrace"
+_RECENT = 20
+"""Commits that are looked through before all are: others may compact a table, but seldom more often than it changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,9 @@ def commit_properties(span: Range, relation: Relation) -> CommitProperties:
 def position_of(table: DeltaTable, span: Range) -> Position:
     """Where `table` is on the line of `span`. Raises UsageError if it was not written from there."""
     lsn = table.transaction_version(span.app_id)
-    for commit in table.history():
+    for commit in chain(table.history(_RECENT), table.history()) if lsn is not None else ():
         if METADATA in commit:
             said = json.loads(commit[METADATA])
-            if lsn is None:
-                break
             return Position(Lsn(lsn), said["oid"], tuple((number, name, kind) for number, name, kind in said["columns"]))
     raise UsageError(
         f'Delta table "{table.table_uri}" was not written from system {span.system}, timeline {span.timeline}',
