@@ -58,7 +58,7 @@ class Server:
                 os.chown(self.home, self._user.pw_uid, self._user.pw_gid)
             self.run("initdb", "-D", str(self.data), "-U", SUPERUSER, "--no-sync", "--auth=trust", "--encoding=UTF8",
             "--locale=C")
-            self._start()
+            self.start()
             with self.connect("postgres") as connection:
                 connection.execute(f"CREATE DATABASE {DATABASE}")
         except BaseException:
@@ -91,19 +91,8 @@ class Server:
             raise PeerError(f"{program} failed with status {ran.returncode}", context=ran.stderr.strip() or ran.stdout.strip())
         return ran.stdout
 
-    def stop(self) -> None:
-        """A fast shutdown; if that takes too long, the postmaster is killed, and its children end with it."""
-        process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start it, on a free port, and wait until it takes connections."""
         log = self.home / "server.log"
         for _ in range(5):
             self.port = _free_port()
@@ -124,6 +113,18 @@ class Server:
             if "Address already in use" not in log.read_text(errors="replace"):
                 break
         raise PeerError("the demo's PostgreSQL did not start", context=log.read_text(errors="replace")[-2000:])
+
+    def stop(self) -> None:
+        """A fast shutdown; if that takes too long, the postmaster is killed, and its children end with it."""
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def _credentials(self) -> dict[str, Any]:
         return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []} if self._user else {}

@@ -59,28 +59,32 @@ def run_demo(keep: Path | None = None, runner: Runner | None = None, *, transact
 
 def _scenes(console: Console, server: Server, lake: Path, runner: Runner, transactions: int) -> tuple[list[Comparison], Times]:
     times = Times()
+    console.rule("[bold]1. A shop on PostgreSQL 18, with four busy clients", align="left")
     with server.connect() as connection:
-        console.rule("[bold]1. A shop on PostgreSQL 18, with four busy clients", align="left")
         begin, opened, end = _busy_day(console, server, connection, transactions)
-        times.wal_bytes = end - begin
-        console.rule("[bold]2. PostgreSQL decodes its WAL: one walsender", align="left")
-        times.walsender = _walsender(console, server, end)
-        console.rule("[bold]3. tailrace decodes the same WAL, beside the server", align="left")
-        # The first pass loads compiled kernels (or compiles them, the first time on a machine): not what is measured.
-        with _timed(console, "warming up"):
-            for _ in _decoded(_river(server, runner, end), runner):
-                pass
-        times.decode, times.changes, times.transactions = _decode(console, server, runner, end)
-        console.print("\nHow it begins, in the words of test_decoding:\n")
-        show_page(console, _river(server, runner, opened))
-        console.rule("[bold]4. The tables, mirrored into Delta", align="left")
-        times.mirror = _mirror(console, server, runner, end, lake)
-        found = []
-        with _progress(console) as progress:
-            task = progress.add_task("comparing every row with the source", total=len(KEYS))
-            for table, key in KEYS.items():
-                found.append(compare(connection, table, lake / f"public.{table}", key))
-                progress.advance(task)
+    times.wal_bytes = end - begin
+    console.rule("[bold]2. PostgreSQL decodes its WAL: one walsender", align="left")
+    times.walsender = _walsender(console, server, end)
+    # From here on only files are read, so the server may as well rest (tailrace would copy a running one's WAL aside first).
+    server.stop()
+    console.rule("[bold]3. tailrace decodes the same WAL, with the server stopped", align="left")
+    # The first pass loads compiled kernels (or compiles them, the first time on a machine): not what is measured.
+    with _timed(console, "warming up (the first time on a machine, kernels are compiled)"):
+        for _ in _decoded(_river(server, runner, end), runner):
+            pass
+    times.decode, times.changes, times.transactions = _decode(console, server, runner, end)
+    console.print("\nHow it begins, in the words of test_decoding:\n")
+    show_page(console, _river(server, runner, opened))
+    console.print()
+    console.rule("[bold]4. The tables, mirrored into Delta", align="left")
+    times.mirror = _mirror(console, server, runner, end, lake)
+    server.start()
+    found = []
+    with server.connect() as connection, _progress(console) as progress:
+        task = progress.add_task("comparing every row with the source", total=len(KEYS))
+        for table, key in KEYS.items():
+            found.append(compare(connection, table, lake / f"public.{table}", key))
+            progress.advance(task)
     return found, times
 
 
