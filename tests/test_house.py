@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 
 import pytest
+
+from tailrace.wal.index import FORMAT_VERSION, Files, Index, Kept, Xids
+from tailrace.wal.xact import Ends
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
@@ -202,6 +205,14 @@ def test_documents_name_files_that_exist(document: Path) -> None:
     inside = re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)", document.read_text())
     named |= {f"src/tailrace/{name}" for name in inside if not name.startswith(("src/", "tests/", "tools/", "benchmarks/"))}
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_the_index_format_is_described() -> None:
+    described = (ROOT / "docs/index_format.md").read_text()
+    parts = (Index, Xids, Files, Kept, Ends)
+    names = [field.name for part in parts for field in fields(part)]
+    assert [name for name in names if f"`{name}`" not in described] == []
+    assert f"`format` (now {FORMAT_VERSION})" in described
 
 
 def test_the_lock_is_pinned_hashed_and_names_no_registry() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from support.cases import Case, open_case
 from tailrace.cli import main
 
+ROOT = Path(__file__).parents[2]
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -40,6 +42,12 @@ def test_decode_prints_what_postgresql_prints(case: Case, tailrace: Run) -> None
     status, out, err = tailrace("decode", case.data_dir, "--database", "app", "--local", "--start-lsn", case.meta["start_lsn"])
     assert (status, err) == (0, "")
     assert out == case.expected
+
+
+def test_the_readme_shows_what_is_printed(case: Case) -> None:
+    shown = [line for line in (ROOT / "README.md").read_text().splitlines() if re.match(r"[0-9A-F]+/[0-9A-F]+\t", line)]
+    assert shown
+    assert shown == case.expected.splitlines()[: len(shown)]
 
 
 @pytest.mark.spark
