@@ -133,7 +133,10 @@ class History:
         points = self._breakpoints(locator, ordinal)
         spans: list[Span] = []
         for point in points:
-            relation = self.relation_at(locator, max(point + 1, self.known_from), ordinal)
+            try:
+                relation = self.relation_at(locator, max(point + 1, self.known_from), ordinal)
+            except MissingHistory:
+                relation = None  # an error for rows that lie there, and for nobody else
             if not spans or spans[-1].relation is not relation:
                 spans.append(Span(point, relation))
         return spans

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,7 @@ from deltalake import DeltaTable, write_deltalake
 from tailrace.apply.net import NetChange, OrderKey, net_change
 from tailrace.apply.tables import applied, filled
 from tailrace.changes import change_schema, missing_value, row_schema, widened
+from tailrace.lake.bounds import unbounded_columns, without_statistics
 from tailrace.lake.changelog import FileAdded, folder_of, latest_relations, pieces_of, write_changes
 from tailrace.lake.position import Position, Range, check_reaches, columns_of, commit_properties, position_of, tables_in
 from tailrace.model import Relation
@@ -131,22 +133,22 @@ def _bring_up(target: _Target, changes: pa.Table, truncations: Sequence[OrderKey
     """One commit: the net of the changes, and the position."""
     relation, schema = target.relation, row_schema(target.relation)
     net = net_change(changes, relation, truncations)
-    properties = commit_properties(target.span, relation)
+    unbounded = unbounded_columns(net.upserts) | (target.position.unbounded if target.position else frozenset())
+    properties = commit_properties(target.span, relation, unbounded)
+    how = {"commit_properties": properties, "writer_properties": without_statistics(unbounded)}
     if target.table is None or target.position is None:
         rows = applied(net, schema.empty_table())
-        write_deltalake(target.path, rows, mode="error", name=str(relation), commit_properties=properties)
+        write_deltalake(target.path, rows, mode="error", name=str(relation), **how)
     elif target.position.columns != columns_of(relation):
         before = _conformed(target.table.to_pyarrow_table(), target.position, relation)
-        write_deltalake(
-            target.path, applied(net, before), mode="overwrite", schema_mode="overwrite", commit_properties=properties
-        )
+        write_deltalake(target.path, applied(net, before), mode="overwrite", schema_mode="overwrite", **how)
     elif net.truncated or (net.deletes.num_rows and not net.key):
         before = schema.empty_table() if net.truncated else target.table.to_pyarrow_table().cast(schema)
-        write_deltalake(target.path, applied(net, before), mode="overwrite", commit_properties=properties)
+        write_deltalake(target.path, applied(net, before), mode="overwrite", **how)
     elif net.key and not net.is_empty:
-        _merge(target.table, _with_fills(net, target.table), properties)
+        _merge(target.table, _with_fills(net, target.table), how)
     elif not net.is_empty:
-        write_deltalake(target.path, net.upserts, mode="append", commit_properties=properties)
+        write_deltalake(target.path, net.upserts, mode="append", **how)
     else:
         target.table.create_write_transaction([], "append", target.table.schema(), commit_properties=properties)
     return Mirrored(str(relation), target.path, len(changes), len(net.upserts), len(net.deletes))
@@ -178,7 +180,7 @@ def _with_fills(net: NetChange, table: DeltaTable) -> NetChange:
     return filled(net, there.cast(pa.schema([(name, types[name]) for name in columns])))
 
 
-def _merge(table: DeltaTable, net: NetChange, properties: object) -> None:
+def _merge(table: DeltaTable, net: NetChange, how: dict[str, Any]) -> None:
     """Rows to be there and keys to go, in one MERGE."""
     gone = pa.table(
         {wanted.name: net.deletes[wanted.name] if wanted.name in net.key else pa.nulls(len(net.deletes), wanted.type) for
@@ -187,7 +189,7 @@ def _merge(table: DeltaTable, net: NetChange, properties: object) -> None:
     (gone, True))]
     equal = " AND ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in net.key)
     (
-        table.merge(pa.concat_tables(parts), equal, source_alias="s", target_alias="t", commit_properties=properties)
+        table.merge(pa.concat_tables(parts), equal, source_alias="s", target_alias="t", **how)
         .when_matched_delete(f"s.{_DELETED}")
         .when_matched_update_all(predicate=f"NOT s.{_DELETED}", except_cols=[_DELETED])
         .when_not_matched_insert_all(predicate=f"NOT s.{_DELETED}", except_cols=[_DELETED])

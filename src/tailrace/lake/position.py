@@ -55,6 +55,8 @@ class Position:
     lsn: Lsn
     oid: int
     columns: tuple[tuple[int, str, str], ...]
+    unbounded: frozenset[str] = frozenset()
+    """Columns that hold, or once held, 'infinity' or times as far away: Delta's statistics cannot say that."""
 
 
 def columns_of(relation: Relation) -> tuple[tuple[int, str, str], ...]:
@@ -62,11 +64,12 @@ def columns_of(relation: Relation) -> tuple[tuple[int, str, str], ...]:
     return tuple((column.number, column.name, str(fields.field(column.name).type)) for column in relation.live_columns)
 
 
-def commit_properties(span: Range, relation: Relation) -> CommitProperties:
+def commit_properties(span: Range, relation: Relation, unbounded: frozenset[str] = frozenset()) -> CommitProperties:
     """What makes a commit say: now at `span.stop`."""
     said = {
         "system": str(span.system), "timeline": span.timeline, "from": str(span.start), "to": str(span.stop),
         "table": str(relation), "oid": relation.oid, "columns": columns_of(relation),
+        "unbounded": sorted(unbounded),
     }  # fmt: skip
     return CommitProperties(custom_metadata={METADATA: json.dumps(said)}, app_transactions=[Transaction(span.app_id,
     int(span.stop))])
@@ -78,7 +81,8 @@ def position_of(table: DeltaTable, span: Range) -> Position:
     for commit in chain(table.history(_RECENT), table.history()) if lsn is not None else ():
         if METADATA in commit:
             said = json.loads(commit[METADATA])
-            return Position(Lsn(lsn), said["oid"], tuple((number, name, kind) for number, name, kind in said["columns"]))
+            columns = tuple((number, name, kind) for number, name, kind in said["columns"])
+            return Position(Lsn(lsn), said["oid"], columns, frozenset(said["unbounded"]))
     raise UsageError(
         f'Delta table "{table.table_uri}" was not written from system {span.system}, timeline {span.timeline}',
         hint="Give another directory, or remove the table to have it made anew.",

@@ -1,0 +1,39 @@
+"""Times that Delta's statistics cannot hold: PostgreSQL's 'infinity', and years beyond a few hundred thousand.
+
+delta-rs (1.6) panics when it makes statistics of them, so columns that hold any go without; their values are stored as they are.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import ColumnProperties, WriterProperties
+
+_DAYS = 73_000_000
+"""200,000 years, in days: the calendar of delta-rs ends at some 262,000."""
+_MICROSECONDS = _DAYS * 86_400_000_000
+
+
+def unbounded_columns(rows: pa.Table) -> frozenset[str]:
+    """The columns of dates or timestamps with values that statistics cannot hold."""
+    found = set()
+    for field in rows.schema:
+        if pa.types.is_date32(field.type):
+            limit, whole = _DAYS, pa.int32()
+        elif pa.types.is_timestamp(field.type):
+            limit, whole = _MICROSECONDS, pa.int64()
+        else:
+            continue
+        ends = pc.min_max(rows[field.name].cast(whole))
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        if low is not None and not -limit < low <= high < limit:
+            found.add(field.name)
+    return frozenset(found)
+
+
+def without_statistics(columns: frozenset[str]) -> WriterProperties | None:
+    """Writer settings that leave these columns out of all statistics."""
+    if not columns:
+        return None
+    none = ColumnProperties(statistics_enabled="NONE")
+    return WriterProperties(column_properties=dict.fromkeys(sorted(columns), none))
