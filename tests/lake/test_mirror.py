@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -202,10 +204,14 @@ def test_every_kind_of_type(server, tmp_path):
         mirror(open_river(server.data_dir, "postgres"), tmp_path, ["kinds"])
         _run(server, change)
     mirror(open_river(server.data_dir, "postgres"), tmp_path, ["kinds"])
-    rows = DeltaTable(tmp_path / "public.kinds").to_pyarrow_table().sort_by("id").to_pylist()
+    table = DeltaTable(tmp_path / "public.kinds").to_pyarrow_table().sort_by("id")
+    infinite = [table[name].cast(kind)[0].as_py() for name, kind in (("ts", pa.int64()), ("tt", pa.int64()), ("d", pa.int32()))]
+    assert infinite == [2**63 - 1, -(2**63), 2**31 - 1]
+    rows = table.drop_columns(["ts", "tt", "d"]).to_pylist()
     assert [row["id"] for row in rows] == [11, 12, 13]
     one, two, _ = rows
     assert (one["i"], one["t"], one["u"][:8], one["r"], one["e"]) == ("1 mon 02:00:00", "01:02:03", "00000000", "[1,5)", "good")
-    assert (one["na"], one["ia"], one["j"], one["m"], one["y"]) == (one["na"], [1, None], '{"a": [1]}', "1.5", b"\x00\xff")
+    assert (one["na"], one["ia"], one["j"], one["y"]) == ([Decimal("1.25"), None], [1, None], '{"a": [1]}', b"\x00\xff")
+    assert (one["n"], one["m"]) == ("1" + "0" * 200, Decimal("1.5"))
     assert (one["c"], one["o"], one["b"]) == ("(1,x)", 4_000_000_000, "101")
     assert two == {**dict.fromkeys(two), "id": 12}
