@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tailrace.model import Locator, Lsn
+from tailrace.model import PAGE_SIZE, Locator, Lsn
 from tailrace.wal import framing, records
 from tailrace.wal.framing import LENGTH, NEED_MORE, POSITION, PREVIOUS, REACHED_STOP, WalBytes, next_record
 from tailrace.wal.resource_managers import name_of
@@ -119,7 +119,7 @@ def count_records(log: Log, chunk: int = _CHUNK) -> Counts:
     form = FORMATS[log.major]
     position, previous, size, reason = int(log.first_lsn), 0, chunk, ""
     while position < log.stop_lsn:
-        base = position // framing.PAGE_SIZE * framing.PAGE_SIZE
+        base = position // PAGE_SIZE * PAGE_SIZE
         wal = log.read(base, base + size)
         frame = framing.new_frame(
             wal, position, base + size, log.segment_size, log.magic, check_crc=False,
