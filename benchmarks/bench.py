@@ -1,6 +1,7 @@
 """PostgreSQL's walsender and tailrace on the same WAL, in one run: `make bench`, `make bench-small`.
 
-Per workload: a server writes the WAL, its walsender decodes it into `pg_recvlogical -f /dev/null` (pgoutput and test_decoding), the server stops, and tailrace
+Per workload: a server writes the WAL, its walsender decodes it into `pg_recvlogical -f /dev/null` (pgoutput and
+test_decoding), the server stops, and tailrace
 decodes the same files on Spark, from nothing indexed. Wall and CPU seconds, medians of `--runs`; ratios are what counts.
 """
 
@@ -27,16 +28,16 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tes
 
 from rich.console import Console
 from rich.table import Table
+
 from support.builds import find_build
 from support.servers import Server
-from workloads import WORKLOADS, Workload
-
 from tailrace.plugins.driver import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import River, Source, know_catalogs, open_river, scan_log
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.session import session
 from tailrace.storage.segments import Segments
+from workloads import WORKLOADS, Workload
 
 MAJOR = 16
 SETTINGS = {
@@ -206,7 +207,10 @@ def measured(work: Callable[[], int]) -> Measure:
 
 def _median(measures: list[Measure]) -> Measure:
     return Measure(
-        statistics.median(m.wall for m in measures), statistics.median(m.cpu for m in measures), max(m.peak for m in measures), measures[0].count
+        statistics.median(m.wall for m in measures),
+        statistics.median(m.cpu for m in measures),
+        max(m.peak for m in measures),
+        measures[0].count,
     )
 
 
@@ -234,7 +238,18 @@ def main() -> None:
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     runner = SparkRunner(session(options.master, driver_memory="4g"))
-    table = Table("workload", "what", "WAL MB", "rows", "wall s", "CPU s", "MB/s", "peak MB", "ratio", title="same WAL, same machine, same run")
+    table = Table(
+        "workload",
+        "what",
+        "WAL MB",
+        "rows",
+        "wall s",
+        "CPU s",
+        "MB/s",
+        "peak MB",
+        "ratio",
+        title="same WAL, same machine, same run",
+    )
     home = Path(tempfile.mkdtemp(prefix="tailrace-bench-"))
     try:
         for name in options.workloads.split(","):

@@ -33,7 +33,7 @@ class Workload:
 def _inserts(connection: psycopg.Connection, rows: int) -> None:
     row = _ROW.format(first="i * 1000", last=999)
     connection.execute(
-        f"CREATE PROCEDURE fill(n bigint) LANGUAGE plpgsql AS $$ BEGIN FOR i IN 0 .. n / 1000 - 1 LOOP INSERT INTO narrow {row}; COMMIT; END LOOP; END $$"
+        f"CREATE PROCEDURE fill(n bigint) LANGUAGE plpgsql AS $$ BEGIN FOR i IN 0 .. n / 1000 - 1 LOOP INSERT INTO narrow {row}; COMMIT; END LOOP; END $$"  # noqa: E501
     )
     connection.execute(f"CALL fill({rows})")
 
@@ -88,7 +88,7 @@ WORKLOADS = {
             ),
             _mixed, 10_000_000,
         ),
-        Workload("wide", "documents stored out of line", ("CREATE TABLE documents (id bigint PRIMARY KEY, title text, body text)",), _wide, 10_000_000),
+        Workload("wide", "documents stored out of line", ("CREATE TABLE documents (id bigint PRIMARY KEY, title text, body text)",), _wide, 10_000_000),  # noqa: E501
         Workload("huge", "one transaction", (_NARROW,), _huge, 10_000_000),
         Workload(
             "churn", "temporary tables, ANALYZE, subtransactions, 2,000 partitions",

@@ -34,7 +34,7 @@ def _name(case: tuple[str, int, str]) -> str:
 
 # Types that no codec reads yet: the error must name them, and the mark must go when they are read.
 NOT_YET = {"types_more": pytest.mark.xfail(raises=UnsupportedWal, strict=True, reason="tsvector and other types of the next release")}
-CASES = [pytest.param(case, marks=NOT_YET[case[0]] if case[0] in NOT_YET else (), id=_name(case)) for case in all_cases()]
+CASES = [pytest.param(case, marks=NOT_YET.get(case[0], ()), id=_name(case)) for case in all_cases()]
 
 
 @pytest.mark.parametrize("catalogs", ["rebuilt", "captured"])

@@ -8,6 +8,6 @@ from tailrace.errors import TailraceError  # noqa: E402
 from tailrace.model import Lsn, Relation, Transaction  # noqa: E402
 from tailrace.river import LocalRunner, River, open_river  # noqa: E402
 
-open = open_river  # noqa: A001 - `tailrace.open(source, database)` is the name that people look for
+open = open_river
 
 __all__ = ["LocalRunner", "Lsn", "Relation", "River", "TailraceError", "Transaction", "open", "open_river"]

@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
-from tailrace.model import FIRST_UNPINNED_OID, Lsn, Relation, Stretch
+from tailrace.model import FIRST_UNPINNED_OID, PAGE_SIZE, Lsn, Relation, Stretch
 from tailrace.tuples.deform import deform
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
@@ -55,7 +55,8 @@ NOT_DECODED = -2
 
 @dataclass(slots=True)
 class FileMap:
-    """What each file of a stretch meant: file i (key `database << 32 | number`) has spans `[bounds[i], bounds[i+1])` of `span_start`, `span_relation`.
+    """What each file of a stretch meant: file i (key `database << 32 | number`) has spans `[bounds[i], bounds[i+1])` of
+    `span_start`, `span_relation`.
 
     Transactions that changed the meaning themselves have timelines of their own: key `i << 32 | ordinal` in `own_key`, in the same spans arrays.
     """
@@ -117,7 +118,7 @@ Reader = Callable[..., WalBytes]
 
 
 @njit(cache=True, nogil=True)
-def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, file_key, file_bounds, file_has_own,  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
+def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, file_key, file_bounds, file_has_own,  # type: ignore[no-untyped-def]
                  own_table, own_key, own_bounds, span_start, span_relation, confirmed, parsed, rows, chunks):  # fmt: skip
     """References to the wanted rows and TOAST chunks of a stretch, in `rows` and `chunks` (offset, length, epoch).
 
@@ -192,7 +193,9 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
                     low = middle + 1
                 else:
                     high = middle
-        closes = kind != heap.ROW_DELETE and (kind != heap.ROW_MULTI_INSERT or u8(buf, parsed[MAIN]) & heap.INSERT_LAST_IN_MULTI != 0)
+        closes = kind != heap.ROW_DELETE and (
+            kind != heap.ROW_MULTI_INSERT or u8(buf, parsed[MAIN]) & heap.INSERT_LAST_IN_MULTI != 0
+        )
         main = parsed[MAIN]
         if relation >= 0:
             tuples = u16(buf, main + 2) if kind == heap.ROW_MULTI_INSERT else 1
@@ -292,7 +295,7 @@ def _references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.i
     carried = [_carried_chunks(plan, read, *part) for part in plan.carried]
     extra = sum(len(data) for data, _, _ in carried)
     wal, reason, found = None, framing.NEED_MORE, None
-    ahead = framing.PAGE_SIZE * 4
+    ahead = PAGE_SIZE * 4
     while reason == framing.NEED_MORE:
         # The last record may run on beyond the stretch: read further until it is whole.
         wal = read(plan.stretch.start, plan.stretch.stop + ahead, extra)
@@ -327,7 +330,10 @@ def _references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.i
 
 
 def _all_chunks(
-    plan: StretchPlan, wal: WalBytes, carried: list[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]], refs: NDArray[np.int64]
+    plan: StretchPlan,
+    wal: WalBytes,
+    carried: list[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]],
+    refs: NDArray[np.int64],
 ) -> Chunks:
     """Chunks of earlier stretches, copied behind the raw bytes, then those of this one."""
     at: list[NDArray[np.int64]] = []
@@ -351,8 +357,8 @@ def _carried_chunks(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]:
     """Chunk tuples at `lsns` of an earlier stretch: their bytes, bounds and xids."""
     form = FORMATS[plan.major]
-    first = max(stretch.start, int(lsns[0]) // framing.PAGE_SIZE * framing.PAGE_SIZE)
-    wal = read(first, int(lsns[-1]) // framing.PAGE_SIZE * framing.PAGE_SIZE + 4 * framing.PAGE_SIZE)
+    first = max(stretch.start, int(lsns[0]) // PAGE_SIZE * PAGE_SIZE)
+    wal = read(first, int(lsns[-1]) // PAGE_SIZE * PAGE_SIZE + 4 * PAGE_SIZE)
     frame = framing.new_frame(wal, int(lsns[0]), int(lsns[-1]) + 1, plan.segment_size, form.page_magic, check_crc=False)
     del start
     data, bounds, count = copy_chunks(wal.buf, frame, form.image_compressed, lsns)
@@ -403,7 +409,12 @@ def _batch(relation: Relation, rows: NDArray[np.int64], buf: NDArray[np.uint8], 
 
 
 def _columns(
-    relation: Relation, buf: NDArray[np.uint8], at: NDArray[np.int64], length: NDArray[np.int64], epoch: NDArray[np.int64], chunks: Chunks
+    relation: Relation,
+    buf: NDArray[np.uint8],
+    at: NDArray[np.int64],
+    length: NDArray[np.int64],
+    epoch: NDArray[np.int64],
+    chunks: Chunks,
 ) -> list[Values]:
     lengths = np.array([column.length for column in relation.columns], np.int64)
     aligns = np.array([column.align for column in relation.columns], np.int64)
@@ -423,5 +434,3 @@ def is_decoded(relation: Relation) -> bool:
         and relation.kind not in "tS"
         and relation.rewrite_of == 0
     )
-
-

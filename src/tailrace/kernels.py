@@ -1,6 +1,7 @@
 """Where compiled kernels are kept.
 
-Numba's cache knows the file of a kernel, but not the files of the kernels that it calls: after an upgrade it would run old code. So the cache lies in a
+Numba's cache knows the file of a kernel, but not the files of the kernels that it calls: after an upgrade it would run old
+code. So the cache lies in a
 folder named after all of our sources, unless the user has chosen one (NUMBA_CACHE_DIR). Spark's workers import the same package and
 find the same folder.
 """

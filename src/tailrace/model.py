@@ -155,7 +155,7 @@ class Transaction:
     database: int
     subxids: tuple[int, ...] = field(default=(), repr=False)
     origin: int = 0
-    origin_lsn: Lsn = Lsn(0)
+    origin_lsn: Lsn = Lsn(0)  # noqa: RUF009 - immutable
     gid: str = ""
 
     @property

@@ -76,8 +76,17 @@ class Plan:
                 carried = tuple(_carry_for(part, xids) for part in stretch.carried)
                 found.append(
                     StretchPlan(
-                        stretch.stretch, stretch.start, stretch.segment_size, stretch.major, stretch.fingerprint, xids, stretch.ordinal[keep],
-                        stretch.files, stretch.relations, tuple(part for part in carried if len(part[2])), stretch.confirmed,
+                        stretch.stretch,
+                        stretch.start,
+                        stretch.segment_size,
+                        stretch.major,
+                        stretch.fingerprint,
+                        xids,
+                        stretch.ordinal[keep],
+                        stretch.files,
+                        stretch.relations,
+                        tuple(part for part in carried if len(part[2])),
+                        stretch.confirmed,
                     )  # fmt: skip
                 )
         return found
@@ -135,7 +144,14 @@ def make_plan(
     own = owned & (xids.xid == transactions.xid[np.maximum(xids.ordinal, 0)]) if len(transactions) else owned
     np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
     shown = np.flatnonzero(ours & (changed | has_message))
-    shown = _whole(transactions, shown, known, max(consistent_from, Lsn(history.known_from)), history.known_from, explicit=start_lsn is not None)
+    shown = _whole(
+        transactions,
+        shown,
+        known,
+        max(consistent_from, Lsn(history.known_from)),
+        history.known_from,
+        explicit=start_lsn is not None,
+    )
 
     row_bytes = np.zeros(len(transactions), np.int64)
     wanted = np.zeros(len(transactions), np.bool_)
@@ -201,7 +217,7 @@ def _consistency(indexes: Sequence[Index], fates: Fates, open_at_start: dict[int
             return running, _all_ended(running, indexes, fates, lsn)
     raise MissingHistory(
         f"no consistent point between {indexes[0].first} and {indexes[-1].next_lsn}",
-        hint="The WAL holds neither a RUNNING_XACTS record nor a shutdown checkpoint. Run CHECKPOINT on the source, or give a captured catalog state.",
+        hint="The WAL holds neither a RUNNING_XACTS record nor a shutdown checkpoint. Run CHECKPOINT on the source, or give a captured catalog state.",  # noqa: E501
     )
 
 
@@ -225,7 +241,13 @@ def _all_ended(running: frozenset[int], indexes: Sequence[Index], fates: Fates, 
 
 
 def _whole(
-    transactions: Transactions, shown: NDArray[np.int64], unread: frozenset[int], consistent: Lsn, known_from: int, *, explicit: bool
+    transactions: Transactions,
+    shown: NDArray[np.int64],
+    unread: frozenset[int],
+    consistent: Lsn,
+    known_from: int,
+    *,
+    explicit: bool,
 ) -> NDArray[np.int64]:
     """Those of `shown` that lie whole in the WAL at hand. If the user named the start, one that does not is an error."""
     cut = (transactions.first_lsn[shown] < known_from) | np.isin(transactions.xid[shown], np.array(sorted(unread), np.uint32))
@@ -330,8 +352,17 @@ def _stretch_plans(
             )
             plans.append(
                 StretchPlan(
-                    found.stretch, int(found.first) if found.first else int(found.stretch.start), segment_size, found.major, found.fingerprint,
-                    xids, ordinal[mine][order], file_map, relations, carried, confirmed,
+                    found.stretch,
+                    int(found.first) if found.first else int(found.stretch.start),
+                    segment_size,
+                    found.major,
+                    found.fingerprint,
+                    xids,
+                    ordinal[mine][order],
+                    file_map,
+                    relations,
+                    carried,
+                    confirmed,
                 )  # fmt: skip
             )
         # Chunks wait for the row that they serve, over as many stretches as it takes.
@@ -367,7 +398,9 @@ def _kept(indexes: Sequence[Index], kind: int) -> Iterator[tuple[Index, int, NDA
             yield found, row, raw, parsed
 
 
-def _messages(indexes: Sequence[Index], fates: Fates, database: int, start: Lsn, upto: Lsn, consistent: Lsn) -> list[LogicalMessage]:
+def _messages(
+    indexes: Sequence[Index], fates: Fates, database: int, start: Lsn, upto: Lsn, consistent: Lsn
+) -> list[LogicalMessage]:
     """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves (facts 6.8)."""
     found: list[LogicalMessage] = []
     for source, row, raw, parsed in _kept(indexes, index.MESSAGE):
@@ -387,7 +420,12 @@ def _messages(indexes: Sequence[Index], fates: Fates, database: int, start: Lsn,
         text = raw[main + 24 : main + 24 + prefix_size + size].tobytes()
         found.append(
             LogicalMessage(
-                lsn, Lsn(int(source.kept.end_lsn[row])), xid, ordinal, text[: prefix_size - 1].decode(errors="replace"), text[prefix_size:]
+                lsn,
+                Lsn(int(source.kept.end_lsn[row])),
+                xid,
+                ordinal,
+                text[: prefix_size - 1].decode(errors="replace"),
+                text[prefix_size:],
             )  # fmt: skip
         )
     return found

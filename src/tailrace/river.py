@@ -1,6 +1,7 @@
 """The whole river on one screen: open a source, scan it, know its catalogs, plan, and let changes run out.
 
-Here the shore meets the stages: files are found and read, work is handed to a `Runner` (threads of this process, or Spark), and the pure stages decide.
+Here the shore meets the stages: files are found and read, work is handed to a `Runner` (threads of this process, or Spark),
+and the pure stages decide.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tailrace.catalog.state import (
     initial_files,
 )  # fmt: skip
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UsageError
-from tailrace.model import Locator, Lsn, Stretch
+from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.plan import Plan, check_chain, check_decodable, make_plan
 from tailrace.plugins.driver import Lines, drive, format_stretch
 from tailrace.plugins.plugin import OutputPlugin
@@ -42,11 +43,11 @@ from tailrace.storage.segments import Segments, open_segments
 from tailrace.storage.spool import spooled
 from tailrace.transactions.fates import NEVER, Fates, fates_of
 from tailrace.wal import index
-from tailrace.wal.framing import PAGE_SIZE
 from tailrace.wal.index import Index, NeedMoreWal, scan
 from tailrace.wal.loads import number
 from tailrace.wal.records import MAIN, new_parsed, parse
 from tailrace.wal.versions import FORMATS
+from tailrace.wal.xact import Ends
 
 STRETCH_BYTES = 64 << 20
 
@@ -216,7 +217,8 @@ def know_catalogs(source: Source, indexes: list[Index], runner: Runner, database
     else:
         if source.directory is None:
             raise UsageError(
-                "an archive alone does not say what its tables are", hint="Give a catalog state (--catalog FILE), or a data directory as SOURCE."
+                "an archive alone does not say what its tables are",
+                hint="Give a catalog state (--catalog FILE), or a data directory as SOURCE.",
             )
         known_from = after = first_redo(indexes)
         start = _empty_state(source, indexes, fates, database, after)
@@ -237,7 +239,9 @@ def know_catalogs(source: Source, indexes: list[Index], runner: Runner, database
         files |= moved
 
 
-def _untracked(indexes: Sequence[Index], files: Mapping[FileKey, int], supplements: Sequence[Index]) -> dict[Stretch, list[Locator]]:
+def _untracked(
+    indexes: Sequence[Index], files: Mapping[FileKey, int], supplements: Sequence[Index]
+) -> dict[Stretch, list[Locator]]:
     """Stretches that list a catalog's file without having kept its records, and the files."""
     have = {(found.stretch, file) for found in supplements for file in found.also}
     wanted: dict[Stretch, list[Locator]] = {}
@@ -284,7 +288,9 @@ def _empty_state(source: Source, indexes: Sequence[Index], fates: Fates, databas
         seen.versions, spans_of(seen.versions, fates, seen.status), 1262, layouts_of(control.major)["pg_database"],
         ("oid", "datname", "dattablespace", "encoding"),
     )  # fmt: skip
-    mine = [row for row in rows.seen(np.arange(len(rows)), int(NEVER) - 1, -1).tolist() if rows.columns["datname"][row] == database]
+    mine = [
+        row for row in rows.seen(np.arange(len(rows)), int(NEVER) - 1, -1).tolist() if rows.columns["datname"][row] == database
+    ]
     if not mine:
         raise UsageError(f'database "{database}" does not exist', sqlstate="3D000")
     oid, tablespace = int(rows.columns["oid"][mine[0]]), int(rows.columns["dattablespace"][mine[0]])
@@ -299,8 +305,7 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
         raise UsageError("a catalog state is captured from a data directory", hint=f'"{source.segments.directory}" is only WAL.')
     control = directory.control()
     if control.shut_down:
-        indexes = [part for part in scan_log(source.segments, runner, control.redo)]
-        indexes = [_until(indexes[0], control.redo)]
+        indexes = [_until(scan_log(source.segments, runner, control.redo)[0], control.redo)]
     else:
         indexes = scan_log(source.segments, runner, control.redo)
     catalogs = know_catalogs(source, indexes, runner, database, None)
@@ -328,7 +333,7 @@ def _until(found: Index, lsn: int) -> Index:
     )  # fmt: skip
 
 
-def fates_none(found: Index) -> index.Ends:
+def fates_none(found: Index) -> Ends:
     """No ends at all."""
     ends = found.ends
     none = np.zeros(1, np.int64)
@@ -383,7 +388,11 @@ def open_river(
     source = Source.open(path)
     scan_from = None
     if catalog is not None:
-        scan_from = max(catalog.needs_wal_from, source.segments.first_lsn) if catalog.needs_wal_from >= source.segments.first_lsn else None
+        scan_from = (
+            max(catalog.needs_wal_from, source.segments.first_lsn)
+            if catalog.needs_wal_from >= source.segments.first_lsn
+            else None
+        )
         if scan_from is None:
             raise MissingHistory(
                 f"the catalog state needs WAL from {catalog.needs_wal_from}, the source begins at {source.segments.first_lsn}"
@@ -391,7 +400,8 @@ def open_river(
     indexes = scan_log(source.segments, runner, scan_from, stretch_bytes, index_store)
     if start_lsn is not None and not indexes[0].stretch.start <= start_lsn <= indexes[-1].next_lsn:
         raise UsageError(
-            f"start LSN {start_lsn} is outside of the WAL at hand", hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}."
+            f"start LSN {start_lsn} is outside of the WAL at hand",
+            hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}.",
         )
     catalogs = know_catalogs(source, indexes, runner, database, catalog)
     check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER))
@@ -400,5 +410,3 @@ def open_river(
         segment_size=source.segments.segment_size, open_at_start=catalogs.open_at_start,
     )  # fmt: skip
     return River(source, runner, indexes, catalogs, plan)
-
-

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from support.normalise import normalise, print_rows
 from support.servers import Server
 from support.workload import make_schedule, run_schedule
-
 from tailrace.model import Lsn
 from tailrace.plugins.driver import print_rows as print_lines
 from tailrace.plugins.test_decoding import TestDecoding

@@ -1,10 +1,12 @@
 """What a relation was, then: answers as PostgreSQL's historic snapshot does (rule 6, facts 6.4).
 
-In: every version of the catalog rows that decoding reads. Out: `relation_at(locator, lsn, ordinal)`, `relation_by_oid(…)`, and `timeline(locator)`: all that
+In: every version of the catalog rows that decoding reads. Out: `relation_at(locator, lsn, ordinal)`, `relation_by_oid(…)`, and
+`timeline(locator)`: all that
 a file ever meant, as spans, which is what decoding takes along. An answer that cannot be known raises `MissingHistory`.
 
 A change sees a row version when the version's maker committed before the change's LSN and its unmaker did not; of its own
-transaction's versions, those made before that LSN. So what a file means can change only at LSNs where some row about it begins or ends, and a timeline is
+transaction's versions, those made before that LSN. So what a file means can change only at LSNs where some row about it begins
+or ends, and a timeline is
 the answer at each of those points, equal neighbours joined.
 """
 
@@ -17,6 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.elements import int2_vector, only_element, signed16
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names import type_label
 from tailrace.catalog.redo import Versions
@@ -43,7 +46,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "typtypmod",
     ),
     "pg_namespace": ("oid", "nspname"),
-    "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),
+    "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),  # noqa: E501
     "pg_enum": ("oid", "enumtypid", "enumsortorder", "enumlabel"),
     "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
 }  # fmt: skip
@@ -246,11 +249,11 @@ class History:
         return tuple(self._column(attributes, int(row), lsn, ordinal) for row in rows)
 
     def _column(self, attributes: _Table, row: int, lsn: int, ordinal: int) -> Column:
-        length = _signed16(attributes["attlen"][row])
+        length = signed16(attributes["attlen"][row])
         align = _ALIGN[chr(attributes["attalign"][row])]
         missing = None
         if attributes["atthasmissing"][row] and attributes["attmissingval"][row] is not None:
-            missing = _only_element(attributes["attmissingval"][row], length, align)
+            missing = only_element(attributes["attmissingval"][row], length, align)
         dropped = bool(attributes["attisdropped"][row])
         typmod = int(attributes["atttypmod"][row])
         return Column(
@@ -278,10 +281,15 @@ class History:
         primary: tuple[int, ...] = ()
         identity: tuple[int, ...] = ()
         for row in indexes.seen_where("indrelid", oid, lsn, ordinal).tolist():
-            usable = indexes["indisvalid"][row] and indexes["indislive"][row] and indexes["indimmediate"][row] and indexes["indpred"][row] is None
+            usable = (
+                indexes["indisvalid"][row]
+                and indexes["indislive"][row]
+                and indexes["indimmediate"][row]
+                and indexes["indpred"][row] is None
+            )
             if not usable:
                 continue
-            keys = _int2_vector(indexes["indkey"][row])[: int(indexes["indnkeyatts"][row])]
+            keys = int2_vector(indexes["indkey"][row])[: int(indexes["indnkeyatts"][row])]
             if indexes["indisprimary"][row]:
                 primary = keys
                 if letter == "d":
@@ -311,7 +319,7 @@ class History:
         if not len(rows):
             raise MissingHistory(f"type {oid} is not in the catalogs at {Lsn(lsn)}")
         row = int(rows[-1])
-        length = _signed16(types["typlen"][row])
+        length = signed16(types["typlen"][row])
         element_oid = int(types["typelem"][row])
         kind = chr(types["typtype"][row])
         if types["typsubscript"][row] == ARRAY_SUBSCRIPT_HANDLER and length == -1 and element_oid:
@@ -328,7 +336,14 @@ class History:
             oid=oid,
             schema=schema,
             name=name,
-            label=type_label(oid, schema, name, element if kind == "a" else None, visible=self._is_visible(schema, name, lsn, ordinal), major=self._major),
+            label=type_label(
+                oid,
+                schema,
+                name,
+                element if kind == "a" else None,
+                visible=self._is_visible(schema, name, lsn, ordinal),
+                major=self._major,
+            ),
             kind=kind,
             length=length,
             align=_ALIGN[chr(types["typalign"][row])],
@@ -351,41 +366,3 @@ class History:
         enums = self.table("pg_enum")
         rows = enums.seen_where("enumtypid", oid, lsn, ordinal)
         return tuple(sorted((int(enums["oid"][row]), str(enums["enumlabel"][row])) for row in rows.tolist()))
-
-
-def _signed16(value: int) -> int:
-    value = int(value)
-    return value - (1 << 16) if value >= 1 << 15 else value
-
-
-def _int2_vector(payload: bytes) -> tuple[int, ...]:
-    """An int2vector's values: array header (ndim, dataoffset, elemtype, dim, lbound), then int2s."""
-    return tuple(np.frombuffer(payload, "<i2", offset=20).tolist())
-
-
-def _only_element(payload: bytes, length: int, align: int) -> bytes | None:
-    """The one element of an attmissingval array, in stored form without its length word (A.3)."""
-    data_offset = int.from_bytes(payload[4:8], "little")
-    if int.from_bytes(payload[0:4], "little") == 0 or data_offset:
-        return None
-    # The header is 4 (length word) + 12 + 8 bytes; elements begin aligned to 8 from the length word.
-    start = ((24 + 7) & ~7) - 4
-    if length > 0:
-        return payload[start : start + length]
-    first = payload[start]
-    if first & 1:
-        return payload[start + 1 : start + (first >> 1)]
-    total = int.from_bytes(payload[start : start + 4], "little") >> 2
-    if first & 3 == 2:
-        return _expanded(payload[start : start + total])
-    return payload[start + 4 : start + total]
-
-
-def _expanded(stored: bytes) -> bytes:
-    from tailrace.wal.compression import lz4, pglz  # noqa: PLC0415 - a compressed default is rare
-
-    info = int.from_bytes(stored[4:8], "little")
-    out = np.zeros(info & 0x3FFFFFFF, np.uint8)
-    expand = lz4 if info >> 30 else pglz
-    expand(np.frombuffer(stored, np.uint8).copy(), 8, len(stored), out, 0, len(out))
-    return out.tobytes()

@@ -9,7 +9,8 @@ A catalog that is rewritten (VACUUM FULL, CLUSTER) writes images of a new file. 
 the old file, if one has the same xmin, the same xmax and the same bytes; then both places name one version. Otherwise the old file's page was not
 to be had, and the copy is how we learn of the row.
 
-Invariants: `occupant` maps (file, block, item) to the version last put there. A page whose content is unknown when it is first changed, with neither image
+Invariants: `occupant` maps (file, block, item) to the version last put there. A page whose content is unknown when it is first
+changed, with neither image
 nor initialisation, is an error, never an empty page.
 """
 
@@ -157,9 +158,32 @@ def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key):
 
 
 @njit(cache=True, nogil=True)
-def replay(buf, at, length, lsn, compressed, apply_bit, pglz_bit, lz4_bit, zstd_bit, inplace_header,
-           file_table, file_key, file_catalog, base_pages, base_key, images, image_row, complete,
-           versions, version_count, store, store_used, place_key, place_version):  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
+def replay(
+    buf,
+    at,
+    length,
+    lsn,
+    compressed,
+    apply_bit,
+    pglz_bit,
+    lz4_bit,
+    zstd_bit,
+    inplace_header,
+    file_table,
+    file_key,
+    file_catalog,
+    base_pages,
+    base_key,
+    images,
+    image_row,
+    complete,
+    versions,
+    version_count,
+    store,
+    store_used,
+    place_key,
+    place_version,
+):  # type: ignore[no-untyped-def]
     """Play catalog records over the base pages and versions. See `Versions` for what comes out; `complete` says that unknown pages are empty.
 
     Returns (versions, count, store, used, place keys, place versions, bad row or -1, whether bad means an unknown page).
@@ -234,7 +258,11 @@ def replay(buf, at, length, lsn, compressed, apply_bit, pglz_bit, lz4_bit, zstd_
                 block_number = (base_key[pass_row + len(base_key)] >> _ITEM_BITS) & 0xFFFFFFFF
             else:
                 block = FIRST_BLOCK + i * records.BLOCK_FIELDS
-                if parsed[block + records.FORK] != 0 or parsed[block + IMAGE] == 0 or not parsed[block + records.IMAGE_INFO] & apply_bit:
+                if (
+                    parsed[block + records.FORK] != 0
+                    or parsed[block + IMAGE] == 0
+                    or not parsed[block + records.IMAGE_INFO] & apply_bit
+                ):
                     continue
                 file = find(file_table, file_key, (parsed[block + records.DATABASE] << 32) | parsed[block + records.NUMBER])
                 if file < 0:
@@ -348,7 +376,9 @@ def replay(buf, at, length, lsn, compressed, apply_bit, pglz_bit, lz4_bit, zstd_
         if is_heap or is_heap2:
             main = parsed[MAIN]
             block_number = parsed[FIRST_BLOCK + records.BLOCK]
-            file = find(file_table, file_key, (parsed[FIRST_BLOCK + records.DATABASE] << 32) | parsed[FIRST_BLOCK + records.NUMBER])
+            file = find(
+                file_table, file_key, (parsed[FIRST_BLOCK + records.DATABASE] << 32) | parsed[FIRST_BLOCK + records.NUMBER]
+            )
             if parsed[records.BLOCKS] == 0 or file < 0 or parsed[FIRST_BLOCK + records.FORK] != 0:
                 file = -1
             adds = 0
@@ -481,7 +511,13 @@ def replay(buf, at, length, lsn, compressed, apply_bit, pglz_bit, lz4_bit, zstd_
         # 3. New versions can be found by content from now on.
         for new in range(first_new - rewritten_count, version_count):
             version = rewritten[first_new - 1 - new] if new < first_new else np.int64(new)
-            content = content_key(versions[version, V_CATALOG], versions[version, V_XMIN], store, versions[version, V_AT], versions[version, V_LENGTH])
+            content = content_key(
+                versions[version, V_CATALOG],
+                versions[version, V_XMIN],
+                store,
+                versions[version, V_AT],
+                versions[version, V_LENGTH],
+            )
             slot = find(content_table, content_keys, content)
             if slot < 0:
                 if contents + 1 > content_capacity // 2:
@@ -517,5 +553,3 @@ class Versions:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-

@@ -1,6 +1,7 @@
 """Versions of one catalog's rows as columns, with the span of WAL in which each was visible.
 
-In: `redo.Versions` and the fates of transactions. Out: `CatalogRows`: the attributes asked for as NumPy arrays, and for each row `begin` and `end`, the
+In: `redo.Versions` and the fates of transactions. Out: `CatalogRows`: the attributes asked for as NumPy arrays, and for each
+row `begin` and `end`, the
 commit LSNs between which others see it (strictly after `begin`, up to and including `end`), and `added` and `deleted`, where its own transaction
 began and ceased to see it (facts 6.4).
 """
@@ -111,12 +112,18 @@ def rows_of(versions: Versions, spans: Spans, catalog: int, layout: CatalogLayou
         for i in (layout.index(name),)
     }
     return CatalogRows(
-        columns, spans.begin[mine], spans.end[mine], spans.made_by[mine], spans.unmade_by[mine], tuples[:, V_ADDED].copy(), tuples[:, V_DELETED].copy()
+        columns, spans.begin[mine], spans.end[mine], spans.made_by[mine], spans.unmade_by[mine], tuples[:, V_ADDED].copy(), tuples[:, V_DELETED].copy()  # noqa: E501
     )  # fmt: skip
 
 
 def _column(
-    store: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32], form: NDArray[np.uint8], length: int, *, is_name: bool
+    store: NDArray[np.uint8],
+    at: NDArray[np.int64],
+    size: NDArray[np.int32],
+    form: NDArray[np.uint8],
+    length: int,
+    *,
+    is_name: bool,
 ) -> NDArray:
     epoch = np.zeros(len(at), np.int64)
     if length > 0:

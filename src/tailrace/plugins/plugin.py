@@ -1,6 +1,7 @@
 """What an output plugin is: the manual's callbacks, and the same as columns (Logical Decoding, Output Plugins; `replication/output_plugin.h`).
 
-A plugin that works row by row overrides `begin`, `change`, `truncate`, `commit`, `message`. One that wants speed overrides the `…_texts` twins, which are given
+A plugin that works row by row overrides `begin`, `change`, `truncate`, `commit`, `message`. One that wants speed overrides the
+`…_texts` twins, which are given
 a whole run as columns and answer with one text per row; `test_decoding` does. The driver calls only the twins.
 """
 

@@ -1,7 +1,8 @@
 """`spark.read.format("tailrace")`: the committed changes of one table as a typed DataFrame.
 
 In: options `source`, `database`, `table` (schema.name), and, if wanted, `catalog`, `startLsn`, `endLsn`. Out: one row per change (columns as in
-`tailrace.changes`), a partition per stretch. Scan and plan happen once, where Spark plans the read (from threads: no job can be started there); the plan
+`tailrace.changes`), a partition per stretch. Scan and plan happen once, where Spark plans the read (from threads: no job can
+be started there); the plan
 travels with the source, and only decoding goes wide. Order is in the columns (commit_lsn, lsn, sequence), not in the rows.
 
 Never implements pushFilters: Spark 4.1 to 4.3 caches a filtered plan and answers later queries from it.

@@ -1,6 +1,7 @@
 """The stages as Spark jobs: a `Runner` whose items are partitions.
 
-A stage is a pure function over items (paths, ranges, plans: never bytes). Each item becomes one partition of a Python data source made for this job, whose
+A stage is a pure function over items (paths, ranges, plans: never bytes). Each item becomes one partition of a Python data
+source made for this job, whose
 reader calls the function and hands its result back as one binary cell: large cells cross Python and JVM at over a gigabyte a second, single
 rows do not. Errors travel back as themselves.
 """
@@ -72,12 +73,16 @@ def run_item(work: bytes, partition: _Item) -> Iterator[pa.RecordBatch]:
     """One item in a worker: its result (or the error), pickled, in cells that Arrow can carry."""
     try:
         outcome = (True, pickle.loads(work)(pickle.loads(partition.item)))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the driver raises it
+    except Exception as error:
         outcome = (False, error)
     payload = pickle.dumps(outcome, protocol=5)
     freeze_once()
     for part, start in enumerate(range(0, len(payload), _CELL)):
-        cells = [pa.array([partition.number], pa.int32()), pa.array([part], pa.int32()), pa.array([payload[start : start + _CELL]], pa.binary())]
+        cells = [
+            pa.array([partition.number], pa.int32()),
+            pa.array([part], pa.int32()),
+            pa.array([payload[start : start + _CELL]], pa.binary()),
+        ]
         yield pa.RecordBatch.from_arrays(cells, schema=_ARROW_SCHEMA)
 
 

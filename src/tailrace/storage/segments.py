@@ -127,7 +127,7 @@ def _read_into(segment: Segment, offset: int, target: NDArray[np.uint8]) -> int:
         return len(data)
     with open(segment.path, "rb", buffering=0) as file:
         file.seek(offset)
-        view = memoryview(target)
+        view = memoryview(target)  # type: ignore[arg-type]
         done = 0
         while done < len(target):
             n = file.readinto(view[done:])
@@ -157,7 +157,7 @@ def open_segments(directory: str | Path) -> Segments:
     listed = list_segments(directory)
     if not listed:
         raise UsageError(f'no WAL segments in "{directory}"', hint="Give a data directory, its pg_wal, or a directory of archived segments.")
-    first, size, system, form = _first_page(listed)
+    size, system, form = _first_page(listed)
     per = (1 << 32) // size
     history = _history_of(directory, max(segment.timeline for segment in listed))
     by_number: dict[int, Segment] = {}
@@ -176,18 +176,18 @@ def open_segments(directory: str | Path) -> Segments:
 
 def _check_sizes(by_number: dict[int, Segment], size: int) -> None:
     """Only the last segment may be shorter than a segment is."""
-    for number, segment in by_number.items():
-        if segment.compression or number == max(by_number):
+    for position, segment in by_number.items():
+        if segment.compression or position == max(by_number):
             continue
         found = Path(segment.path).stat().st_size
         if found != size:
             raise CorruptWal(
                 f'WAL segment "{segment.path}" has {found} bytes, expected {size}',
-                hint="Take the segment from another copy or the archive.", context=f"LSN {Lsn(number * size)}",
+                hint="Take the segment from another copy or the archive.", context=f"LSN {Lsn(position * size)}",
             )  # fmt: skip
 
 
-def _first_page(listed: list[Segment]) -> tuple[Segment, int, int, WalFormat]:
+def _first_page(listed: list[Segment]) -> tuple[int, int, WalFormat]:
     """Size, system identifier and version from the first segment that has a page at all (an empty one may be preallocated)."""
     for segment in listed:
         head = segment.read()[:PAGE_SIZE] if segment.compression else _head(segment.path)
@@ -200,7 +200,7 @@ def _first_page(listed: list[Segment]) -> tuple[Segment, int, int, WalFormat]:
         size = number(page, 32, 4)
         if size & (size - 1) or not 1 << 20 <= size <= 1 << 30:
             raise CorruptWal(f'invalid WAL segment size {size} in WAL segment "{segment.path}"')
-        return segment, size, number(page, 24, 8), form
+        return size, number(page, 24, 8), form
     raise UnsupportedWal("the WAL segments are empty", context=listed[0].path)
 
 

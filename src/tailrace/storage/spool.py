@@ -1,6 +1,7 @@
 """A running server recycles its pg_wal under our feet (rule 9), so its segments are copied before anything is read of them.
 
-In: the segments of a live pg_wal. Out: the same segments in a directory of ours, which goes when the process does. A segment that was renamed while it was
+In: the segments of a live pg_wal. Out: the same segments in a directory of ours, which goes when the process does. A segment
+that was renamed while it was
 copied no longer begins with its own address; it is left out, and whoever needs it learns that it has been removed.
 """
 
@@ -35,4 +36,6 @@ def spooled(segments: Segments) -> Segments:
             copies[position] = replace(segment, path=str(target))
     first = min(copies, default=0)
     # Segments made ahead of the log hold old pages and drop out above; what remains must hang together from its first on.
-    return replace(segments, directory=str(spool), by_number={position: copies[position] for position in copies if position >= first})
+    return replace(
+        segments, directory=str(spool), by_number={position: copies[position] for position in copies if position >= first}
+    )

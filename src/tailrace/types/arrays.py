@@ -40,7 +40,7 @@ def _needs_quotes(text: Any, start: Any, stop: Any, delimiter: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _assemble(  # noqa: PLR0917
+def _assemble(
     starts: Any, data: Any, valid: Any, firsts: Any, present: Any, offsets: Any, text: Any, delimiter: Any, vector: Any
 ) -> Any:
     """Braces, bounds, delimiters and quotes around the elements' texts; a vector is its elements between spaces."""

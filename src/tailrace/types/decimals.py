@@ -36,7 +36,7 @@ def arrow_numerics(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataTy
 
 
 @njit(cache=True, nogil=True)
-def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any, limit_high: Any, limit_low: Any) -> Any:  # noqa: PLR0917
+def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any, limit_high: Any, limit_low: Any) -> Any:
     """Two's complement 128-bit numbers, low word first, and the first row that reaches the limit or has more places, or -1."""
     rows = len(valid)
     words = np.zeros(2 * rows, np.uint64)

@@ -44,7 +44,7 @@ def _count_elements(starts: Any, data: Any, valid: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any, align: Any) -> Any:  # noqa: PLR0917
+def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any, align: Any) -> Any:
     """Start and size of every element; size -1 for NULL, -2 for one that is compressed or lies elsewhere."""
     total = firsts[-1]
     places = np.zeros(total, np.int64)

@@ -47,7 +47,7 @@ def _is_half_way(digits: Any, count: Any, exponent: Any, mantissa: Any, limit: A
 
 
 @njit(cache=True, nogil=True)
-def _put_laid_out(out: Any, at: Any, digits: Any, count: Any, exponent: Any, threshold: Any) -> Any:  # noqa: PLR0917
+def _put_laid_out(out: Any, at: Any, digits: Any, count: Any, exponent: Any, threshold: Any) -> Any:
     """`count` digits of which the first counts 10^exponent."""
     if exponent < -4 or exponent >= threshold:
         out[at] = digits[0]

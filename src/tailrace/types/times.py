@@ -85,7 +85,7 @@ def _put_zone(out: Any, at: Any, east: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:  # noqa: PLR0917
+def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:
     """`parts` is 1 for days, 2 for a time of day in microseconds, 3 for both; `zones` is empty, one offset, or one a row.
 
     `low` and `high` are the infinities (equal if the type has none). 40 bytes hold the longest:

@@ -76,7 +76,7 @@ T_FIELDS = 8
 
 
 @njit(cache=True, nogil=True)
-def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_change, tracked_table, tracked, also, facts_only_also,  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
+def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_change, tracked_table, tracked, also, facts_only_also,  # type: ignore[no-untyped-def]
                  xid_table, xid_key, xid_top, xid_first, xid_flags, xid_rows, xid_bytes, xid_epoch, xid_speculative,
                  loc_table, loc_key, loc_space, loc_first, loc_count, loc_tracked, ends, end_lsn, kept, chunks, parsed, totals):  # fmt: skip
     """Walk the stretch once, filling the arrays (see `_room`): by xid slot, by file, by end, by kept record, by TOAST chunk, and totals.

@@ -1,6 +1,7 @@
 """An index's bytes on disk, both directions (described in docs/index_format.md).
 
-An Arrow IPC file of one row: every array of the index is a binary column named by its path (`xids.first_lsn`), its dtype and shape implied by the index's own
+An Arrow IPC file of one row: every array of the index is a binary column named by its path (`xids.first_lsn`), its dtype and
+shape implied by the index's own
 definition; scalars and the format version are JSON in the schema's metadata. A sealed index never changes, so a file is written once.
 """
 
@@ -52,11 +53,10 @@ def read_index(data: bytes, where: str) -> Index:
         raise UsageError(f'"{where}" is not an index') from error
     if facts["format"] != FORMAT_VERSION:
         raise UsageError(f'index "{where}" has format {facts["format"]}, this version reads {FORMAT_VERSION}')
-    arrays = {name: np.frombuffer(table.column(name)[0].as_py(), np.dtype(dtype)).copy() for name, dtype in facts["dtypes"].items()}
-    parts = {
-        name: kind(**{part.name: arrays[f"{name}.{part.name}"] for part in fields(kind)})
-        for name, kind in _PARTS.items()
+    arrays = {
+        name: np.frombuffer(table.column(name)[0].as_py(), np.dtype(dtype)).copy() for name, dtype in facts["dtypes"].items()
     }
+    parts = {name: kind(**{part.name: arrays[f"{name}.{part.name}"] for part in fields(kind)}) for name, kind in _PARTS.items()}
     hints = get_type_hints(Index, vars(index_module))
     scalars: dict[str, Any] = {}
     for part in fields(Index):

@@ -1,0 +1,43 @@
+"""Values that catalogs keep inside a column: vectors, and the one-element array of a missing value (facts 4.6, A.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailrace.wal.compression import lz4, pglz
+
+
+def signed16(value: int) -> int:
+    value = int(value)
+    return value - (1 << 16) if value >= 1 << 15 else value
+
+
+def int2_vector(payload: bytes) -> tuple[int, ...]:
+    """An int2vector's values: array header (ndim, dataoffset, elemtype, dim, lbound), then int2s."""
+    return tuple(np.frombuffer(payload, "<i2", offset=20).tolist())
+
+
+def only_element(payload: bytes, length: int, align: int) -> bytes | None:
+    """The one element of an attmissingval array, in stored form without its length word (A.3)."""
+    data_offset = int.from_bytes(payload[4:8], "little")
+    if int.from_bytes(payload[0:4], "little") == 0 or data_offset:
+        return None
+    # The header is 4 (length word) + 12 + 8 bytes; elements begin aligned to 8 from the length word.
+    start = ((24 + 7) & ~7) - 4
+    if length > 0:
+        return payload[start : start + length]
+    first = payload[start]
+    if first & 1:
+        return payload[start + 1 : start + (first >> 1)]
+    total = int.from_bytes(payload[start : start + 4], "little") >> 2
+    if first & 3 == 2:
+        return _expanded(payload[start : start + total])
+    return payload[start + 4 : start + total]
+
+
+def _expanded(stored: bytes) -> bytes:
+    info = int.from_bytes(stored[4:8], "little")
+    out = np.zeros(info & 0x3FFFFFFF, np.uint8)
+    expand = lz4 if info >> 30 else pglz
+    expand(np.frombuffer(stored, np.uint8).copy(), 8, len(stored), out, 0, len(out))
+    return out.tobytes()
