@@ -35,7 +35,7 @@ bench-small: $(READY) ## the same in five minutes
 	$(BIN)/python benchmarks/bench.py --scale 0.05 --runs 3
 
 check: $(READY) ## ruff and mypy
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks tools
 	$(BIN)/mypy
 
 cases: $(READY) ## record the golden cases anew (needs npm)
