@@ -6,9 +6,12 @@ shapes: rows live in columns (`tailrace.types.values`), one Python object per re
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+
+_LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 
 PAGE_SIZE = 8192
 FIRST_NORMAL_OID = 16384
@@ -27,13 +30,10 @@ class Lsn(int):
     @classmethod
     def parse(cls, text: str) -> Lsn:
         """Read `X/X`. Raises ValueError with PostgreSQL's words for anything else."""
-        high, slash, low = text.strip().partition("/")
-        try:
-            if not slash or not 1 <= len(high) <= 8 or not 1 <= len(low) <= 8:
-                raise ValueError
-            return cls((int(high, 16) << 32) | int(low, 16))
-        except ValueError:
-            raise ValueError(f'invalid input syntax for type pg_lsn: "{text}"') from None
+        match = _LSN.fullmatch(text)
+        if match is None:
+            raise ValueError(f'invalid input syntax for type pg_lsn: "{text}"')
+        return cls((int(match[1], 16) << 32) | int(match[2], 16))
 
     def __str__(self) -> str:
         return f"{self >> 32:X}/{self & 0xFFFFFFFF:X}"

@@ -179,6 +179,12 @@ def _all_xids(indexes: Sequence[Index], fates: Fates) -> _AllXids:
     """Xids of all stretches, each with the committed transaction it belongs to: its own fate's, or its top-level's if it was rolled back alone."""
     xid = np.concatenate([found.xids.xid for found in indexes])
     top = np.concatenate([found.xids.top for found in indexes])
+    # Only the first record of a subtransaction names its top-level one; later stretches know it from there.
+    named = np.flatnonzero(top != 0)
+    named = named[np.argsort(xid[named], kind="stable")]
+    if len(named):
+        place = np.minimum(np.searchsorted(xid[named], xid), len(named) - 1)
+        top = np.where(xid[named][place] == xid, top[named][place], 0).astype(np.uint32)
     ordinal = fates.ordinals_of(xid)
     orphan = (ordinal < 0) & (top != 0)
     ordinal[orphan] = fates.ordinals_of(top[orphan])

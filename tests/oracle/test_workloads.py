@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from support.live import with_slot
 from support.normalise import normalise, print_rows
 from support.servers import Server
+from support.threads import run_threads
 from support.workload import make_schedule, run_schedule
 from tailrace.model import Lsn
 from tailrace.plugins.driver import print_rows as print_lines
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, open_river
+from tailrace.river import LocalRunner, Source, capture, open_river
 
 SETTINGS = {"max_wal_size": "4GB", "wal_keep_size": "4GB", "max_prepared_transactions": "10"}
 CHANGES = "SELECT lsn, xid, data FROM pg_logical_slot_get_changes('s', NULL, NULL)"
@@ -63,3 +65,23 @@ def _without_slot(major: int, template: Path, schedule: list[tuple[int, str]], d
         server.stop()
         server.copy_to(data)
         return data, start, refused
+
+
+@pytest.mark.matrix
+@pytest.mark.postgres
+@pytest.mark.parametrize("captured", [False, True], ids=["rebuilt", "captured"])
+@pytest.mark.parametrize("major", [15, 16, 18])
+def test_threads_with_a_slot(major: int, captured: bool, tmp_path: Path) -> None:
+    """Six clients at once, known to the LSN: not a byte may differ."""
+    seed = 3
+    case = with_slot(major, lambda server: run_threads(server, "app", seed, 1000), tmp_path)
+    state = capture(Source.open(case.before_dir), LocalRunner(1), case.meta["dbname"]) if captured else None
+    river = open_river(
+        case.data_dir, case.meta["dbname"], catalog=state, start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(2), stretch_bytes=1 << 20
+    )
+    plugin = TestDecoding()
+    plugin.startup({}, major)
+    text = b"".join(print_lines(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin)).decode()
+    differing = [(a, b) for a, b in zip(case.expected.splitlines(), text.splitlines(), strict=False) if a != b]
+    assert not differing, f"seed {seed}: first difference {differing[0]}"
+    assert text == case.expected

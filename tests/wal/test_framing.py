@@ -131,7 +131,6 @@ def test_an_lsn_reads_as_it_prints(number: int) -> None:
     assert Lsn.parse(str(Lsn(number))) == number
 
 
-@pytest.mark.xfail(strict=True, reason="Lsn.parse takes what int(text, 16) takes: signs, blanks, underscores, 0x")
 @example("0x1/0")
 @example("1_0/0")
 @example("+1/0")
