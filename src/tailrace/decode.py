@@ -20,7 +20,7 @@ from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
 from tailrace.types.values import Mask, Values
 from tailrace.wal import framing, heap, records
-from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record
+from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record, next_records
 from tailrace.wal.hashing import find, grown, rehashed
 from tailrace.wal.loads import u8, u16, u32
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, MAIN, MAIN_LENGTH
@@ -136,11 +136,20 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
     file = np.int64(-1)
     unmapped_lsn = np.int64(0)
     unmapped_key = np.int64(0)
+    batch = np.empty((framing.BATCH, framing.F_FIELDS), np.int64)
+    here = 0
+    present = 0
     while True:
-        at = next_record(buf, frame)
-        if at < 0:
-            reason = at
-            break
+        if here == present:
+            present = next_records(buf, frame, batch)
+            here = 0
+            if present < 0:
+                reason = present
+                break
+        at = batch[here, framing.F_AT]
+        lsn = batch[here, framing.F_LSN]
+        length = batch[here, framing.F_LENGTH]
+        here += 1
         fingerprint = (fingerprint ^ np.uint64(u32(buf, at + 20))) * np.uint64(1099511628211)
         manager = u8(buf, at + 17)
         if manager != HEAP and manager != HEAP2:
@@ -151,7 +160,7 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
             last_xid = xid
         if mine < 0:
             continue
-        records.parse(buf, at, frame[LENGTH], compressed, parsed)
+        records.parse(buf, at, length, compressed, parsed)
         kind = heap.row_kind(buf, parsed)
         if kind == heap.NOT_A_ROW:
             continue
@@ -171,7 +180,6 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
             chunks[chunk_count, 2] = epoch[mine]
             chunk_count += 1
             continue
-        lsn = frame[LSN]
         key = (parsed[FIRST_BLOCK + records.DATABASE] << 32) | parsed[FIRST_BLOCK + records.NUMBER]
         if key != last_key:
             file = find(file_table, file_key, key)
@@ -281,7 +289,7 @@ def decode(plan: StretchPlan, read: Reader) -> Iterator[Batch]:
     wal, rows, chunks = _references(plan, read)
     numbers, bounds = grouped(rows, len(plan.relations))
     for number, relation in enumerate(plan.relations):
-        mine = rows[numbers[bounds[number] : bounds[number + 1]]]
+        mine = rows if len(rows) == bounds[number + 1] - bounds[number] else rows[numbers[bounds[number] : bounds[number + 1]]]
         if len(mine):
             try:
                 yield _batch(relation, mine, wal.buf, chunks)

@@ -15,9 +15,10 @@ from tailrace.tuples.deform import EXTERNAL, LZ4, MISSING, NULL, PGLZ, PLAIN
 from tailrace.tuples.toast import Chunks, find_value
 from tailrace.types.values import Values
 from tailrace.wal.compression import lz4, pglz
-from tailrace.wal.loads import copy, u32
+from tailrace.wal.loads import copy, u16, u32, u64
 
 _RAW_SIZE = 0x3FFFFFFF
+_WORDS = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 
 @njit(cache=True, nogil=True)
@@ -101,7 +102,7 @@ def collect(buf, at, size, form, missing, first_chunk, chunk_next, chunk_at, chu
 
 @njit(cache=True, nogil=True)
 def collect_fixed(buf, at, form, missing, out):  # type: ignore[no-untyped-def]
-    """A fixed-length column: out is (rows, length)."""
+    """A fixed-length column: out is (rows, length), zeros."""
     length = out.shape[1]
     for row in range(len(at)):
         if form[row] == PLAIN:
@@ -109,6 +110,22 @@ def collect_fixed(buf, at, form, missing, out):  # type: ignore[no-untyped-def]
         elif form[row] == MISSING:
             for i in range(len(missing)):
                 out[row, i] = missing[i]
+
+
+@njit(cache=True, nogil=True)
+def collect_words(buf, at, form, filler, out):  # type: ignore[no-untyped-def]
+    """A column of 2, 4 or 8 bytes as numbers, each moved in one step where a copy would be a call."""
+    width = out.itemsize
+    for row in range(len(at)):
+        if form[row] == PLAIN:
+            if width == 8:
+                out[row] = u64(buf, at[row])
+            elif width == 4:
+                out[row] = u32(buf, at[row])
+            else:
+                out[row] = u16(buf, at[row])
+        elif form[row] == MISSING:
+            out[row] = filler
 
 
 def column_of(
@@ -123,7 +140,11 @@ def column_of(
     filler = np.frombuffer(missing or b"", np.uint8)
     if length > 0:
         fixed = np.zeros((len(at), length), np.uint8)
-        collect_fixed(buf, at, form, filler, fixed)
+        if length in _WORDS:
+            words = fixed.view(_WORDS[length])[:, 0]
+            collect_words(buf, at, form, np.frombuffer(missing or bytes(length), _WORDS[length])[0], words)
+        else:
+            collect_fixed(buf, at, form, filler, fixed)
         return Values(valid, fixed=fixed)
     sizes = np.empty(len(at), np.int64)
     first_chunk = np.empty(len(at), np.int64)

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from tailrace.errors import CorruptWal
 from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.wal import framing, heap, records, xact
-from tailrace.wal.framing import END, LENGTH, LSN, POSITION, WalBytes, next_record
+from tailrace.wal.framing import POSITION, WalBytes, next_records
 from tailrace.wal.hashing import find, rehashed
 from tailrace.wal.loads import u8, u16, u32, u64
-from tailrace.wal.records import FIRST_BLOCK, INFO, MAIN, MANAGER, XID, new_parsed
-from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, LOGICALMSG, RELMAP, STANDBY, XACT, XLOG
+from tailrace.wal.records import FIRST_BLOCK, INFO, MAIN, new_parsed
+from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, IGNORED, LOGICALMSG, RELMAP, STANDBY, XACT, XLOG
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import Ends
 
@@ -41,6 +41,9 @@ TRACKED_CATALOGS: dict[int, str] = {
     2615: "pg_namespace", 3501: "pg_enum", 3541: "pg_range", 6000: "pg_replication_origin", 6104: "pg_publication",
     6106: "pg_publication_rel", 6237: "pg_publication_namespace",
 }  # fmt: skip
+
+PASSED_OVER = np.array([manager in IGNORED for manager in range(256)])
+"""Resource managers whose records count for their xid and nothing else."""
 
 # Kinds of kept records
 CATALOG_CHANGE = 1  # HEAP, HEAP2 or XLOG page images on a catalog's file
@@ -97,27 +100,40 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
     saw_alien = False
     last_xid = np.int64(-1)
     slot = np.int64(-1)
+    count = 0
+    last = np.int64(0)
+    batch = np.empty((framing.BATCH, framing.F_FIELDS), np.int64)
+    here = 0
+    present = 0
     while True:
-        at = next_record(buf, frame)
-        if at < 0:
-            totals[T_REASON] = at
-            break
-        length = frame[LENGTH]
-        lsn = frame[LSN]
-        if not records.parse(buf, at, length, compressed, parsed):
+        if here == present:
+            present = next_records(buf, frame, batch)
+            here = 0
+            if present < 0:
+                totals[T_REASON] = present
+                break
+        at = batch[here, framing.F_AT]
+        lsn = batch[here, framing.F_LSN]
+        length = batch[here, framing.F_LENGTH]
+        end = batch[here, framing.F_END]
+        here += 1
+        manager = u8(buf, at + 17)
+        xid = u32(buf, at + 4)
+        # Of an index, say, only the first record of an xid matters: it may name the top-level transaction.
+        passed_over = PASSED_OVER[manager] and (xid == 0 or xid == last_xid)
+        if not passed_over and not records.parse(buf, at, length, compressed, parsed):
             totals[T_REASON] = framing.INVALID_LENGTH
             frame[POSITION] = lsn
             break
-        if totals[T_RECORDS] == 0:
+        if count == 0:
             totals[T_FIRST] = lsn
             totals[T_FIRST_PREVIOUS] = u64(buf, at + 8)
-        totals[T_RECORDS] += 1
-        totals[T_LAST] = lsn
+        count += 1
+        last = lsn
         fingerprint = (fingerprint ^ np.uint64(u32(buf, at + 20))) * np.uint64(1099511628211)
-
-        manager = parsed[MANAGER]
+        if passed_over:
+            continue
         info = parsed[INFO]
-        xid = parsed[XID]
         top = parsed[records.TOP_XID]
         if top != 0:
             # The top-level transaction is registered by whatever record first names it.
@@ -244,7 +260,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                     frame[POSITION] = lsn
                     break
                 end_lsn[end_count, 0] = lsn
-                end_lsn[end_count, 1] = frame[END]
+                end_lsn[end_count, 1] = end
                 end_lsn[end_count, 2] = parsed[records.ORIGIN]
                 end_count += 1
         elif manager == LOGICALMSG:
@@ -276,9 +292,11 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
             kept[kept_count, 1] = at
             kept[kept_count, 2] = length
             kept[kept_count, 3] = lsn
-            kept[kept_count, 4] = frame[END]
+            kept[kept_count, 4] = end
             kept_count += 1
 
+    totals[T_RECORDS] = count
+    totals[T_LAST] = last
     totals[T_NEXT] = frame[POSITION]
     totals[T_FINGERPRINT] = np.int64(fingerprint)
     waiting = 0

@@ -48,6 +48,7 @@ WILL_INIT = 0x40
 _HAS_IMAGE = 0x10
 _SAME_REL = 0x80
 _HAS_HOLE = 0x01
+_PLAIN_HEADER = RECORD_HEADER + 4 + 16 + 2  # one block reference, then the length of short main data
 
 
 def new_parsed() -> NDArray[np.int64]:
@@ -66,10 +67,31 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
     parsed[MANAGER] = u8(buf, at + 17)
     parsed[TOP_XID] = 0
     parsed[ORIGIN] = 0
-    parsed[MAIN_LENGTH] = 0
-    blocks = 0
     stop = at + length
     header = at + RECORD_HEADER
+    if length > _PLAIN_HEADER and u8(buf, header) == 0 and not u8(buf, header + 1) & (_HAS_IMAGE | _SAME_REL) and u8(buf, header + 20) == 255:
+        # What nearly every record of user data is: one block without an image, then short main data.
+        data_length = u16(buf, header + 2)
+        main_length = u8(buf, header + 21)
+        if _PLAIN_HEADER + data_length + main_length != length:
+            return False
+        flags = u8(buf, header + 1)
+        parsed[FIRST_BLOCK + FORK] = flags & 0x0F
+        parsed[FIRST_BLOCK + BLOCK_FLAGS] = flags
+        parsed[FIRST_BLOCK + IMAGE] = 0
+        parsed[FIRST_BLOCK + IMAGE_LENGTH] = 0
+        parsed[FIRST_BLOCK + TABLESPACE] = u32(buf, header + 4)
+        parsed[FIRST_BLOCK + DATABASE] = u32(buf, header + 8)
+        parsed[FIRST_BLOCK + NUMBER] = u32(buf, header + 12)
+        parsed[FIRST_BLOCK + BLOCK] = u32(buf, header + 16)
+        parsed[FIRST_BLOCK + DATA] = at + _PLAIN_HEADER
+        parsed[FIRST_BLOCK + DATA_LENGTH] = data_length
+        parsed[BLOCKS] = 1
+        parsed[MAIN] = at + _PLAIN_HEADER + data_length
+        parsed[MAIN_LENGTH] = main_length
+        return True
+    parsed[MAIN_LENGTH] = 0
+    blocks = 0
     payload = 0
     while stop - header > payload:
         kind = u8(buf, header)
