@@ -1,20 +1,19 @@
 """What a relation was, then: answers as PostgreSQL's historic snapshot does (rule 6, facts 6.4).
 
-In: every version of the catalog rows that decoding reads. Out: `relation_at(locator, lsn, ordinal)`, `relation_by_oid(…)`, and
-`timeline(locator)`: all that
-a file ever meant, as spans, which is what decoding takes along. An answer that cannot be known raises `MissingHistory`.
+In: every version of the catalog rows that decoding reads. Out: `relation_at(locator, lsn, ordinal)`, `relation_by_oid(…)`, and `timelines(…)`: all
+that a file meant from its first record on, as spans, which is what decoding takes along. An answer that cannot be known raises `MissingHistory`.
 
 A change sees a row version when the version's maker committed before the change's LSN and its unmaker did not; of its own
 transaction's versions, those made before that LSN. So what a file means can change only at LSNs where some row about it begins
-or ends, and a timeline is
-the answer at each of those points, equal neighbours joined.
+or ends, and a timeline is the answer at each of those points, equal neighbours joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,13 @@ from tailrace.transactions.fates import NEVER
 from tailrace.wal.index import TRACKED_CATALOGS
 
 ARRAY_SUBSCRIPT_HANDLER = 6179
+FIRST_UNPINNED_TYPE = 10000
+"""Types below are pg_type.dat's, the same in every database of a major version and for ever."""
 _ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
+_COLUMN_FIELDS = (
+    "attnum", "attname", "atttypid", "atttypmod", "attlen", "attalign", "attnotnull", "atthasmissing", "attmissingval", "attgenerated",
+    "attisdropped",
+)  # fmt: skip
 
 _WANTED: dict[str, tuple[str, ...]] = {
     "pg_class": (
@@ -65,22 +70,38 @@ class _Table:
 
     def __init__(self, rows: CatalogRows) -> None:
         self.rows = rows
-        self._orders: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._groups: dict[str, dict[int, tuple[NDArray[np.int64], int]]] = {}
+
+    def _group(self, column: str, value: int) -> tuple[NDArray[np.int64], int]:
+        """Row numbers whose `column` equals `value`, and the last LSN at which one of them began or ended."""
+        if column not in self._groups:
+            values = self.rows.columns[column]
+            order = np.argsort(values, kind="stable")
+            keys, starts = np.unique(values[order], return_index=True)
+            changed = np.maximum(self.rows.begin, np.where(self.rows.end == NEVER, 0, self.rows.end))[order]
+            rows = np.split(order, starts[1:]) if len(starts) else []
+            last = np.maximum.reduceat(changed, starts).tolist() if len(starts) else []
+            self._groups[column] = dict(zip(keys.tolist(), zip(rows, last, strict=True), strict=True))
+        return self._groups[column].get(value, _NO_ROWS)
 
     def where(self, column: str, value: int) -> NDArray[np.int64]:
         """Row numbers whose `column` equals `value`."""
-        if column not in self._orders:
-            values = self.rows.columns[column]
-            order = np.argsort(values, kind="stable")
-            self._orders[column] = (order, values[order])
-        order, values = self._orders[column]
-        return order[np.searchsorted(values, value, "left") : np.searchsorted(values, value, "right")]
+        return self._group(column, value)[0]
+
+    def last_change(self, column: str, value: int) -> int:
+        """The last LSN at which one of those rows began or ended."""
+        return self._group(column, value)[1]
 
     def seen_where(self, column: str, value: int, lsn: int, ordinal: int) -> NDArray[np.int64]:
         return self.rows.seen(self.where(column, value), lsn, ordinal)
 
     def __getitem__(self, column: str) -> NDArray:
         return self.rows.columns[column]
+
+
+_NO_ROWS: tuple[NDArray[np.int64], int] = (np.zeros(0, np.int64), 0)
+About = tuple[_Table, str, int]
+"""Rows of a catalog: those whose column has a value."""
 
 
 class History:
@@ -96,6 +117,7 @@ class History:
         self._major = major
         self._tables: dict[str, _Table] = {}
         self._relations: dict[Relation, Relation] = {}
+        self._alike: dict[tuple[Any, ...], Column] = {}
         self.database = database
         self.default_tablespace = default_tablespace
         self.known_from = known_from
@@ -131,11 +153,35 @@ class History:
                 return self._relation(row, lsn, -1)
         return None
 
-    def timeline(self, locator: Locator, ordinal: int = -1) -> list[Span]:
-        """All that `locator` meant over time to others (-1), or to a transaction that changed its meaning itself."""
-        points = self._breakpoints(locator, ordinal)
+    @cached_property
+    def rowless_files(self) -> NDArray[np.int64]:
+        """Numbers of files that never were anything but an index, a TOAST table or a sequence: none of their records is a row that decoding shows."""
+        classes = self.table("pg_class")
+        rowless = np.isin(classes["relkind"], [ord(kind) for kind in "iItS"])
+        return np.setdiff1d(classes["relfilenode"][rowless], classes["relfilenode"][~rowless])
+
+    def timelines(
+        self, locator: Locator, since: int, commits: NDArray[np.int64], wanted: NDArray[np.bool_]
+    ) -> tuple[list[Span], dict[int, list[Span]]]:
+        """All that `locator` meant from its first record at `since` on: to others, and to each `wanted` transaction (by ordinal) that changed its
+        meaning itself and committed (`commits`) after that record."""
+        about = [part for part in self._about(locator) if part[0].last_change(part[1], part[2]) >= since]
+        points: set[int] = set()
+        inside: dict[int, set[int]] = {}
+        for table, column, value in about:
+            source, rows = table.rows, table.where(column, value)
+            points.update(source.begin[rows].tolist())
+            points.update(source.end[rows].tolist())
+            for changer, at in ((source.made_by[rows], source.added[rows]), (source.unmade_by[rows], source.deleted[rows])):
+                mine = np.flatnonzero((changer >= 0) & wanted[changer] & (commits[changer] > since))
+                for ordinal, point in zip(changer[mine].tolist(), at[mine].tolist(), strict=True):
+                    inside.setdefault(ordinal, set()).add(point)
+        own = {ordinal: self._spans_since(locator, since, points | more, ordinal) for ordinal, more in sorted(inside.items())}
+        return self._spans_since(locator, since, points, -1), own
+
+    def _spans_since(self, locator: Locator, since: int, points: set[int], ordinal: int) -> list[Span]:
         spans: list[Span] = []
-        for point in points:
+        for point in [since - 1, *sorted(point for point in points if since <= point < NEVER)]:
             try:
                 relation = self.relation_at(locator, max(point + 1, self.known_from), ordinal)
             except MissingHistory:
@@ -143,15 +189,6 @@ class History:
             if not spans or spans[-1].relation is not relation:
                 spans.append(Span(point, relation))
         return spans
-
-    def changers(self, locator: Locator) -> set[int]:
-        """Ordinals of committed transactions that changed what `locator` means."""
-        found: set[int] = set()
-        for table, rows in self._about(locator):
-            found.update(table.rows.made_by[rows].tolist())
-            found.update(table.rows.unmade_by[rows].tolist())
-        found.discard(-1)
-        return found
 
     # -- how a relation is put together --------------------------------------------------------------------------------------------
 
@@ -168,57 +205,37 @@ class History:
         space = classes["reltablespace"][rows]
         return rows[np.where(space == 0, self.default_tablespace, space) == locator.tablespace]
 
-    def _about(self, locator: Locator) -> Iterable[tuple[_Table, NDArray[np.int64]]]:
+    def _about(self, locator: Locator) -> Iterator[About]:
         """Every catalog row, of any time, that has a say in what `locator` meant."""
         classes, attributes = self.table("pg_class"), self.table("pg_attribute")
-        for oid in np.unique(classes["oid"][self._classes_of(locator)]).tolist():
-            rows = classes.where("oid", oid)
-            yield classes, rows
-            for namespace in np.unique(classes["relnamespace"][rows]).tolist():
-                yield self.table("pg_namespace"), self.table("pg_namespace").where("oid", namespace)
-            columns = attributes.where("attrelid", oid)
-            yield attributes, columns
-            yield self.table("pg_index"), self.table("pg_index").where("indrelid", oid)
+        for oid in set(classes["oid"][self._classes_of(locator)].tolist()):
+            yield classes, "oid", oid
+            for namespace in set(classes["relnamespace"][classes.where("oid", oid)].tolist()):
+                yield self.table("pg_namespace"), "oid", namespace
+            yield attributes, "attrelid", oid
+            yield self.table("pg_index"), "indrelid", oid
             seen: set[int] = {0}
-            for type_oid in np.unique(attributes["atttypid"][columns]).tolist():
+            for type_oid in set(attributes["atttypid"][attributes.where("attrelid", oid)].tolist()):
                 yield from self._about_type(type_oid, seen)
 
-    def _about_type(self, oid: int, seen: set[int]) -> Iterable[tuple[_Table, NDArray[np.int64]]]:
-        if oid in seen or oid < 10000:
+    def _about_type(self, oid: int, seen: set[int]) -> Iterator[About]:
+        if oid in seen or oid < FIRST_UNPINNED_TYPE:
             return  # built-in types do not change
         seen.add(oid)
-        types = self.table("pg_type")
+        types, ranges, attributes = self.table("pg_type"), self.table("pg_range"), self.table("pg_attribute")
         rows = types.where("oid", oid)
-        yield types, rows
-        yield self.table("pg_enum"), self.table("pg_enum").where("enumtypid", oid)
-        for namespace in np.unique(types["typnamespace"][rows]).tolist():
-            yield self.table("pg_namespace"), self.table("pg_namespace").where("oid", namespace)
-        for column in ("typelem", "typbasetype"):
-            for part in np.unique(types[column][rows]).tolist():
-                yield from self._about_type(part, seen)
-        for relation in np.unique(types["typrelid"][rows]).tolist():
-            if relation:
-                attributes = self.table("pg_attribute")
-                columns = attributes.where("attrelid", relation)
-                yield attributes, columns
-                for part in np.unique(attributes["atttypid"][columns]).tolist():
-                    yield from self._about_type(part, seen)
-        ranges = self.table("pg_range")
+        yield types, "oid", oid
+        yield self.table("pg_enum"), "enumtypid", oid
+        for namespace in set(types["typnamespace"][rows].tolist()):
+            yield self.table("pg_namespace"), "oid", namespace
+        parts = {part for column in ("typelem", "typbasetype") for part in types[column][rows].tolist()}
+        for relation in set(types["typrelid"][rows].tolist()) - {0}:
+            yield attributes, "attrelid", relation
+            parts.update(attributes["atttypid"][attributes.where("attrelid", relation)].tolist())
         for column in ("rngtypid", "rngmultitypid"):
-            for part in np.unique(ranges["rngsubtype"][ranges.where(column, oid)]).tolist():
-                yield from self._about_type(part, seen)
-
-    def _breakpoints(self, locator: Locator, ordinal: int) -> list[int]:
-        points = {0}
-        for table, rows in self._about(locator):
-            source = table.rows
-            points.update(source.begin[rows].tolist())
-            points.update(source.end[rows].tolist())
-            if ordinal >= 0:
-                points.update(source.added[rows[source.made_by[rows] == ordinal]].tolist())
-                points.update(source.deleted[rows[source.unmade_by[rows] == ordinal]].tolist())
-        points.discard(int(NEVER))
-        return sorted(points)
+            parts.update(ranges["rngsubtype"][ranges.where(column, oid)].tolist())
+        for part in parts:
+            yield from self._about_type(part, seen)
 
     def _relation(self, row: int, lsn: int, ordinal: int) -> Relation:
         classes = self.table("pg_class")
@@ -243,30 +260,19 @@ class History:
     def _columns(self, oid: int, lsn: int, ordinal: int) -> tuple[Column, ...]:
         attributes = self.table("pg_attribute")
         rows = attributes.seen_where("attrelid", oid, lsn, ordinal)
-        # attnum is an int2; system columns are negative
-        rows = rows[attributes["attnum"][rows] > 0]
-        rows = rows[np.argsort(attributes["attnum"][rows], kind="stable")]
-        return tuple(self._column(attributes, int(row), lsn, ordinal) for row in rows)
+        fields = zip(*(attributes[name][rows].tolist() for name in _COLUMN_FIELDS), strict=True)
+        # by attnum, which comes first and is unique; system columns are negative
+        return tuple(self._column(each, lsn, ordinal) for each in sorted(fields) if each[0] > 0)
 
-    def _column(self, attributes: _Table, row: int, lsn: int, ordinal: int) -> Column:
-        length = signed16(attributes["attlen"][row])
-        align = _ALIGN[chr(attributes["attalign"][row])]
-        missing = None
-        if attributes["atthasmissing"][row] and attributes["attmissingval"][row] is not None:
-            missing = only_element(attributes["attmissingval"][row], length, align)
-        dropped = bool(attributes["attisdropped"][row])
-        typmod = int(attributes["atttypmod"][row])
-        return Column(
-            number=int(attributes["attnum"][row]),
-            name=str(attributes["attname"][row]),
-            type=None if dropped else self.type_at(int(attributes["atttypid"][row]), lsn, ordinal),
-            typmod=typmod - (1 << 32) if typmod >= 1 << 31 else typmod,
-            length=length,
-            align=align,
-            not_null=bool(attributes["attnotnull"][row]),
-            generated=chr(attributes["attgenerated"][row]).strip("\0"),
-            missing=missing,
-        )
+    def _column(self, fields: tuple[Any, ...], lsn: int, ordinal: int) -> Column:
+        """Columns are alike in many tables (partitions above all), and made once if their type cannot change."""
+        type_oid = fields[2]
+        column = self._alike.get(fields)
+        if column is None:
+            column = _column_of(fields, lambda: self.type_at(type_oid, lsn, ordinal))
+            if type_oid < FIRST_UNPINNED_TYPE:
+                self._alike[fields] = column
+        return column
 
     def _namespace(self, oid: int, lsn: int, ordinal: int) -> str:
         namespaces = self.table("pg_namespace")
@@ -300,7 +306,7 @@ class History:
 
     def type_at(self, oid: int, lsn: int, ordinal: int = -1) -> PgType:
         """A type with all that it is made of. Raises MissingHistory if it was not there."""
-        if oid < 10000:
+        if oid < FIRST_UNPINNED_TYPE:
             return self._builtin_type(oid)
         return self._type(oid, lsn, ordinal)
 
@@ -366,3 +372,21 @@ class History:
         enums = self.table("pg_enum")
         rows = enums.seen_where("enumtypid", oid, lsn, ordinal)
         return tuple(sorted((int(enums["oid"][row]), str(enums["enumlabel"][row])) for row in rows.tolist()))
+
+
+def _column_of(fields: tuple[Any, ...], type_of: Callable[[], PgType]) -> Column:
+    """One row of pg_attribute (_COLUMN_FIELDS) as a column; `type_of` is asked only where there is one."""
+    attnum, name, _, typmod, attlen, attalign, not_null, has_missing, missing_value, generated, dropped = fields
+    length = signed16(attlen)
+    align = _ALIGN[chr(attalign)]
+    return Column(
+        number=attnum,
+        name=name,
+        type=None if dropped else type_of(),
+        typmod=typmod - (1 << 32) if typmod >= 1 << 31 else typmod,
+        length=length,
+        align=align,
+        not_null=bool(not_null),
+        generated=chr(generated).strip("\0"),
+        missing=only_element(missing_value, length, align) if has_missing and missing_value is not None else None,
+    )

@@ -88,12 +88,10 @@ class CatalogRows:
 
     def seen(self, rows: NDArray[np.int64], lsn: int, ordinal: int) -> NDArray[np.int64]:
         """Those of `rows` that a change at `lsn` in transaction `ordinal` (-1: nobody's) sees."""
-        mine = self.made_by[rows] == ordinal
-        inserted = np.where(mine, self.added[rows] < lsn, self.begin[rows] < lsn) if ordinal >= 0 else self.begin[rows] < lsn
-        if ordinal >= 0:
-            gone = np.where(self.unmade_by[rows] == ordinal, self.deleted[rows] < lsn, self.end[rows] < lsn)
-        else:
-            gone = self.end[rows] < lsn
+        if ordinal < 0:
+            return rows[(self.begin[rows] < lsn) & (self.end[rows] >= lsn)]
+        inserted = np.where(self.made_by[rows] == ordinal, self.added[rows], self.begin[rows]) < lsn
+        gone = np.where(self.unmade_by[rows] == ordinal, self.deleted[rows], self.end[rows]) < lsn
         return rows[inserted & ~gone]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.catalog.layouts import layouts_of
@@ -21,6 +22,7 @@ from tailrace.catalog.rows import Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.wal import records
+from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.hashing import rehashed
 from tailrace.wal.index import TRACKED_CATALOGS
 from tailrace.wal.loads import number
@@ -179,23 +181,29 @@ def _untouched(
 
 def _zstd_images(log: CatalogLog, form: WalFormat) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Page images that only a library can expand, done beforehand: the bytes, and the offsets of their compressed forms."""
-    found: list[bytes] = []
-    offsets: list[int] = []
-    if form.image_zstd:
-        parsed = records.new_parsed()
-        codec = pa.Codec("zstd")
-        for at, length in zip(log.at.tolist(), log.length.tolist(), strict=True):
-            if not records.parse(log.data, at, length, form.image_compressed, parsed):
-                continue
-            for i in range(int(parsed[records.BLOCKS])):
-                block = FIRST_BLOCK + i * records.BLOCK_FIELDS
-                if parsed[block + IMAGE] and parsed[block + records.IMAGE_INFO] & form.image_zstd:
-                    start = int(parsed[block + IMAGE])
-                    stop = start + int(parsed[block + records.IMAGE_LENGTH])
-                    raw = 8192 - int(parsed[block + records.HOLE_LENGTH])
-                    page = codec.decompress(log.data[start:stop].tobytes(), decompressed_size=raw)
-                    found.append(bytes(memoryview(page)).ljust(8192, b"\0"))
-                    offsets.append(start)
-    images = np.frombuffer(b"".join(found), np.uint8).reshape(-1, 8192) if found else np.zeros((0, 8192), np.uint8)
-    return images.copy(), np.array(offsets, np.int64)
+    if not form.image_zstd:
+        return np.zeros((0, 8192), np.uint8), np.zeros(0, np.int64)
+    room = np.zeros((len(log.data) // RECORD_HEADER + 1, 3), np.int64)
+    found = room[: find_images(log.data, log.at, log.length, form.image_compressed, form.image_zstd, records.new_parsed(), room)]
+    codec = pa.Codec("zstd")
+    images = np.zeros((len(found), 8192), np.uint8)
+    for row, (start, length, raw) in enumerate(found.tolist()):
+        images[row, :raw] = np.frombuffer(codec.decompress(log.data[start : start + length].tobytes(), decompressed_size=raw), np.uint8)
+    return images, found[:, 0].copy()
 
+
+@njit(cache=True, nogil=True)
+def find_images(data, at, length, compressed, wanted, parsed, found):  # type: ignore[no-untyped-def]
+    """Page images compressed in a `wanted` way: offset, stored length and length before. Returns how many."""
+    count = 0
+    for row in range(len(at)):
+        if not records.parse(data, at[row], length[row], compressed, parsed):
+            continue
+        for i in range(parsed[records.BLOCKS]):
+            block = FIRST_BLOCK + i * records.BLOCK_FIELDS
+            if parsed[block + IMAGE] and parsed[block + records.IMAGE_INFO] & wanted:
+                found[count, 0] = parsed[block + IMAGE]
+                found[count, 1] = parsed[block + records.IMAGE_LENGTH]
+                found[count, 2] = 8192 - parsed[block + records.HOLE_LENGTH]
+                count += 1
+    return count

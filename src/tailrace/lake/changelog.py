@@ -23,10 +23,11 @@ from deltalake.transaction import AddAction
 from numpy.typing import NDArray
 
 from tailrace.changes import change_batch, change_schema
-from tailrace.decode import Reader, StretchPlan, decode
+from tailrace.decode import Reader, decode
 from tailrace.lake.position import Range, check_reaches, commit_properties, position_of
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.plan import Plan
+from tailrace.plan.stretch import StretchPlan
 from tailrace.river import River
 from tailrace.transactions.fates import Transactions
 
@@ -55,9 +56,8 @@ class Piece:
 
 def pieces_of(plan: Plan, oids: frozenset[int], since: int = 0) -> list[Piece]:
     """What to decode for the changes of these relations that commit at or after `since`."""
-    ordinals = plan.shown[plan.transactions.commit_lsn[plan.shown] >= since]
     pieces = []
-    for stretch in plan.restricted_to(ordinals):
+    for stretch in plan.restricted_to(plan.transactions.commit_lsn >= since):
         if any(relation.oid in oids for relation in stretch.relations):
             mine = np.unique(stretch.ordinal)
             pieces.append(Piece(stretch, mine, plan.transactions.subset(mine)))

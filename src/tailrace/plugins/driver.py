@@ -1,8 +1,15 @@
 """The ordered driver: changes formatted far and wide, put in commit order between BEGIN and COMMIT.
 
 In: a plan, a plugin, and a way to run work on stretches. Out: `Lines`, runs of output rows in order. Order is total (rule 4): by commit LSN (for a
-message outside transactions its own LSN), then BEGIN, changes by (LSN, number within the record), COMMIT. Memory is bounded: transactions are
-formatted a few at a time by the WAL their rows take, and one that alone is too large goes stretch by stretch.
+message outside transactions its own LSN), then BEGIN, changes by (LSN, number within the record), COMMIT.
+
+Stretches are formatted once, in WAL order. After each, the transactions that committed before the next one begins come out, and rows of those still
+open are held. So that no more is held than HELD_BYTES, the largest of the open ones are set *apart*: they wait for nothing, and when their turn
+comes their stretches are read once more, for them alone, one at a time.
+
+    stretch ──► rows of the ended ──► out, in order
+           └──► rows of the open  ──► held ──► out with a later stretch
+    apart: stretch ──► out, stretch ──► out, …
 """
 
 from __future__ import annotations
@@ -14,15 +21,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tailrace.decode import Reader, StretchPlan, decode
-from tailrace.plan import LogicalMessage, Plan, Truncation
+from tailrace.decode import Reader, decode
+from tailrace.plan import Plan
+from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.types.values import Texts
 from tailrace.wal.loads import copy
 from tailrace.wal.versions import FORMATS
 
-PASS_BYTES = 512 << 20
-"""WAL bytes of rows that are formatted before any is printed."""
+HELD_BYTES = 128 << 20
+"""WAL bytes of rows of open transactions that are held, formatted, until they commit."""
 
 _BEGIN, _CHANGE, _COMMIT = 0, 1, 2
 
@@ -48,6 +57,16 @@ class Formatted:
     sub: NDArray[np.int64]
     texts: Texts
 
+    def part(self, start: int, stop: int) -> Formatted:
+        """Rows `[start, stop)`, sharing memory."""
+        offsets = self.texts.offsets[start : stop + 1]
+        texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
+        return Formatted(self.ordinal[start:stop], self.lsn[start:stop], self.sub[start:stop], texts)
+
+    def copied(self) -> Formatted:
+        """The same in memory of its own, so that what it was a part of can be freed."""
+        return Formatted(self.ordinal.copy(), self.lsn.copy(), self.sub.copy(), Texts(self.texts.offsets, self.texts.data.copy()))
+
 
 Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iterator[Formatted]]
 """Run a function on every item, somewhere, and give the results in the order of the items."""
@@ -55,7 +74,7 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 
 def format_stretch(plan: StretchPlan, read: Reader, plugin: OutputPlugin) -> Formatted:
     """Decode a stretch and let the plugin format it. Runs in a worker."""
-    parts = [(batch, plugin.change_texts(batch, batch.relation, ())) for batch in decode(plan, read)]
+    parts = [(batch, plugin.change_texts(batch)) for batch in decode(plan, read)]
     ordinal = np.concatenate([batch.ordinal for batch, _ in parts]) if parts else np.zeros(0, np.int64)
     lsn = np.concatenate([batch.lsn for batch, _ in parts]) if parts else np.zeros(0, np.int64)
     sub = np.concatenate([batch.sub for batch, _ in parts]) if parts else np.zeros(0, np.int64)
@@ -65,70 +84,128 @@ def format_stretch(plan: StretchPlan, read: Reader, plugin: OutputPlugin) -> For
 
 def drive(plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted]) -> Iterator[Lines]:
     """All output rows of the plan, in order."""
-    messages = sorted((message for message in plan.messages if message.ordinal < 0), key=lambda message: message.lsn)
-    for ordinals in _passes(plan):
-        last_commit = int(plan.transactions.commit_lsn[ordinals[-1]])
-        due = [message for message in messages if message.lsn < last_commit]
-        messages = messages[len(due) :]
-        stretches = plan.restricted_to(ordinals)
-        if len(ordinals) == 1 and len(stretches) > 1:
-            yield from _one_large(plan, plugin, int(ordinals[0]), due, run(format_one, stretches))
-        else:
-            yield _in_order(plan, plugin, ordinals, due, list(run(format_one, stretches)), begin=True, commit=True)
-    if messages:
-        yield _in_order(plan, plugin, np.zeros(0, np.int64), messages, [], begin=True, commit=True)
+    return _Drive(plan, plugin, run, format_one).lines()
 
 
-def _passes(plan: Plan) -> Iterator[NDArray[np.int64]]:
-    """Shown ordinals in runs that are small enough together, or single."""
-    start = 0
+class _Drive:
+    """One run of the driver, and what it still has to give: transactions from `shown[done]` on, events, rows held."""
+
+    def __init__(self, plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted]) -> None:
+        self._plan = plan
+        self._plugin = plugin
+        self._run = run
+        self._format_one = format_one
+        self._done = 0
+        self._held: list[Formatted] = []
+        self._outside = sorted((message for message in plan.messages if message.ordinal < 0), key=lambda message: message.lsn)
+        self._inside: dict[int, list[LogicalMessage | Truncation]] = {}
+        events: list[LogicalMessage | Truncation] = [*plan.messages, *plan.truncations]
+        for item in sorted(events, key=lambda item: item.lsn):
+            self._inside.setdefault(item.ordinal, []).append(item)
+
+    def lines(self) -> Iterator[Lines]:
+        plan = self._plan
+        self._apart = apart(plan, HELD_BYTES)
+        stretches = plan.restricted_to(~self._apart)
+        commits = plan.transactions.commit_lsn[plan.shown]
+        ready = [int(np.searchsorted(commits, following.stretch.start)) for following in stretches[1:]] + [len(commits)]
+        for formatted, upto in zip(self._run(self._format_one, stretches), ready, strict=True):
+            self._held.append(formatted)
+            del formatted  # or the name would keep it while its lines are being consumed
+            yield from self._transactions(upto)
+        yield from self._transactions(len(commits))
+        if self._outside:
+            due, self._outside = self._outside, []
+            yield _in_order(plan, self._plugin, plan.shown[:0], due, [], [], begin=True, commit=True)
+
+    def _transactions(self, upto: int) -> Iterator[Lines]:
+        """Transactions `shown[done:upto]`; those apart one by one, the others in runs."""
+        while self._done < upto:
+            ordinals = self._plan.shown[self._done : upto]
+            alone = np.flatnonzero(self._apart[ordinals])
+            if len(alone) and alone[0] == 0:
+                self._done += 1
+                yield from self._one_apart(int(ordinals[0]))
+                continue
+            if len(alone):
+                ordinals = ordinals[: alone[0]]
+            self._done += len(ordinals)
+            inside = [item for ordinal in ordinals.tolist() for item in self._inside.get(ordinal, ())] if self._inside else []
+            rows = self._rows_upto(int(ordinals[-1]))
+            yield _in_order(self._plan, self._plugin, ordinals, self._due(int(ordinals[-1])), rows, inside, begin=True, commit=True)
+
+    def _rows_upto(self, ordinal: int) -> list[Formatted]:
+        """Held rows of transactions up to this one, which are held no longer."""
+        ended: list[Formatted] = []
+        still: list[Formatted] = []
+        for part in self._held:
+            stop = int(np.searchsorted(part.ordinal, ordinal, "right"))
+            if stop:
+                ended.append(part.part(0, stop))
+            if stop < len(part.ordinal):
+                still.append(part.part(stop, len(part.ordinal)).copied() if stop else part)
+        self._held = still
+        return ended
+
+    def _due(self, ordinal: int) -> list[LogicalMessage]:
+        """Messages outside of transactions that stand before this commit."""
+        commit = int(self._plan.transactions.commit_lsn[ordinal])
+        due = [message for message in self._outside if message.lsn < commit]
+        self._outside = self._outside[len(due) :]
+        return due
+
+    def _one_apart(self, ordinal: int) -> Iterator[Lines]:
+        """A transaction too large to hold: its stretches come in WAL order, which is its own; what must stand between rows joins the next stretch."""
+        plan, plugin = self._plan, self._plugin
+        inside = self._inside.get(ordinal, [])
+        only = np.array([ordinal])
+        wanted = np.zeros(len(plan.transactions), np.bool_)
+        wanted[ordinal] = True
+        before: list[LogicalMessage] | None = self._due(ordinal)
+        for formatted in self._run(self._format_one, plan.restricted_to(wanted)):
+            if not len(formatted.lsn):
+                continue
+            upto = int(formatted.lsn[-1])
+            now = [item for item in inside if item.lsn <= upto]
+            inside = inside[len(now) :]
+            yield _in_order(plan, plugin, only, before or [], [formatted], now, begin=before is not None, commit=False)
+            before = None
+        yield _in_order(plan, plugin, only, before or [], [], inside, begin=before is not None, commit=True)
+
+
+def apart(plan: Plan, limit: int) -> NDArray[np.bool_]:
+    """By ordinal, the transactions not to be held: rows of others that are still open at the end of a stretch take `limit` bytes of WAL at most."""
+    alone = np.zeros(len(plan.transactions), np.bool_)
+    open_bytes: dict[int, int] = {}
     total = 0
-    for i, size in enumerate(plan.row_bytes.tolist()):
-        if i > start and total + size > PASS_BYTES:
-            yield plan.shown[start:i]
-            start, total = i, 0
-        total += size
-    if start < len(plan.shown):
-        yield plan.shown[start:]
-
-
-def _one_large(plan: Plan, plugin: OutputPlugin, ordinal: int, due: list[LogicalMessage], results: Iterator[Formatted]) -> Iterator[Lines]:
-    """A transaction too large to hold: its stretches come in WAL order, which is its own; what must stand between rows joins the next stretch."""
-    inside = _inside(plan, {ordinal})
-    only = np.array([ordinal])
-    begun = False
-    for formatted in results:
-        if not len(formatted.lsn):
-            continue
-        upto = (int(formatted.lsn[-1]), 1 << 30)
-        now = [item for item in inside if (item.lsn, 0) <= upto]
-        inside = inside[len(now) :]
-        yield _in_order(plan, plugin, only, due if not begun else [], [formatted], begin=not begun, commit=False, inside=now)
-        begun = True
-    yield _in_order(plan, plugin, only, [] if begun else due, [], begin=not begun, commit=True, inside=inside)
-
-
-def _inside(plan: Plan, ordinals: set[int]) -> list[LogicalMessage | Truncation]:
-    items: list[LogicalMessage | Truncation] = [message for message in plan.messages if message.ordinal in ordinals]
-    items += [truncation for truncation in plan.truncations if truncation.ordinal in ordinals]
-    return sorted(items, key=lambda item: item.lsn)
+    for stretch, following in zip(plan.stretches, [*(later.stretch.start for later in plan.stretches[1:]), None], strict=True):
+        if following is None:
+            break
+        waits = (plan.transactions.commit_lsn[stretch.ordinal] >= following) & ~alone[stretch.ordinal]
+        for ordinal, size in zip(stretch.ordinal[waits].tolist(), stretch.row_bytes[waits].tolist(), strict=True):
+            open_bytes[ordinal] = open_bytes.get(ordinal, 0) + size
+            total += size
+        for ordinal in [ordinal for ordinal in open_bytes if plan.transactions.commit_lsn[ordinal] < following]:
+            total -= open_bytes.pop(ordinal)
+        while total > limit:
+            largest = max(open_bytes, key=lambda ordinal: open_bytes[ordinal])
+            total -= open_bytes.pop(largest)
+            alone[largest] = True
+    return alone
 
 
 def _in_order(
-    plan: Plan, plugin: OutputPlugin, ordinals: NDArray[np.int64], due: list[LogicalMessage], results: list[Formatted], *,
-    begin: bool, commit: bool, inside: list[LogicalMessage | Truncation] | None = None,
+    plan: Plan, plugin: OutputPlugin, ordinals: NDArray[np.int64], due: list[LogicalMessage], results: list[Formatted],
+    inside: list[LogicalMessage | Truncation], *, begin: bool, commit: bool,
 ) -> Lines:  # fmt: skip
-    """Everything of these transactions as lines, sorted."""
+    """Everything of these transactions as lines, sorted: their rows, events `inside` of them, and messages `due` before the last commit."""
     transactions = plan.transactions
-    if inside is None:
-        inside = _inside(plan, set(ordinals.tolist()))
     ordinal = np.concatenate([*(part.ordinal for part in results), np.array([item.ordinal for item in inside], np.int64)]).astype(np.int64)
     lsn = np.concatenate([*(part.lsn for part in results), np.array([item.lsn for item in inside], np.int64)]).astype(np.int64)
     printed = lsn.copy()
     for i, item in enumerate(inside, start=len(lsn) - len(inside)):
         if isinstance(item, LogicalMessage):
             printed[i] = item.end_lsn
-    starts = lsn
     if plugin.skips_empty_transactions:
         counts = np.ones(len(lsn), np.bool_)
         if not _message_counts(plan):
@@ -136,7 +213,7 @@ def _in_order(
             counts[messages] = False
         ordinals = np.intersect1d(ordinals, ordinal[counts])
         first = np.full(len(transactions), np.iinfo(np.int64).max, np.int64)
-        np.minimum.at(first, ordinal[counts], starts[counts])
+        np.minimum.at(first, ordinal[counts], lsn[counts])
         begin_lsn = first[ordinals]
     else:
         begin_lsn = transactions.first_lsn[ordinals]
@@ -221,31 +298,28 @@ def _inside_text(plugin: OutputPlugin, item: LogicalMessage | Truncation) -> str
 
 
 def _taken(parts: Sequence[Texts], order: NDArray[np.int64]) -> Texts:
-    """Rows of the concatenation of `parts`, in the given order."""
+    """Rows of the concatenation of `parts`, in the given order, each copied once."""
     if len(parts) == 1 and bool((np.diff(order) == 1).all()) and (not len(order) or order[0] == 0):
         return parts[0]
-    total = 0
-    starts: list[NDArray[np.int64]] = []
-    lengths: list[NDArray[np.int64]] = []
-    for part in parts:
-        starts.append(part.offsets[:-1] + total)
-        lengths.append(np.diff(part.offsets))
-        total += len(part.data)
-    data = np.concatenate([part.data for part in parts]) if parts else np.zeros(0, np.uint8)
-    start = np.concatenate(starts)[order] if parts else np.zeros(0, np.int64)
-    length = np.concatenate(lengths)[order] if parts else np.zeros(0, np.int64)
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts]) if parts else np.zeros(0, np.int64)
     offsets = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(length, out=offsets[1:])
+    np.cumsum(lengths[order], out=offsets[1:])
     out = np.empty(offsets[-1], np.uint8)
-    copy_ranges(data, start, offsets, out)
+    place = np.empty(len(order), np.int64)
+    place[order] = offsets[:-1]
+    base = 0
+    for part in parts:
+        rows = len(part.offsets) - 1
+        copy_texts(part.data, part.offsets, place[base : base + rows], out)
+        base += rows
     return Texts(offsets, out)
 
 
 @njit(cache=True, nogil=True)
-def copy_ranges(data, start, offsets, out):  # type: ignore[no-untyped-def]
-    """out[offsets[i]:offsets[i+1]] = data[start[i]:…]"""
-    for i in range(len(start)):
-        copy(out, offsets[i], data, start[i], offsets[i + 1] - offsets[i])
+def copy_texts(data, offsets, place, out):  # type: ignore[no-untyped-def]
+    """Text i to out[place[i]]."""
+    for i in range(len(place)):
+        copy(out, place[i], data, offsets[i], offsets[i + 1] - offsets[i])
 
 
 @njit(cache=True, nogil=True)

@@ -7,12 +7,11 @@ a whole run as columns and answer with one text per row; `test_decoding` does. T
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tailrace.decode import Batch
 from tailrace.errors import UsageError
-from tailrace.model import Relation
-from tailrace.plan import LogicalMessage, Truncation
+from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.transactions.fates import Transactions
 from tailrace.types.values import Texts
 
@@ -29,7 +28,7 @@ class OutputPlugin:
         """Take the options, refusing unknown names and values. `major` is the source's."""
         raise NotImplementedError
 
-    def change_texts(self, batch: Batch, relation: Relation, xids: Sequence[int]) -> Texts:
+    def change_texts(self, batch: Batch) -> Texts:
         """One text per row of a run of changes on one relation. Runs wide, out of order."""
         raise NotImplementedError
 

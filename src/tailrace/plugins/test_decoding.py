@@ -12,7 +12,7 @@ from tailrace.catalog.names import quote_identifier
 from tailrace.decode import DELETE, UPDATE, Batch
 from tailrace.errors import UsageError
 from tailrace.model import PgType, Relation
-from tailrace.plan import LogicalMessage, Truncation
+from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.plugin import OutputPlugin, parse_bool
 from tailrace.transactions.fates import Transactions
 from tailrace.types import registry
@@ -86,7 +86,8 @@ class TestDecoding(OutputPlugin):
         head = f"message: transactional: {int(message.ordinal >= 0)} prefix: {message.prefix}, sz: {len(message.content)} content:"
         return head.encode() + message.content
 
-    def change_texts(self, batch: Batch, relation: Relation, xids: Sequence[int]) -> Texts:
+    def change_texts(self, batch: Batch) -> Texts:
+        relation = batch.relation
         columns = relation.live_columns
         new = _Tuple.of(batch.new, len(batch), relation, self)
         old = _Tuple.of(batch.old, len(batch), relation, self) if batch.old is not None else _Tuple.absent(len(batch), len(columns))

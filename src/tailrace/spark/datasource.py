@@ -22,9 +22,10 @@ from pyspark.sql.types import StructType
 
 from tailrace.catalog.statefile import read_state
 from tailrace.changes import change_batch, change_schema
-from tailrace.decode import StretchPlan, decode
+from tailrace.decode import decode
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation
+from tailrace.plan.stretch import StretchPlan
 from tailrace.river import River, open_river
 from tailrace.spark.jobs import freeze_once
 from tailrace.spark.schemas import spark_schema

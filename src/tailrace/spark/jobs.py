@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import gc
 import pickle
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,6 +27,7 @@ Result = TypeVar("Result")
 _SCHEMA = "item int, part int, payload binary"
 _ARROW_SCHEMA = pa.schema([("item", pa.int32()), ("part", pa.int32()), ("payload", pa.binary())])
 _CELL = 64 << 20
+HEAVY_WAVE = 4
 _frozen = False
 
 
@@ -88,28 +91,44 @@ def run_item(work: bytes, partition: _Item) -> Iterator[pa.RecordBatch]:
 
 @dataclass(slots=True)
 class SparkRunner:
-    """Runs stages on a session. Results are fetched in waves of `wave` items, so the driver never holds more than that."""
+    """Runs stages on a session, a wave of items a job. While the results of one wave are used, the next is on its way.
+
+    Waves of `heavy` results are as wide as the cluster or HEAVY_WAVE, whichever is less, so that the driver holds few; other waves are wide, since
+    each costs a job.
+    """
 
     spark: SparkSession
-    wave: int = 0
 
-    def run(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        wave = self.wave or max(16, 4 * self.spark.sparkContext.defaultParallelism)
+    def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
+        wide = self.spark.sparkContext.defaultParallelism
+        wave = min(wide, HEAVY_WAVE) if heavy else max(64, 4 * wide)
         pickled = cloudpickle.dumps(work)
-        for start in range(0, len(items), wave):
-            yield from self._wave(pickled, items[start : start + wave])
+        waves = [items[start : start + wave] for start in range(0, len(items), wave)]
+        if not waves:
+            return
+        with ThreadPoolExecutor(1) as ahead:
+            coming = deque(ahead.submit(self._wave, pickled, part) for part in waves[:1])
+            for following in [*waves[1:], None]:
+                results = coming.popleft().result()
+                if following is not None:
+                    coming.append(ahead.submit(self._wave, pickled, following))
+                while results:
+                    yield _outcome(results.popleft())
 
-    def _wave(self, work: bytes, items: Sequence[Any]) -> Iterator[Any]:
+    def _wave(self, work: bytes, items: Sequence[Any]) -> deque[list[pa.Buffer]]:
+        """The cells of each item's result, in the order of the items."""
         source = _stage_source(work, [cloudpickle.dumps(item) for item in items])
         self.spark.dataSource.register(source)
         table = self.spark.read.format(source.name()).load().toArrow()
-        cells: dict[int, list[tuple[int, Any]]] = {}
+        cells: dict[int, list[tuple[int, pa.Buffer]]] = {}
         for item, part, payload in zip(*(table.column(i) for i in range(3)), strict=True):
             cells.setdefault(item.as_py(), []).append((part.as_py(), payload.as_buffer()))
-        del table
-        for number in range(len(items)):
-            parts = [buffer for _, buffer in sorted(cells.pop(number), key=lambda cell: cell[0])]
-            fine, outcome = pickle.loads(parts[0] if len(parts) == 1 else b"".join(map(bytes, parts)))
-            if not fine:
-                raise outcome
-            yield outcome
+        return deque([buffer for _, buffer in sorted(cells[number], key=lambda cell: cell[0])] for number in range(len(items)))
+
+
+def _outcome(parts: list[pa.Buffer]) -> Any:
+    """What `run_item` pickled; an error is raised here as it was there."""
+    fine, outcome = pickle.loads(parts[0] if len(parts) == 1 else b"".join(parts))
+    if not fine:
+        raise outcome
+    return outcome

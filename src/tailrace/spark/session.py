@@ -78,6 +78,8 @@ def session(master: str = "local[*]", *, app: str = "tailrace", driver_memory: s
         "spark.sql.session.timeZone": "UTC",
         "spark.executorEnv.NUMBA_NUM_THREADS": "1",
         "spark.python.worker.reuse": "true",
+        # Over TCP every Python task waits 40 ms for a delayed acknowledgement; see docs/decisions/003.
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.log.level": "ERROR",
     } | {name.replace("__", "."): value for name, value in conf.items()}
     for name, value in settings.items():

@@ -6,6 +6,8 @@ with this record is *unchanged*: neither a value nor NULL.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from tailrace.wal.compression import lz4, pglz
 from tailrace.wal.loads import copy, u16, u32, u64
 
 _RAW_SIZE = 0x3FFFFFFF
-_WORDS = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_WORDS: dict[int, np.dtype[Any]] = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 
 @njit(cache=True, nogil=True)

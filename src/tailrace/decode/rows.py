@@ -1,24 +1,20 @@
-"""A stretch and its plan -> batches of changes.
+"""The WAL of a stretch -> references to the rows that are wanted, and to the TOAST chunks that serve them.
 
-In: the WAL of a stretch, and for each transaction that is wanted its xids and for each file what it meant (`StretchPlan`). Out: `Batch`es, one per
-version of a relation, as columns, in WAL order. Rows of aborted, foreign or unwanted work are dropped where they stand.
+Rows of aborted, foreign or unwanted work are dropped where they stand. Nothing is copied but chunks of earlier stretches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptWal, MissingHistory, TailraceError
-from tailrace.model import FIRST_UNPINNED_OID, PAGE_SIZE, Lsn, Relation, Stretch
-from tailrace.tuples.deform import deform
-from tailrace.tuples.gather import column_of
+from tailrace.errors import CorruptWal, MissingHistory
+from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, Carried, StretchPlan
 from tailrace.tuples.toast import Chunks
-from tailrace.types.values import Mask, Values
 from tailrace.wal import framing, heap, records
 from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record, next_records
 from tailrace.wal.hashing import find, grown, rehashed
@@ -47,71 +43,6 @@ R_FIELDS = 11
 _SMALLEST_ROW = 8
 """Bytes of WAL that a row takes at least: one of a multi-insert with no columns."""
 _SMALLEST_RECORD = 48
-
-# What a span of a file's timeline says instead of a relation's number
-UNMAPPED = -1
-NOT_DECODED = -2
-
-
-@dataclass(slots=True)
-class FileMap:
-    """What each file of a stretch meant: file i (key `database << 32 | number`) has spans `[bounds[i], bounds[i+1])` of
-    `span_start`, `span_relation`.
-
-    Transactions that changed the meaning themselves have timelines of their own: key `i << 32 | ordinal` in `own_key`, in the same spans arrays.
-    """
-
-    key: NDArray[np.int64]
-    bounds: NDArray[np.int64]
-    has_own: NDArray[np.bool_]
-    own_key: NDArray[np.int64]
-    own_bounds: NDArray[np.int64]
-    span_start: NDArray[np.int64]
-    span_relation: NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class StretchPlan:
-    """All that decoding a stretch needs to know. `xid` (sorted) and `ordinal` name the wanted transactions; `carried` are TOAST chunks in
-    earlier stretches, as (stretch, LSNs, their xids); `confirmed` are speculative inserts whose confirmation lies elsewhere."""
-
-    stretch: Stretch
-    start: int
-    segment_size: int
-    major: int
-    fingerprint: int
-    xid: NDArray[np.uint32]
-    ordinal: NDArray[np.int64]
-    files: FileMap
-    relations: tuple[Relation, ...]
-    carried: tuple[tuple[Stretch, int, NDArray[np.int64], NDArray[np.uint32]], ...]
-    confirmed: NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class Batch:
-    """Changes of one version of a relation, in WAL order.
-
-    The order key of a row is (its transaction's commit LSN, `lsn`, `sub`); `ordinal` names the transaction. `new` and `old` hold one `Values` per
-    live column; rows without such a tuple are invalid there, and `old_kind` says which have an old tuple and whether it is only a key.
-    """
-
-    relation: Relation
-    ordinal: NDArray[np.int64]
-    lsn: NDArray[np.int64]
-    sub: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    old_kind: NDArray[np.uint8]
-    new: list[Values]
-    old: list[Values] | None
-
-    def __len__(self) -> int:
-        return len(self.lsn)
-
-    @property
-    def has_old(self) -> Mask:
-        return self.old_kind != NO_OLD
-
 
 Reader = Callable[..., WalBytes]
 """read(start, stop, extra=0) -> bytes of the log."""
@@ -281,26 +212,10 @@ def grouped(rows, relations):  # type: ignore[no-untyped-def]
     return out, bounds
 
 
-def decode(plan: StretchPlan, read: Reader) -> Iterator[Batch]:
-    """The wanted changes of a stretch, a batch per relation version. `read` gives bytes of the log.
-
-    Raises CorruptWal if the WAL is not the one that was indexed, MissingHistory for rows of a file that no relation had.
-    """
-    wal, rows, chunks = _references(plan, read)
-    numbers, bounds = grouped(rows, len(plan.relations))
-    for number, relation in enumerate(plan.relations):
-        mine = rows if len(rows) == bounds[number + 1] - bounds[number] else rows[numbers[bounds[number] : bounds[number + 1]]]
-        if len(mine):
-            try:
-                yield _batch(relation, mine, wal.buf, chunks)
-            except TailraceError as error:
-                error.context = error.context or f"table {relation}, stretch {plan.stretch}"
-                raise
-
-
-def _references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.int64], Chunks]:
+def references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.int64], Chunks]:
+    """The bytes read, the wanted rows (columns R_…) and their chunks. Raises as `decode` does."""
     form = FORMATS[plan.major]
-    carried = [_carried_chunks(plan, read, *part) for part in plan.carried]
+    carried = [_carried_chunks(plan, read, part) for part in plan.carried]
     extra = sum(len(data) for data, _, _ in carried)
     wal, reason, found = None, framing.NEED_MORE, None
     ahead = PAGE_SIZE * 4
@@ -360,15 +275,13 @@ def _all_chunks(
     return Chunks.of(wal.buf, np.concatenate(at), np.concatenate(length), np.concatenate(epoch))
 
 
-def _carried_chunks(
-    plan: StretchPlan, read: Reader, stretch: Stretch, start: int, lsns: NDArray[np.int64], xids: NDArray[np.uint32]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]:
-    """Chunk tuples at `lsns` of an earlier stretch: their bytes, bounds and xids."""
+def _carried_chunks(plan: StretchPlan, read: Reader, part: Carried) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]:
+    """Chunk tuples of an earlier stretch: their bytes, bounds and xids."""
     form = FORMATS[plan.major]
+    stretch, lsns, xids = part.stretch, part.lsn, part.xid
     first = max(stretch.start, int(lsns[0]) // PAGE_SIZE * PAGE_SIZE)
     wal = read(first, int(lsns[-1]) // PAGE_SIZE * PAGE_SIZE + 4 * PAGE_SIZE)
     frame = framing.new_frame(wal, int(lsns[0]), int(lsns[-1]) + 1, plan.segment_size, form.page_magic, check_crc=False)
-    del start
     data, bounds, count = copy_chunks(wal.buf, frame, form.image_compressed, lsns)
     if count != len(lsns):
         raise CorruptWal(f"TOAST chunks of {stretch} are no longer where they were")
@@ -398,47 +311,3 @@ def copy_chunks(buf, frame, compressed, lsns):  # type: ignore[no-untyped-def]
         count += 1
         bounds[count] = used + length
     return out[: bounds[count]].copy(), bounds, count
-
-
-def _batch(relation: Relation, rows: NDArray[np.int64], buf: NDArray[np.uint8], chunks: Chunks) -> Batch:
-    epoch = np.ascontiguousarray(rows[:, R_EPOCH])
-    new = _columns(relation, buf, rows[:, R_NEW], rows[:, R_NEW_LENGTH], epoch, chunks)
-    old = _columns(relation, buf, rows[:, R_OLD], rows[:, R_OLD_LENGTH], epoch, chunks) if (rows[:, R_OLD] >= 0).any() else None
-    return Batch(
-        relation,
-        np.ascontiguousarray(rows[:, R_ORDINAL]),
-        np.ascontiguousarray(rows[:, R_LSN]),
-        np.ascontiguousarray(rows[:, R_SUB]),
-        rows[:, R_KIND].astype(np.uint8),
-        rows[:, R_OLD_KIND].astype(np.uint8),
-        new,
-        old,
-    )
-
-
-def _columns(
-    relation: Relation,
-    buf: NDArray[np.uint8],
-    at: NDArray[np.int64],
-    length: NDArray[np.int64],
-    epoch: NDArray[np.int64],
-    chunks: Chunks,
-) -> list[Values]:
-    lengths = np.array([column.length for column in relation.columns], np.int64)
-    aligns = np.array([column.align for column in relation.columns], np.int64)
-    positions, sizes, forms = deform(buf, np.ascontiguousarray(at), np.ascontiguousarray(length), lengths, aligns)
-    return [
-        column_of(buf, positions[i], sizes[i], forms[i], column.length, column.missing, epoch, chunks)
-        for i, column in enumerate(relation.columns)
-        if not column.dropped
-    ]
-
-
-def is_decoded(relation: Relation) -> bool:
-    """Whether PostgreSQL's decoding shows rows of this relation (facts 6.5): logged, no catalog, no TOAST table, sequence or transient heap."""
-    return (
-        relation.oid >= FIRST_UNPINNED_OID
-        and relation.persistence == "p"
-        and relation.kind not in "tS"
-        and relation.rewrite_of == 0
-    )

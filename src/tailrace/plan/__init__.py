@@ -1,0 +1,179 @@
+"""Indexes + catalog history -> what to decode, stretch by stretch, and in which order it comes out.
+
+In: the indexes of consecutive stretches and the history of one database. Out: `Plan`: the transactions to show, in commit order; for each stretch
+that holds rows of theirs a `StretchPlan`; the messages and TRUNCATEs, which need no second pass. Nothing here reads WAL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.catalog.history import History
+from tailrace.model import Lsn, Relation
+from tailrace.plan.consistency import consistency, whole
+from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
+from tailrace.plan.files import FileMapper
+from tailrace.plan.stretch import Carried, StretchPlan
+from tailrace.transactions.fates import Fates, Transactions
+from tailrace.wal import index
+from tailrace.wal.index import Index
+
+
+@dataclass(slots=True)
+class Plan:
+    """What comes out, and from where. `shown` are ordinals into `transactions`, ascending; `row_bytes` of WAL their rows take, per shown one."""
+
+    transactions: Transactions
+    shown: NDArray[np.int64]
+    row_bytes: NDArray[np.int64]
+    stretches: list[StretchPlan]
+    messages: list[LogicalMessage]
+    truncations: list[Truncation]
+    consistent_from: Lsn
+    start_lsn: Lsn
+    upto_lsn: Lsn
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return tuple({relation: None for stretch in self.stretches for relation in stretch.relations})
+
+    def restricted_to(self, wanted: NDArray[np.bool_]) -> list[StretchPlan]:
+        """The stretches with only these transactions (by ordinal); those without any drop out."""
+        return [part for stretch in self.stretches if (part := stretch.restricted_to(wanted)) is not None]
+
+
+def make_plan(
+    indexes: Sequence[Index], history: History, fates: Fates, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, segment_size: int,
+    open_at_start: dict[int, int] | None = None,
+) -> Plan:  # fmt: skip
+    """Decide what to show of `[start_lsn, upto_lsn)` and where it lies.
+
+    `open_at_start` are the xids that a captured state knows to have been open, with their first LSN: those within the indexes are read whole.
+    Raises MissingHistory if a transaction to be shown began before the first index.
+    """
+    transactions = fates.transactions
+    xids = _all_xids(indexes, fates)
+    known, consistent_from = consistency(indexes, open_at_start)
+    start = start_lsn if start_lsn is not None else consistent_from
+    upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
+    in_range = (transactions.commit_lsn >= start) & (transactions.commit_lsn < upto)
+    ours = in_range & ((transactions.database == history.database) | (transactions.database == 0))
+    messages = messages_of(indexes, fates, history.database, start, upto, consistent_from)
+    has_message = np.zeros(len(transactions), np.bool_)
+    has_message[[message.ordinal for message in messages if message.ordinal >= 0]] = True
+    changed = np.zeros(len(transactions), np.bool_)
+    owned = xids.ordinal >= 0
+    # A heap record gives a transaction its snapshot, even one of a rolled-back subtransaction; so does, at its commit, a catalog change.
+    changed[xids.ordinal[owned & ((xids.flags & index.HAS_CHANGE) != 0)]] = True
+    changed[xids.ordinal[owned & ~xids.orphan & ((xids.flags & index.CHANGES_CATALOG) != 0)]] = True
+    transactions.first_lsn[:] = np.iinfo(np.int64).max
+    own = owned & (xids.xid == transactions.xid[np.maximum(xids.ordinal, 0)]) if len(transactions) else owned
+    np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
+    shown = np.flatnonzero(ours & (changed | has_message))
+    shown = whole(
+        transactions, shown, known, max(consistent_from, Lsn(history.known_from)), history.known_from, explicit=start_lsn is not None
+    )
+
+    row_bytes = np.zeros(len(transactions), np.int64)
+    wanted = np.zeros(len(transactions), np.bool_)
+    wanted[shown] = True
+    np.add.at(row_bytes, xids.ordinal[owned], xids.bytes[owned])
+    messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
+    stretches = _stretch_plans(indexes, fates, wanted, FileMapper(history, transactions.commit_lsn, wanted), segment_size)
+    return Plan(
+        transactions, shown, row_bytes[shown], stretches, messages, truncations_of(indexes, fates, wanted, history), consistent_from, start, upto
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _AllXids:
+    xid: NDArray[np.uint32]
+    ordinal: NDArray[np.int64]
+    orphan: NDArray[np.bool_]  # rolled back, but of a transaction that committed
+    first_lsn: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    bytes: NDArray[np.int64]
+
+
+def _all_xids(indexes: Sequence[Index], fates: Fates) -> _AllXids:
+    """Xids of all stretches, each with the committed transaction it belongs to: its own fate's, or its top-level's if it was rolled back alone."""
+    xid = np.concatenate([found.xids.xid for found in indexes])
+    top = np.concatenate([found.xids.top for found in indexes])
+    # Only the first record of a subtransaction names its top-level one; later stretches know it from there.
+    named = np.flatnonzero(top != 0)
+    named = named[np.argsort(xid[named], kind="stable")]
+    if len(named):
+        place = np.minimum(np.searchsorted(xid[named], xid), len(named) - 1)
+        top = np.where(xid[named][place] == xid, top[named][place], 0).astype(np.uint32)
+    ordinal = fates.ordinals_of(xid)
+    orphan = (ordinal < 0) & (top != 0)
+    ordinal[orphan] = fates.ordinals_of(top[orphan])
+    return _AllXids(
+        xid, ordinal, orphan,
+        np.concatenate([found.xids.first_lsn for found in indexes]),
+        np.concatenate([found.xids.flags for found in indexes]),
+        np.concatenate([found.xids.bytes for found in indexes]),
+    )  # fmt: skip
+
+
+def _stretch_plans(
+    indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool_], mapper: FileMapper, segment_size: int
+) -> list[StretchPlan]:
+    plans: list[StretchPlan] = []
+    waiting: dict[int, list[tuple[Index, NDArray[np.int64]]]] = {}
+    confirmed = _confirmed_elsewhere(indexes)
+    for found in indexes:
+        ordinal = fates.ordinals_of(found.xids.xid)
+        mine = (ordinal >= 0) & ((found.xids.flags & (index.HAS_ROWS | index.STARTS_WITH_CONFIRM)) != 0)
+        mine[mine] = wanted[ordinal[mine]]
+        if mine.any():
+            order = np.argsort(found.xids.xid[mine])
+            xids = found.xids.xid[mine][order]
+            file_map, relations = mapper.map(found)
+            carried = tuple(
+                Carried(source.stretch, lsns, np.full(len(lsns), xid, np.uint32))
+                for xid in xids.tolist()
+                for source, lsns in waiting.get(xid, ())
+            )
+            plans.append(
+                StretchPlan(
+                    found.stretch,
+                    int(found.first) if found.first else int(found.stretch.start),
+                    segment_size,
+                    found.major,
+                    found.fingerprint,
+                    xids,
+                    ordinal[mine][order],
+                    found.xids.bytes[mine][order],
+                    file_map,
+                    relations,
+                    carried,
+                    confirmed,
+                )  # fmt: skip
+            )
+        # Chunks wait for the row that they serve, over as many stretches as it takes.
+        if waiting:
+            closed = found.xids.xid[(found.xids.flags & index.CLOSED_TOAST) != 0]
+            for xid in closed.tolist():
+                waiting.pop(xid, None)
+        for xid in np.unique(found.waiting_xid).tolist():
+            waiting.setdefault(xid, []).append((found, found.waiting_lsn[found.waiting_xid == xid]))
+    return plans
+
+
+def _confirmed_elsewhere(indexes: Sequence[Index]) -> NDArray[np.int64]:
+    """LSNs of speculative inserts at the end of one stretch whose confirmation begins a later one."""
+    confirmed: list[int] = []
+    waiting: dict[int, int] = {}
+    for found in indexes:
+        for slot in np.flatnonzero(found.xids.flags & (index.STARTS_WITH_CONFIRM | index.STARTS_WITH_CANCEL)).tolist():
+            lsn = waiting.pop(int(found.xids.xid[slot]), None)
+            if lsn is not None and found.xids.flags[slot] & index.STARTS_WITH_CONFIRM:
+                confirmed.append(lsn)
+        for slot in np.flatnonzero(found.xids.speculative).tolist():
+            waiting[int(found.xids.xid[slot])] = int(found.xids.speculative[slot])
+    return np.array(confirmed, np.int64)

@@ -1,0 +1,103 @@
+"""From where on transactions are known whole (facts 6.2), and whether the stretches at hand fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.errors import CorruptWal, MissingHistory
+from tailrace.model import Lsn
+from tailrace.transactions.fates import Transactions
+from tailrace.wal import index, records
+from tailrace.wal.index import Index
+from tailrace.wal.loads import number
+from tailrace.wal.versions import FORMATS
+
+
+def check_chain(indexes: Sequence[Index]) -> None:
+    """Neighbouring stretches must fit: the first record of one names the last of the one before (xl_prev)."""
+    last: Lsn | None = None
+    for found in indexes:
+        if not found.records:
+            continue
+        if last is not None and found.previous != last and not _begins_after_overwrite(found):
+            raise CorruptWal(
+                f"record with incorrect prev-link {found.previous} at {found.first}", context=f"the record before it is at {last}"
+            )
+        last = found.last
+
+
+def _begins_after_overwrite(found: Index) -> bool:
+    rows = found.kept.rows_of(index.TIMELINE_END)
+    return bool(len(rows)) and int(found.kept.lsn[rows[0]]) == found.first
+
+
+def consistency(indexes: Sequence[Index], open_at_start: dict[int, int] | None) -> tuple[frozenset[int], Lsn]:
+    """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole (facts 6.2).
+
+    The first RUNNING_XACTS names those that were running; so does a captured state. A shutdown checkpoint, or nothing running, is consistent at once;
+    otherwise the consistent point lies where the last of the running has ended.
+    """
+    first = indexes[0].stretch.start
+    if open_at_start is not None:
+        unread = frozenset(xid for xid, lsn in open_at_start.items() if lsn < first)
+        return unread, Lsn(first)
+    for found in indexes:
+        for row in range(len(found.kept)):
+            kind = found.kept.kind[row]
+            if kind not in (index.RUNNING_XACTS, index.CHECKPOINT):
+                continue
+            raw = np.frombuffer(found.kept.record(row), np.uint8)
+            lsn = Lsn(int(found.kept.lsn[row]))
+            if kind == index.CHECKPOINT:
+                if raw[16] & 0xF0 == 0:
+                    return frozenset(), lsn
+                continue
+            running = _running_xids(raw, found.major)
+            if not running:
+                return frozenset(), lsn
+            return running, _all_ended(running, indexes, lsn)
+    raise MissingHistory(
+        f"no consistent point between {indexes[0].first} and {indexes[-1].next_lsn}",
+        hint="The WAL holds neither a RUNNING_XACTS record nor a shutdown checkpoint. Run CHECKPOINT on the source, or give a captured catalog state.",  # noqa: E501
+    )
+
+
+def _running_xids(raw: NDArray[np.uint8], major: int) -> frozenset[int]:
+    parsed = records.new_parsed()
+    records.parse(raw, 0, len(raw), FORMATS[major].image_compressed, parsed)
+    main = int(parsed[records.MAIN])
+    count = number(raw, main, 4) + number(raw, main + 4, 4)
+    return frozenset(number(raw, main + 24 + 4 * i, 4) for i in range(count))
+
+
+def _all_ended(running: frozenset[int], indexes: Sequence[Index], since: Lsn) -> Lsn:
+    """Where the last of `running` ended. One that never did in this WAL can also never be shown."""
+    last = int(since)
+    for found in indexes:
+        mine = np.isin(found.ends.xid, np.array(sorted(running), np.uint32))
+        if mine.any():
+            last = max(last, int(found.ends.lsn[mine].max()) + 1)
+    return Lsn(last)
+
+
+def whole(
+    transactions: Transactions,
+    shown: NDArray[np.int64],
+    unread: frozenset[int],
+    consistent: Lsn,
+    known_from: int,
+    *,
+    explicit: bool,
+) -> NDArray[np.int64]:
+    """Those of `shown` that lie whole in the WAL at hand. If the user named the start, one that does not is an error."""
+    cut = (transactions.first_lsn[shown] < known_from) | np.isin(transactions.xid[shown], np.array(sorted(unread), np.uint32))
+    if explicit and cut.any():
+        first = int(shown[np.flatnonzero(cut)[0]])
+        raise MissingHistory(
+            f"transaction {int(transactions.xid[first])} began before the WAL at hand and commits at {Lsn(int(transactions.commit_lsn[first]))}",
+            hint=f"Give older WAL, or start at {consistent}, from where every transaction is read whole.",
+        )
+    return shown[~cut]

@@ -1,0 +1,106 @@
+"""What comes out besides rows and needs no second pass: logical messages and TRUNCATEs, from the records that indexes kept whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.catalog.history import History
+from tailrace.errors import MissingHistory
+from tailrace.model import Lsn, Relation
+from tailrace.transactions.fates import Fates
+from tailrace.wal import heap, index, records
+from tailrace.wal.index import Index
+from tailrace.wal.loads import number
+from tailrace.wal.versions import FORMATS
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalMessage:
+    """pg_logical_emit_message(). `ordinal` is its transaction's, or -1 for one that does not wait for a commit; `lsn` is the record's start."""
+
+    lsn: Lsn
+    end_lsn: Lsn
+    xid: int
+    ordinal: int
+    prefix: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A TRUNCATE, with all the logged relations it named."""
+
+    lsn: Lsn
+    ordinal: int
+    relations: tuple[Relation, ...]
+    cascade: bool
+    restart_sequences: bool
+
+
+def kept_records(indexes: Sequence[Index], kind: int) -> Iterator[tuple[Index, int, NDArray[np.uint8], NDArray[np.int64]]]:
+    """Every kept record of a kind: its index, its row there, its bytes, and the bytes parsed (one array, overwritten by the next)."""
+    parsed = records.new_parsed()
+    for found in indexes:
+        for row in found.kept.rows_of(kind).tolist():
+            raw = np.frombuffer(found.kept.record(row), np.uint8).copy()
+            records.parse(raw, 0, len(raw), FORMATS[found.major].image_compressed, parsed)
+            yield found, row, raw, parsed
+
+
+def messages_of(
+    indexes: Sequence[Index], fates: Fates, database: int, start: Lsn, upto: Lsn, consistent: Lsn
+) -> list[LogicalMessage]:
+    """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves (facts 6.8)."""
+    found: list[LogicalMessage] = []
+    for source, row, raw, parsed in kept_records(indexes, index.MESSAGE):
+        main = int(parsed[records.MAIN])
+        if number(raw, main, 4) != database:
+            continue
+        lsn = Lsn(int(source.kept.lsn[row]))
+        xid = int(parsed[records.XID])
+        prefix_size, size = number(raw, main + 8, 8), number(raw, main + 16, 8)
+        ordinal = -1
+        if raw[main + 4]:
+            ordinal = int(fates.ordinals_of(np.array([xid], np.uint32))[0])
+            if ordinal < 0:
+                continue
+        elif not max(start, consistent) <= lsn < upto:
+            continue
+        text = raw[main + 24 : main + 24 + prefix_size + size].tobytes()
+        found.append(
+            LogicalMessage(
+                lsn,
+                Lsn(int(source.kept.end_lsn[row])),
+                xid,
+                ordinal,
+                text[: prefix_size - 1].decode(errors="replace"),
+                text[prefix_size:],
+            )  # fmt: skip
+        )
+    return found
+
+
+def truncations_of(indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool_], history: History) -> list[Truncation]:
+    found: list[Truncation] = []
+    for source, row, raw, parsed in kept_records(indexes, index.TRUNCATE):
+        main = int(parsed[records.MAIN])
+        xid = int(parsed[records.XID])
+        ordinal = int(fates.ordinals_of(np.array([xid], np.uint32))[0])
+        if number(raw, main, 4) != history.database or ordinal < 0 or not wanted[ordinal]:
+            continue
+        lsn = Lsn(int(source.kept.lsn[row]))
+        oids = [number(raw, main + 12 + 4 * i, 4) for i in range(number(raw, main + 4, 4))]
+        relations = [history.relation_by_oid(oid, lsn, ordinal) for oid in oids]
+        missing = [oid for oid, relation in zip(oids, relations, strict=True) if relation is None]
+        if missing:
+            raise MissingHistory(f"could not open relation with OID {missing[0]}", context=f"WAL record at {lsn}")
+        logged = tuple(relation for relation in relations if relation is not None and relation.persistence == "p")
+        flags = int(raw[main + 8])
+        found.append(
+            Truncation(lsn, ordinal, logged, bool(flags & heap.TRUNCATE_CASCADE), bool(flags & heap.TRUNCATE_RESTART_SEQUENCES))
+        )
+    return found

@@ -1,0 +1,84 @@
+"""What decoding a stretch needs to know: the errand that a worker is sent on.
+
+Small, and without a byte of WAL: which transactions are wanted, what each file meant when, and what lies in earlier stretches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
+
+# What a span of a file's timeline says instead of a relation's number
+UNMAPPED = -1
+NOT_DECODED = -2
+
+
+@dataclass(slots=True)
+class FileMap:
+    """What each file of a stretch meant: file i (key `database << 32 | number`) has spans `[bounds[i], bounds[i+1])` of
+    `span_start`, `span_relation`.
+
+    Transactions that changed the meaning themselves have timelines of their own: key `i << 32 | ordinal` in `own_key`, in the same spans arrays.
+    """
+
+    key: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    has_own: NDArray[np.bool_]
+    own_key: NDArray[np.int64]
+    own_bounds: NDArray[np.int64]
+    span_start: NDArray[np.int64]
+    span_relation: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Carried:
+    """TOAST chunks in an earlier stretch that serve rows of this one: the LSNs of their records, sorted, and the xid of each."""
+
+    stretch: Stretch
+    lsn: NDArray[np.int64]
+    xid: NDArray[np.uint32]
+
+
+@dataclass(slots=True)
+class StretchPlan:
+    """`start` is where the first record begins. `xid` (sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their rows
+    take here; `confirmed` are speculative inserts whose confirmation lies elsewhere."""
+
+    stretch: Stretch
+    start: int
+    segment_size: int
+    major: int
+    fingerprint: int
+    xid: NDArray[np.uint32]
+    ordinal: NDArray[np.int64]
+    row_bytes: NDArray[np.int64]
+    files: FileMap
+    relations: tuple[Relation, ...]
+    carried: tuple[Carried, ...]
+    confirmed: NDArray[np.int64]
+
+    def restricted_to(self, wanted: NDArray[np.bool_]) -> StretchPlan | None:
+        """The same with only the transactions whose ordinals are `wanted`; None if none of them is here."""
+        keep = wanted[self.ordinal]
+        if keep.all():
+            return self
+        if not keep.any():
+            return None
+        xids = self.xid[keep]
+        mine = [np.isin(part.xid, xids) for part in self.carried]
+        carried = (Carried(part.stretch, part.lsn[of], part.xid[of]) for part, of in zip(self.carried, mine, strict=True) if of.any())
+        return replace(self, xid=xids, ordinal=self.ordinal[keep], row_bytes=self.row_bytes[keep], carried=tuple(carried))
+
+
+def is_decoded(relation: Relation) -> bool:
+    """Whether PostgreSQL's decoding shows rows of this relation (facts 6.5): logged, no catalog, no TOAST table, sequence or transient heap."""
+    return (
+        relation.oid >= FIRST_UNPINNED_OID
+        and relation.persistence == "p"
+        and relation.kind not in "tS"
+        and relation.rewrite_of == 0
+    )

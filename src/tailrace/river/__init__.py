@@ -1,0 +1,84 @@
+"""The whole river on one screen: open a source, scan it, know its catalogs, plan, and let changes run out.
+
+Here the shore meets the stages: files are found and read, work is handed to a `Runner` (threads of this process, or Spark),
+and the pure stages decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tailrace.catalog.state import CatalogState
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.model import Lsn
+from tailrace.plan import Plan, make_plan
+from tailrace.plan.decodable import check_decodable
+from tailrace.plan.stretch import StretchPlan
+from tailrace.plugins.driver import Formatted, Lines, drive, format_stretch
+from tailrace.plugins.plugin import OutputPlugin
+from tailrace.river.capture import capture
+from tailrace.river.catalogs import Catalogs, know_catalogs
+from tailrace.river.runner import LocalRunner, Runner
+from tailrace.river.scanning import STRETCH_BYTES, scan_log
+from tailrace.river.source import Source
+from tailrace.storage.index_store import IndexStore
+from tailrace.storage.segments import Segments
+from tailrace.transactions.fates import NEVER
+from tailrace.wal.index import Index
+
+__all__ = ["STRETCH_BYTES", "Catalogs", "LocalRunner", "River", "Runner", "Source", "capture", "know_catalogs", "open_river", "scan_log"]
+
+
+@dataclass(slots=True)
+class River:
+    """A source, scanned and planned for one database: the door to everything that comes out of it."""
+
+    source: Source
+    runner: Runner
+    indexes: list[Index]
+    catalogs: Catalogs
+    plan: Plan
+
+    def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
+        """What the plugin prints, in commit order."""
+        return drive(self.plan, plugin, partial(self.runner.run, heavy=True), partial(_format, self.source.segments, plugin))
+
+
+def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Formatted:
+    return format_stretch(plan, segments.read, plugin)
+
+
+def open_river(
+    path: str | Path, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
+    upto_lsn: Lsn | None = None, stretch_bytes: int = STRETCH_BYTES, index_store: IndexStore | None = None,
+) -> River:  # fmt: skip
+    """Scan `path` and plan the decoding of `database`. See `tailrace decode` for what the positions mean."""
+    runner = runner or LocalRunner()
+    source = Source.open(path)
+    scan_from = None
+    if catalog is not None:
+        scan_from = (
+            max(catalog.needs_wal_from, source.segments.first_lsn)
+            if catalog.needs_wal_from >= source.segments.first_lsn
+            else None
+        )
+        if scan_from is None:
+            raise MissingHistory(
+                f"the catalog state needs WAL from {catalog.needs_wal_from}, the source begins at {source.segments.first_lsn}"
+            )
+    indexes = scan_log(source.segments, runner, scan_from, stretch_bytes, index_store)
+    if start_lsn is not None and not indexes[0].stretch.start <= start_lsn <= indexes[-1].next_lsn:
+        raise UsageError(
+            f"start LSN {start_lsn} is outside of the WAL at hand",
+            hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}.",
+        )
+    catalogs = know_catalogs(source, indexes, runner, database, catalog)
+    check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER))
+    plan = make_plan(
+        indexes, catalogs.history(), catalogs.fates, start_lsn=start_lsn, upto_lsn=upto_lsn,
+        segment_size=source.segments.segment_size, open_at_start=catalogs.open_at_start,
+    )  # fmt: skip
+    return River(source, runner, indexes, catalogs, plan)

@@ -1,0 +1,82 @@
+"""A catalog state taken from a data directory, to decode from later: `tailrace catalog capture`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tailrace.catalog.pages import ABORTED, COMMITTED
+from tailrace.catalog.redo import V_STATE, V_XMAX, V_XMIN, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions
+from tailrace.catalog.state import CatalogState
+from tailrace.errors import UsageError
+from tailrace.river.catalogs import know_catalogs
+from tailrace.river.runner import Runner
+from tailrace.river.scanning import scan_log
+from tailrace.river.source import Source
+from tailrace.transactions.fates import Fates
+from tailrace.wal import index
+from tailrace.wal.index import Index
+from tailrace.wal.xact import Ends
+
+
+def capture(source: Source, runner: Runner, database: str) -> CatalogState:
+    """The catalog state at the end of the source's WAL (of a stopped directory: at its checkpoint), complete, to decode from later."""
+    directory = source.directory
+    if directory is None:
+        raise UsageError("a catalog state is captured from a data directory", hint=f'"{source.segments.directory}" is only WAL.')
+    control = directory.control()
+    if control.shut_down:
+        indexes = [_until(scan_log(source.segments, runner, control.redo)[0], control.redo)]
+    else:
+        indexes = scan_log(source.segments, runner, control.redo)
+    catalogs = know_catalogs(source, indexes, runner, database, None)
+    state = catalogs.state
+    ended = set(catalogs.fates.xid.tolist())
+    still_open = {
+        int(xid): int(lsn)
+        for found in indexes
+        for xid, lsn in zip(found.xids.xid, found.xids.first_lsn, strict=True)
+        if int(xid) not in ended and not control.shut_down
+    }
+    return replace(
+        state, versions=_settled(state, catalogs.fates), status=None, complete=True, xids_open=still_open,
+        lsn=control.checkpoint if control.shut_down else indexes[-1].next_lsn,
+    )  # fmt: skip
+
+
+def _until(found: Index, lsn: int) -> Index:
+    """The index without catalog records and ends after `lsn`: what a directory stopped there knows."""
+    keep = np.flatnonzero(found.kept.lsn <= lsn)
+    kept = found.kept
+    ends = fates_none(found)
+    return replace(
+        found, ends=ends, kept=index.Kept(kept.kind[keep], kept.lsn[keep], kept.end_lsn[keep], kept.at[keep], kept.length[keep], kept.data)
+    )  # fmt: skip
+
+
+def fates_none(found: Index) -> Ends:
+    """No ends at all."""
+    ends = found.ends
+    none = np.zeros(1, np.int64)
+    return replace(
+        ends, kind=ends.kind[:0], xid=ends.xid[:0], lsn=ends.lsn[:0], end_lsn=ends.end_lsn[:0], time=ends.time[:0],
+        database=ends.database[:0], origin=ends.origin[:0], origin_lsn=ends.origin_lsn[:0], origin_time=ends.origin_time[:0],
+        subxact_bounds=none, subxids=ends.subxids[:0], gid_bounds=none, gids=ends.gids[:0], invalidation_bounds=none,
+        invalidations=ends.invalidations[:0],
+    )  # fmt: skip
+
+
+def _settled(state: CatalogState, fates: Fates) -> Versions:
+    """Versions whose transactions' ends are written into their hint bits, so that the state needs no commit status files."""
+    rows = state.versions.rows.copy()
+    for column, committed, aborted in ((V_XMIN, XMIN_COMMITTED, XMIN_ABORTED), (V_XMAX, XMAX_COMMITTED, 0)):
+        xids = rows[:, column].astype(np.uint32)
+        ordinals = fates.ordinals_of(xids)
+        rows[ordinals >= 0, V_STATE] |= committed
+        rows[ordinals == -1, V_STATE] |= aborted
+        if state.status is not None:
+            status = state.status.of(xids)
+            rows[(ordinals == -2) & (status == COMMITTED), V_STATE] |= committed
+            rows[(ordinals == -2) & (status == ABORTED), V_STATE] |= aborted
+    return replace(state.versions, rows=rows)

@@ -1,0 +1,163 @@
+"""The catalogs of one database over the scanned WAL: brought forward from a captured state, or rebuilt from the data directory (rules 5, 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from tailrace.catalog.history import History
+from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.redo import Versions
+from tailrace.catalog.rows import rows_of, spans_of
+from tailrace.catalog.state import (
+    CatalogLog,
+    CatalogPages,
+    CatalogState,
+    FileKey,
+    advance,
+    files_of_map_records,
+    files_of_pg_class,
+    initial_files,
+)
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.model import Locator, Lsn, Stretch
+from tailrace.river.runner import Runner
+from tailrace.river.scanning import scan_stretch
+from tailrace.river.source import Source
+from tailrace.storage.directory import DEFAULT_TABLESPACE
+from tailrace.transactions.fates import NEVER, Fates, fates_of
+from tailrace.wal import index
+from tailrace.wal.index import Index
+from tailrace.wal.loads import number
+from tailrace.wal.records import MAIN, new_parsed, parse
+from tailrace.wal.versions import FORMATS
+
+
+def catalog_log(indexes: Sequence[Index]) -> CatalogLog:
+    """The catalog records of all indexes (supplements included), in WAL order and once each."""
+    parts = [(found.kept, found.kept.rows_of(index.CATALOG_CHANGE)) for found in indexes]
+    lsn = np.concatenate([kept.lsn[rows] for kept, rows in parts])
+    end_lsn = np.concatenate([kept.end_lsn[rows] for kept, rows in parts])
+    length = np.concatenate([kept.length[rows] for kept, rows in parts])
+    base = np.cumsum([0, *(len(kept.data) for kept, _ in parts)])
+    at = np.concatenate([kept.at[rows] + base[i] for i, (kept, rows) in enumerate(parts)])
+    lsn, first = np.unique(lsn, return_index=True)
+    return CatalogLog(lsn, end_lsn[first], at[first], length[first], np.concatenate([kept.data for kept, _ in parts]))
+
+
+@dataclass(slots=True)
+class Catalogs:
+    """The catalogs of one database over the scanned WAL: where they begin to be known, and their state at its end."""
+
+    state: CatalogState
+    known_from: Lsn
+    fates: Fates
+    open_at_start: dict[int, int] | None
+
+    def history(self) -> History:
+        spans = spans_of(self.state.versions, self.fates, self.state.status)
+        return History(
+            self.state.versions, spans, self.state.major, database=self.state.database,
+            default_tablespace=self.state.default_tablespace, known_from=self.known_from,
+        )  # fmt: skip
+
+
+def know_catalogs(source: Source, indexes: list[Index], runner: Runner, database: str, captured: CatalogState | None) -> Catalogs:
+    """Bring the catalogs of `database` over the scanned WAL, from a captured state or from the data directory.
+
+    A catalog that moved to a new file needs the records on that file: stretches that list it are scanned once more for those. That may reveal
+    further moves, so it goes on until nothing new is learned.
+    """
+    fates = fates_of([found.ends for found in indexes])
+    if captured is not None:
+        start, known_from, pages_of = captured, captured.needs_wal_from, None
+        if captured.database_name != database:
+            raise UsageError(f'the catalog state is of database "{captured.database_name}", not "{database}"')
+        if captured.system != source.segments.system:
+            raise UsageError(f"the catalog state is of system {captured.system}, the WAL of {source.segments.system}")
+        after = captured.lsn
+    else:
+        if source.directory is None:
+            raise UsageError(
+                "an archive alone does not say what its tables are",
+                hint="Give a catalog state (--catalog FILE), or a data directory as SOURCE.",
+            )
+        known_from = after = first_redo(indexes)
+        start = _empty_state(source, indexes, fates, database, after)
+        pages_of = source.directory
+    supplements: list[Index] = []
+    maps = [found.kept.record(row) for found in indexes for row in found.kept.rows_of(index.RELATION_MAP)]
+    files = start.files | files_of_map_records(maps, start.database, FORMATS[start.major])
+    while True:
+        for stretch, also in _untracked(indexes, files, supplements).items():
+            supplements += list(runner.run(partial(scan_stretch, source.segments, also), [stretch]))
+        log = catalog_log([*indexes, *supplements]).after(after)
+        pages = pages_of.pages(files, start.default_tablespace) if pages_of else CatalogPages({})
+        grown = advance(replace(start, files=files), log, pages, indexes[-1].next_lsn)
+        spans = spans_of(grown.versions, fates, grown.status)
+        moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major)
+        if moved.items() <= files.items():
+            return Catalogs(grown, known_from, fates, None if captured is None else captured.xids_open)
+        files |= moved
+
+
+def _untracked(
+    indexes: Sequence[Index], files: Mapping[FileKey, int], supplements: Sequence[Index]
+) -> dict[Stretch, list[Locator]]:
+    """Stretches that list a catalog's file without having kept its records, and the files."""
+    have = {(found.stretch, file) for found in supplements for file in found.also}
+    wanted: dict[Stretch, list[Locator]] = {}
+    for found in indexes:
+        listed = found.files
+        for row in np.flatnonzero(np.isin(listed.number, [of for _, of in files])).tolist():
+            locator = Locator(int(listed.tablespace[row]), int(listed.database[row]), int(listed.number[row]))
+            # A file named by a NEW_CID is kept only from there on, so it is asked for as well.
+            if (locator.database, locator.number) in files and locator.number >= 16384 and (found.stretch, locator) not in have:
+                wanted.setdefault(found.stretch, []).append(locator)
+    return wanted
+
+
+def first_redo(indexes: Sequence[Index]) -> Lsn:
+    """The earliest redo pointer from which WAL is at hand: from there on, the first touch of every page carries its image."""
+    for found in indexes:
+        for row in found.kept.rows_of(index.CHECKPOINT).tolist():
+            raw = np.frombuffer(found.kept.record(row), np.uint8).copy()
+            parsed = new_parsed()
+            parse(raw, 0, len(raw), FORMATS[found.major].image_compressed, parsed)
+            redo = number(raw, int(parsed[MAIN]), 8)
+            if redo >= indexes[0].stretch.start:
+                return Lsn(redo)
+    raise MissingHistory(
+        f"no checkpoint whose redo pointer lies between {indexes[0].first} and {indexes[-1].next_lsn}",
+        hint="Without a captured catalog state (--catalog), decoding must start from a checkpoint.",
+    )
+
+
+def _empty_state(source: Source, indexes: Sequence[Index], fates: Fates, database: str, after: Lsn) -> CatalogState:
+    """A state that knows only which database is meant and where its catalogs lie."""
+    directory = source.directory
+    assert directory is not None
+    control = directory.control()
+    shared = directory.relation_map(0)
+    blank = CatalogState(
+        system=control.system, timeline=control.timeline, major=control.major, lsn=after, database=0, database_name="",
+        default_tablespace=DEFAULT_TABLESPACE, next_xid=control.next_xid, versions=Versions.none(),
+        files={key: oid for key, oid in initial_files(0, shared, {}).items() if oid == 1262}, complete=False,
+        status=directory.commit_status(), xids_open={},
+    )  # fmt: skip
+    seen = advance(blank, catalog_log(indexes).after(after), directory.pages(blank.files), after)
+    rows = rows_of(
+        seen.versions, spans_of(seen.versions, fates, seen.status), 1262, layouts_of(control.major)["pg_database"],
+        ("oid", "datname", "dattablespace", "encoding"),
+    )  # fmt: skip
+    mine = [
+        row for row in rows.seen(np.arange(len(rows)), int(NEVER) - 1, -1).tolist() if rows.columns["datname"][row] == database
+    ]
+    if not mine:
+        raise UsageError(f'database "{database}" does not exist', sqlstate="3D000")
+    oid, tablespace = int(rows.columns["oid"][mine[0]]), int(rows.columns["dattablespace"][mine[0]])
+    files = initial_files(oid, shared, directory.relation_map(oid, tablespace))
+    return replace(blank, database=oid, database_name=database, default_tablespace=tablespace, files=files)

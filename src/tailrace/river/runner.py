@@ -1,0 +1,40 @@
+"""Who runs a stage: threads of this process, or Spark (`spark.jobs.SparkRunner`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Runner(Protocol):
+    """Runs a stage: a pure function over items, results in the order of the items."""
+
+    def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
+        """`heavy` says that results are about as large as a stretch, so that few may be at hand at once."""
+        ...
+
+
+@dataclass(slots=True)
+class LocalRunner:
+    """Threads of this process; kernels release the GIL. Never more results in flight than workers, so memory stays flat."""
+
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
+        del heavy  # never more than a few anyway
+        if len(items) <= 1 or self.workers <= 1:
+            yield from map(work, items)
+            return
+        with ThreadPoolExecutor(self.workers) as pool:
+            waiting = iter(items)
+            flying: list[Future[Result]] = [pool.submit(work, item) for item in islice(waiting, self.workers + 1)]
+            while flying:
+                yield flying.pop(0).result()
+                flying += [pool.submit(work, item) for item in islice(waiting, 1)]

@@ -1,0 +1,82 @@
+"""The first pass: a log cut into stretches, and each stretch indexed, somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tailrace.errors import CorruptWal, MissingHistory, TailraceError
+from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch
+from tailrace.plan.consistency import check_chain
+from tailrace.river.runner import Runner
+from tailrace.storage.index_store import IndexStore
+from tailrace.storage.segments import Segments
+from tailrace.wal.index import Index, NeedMoreWal, scan
+from tailrace.wal.versions import FORMATS
+
+STRETCH_BYTES = 64 << 20
+
+
+def scan_stretch(segments: Segments, also: Sequence[Locator], stretch: Stretch) -> Index:
+    """Read a stretch and index it; errors name the file. Runs in a worker."""
+    form = FORMATS[segments.major]
+    ahead = 4 * PAGE_SIZE
+    while True:
+        wal = segments.read(stretch.start, stretch.stop + ahead)
+        try:
+            return scan(
+                wal, stretch, form, segments.segment_size, system=segments.system, timeline=segments.timeline,
+                at_end_of_log=wal.base + wal.raw < stretch.stop + ahead, also=also,
+            )  # fmt: skip
+        except NeedMoreWal:
+            ahead *= 16
+        except TailraceError as error:
+            position = error.context.rpartition(" ")[2]
+            if "/" in position:
+                error.context += f', file "{segments.name_at(Lsn.parse(position))}"'
+            raise
+
+
+def stretches_of(segments: Segments, start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:
+    """Cut `[start, stop)` at multiples of `size`; the first begins at the page of `start`."""
+    begin = int(start) // PAGE_SIZE * PAGE_SIZE
+    cuts = [begin, *range((begin // size + 1) * size, int(stop), size), int(stop)]
+    return [Stretch(Lsn(a), Lsn(b)) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+
+
+def scan_log(
+    segments: Segments, runner: Runner, start: Lsn | None = None, size: int = STRETCH_BYTES, store: IndexStore | None = None
+) -> list[Index]:  # fmt: skip
+    """Index everything from `start` to the end of the log, but for what `store` has. Raises where the log has a hole."""
+    begin = segments.first_lsn if start is None else start
+    if not segments.first_lsn <= begin <= segments.stop_lsn:
+        raise MissingHistory(
+            f"requested WAL segment {segments.name_at(begin)} has already been removed",
+            hint=f"The source holds WAL from {segments.first_lsn} to {segments.stop_lsn}.",
+            context=f"LSN {begin}",
+        )
+    found: list[Index] = []
+    ended: Index | None = None
+    stretches = stretches_of(segments, begin, segments.stop_lsn, size)
+    stored = {stretch: store.load(segments.system, segments.timeline, stretch) for stretch in stretches} if store else {}
+    scanned = runner.run(partial(scan_stretch, segments, ()), [stretch for stretch in stretches if stored.get(stretch) is None])
+    for stretch in stretches:
+        part = stored.get(stretch) or next(scanned)
+        if store and part.sealed and stored.get(stretch) is None:
+            store.save(part)
+        if ended is not None and part.records:
+            raise CorruptWal(
+                ended.reason, hint="Valid WAL follows, so this is damage and not the end of the log.",
+                context=f'WAL record at {ended.next_lsn}, file "{segments.name_at(ended.next_lsn)}"',
+            )  # fmt: skip
+        if ended is None:
+            found.append(part)
+            if not part.sealed:
+                ended = part
+    for missing, present in segments.gaps:
+        raise CorruptWal(
+            f"WAL segment {segments.name_at(missing * segments.segment_size)} is missing, but {segments.by_number[present].path} is there",
+            context=f"LSN {Lsn(missing * segments.segment_size)}",
+        )
+    check_chain(found)
+    return found

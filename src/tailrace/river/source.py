@@ -1,0 +1,38 @@
+"""Where WAL comes from, as the user names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailrace.errors import CorruptWal, UsageError
+from tailrace.storage.directory import DataDirectory
+from tailrace.storage.segments import Segments, open_segments
+from tailrace.storage.spool import spooled
+
+
+@dataclass(slots=True)
+class Source:
+    """WAL, and the data directory that it belongs to if there is one."""
+
+    segments: Segments
+    directory: DataDirectory | None
+
+    @classmethod
+    def open(cls, path: str | Path) -> Source:
+        """A data directory or base backup, a pg_wal, or an archive of segments."""
+        if not Path(path).is_dir():
+            raise UsageError(f'source directory "{path}" does not exist')
+        directory = DataDirectory.at(path)
+        segments = open_segments(directory.wal if directory else path)
+        if directory:
+            control = directory.control()
+            if control.system != segments.system:
+                raise CorruptWal(
+                    "WAL file is from different database system: WAL file database system identifier is "
+                    f"{segments.system}, pg_control database system identifier is {control.system}",
+                    context=segments.directory,
+                )
+            if directory.is_running:
+                segments = spooled(segments)
+        return cls(segments, directory)
