@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
@@ -24,8 +25,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_SCHEMA = "item int, part int, payload binary"
-_ARROW_SCHEMA = pa.schema([("item", pa.int32()), ("part", pa.int32()), ("payload", pa.binary())])
+_SCHEMA = "item int, part int, unpacked long, payload binary"
+_ARROW_SCHEMA = pa.schema([("item", pa.int32()), ("part", pa.int32()), ("unpacked", pa.int64()), ("payload", pa.binary())])
 _CELL = 64 << 20
 HEAVY_WAVE = 4
 _frozen = False
@@ -46,7 +47,7 @@ class _Item(InputPartition):
         self.item = item
 
 
-def _stage_source(work: bytes, items: Sequence[bytes]) -> type[DataSource]:
+def _stage_source(work: bytes, items: Sequence[bytes], heavy: bool) -> type[DataSource]:
     """A data source that runs `work` on each item. The class travels by value, with all that it closes over."""
 
     class Reader(DataSourceReader):
@@ -56,7 +57,7 @@ def _stage_source(work: bytes, items: Sequence[bytes]) -> type[DataSource]:
         def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
             from tailrace.spark.jobs import run_item  # noqa: PLC0415
 
-            return run_item(work, partition)
+            return run_item(work, partition, heavy)
 
     class Stage(DataSource):
         @classmethod
@@ -72,19 +73,26 @@ def _stage_source(work: bytes, items: Sequence[bytes]) -> type[DataSource]:
     return Stage
 
 
-def run_item(work: bytes, partition: _Item) -> Iterator[pa.RecordBatch]:
-    """One item in a worker: its result (or the error), pickled, in cells that Arrow can carry."""
+def run_item(work: bytes, partition: _Item, heavy: bool) -> Iterator[pa.RecordBatch]:
+    """One item in a worker: its result (or the error), pickled, in cells that Arrow can carry.
+
+    Between a worker and the driver a byte is copied half a dozen times, so heavy results are compressed: LZ4 takes less time than the copies.
+    """
     try:
         outcome = (True, pickle.loads(work)(pickle.loads(partition.item)))
     except Exception as error:
         outcome = (False, error)
-    payload = pickle.dumps(outcome, protocol=5)
+    payload = memoryview(pickle.dumps(outcome, protocol=5))
+    del outcome
     freeze_once()
     for part, start in enumerate(range(0, len(payload), _CELL)):
+        cell = payload[start : start + _CELL]
+        packed = pa.compress(cell, codec="lz4_raw") if heavy else pa.py_buffer(cell)
         cells = [
             pa.array([partition.number], pa.int32()),
             pa.array([part], pa.int32()),
-            pa.array([payload[start : start + _CELL]], pa.binary()),
+            pa.array([len(cell) if heavy else 0], pa.int64()),
+            pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, len(packed)], np.int32)), packed]),
         ]
         yield pa.RecordBatch.from_arrays(cells, schema=_ARROW_SCHEMA)
 
@@ -107,27 +115,40 @@ class SparkRunner:
         if not waves:
             return
         with ThreadPoolExecutor(1) as ahead:
-            coming = deque(ahead.submit(self._wave, pickled, part) for part in waves[:1])
+            coming = ahead.submit(self._wave, pickled, waves[0], heavy)
             for following in [*waves[1:], None]:
-                results = coming.popleft().result()
+                results = coming.result()
                 if following is not None:
-                    coming.append(ahead.submit(self._wave, pickled, following))
+                    coming = ahead.submit(self._wave, pickled, following, heavy)
                 while results:
                     yield _outcome(results.popleft())
 
-    def _wave(self, work: bytes, items: Sequence[Any]) -> deque[list[pa.Buffer]]:
+    def _wave(self, work: bytes, items: Sequence[Any], heavy: bool) -> deque[list[_Cell]]:
         """The cells of each item's result, in the order of the items."""
-        source = _stage_source(work, [cloudpickle.dumps(item) for item in items])
+        source = _stage_source(work, [cloudpickle.dumps(item) for item in items], heavy)
         self.spark.dataSource.register(source)
         table = self.spark.read.format(source.name()).load().toArrow()
-        cells: dict[int, list[tuple[int, pa.Buffer]]] = {}
-        for item, part, payload in zip(*(table.column(i) for i in range(3)), strict=True):
-            cells.setdefault(item.as_py(), []).append((part.as_py(), payload.as_buffer()))
-        return deque([buffer for _, buffer in sorted(cells[number], key=lambda cell: cell[0])] for number in range(len(items)))
+        found: dict[int, list[_Cell]] = {}
+        for item, part, unpacked, payload in zip(*table.columns, strict=True):
+            found.setdefault(item.as_py(), []).append(_Cell(part.as_py(), unpacked.as_py(), payload.as_buffer()))
+        return deque(sorted(found[number], key=lambda cell: cell.part) for number in range(len(items)))
 
 
-def _outcome(parts: list[pa.Buffer]) -> Any:
+@dataclass(slots=True)
+class _Cell:
+    """A part of a pickled result; `unpacked` is its size before compression, 0 if there is none."""
+
+    part: int
+    unpacked: int
+    payload: pa.Buffer
+
+    def content(self) -> pa.Buffer:
+        return pa.decompress(self.payload, self.unpacked, codec="lz4_raw") if self.unpacked else self.payload
+
+
+def _outcome(cells: list[_Cell]) -> Any:
     """What `run_item` pickled; an error is raised here as it was there."""
+    parts = [cell.content() for cell in cells]
     fine, outcome = pickle.loads(parts[0] if len(parts) == 1 else b"".join(parts))
     if not fine:
         raise outcome
