@@ -19,7 +19,7 @@ from tailrace.wal.xact import Ends
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 
-FOUNDATION = ("kernels", "errors", "model", "settings")
+FOUNDATION = ("kernels", "errors", "model", "settings", "arrayfile")
 STAGES = (
     "wal", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes",
     "publications", "plugins", "wire", "sql", "slots", "apply",

@@ -8,6 +8,7 @@ number and widened. Only types that Spark takes to the letter.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,29 +36,23 @@ def row_schema(relation: Relation) -> pa.Schema:
     return pa.schema([pa.field(column.name, _type_of(column)) for column in relation.live_columns])
 
 
-def change_schema(relation: Relation) -> pa.Schema:
+COLUMNS = ("commit_lsn", "end_lsn", "commit_timestamp", "xid", "lsn", "sequence", "kind", "unchanged", "new", "old")
+
+
+def change_schema(relation: Relation, columns: Sequence[str] = COLUMNS) -> pa.Schema:
     """What `change_batch` gives for this version of a relation."""
     row = pa.struct(list(row_schema(relation)))
-    return pa.schema(
-        [
-            ("commit_lsn", pa.int64()),
-            ("end_lsn", pa.int64()),
-            ("commit_timestamp", pa.timestamp("us", "UTC")),
-            ("xid", pa.int64()),
-            ("lsn", pa.int64()),
-            ("sequence", pa.int32()),
-            ("kind", pa.string()),
-            ("unchanged", pa.list_(pa.string())),
-            ("new", row),
-            ("old", row),
-        ]
-    )
+    types = {
+        "commit_lsn": pa.int64(), "end_lsn": pa.int64(), "commit_timestamp": pa.timestamp("us", "UTC"), "xid": pa.int64(), "lsn": pa.int64(),
+        "sequence": pa.int32(), "kind": pa.string(), "unchanged": pa.list_(pa.string()), "new": row, "old": row,
+    }  # fmt: skip
+    return pa.schema([(name, types[name]) for name in columns])
 
 
 def change_batch(
-    batch: Batch, transactions: Transactions, relation: Relation | None = None, *, fill_missing: bool = False
-) -> pa.RecordBatch:
-    """The changes of a batch as rows of `change_schema(relation)`; `relation` is the batch's own version unless told otherwise.
+    batch: Batch, transactions: Transactions, relation: Relation | None = None, *, columns: Sequence[str] = COLUMNS, fill_missing: bool = False
+) -> pa.RecordBatch:  # fmt: skip
+    """The changes of a batch as rows of `change_schema(relation, columns)`; `relation` is the batch's own version unless told otherwise.
 
     `transactions[ordinal]` must be the facts of the batch's ordinals. With `fill_missing`, new rows of versions that did not
     have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Raises UsageError for
@@ -65,24 +60,30 @@ def change_batch(
     """
     target = relation or batch.relation
     rows = len(batch)
-    facts = transactions
-    schema = change_schema(target)
-    old_key_only = None if batch.old is None else batch.has_old & (batch.old_kind != OLD_ROW)
-    columns = [
-        pa.array(facts.commit_lsn[batch.ordinal], pa.int64()),
-        pa.array(facts.end_lsn[batch.ordinal], pa.int64()),
-        pa.array(facts.time[batch.ordinal] + _EPOCH_MICROSECONDS, pa.timestamp("us", "UTC")),
-        pa.array(facts.xid[batch.ordinal].astype(np.int64), pa.int64()),
-        pa.array(batch.lsn, pa.int64()),
-        pa.array(batch.sub.astype(np.int32), pa.int32()),
-        pa.array(list(KINDS.values()), pa.string()).take(pa.array(batch.kind - np.uint8(INSERT))),
-        _unchanged(batch, target),
-        _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, fill_missing=fill_missing),
-        pa.nulls(rows, schema.field("old").type)
-        if batch.old is None
-        else _rows(batch.old, batch.has_old, batch.relation, target, old_key_only, fill_missing=False),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    schema = change_schema(target, columns)
+
+    def of_transaction(facts: NDArray, kind: pa.DataType) -> pa.Array:
+        return pa.array(facts[batch.ordinal], kind)
+
+    def old() -> pa.Array:
+        if batch.old is None:
+            return pa.nulls(rows, schema.field("old").type)
+        key_only = batch.has_old & (batch.old_kind != OLD_ROW)
+        return _rows(batch.old, batch.has_old, batch.relation, target, key_only, fill_missing=False)
+
+    makers: dict[str, Callable[[], pa.Array]] = {
+        "commit_lsn": lambda: of_transaction(transactions.commit_lsn, pa.int64()),
+        "end_lsn": lambda: of_transaction(transactions.end_lsn, pa.int64()),
+        "commit_timestamp": lambda: of_transaction(transactions.time + _EPOCH_MICROSECONDS, pa.timestamp("us", "UTC")),
+        "xid": lambda: of_transaction(transactions.xid.astype(np.int64), pa.int64()),
+        "lsn": lambda: pa.array(batch.lsn, pa.int64()),
+        "sequence": lambda: pa.array(batch.sub.astype(np.int32), pa.int32()),
+        "kind": lambda: pa.array(list(KINDS.values()), pa.string()).take(pa.array(batch.kind - np.uint8(INSERT))),
+        "unchanged": lambda: _unchanged(batch, target),
+        "new": lambda: _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, fill_missing=fill_missing),
+        "old": old,
+    }
+    return pa.RecordBatch.from_arrays([makers[name]() for name in columns], schema=schema)
 
 
 def _type_of(column: Column) -> pa.DataType:

@@ -10,14 +10,12 @@ from tailrace.catalog.pages import ABORTED, COMMITTED
 from tailrace.catalog.redo import V_STATE, V_XMAX, V_XMIN, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import UsageError
+from tailrace.model import Lsn
 from tailrace.river.catalogs import know_catalogs
 from tailrace.river.runner import Runner
 from tailrace.river.scanning import scan_log
 from tailrace.river.source import Source
 from tailrace.transactions.fates import Fates
-from tailrace.wal import index
-from tailrace.wal.index import Index
-from tailrace.wal.xact import Ends
 
 
 def capture(source: Source, runner: Runner, database: str) -> CatalogState:
@@ -26,10 +24,8 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
     if directory is None:
         raise UsageError("a catalog state is captured from a data directory", hint=f'"{source.segments.directory}" is only WAL.')
     control = directory.control()
-    if control.shut_down:
-        indexes = [_until(scan_log(source.segments, runner, control.redo)[0], control.redo)]
-    else:
-        indexes = scan_log(source.segments, runner, control.redo)
+    # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it.
+    indexes = scan_log(source.segments, runner, control.redo, stop=Lsn(control.redo + 1) if control.shut_down else None)
     catalogs = know_catalogs(source, indexes, runner, database, None)
     state = catalogs.state
     ended = set(catalogs.fates.xid.tolist())
@@ -42,28 +38,6 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
     return replace(
         state, versions=_settled(state, catalogs.fates), status=None, complete=True, xids_open=still_open,
         lsn=control.checkpoint if control.shut_down else indexes[-1].next_lsn,
-    )  # fmt: skip
-
-
-def _until(found: Index, lsn: int) -> Index:
-    """The index without catalog records and ends after `lsn`: what a directory stopped there knows."""
-    keep = np.flatnonzero(found.kept.lsn <= lsn)
-    kept = found.kept
-    ends = fates_none(found)
-    return replace(
-        found, ends=ends, kept=index.Kept(kept.kind[keep], kept.lsn[keep], kept.end_lsn[keep], kept.at[keep], kept.length[keep], kept.data)
-    )  # fmt: skip
-
-
-def fates_none(found: Index) -> Ends:
-    """No ends at all."""
-    ends = found.ends
-    none = np.zeros(1, np.int64)
-    return replace(
-        ends, kind=ends.kind[:0], xid=ends.xid[:0], lsn=ends.lsn[:0], end_lsn=ends.end_lsn[:0], time=ends.time[:0],
-        database=ends.database[:0], origin=ends.origin[:0], origin_lsn=ends.origin_lsn[:0], origin_time=ends.origin_time[:0],
-        subxact_bounds=none, subxids=ends.subxids[:0], gid_bounds=none, gids=ends.gids[:0], invalidation_bounds=none,
-        invalidations=ends.invalidations[:0],
     )  # fmt: skip
 
 

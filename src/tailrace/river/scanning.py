@@ -45,9 +45,11 @@ def stretches_of(segments: Segments, start: int, stop: int, size: int = STRETCH_
 
 
 def scan_log(
-    segments: Segments, runner: Runner, start: Lsn | None = None, size: int = STRETCH_BYTES, store: IndexStore | None = None
+    segments: Segments, runner: Runner, start: Lsn | None = None, size: int = STRETCH_BYTES, store: IndexStore | None = None, *,
+    stop: Lsn | None = None,
 ) -> list[Index]:  # fmt: skip
-    """Index everything from `start` to the end of the log, but for what `store` has. Raises where the log has a hole."""
+    """Index everything from `start` to the end of the log (or the records that start before `stop`), but for what `store` has. Raises where the log
+    has a hole."""
     begin = segments.first_lsn if start is None else start
     if not segments.first_lsn <= begin <= segments.stop_lsn:
         raise MissingHistory(
@@ -57,7 +59,7 @@ def scan_log(
         )
     found: list[Index] = []
     ended: Index | None = None
-    stretches = stretches_of(segments, begin, segments.stop_lsn, size)
+    stretches = stretches_of(segments, begin, segments.stop_lsn if stop is None else stop, size)
     stored = {stretch: store.load(segments.system, segments.timeline, stretch) for stretch in stretches} if store else {}
     scanned = runner.run(partial(scan_stretch, segments, ()), [stretch for stretch in stretches if stored.get(stretch) is None])
     for stretch in stretches:

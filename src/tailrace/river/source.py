@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.errors import CorruptWal, UsageError
+from tailrace.kernels import user_cache
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segments import Segments, open_segments
 from tailrace.storage.spool import spooled
+
+
+def spool_directory() -> Path:
+    """Where WAL of running servers is copied to: TAILRACE_SPOOL, or a folder in the user's cache."""
+    return Path(os.environ.get("TAILRACE_SPOOL") or user_cache() / "spool")
 
 
 @dataclass(slots=True)
@@ -34,5 +41,5 @@ class Source:
                     context=segments.directory,
                 )
             if directory.is_running:
-                segments = spooled(segments)
+                segments = spooled(segments, spool_directory())
         return cls(segments, directory)

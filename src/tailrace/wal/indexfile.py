@@ -1,26 +1,25 @@
 """An index's bytes on disk, both directions (described in docs/index_format.md).
 
-An Arrow IPC file of one row: every array of the index is a binary column named by its path (`xids.first_lsn`), its dtype and
-shape implied by the index's own
-definition; scalars and the format version are JSON in the schema's metadata. A sealed index never changes, so a file is written once.
+The layout of the file is `arrayfile`'s; every array of the index is named by its path (`xids.first_lsn`). A sealed index never changes, so a file is
+written once.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields, is_dataclass
 from typing import Any, get_type_hints
 
 import numpy as np
-import pyarrow as pa
+from numpy.typing import NDArray
 
+from tailrace.arrayfile import FileKind
 from tailrace.errors import UsageError
 from tailrace.model import Locator, Lsn, Stretch
 from tailrace.wal import index as index_module
 from tailrace.wal.index import FORMAT_VERSION, Files, Index, Kept, Xids
 from tailrace.wal.xact import Ends
 
-_KEY = b"tailrace.index"
+INDEX_FILE = FileKind("tailrace.index", "an index", version=FORMAT_VERSION, compression="lz4")
 _PARTS: dict[str, type] = {"xids": Xids, "files": Files, "ends": Ends, "kept": Kept}
 
 
@@ -28,34 +27,19 @@ def write_index(index: Index) -> bytes:
     """Raises UsageError for an index that is not sealed: the next scan would make another."""
     if not index.sealed:
         raise UsageError(f"the index of {index.stretch} is not sealed, so it is not kept")
-    facts: dict[str, Any] = {"format": FORMAT_VERSION, "dtypes": {}}
-    columns: dict[str, bytes] = {}
+    facts: dict[str, Any] = {}
+    arrays: dict[str, NDArray] = {}
     for name, value in _leaves(index):
         if isinstance(value, np.ndarray):
-            columns[name] = value.tobytes()
-            facts["dtypes"][name] = value.dtype.str
+            arrays[name] = value
         else:
             facts[name] = [list(file) for file in value] if name == "also" else value
-    batch = pa.record_batch([pa.array([data], pa.large_binary()) for data in columns.values()], names=list(columns))
-    batch = batch.replace_schema_metadata({_KEY: json.dumps(facts)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
+    return INDEX_FILE.write(facts, arrays)
 
 
 def read_index(data: bytes, where: str) -> Index:
     """Raises UsageError for other files and other format versions."""
-    try:
-        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
-        facts = json.loads((table.schema.metadata or {})[_KEY])
-    except (pa.ArrowInvalid, KeyError, ValueError) as error:
-        raise UsageError(f'"{where}" is not an index') from error
-    if facts["format"] != FORMAT_VERSION:
-        raise UsageError(f'index "{where}" has format {facts["format"]}, this version reads {FORMAT_VERSION}')
-    arrays = {
-        name: np.frombuffer(table.column(name)[0].as_py(), np.dtype(dtype)).copy() for name, dtype in facts["dtypes"].items()
-    }
+    facts, arrays = INDEX_FILE.read(data, where)
     parts = {name: kind(**{part.name: arrays[f"{name}.{part.name}"] for part in fields(kind)}) for name, kind in _PARTS.items()}
     hints = get_type_hints(Index, vars(index_module))
     scalars: dict[str, Any] = {}
