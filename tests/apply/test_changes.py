@@ -32,8 +32,9 @@ def _facts():
     longs = [np.array(numbers, np.int64) for numbers in ([900, 950], [910, 960], [1, 2], [1_000_000, 0])]
     two = np.zeros(2, np.int64)
     return Transactions(
-        np.array([7, 4_000_000_000], np.uint32), *longs, two.astype(np.uint32), two.astype(np.uint16), two, [], np.zeros(3,
-        np.int64), NONE )
+        two.astype(np.uint8), two - 1, np.array([7, 4_000_000_000], np.uint32), *longs, two.astype(np.uint32), two.astype(np.uint16), two, [],
+        np.zeros(3, np.int64), NONE,
+    )  # fmt: skip
 
 
 def _batch(of=None):

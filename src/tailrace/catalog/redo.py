@@ -44,6 +44,7 @@ XMIN_COMMITTED = 1
 XMIN_ABORTED = 2
 XMAX_COMMITTED = 4
 XMAX_MULTI = 8  # an updating multixact that only pg_multixact can resolve
+XMIN_FROZEN = 16  # committed so long ago that its xid may be another transaction's by now
 
 PAGE_KNOWN = 1
 PAGE_TOUCHED = 2
@@ -298,7 +299,7 @@ def replay(
                 xmax = u32(page, offset + 4)
                 state = 0
                 if infomask & 0x0300 == 0x0300 or xmin <= 2:
-                    state |= XMIN_COMMITTED
+                    state |= XMIN_COMMITTED | XMIN_FROZEN
                 elif infomask & 0x0100:
                     state |= XMIN_COMMITTED
                 elif infomask & 0x0200:

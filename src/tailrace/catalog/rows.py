@@ -27,6 +27,7 @@ from tailrace.catalog.redo import (
     XMAX_COMMITTED,
     XMIN_ABORTED,
     XMIN_COMMITTED,
+    XMIN_FROZEN,
     Versions,
 )  # fmt: skip
 from tailrace.transactions.fates import NEVER, Fates
@@ -52,6 +53,9 @@ def spans_of(versions: Versions, fates: Fates, status: CommitStatus | None) -> S
     """When each version was there. What WAL says comes first; then hint bits, which only speak of what WAL does not reach; then pg_xact."""
     rows = versions.rows
     begin, made_by = _ends_of(rows[:, V_XMIN], rows[:, V_STATE], XMIN_COMMITTED, XMIN_ABORTED, fates, status)
+    frozen = (rows[:, V_STATE] & XMIN_FROZEN) != 0
+    begin[frozen] = 0
+    made_by[frozen] = -1
     end, unmade_by = _ends_of(rows[:, V_XMAX], rows[:, V_STATE], XMAX_COMMITTED, 0, fates, status)
     end[rows[:, V_XMAX] == 0] = NEVER
     unmade_by[rows[:, V_XMAX] == 0] = -1
@@ -61,7 +65,7 @@ def spans_of(versions: Versions, fates: Fates, status: CommitStatus | None) -> S
 def _ends_of(
     xids: NDArray[np.int64], state: NDArray[np.int64], committed: int, aborted: int, fates: Fates, status: CommitStatus | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    lsn, ordinal = fates.commit_lsns_of(xids.astype(np.uint32))
+    lsn, ordinal = fates.seen_of(xids.astype(np.uint32))
     unseen = ordinal == -2
     hinted = unseen & ((state & committed) != 0)
     lsn[hinted] = 0

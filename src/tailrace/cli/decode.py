@@ -17,6 +17,7 @@ from tailrace.plugins.driver import print_rows
 from tailrace.plugins.registry import plugin_named
 from tailrace.river import open_river
 from tailrace.storage.index_store import IndexStore
+from tailrace.transactions.fates import TwoPhase
 
 
 def decode(
@@ -28,6 +29,7 @@ def decode(
     start_lsn: Annotated[str, typer.Option(help="Show transactions that commit here or later.")] = "",
     upto_lsn: Annotated[str, typer.Option(help="… and before here.")] = "",
     index: Annotated[Optional[Path], typer.Option(help="Keep indexes here, and use those that are.")] = None,  # noqa: UP045
+    two_phase: Annotated[bool, typer.Option("--two-phase", help="Show prepared transactions at PREPARE TRANSACTION.")] = False,
     local: Annotated[bool, typer.Option("--local", help="In this process, without Spark.")] = False,
 ) -> None:
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
@@ -38,7 +40,7 @@ def decode(
     with counted("rows") as progress:
         river = open_river(
             source, database, runner=runner_for(local=local), catalog=state, start_lsn=start, upto_lsn=upto,
-            index_store=IndexStore(index) if index else None,
+            index_store=IndexStore(index) if index else None, two_phase=TwoPhase(is_plain=chosen.filter_prepare) if two_phase else None,
         )  # fmt: skip
         chosen.startup(options, river.source.segments.major)
         for lines in river.lines(chosen):

@@ -73,6 +73,11 @@ def make_plan(
     transactions.first_lsn[:] = np.iinfo(np.int64).max
     own = owned & (xids.xid == transactions.xid[np.maximum(xids.ordinal, 0)]) if len(transactions) else owned
     np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
+    # What ends a prepared transaction is told if the transaction itself was, be it before the WAL at hand.
+    ends_prepared = ~transactions.has_rows
+    changed[ends_prepared] = True
+    told_before = ends_prepared & (transactions.prepared >= 0)
+    changed[told_before] = (changed | has_message)[transactions.prepared[told_before]]
     shown = np.flatnonzero(ours & (changed | has_message))
     shown = whole(
         transactions, shown, known, max(consistent_from, Lsn(history.known_from)), history.known_from, explicit=start_lsn is not None

@@ -94,6 +94,7 @@ def whole(
 ) -> NDArray[np.int64]:
     """Those of `shown` that lie whole in the WAL at hand. If the user named the start, one that does not is an error."""
     cut = (transactions.first_lsn[shown] < known_from) | np.isin(transactions.xid[shown], np.array(sorted(unread), np.uint32))
+    cut &= transactions.has_rows[shown]
     if explicit and cut.any():
         first = int(shown[np.flatnonzero(cut)[0]])
         raise MissingHistory(

@@ -26,7 +26,9 @@ from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.plugin import OutputPlugin
+from tailrace.transactions.fates import Transactions
 from tailrace.types.values import Texts
+from tailrace.wal import xact
 from tailrace.wal.loads import copy
 from tailrace.wal.versions import FORMATS
 
@@ -211,7 +213,7 @@ def _in_order(
         if not _message_counts(plan):
             messages = [i for i, item in enumerate(inside, start=len(lsn) - len(inside)) if isinstance(item, LogicalMessage)]
             counts[messages] = False
-        ordinals = np.intersect1d(ordinals, ordinal[counts])
+        ordinals = ordinals[np.isin(ordinals, ordinal[counts]) | ~transactions.has_rows[ordinals]]
         first = np.full(len(transactions), np.iinfo(np.int64).max, np.int64)
         np.minimum.at(first, ordinal[counts], lsn[counts])
         begin_lsn = first[ordinals]
@@ -220,23 +222,35 @@ def _in_order(
     texts = [part.texts for part in results]
     texts.append(Texts.of([_inside_text(plugin, item) for item in inside]))
     texts.append(Texts.of([plugin.message_text(message) for message in due]))
-    framed = transactions.subset(ordinals)
-    begins = plugin.begin_texts(framed) if begin else Texts.of([])
-    commits = plugin.commit_texts(framed) if commit else Texts.of([])
-    texts += [begins, commits]
+    beginning = ordinals[transactions.has_rows[ordinals]] if begin else ordinals[:0]
+    ending = ordinals if commit else ordinals[:0]
+    begin_lsn = begin_lsn[transactions.has_rows[ordinals]] if begin else begin_lsn[:0]
+    texts += [plugin.begin_texts(transactions.subset(beginning)), _end_texts(plugin, transactions, ending)]
 
-    begun = ordinals if len(begins) else ordinals[:0]
-    ended = ordinals if len(commits) else ordinals[:0]
     order = _order(
-        transactions.commit_lsn, results, inside, np.array([message.lsn for message in due], np.int64), begun, ended
+        transactions.commit_lsn, results, inside, np.array([message.lsn for message in due], np.int64), beginning, ending
     )
     all_printed = np.concatenate(
-        [printed, np.array([message.end_lsn for message in due], np.int64), begin_lsn if len(begins) else begin_lsn[:0], transactions.end_lsn[ended]]
+        [printed, np.array([message.end_lsn for message in due], np.int64), begin_lsn, transactions.end_lsn[ending]]
     )
     all_xid = np.concatenate(
-        [transactions.xid[ordinal], np.array([message.xid for message in due], np.uint32), transactions.xid[begun], transactions.xid[ended]]
+        [transactions.xid[ordinal], np.array([message.xid for message in due], np.uint32), transactions.xid[beginning], transactions.xid[ending]]
     )
     return Lines(all_printed[order], all_xid[order].astype(np.uint32), _taken(texts, order))
+
+
+def _end_texts(plugin: OutputPlugin, transactions: Transactions, ordinals: NDArray[np.int64]) -> Texts:
+    """What ends each transaction: a commit, nearly always."""
+    kinds = transactions.kind[ordinals]
+    if (kinds == xact.COMMIT).all():
+        return plugin.commit_texts(transactions.subset(ordinals))
+    parts = {
+        xact.COMMIT: plugin.commit_texts, xact.PREPARE: plugin.prepare_texts,
+        xact.COMMIT_PREPARED: plugin.commit_prepared_texts, xact.ABORT_PREPARED: plugin.rollback_prepared_texts,
+    }  # fmt: skip
+    at = [np.flatnonzero(kinds == kind) for kind in parts]
+    texts = [part(transactions.subset(ordinals[mine])) for part, mine in zip(parts.values(), at, strict=True)]
+    return _taken(texts, np.argsort(np.concatenate(at), kind="stable"))
 
 
 def _order(

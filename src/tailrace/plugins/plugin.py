@@ -39,6 +39,21 @@ class OutputPlugin:
     def commit_texts(self, transactions: Transactions) -> Texts:
         raise NotImplementedError
 
+    def filter_prepare(self, gid: str) -> bool:
+        """Whether a prepared transaction is to wait for its commit, like any other, instead of coming at PREPARE."""
+        return False
+
+    def prepare_texts(self, transactions: Transactions) -> Texts:
+        """In two phases, what ends each of these instead of `commit_texts`."""
+        raise NotImplementedError
+
+    def commit_prepared_texts(self, transactions: Transactions) -> Texts:
+        """In two phases, one text per COMMIT PREPARED."""
+        raise NotImplementedError
+
+    def rollback_prepared_texts(self, transactions: Transactions) -> Texts:
+        raise NotImplementedError
+
     def truncate_text(self, truncation: Truncation) -> str:
         raise NotImplementedError
 

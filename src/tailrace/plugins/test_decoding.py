@@ -71,11 +71,30 @@ class TestDecoding(OutputPlugin):
 
     def commit_texts(self, transactions: Transactions) -> Texts:
         xids = [f" {xid}" for xid in transactions.xid.tolist()] if self.include_xids else [""] * len(transactions)
-        times = [""] * len(transactions)
-        if self.include_timestamp:
-            stored = Values(np.ones(len(transactions), np.bool_), fixed=transactions.time.view(np.uint8).reshape(-1, 8))
-            times = [f" (at {text})" for text in registry.format_values(stored, _TIMESTAMPTZ, self.style).to_list()]
-        return Texts.of([f"COMMIT{xid}{time}" for xid, time in zip(xids, times, strict=True)])
+        return Texts.of([f"COMMIT{xid}{time}" for xid, time in zip(xids, self._times(transactions), strict=True)])
+
+    def filter_prepare(self, gid: str) -> bool:
+        return "_nodecode" in gid
+
+    def prepare_texts(self, transactions: Transactions) -> Texts:
+        return self._phase("PREPARE TRANSACTION", transactions)
+
+    def commit_prepared_texts(self, transactions: Transactions) -> Texts:
+        return self._phase("COMMIT PREPARED", transactions)
+
+    def rollback_prepared_texts(self, transactions: Transactions) -> Texts:
+        return self._phase("ROLLBACK PREPARED", transactions)
+
+    def _phase(self, what: str, transactions: Transactions) -> Texts:
+        gids = ["'" + gid.replace("'", "''") + "'" for gid in transactions.gids]
+        xids = [f", txid {xid}" for xid in transactions.xid.tolist()] if self.include_xids else [""] * len(transactions)
+        return Texts.of([f"{what} {gid}{xid}{time}" for gid, xid, time in zip(gids, xids, self._times(transactions), strict=True)])
+
+    def _times(self, transactions: Transactions) -> list[str]:
+        if not self.include_timestamp:
+            return [""] * len(transactions)
+        stored = Values(np.ones(len(transactions), np.bool_), fixed=transactions.time.view(np.uint8).reshape(-1, 8))
+        return [f" (at {text})" for text in registry.format_values(stored, _TIMESTAMPTZ, self.style).to_list()]
 
     def truncate_text(self, truncation: Truncation) -> str:
         names = ", ".join(self._name(relation) for relation in truncation.relations)

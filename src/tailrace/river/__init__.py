@@ -26,7 +26,7 @@ from tailrace.river.scanning import STRETCH_BYTES, scan_log
 from tailrace.river.source import Source
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.fates import NEVER, TwoPhase
 from tailrace.wal.index import Index
 
 __all__ = ["STRETCH_BYTES", "Catalogs", "LocalRunner", "River", "Runner", "Source", "capture", "know_catalogs", "open_river", "scan_log"]
@@ -53,9 +53,10 @@ def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Form
 
 def open_river(
     path: str | Path, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
-    upto_lsn: Lsn | None = None, stretch_bytes: int = STRETCH_BYTES, index_store: IndexStore | None = None,
+    upto_lsn: Lsn | None = None, stretch_bytes: int = STRETCH_BYTES, index_store: IndexStore | None = None, two_phase: TwoPhase | None = None,
 ) -> River:  # fmt: skip
-    """Scan `path` and plan the decoding of `database`. See `tailrace decode` for what the positions mean."""
+    """Scan `path` and plan the decoding of `database`. See `tailrace decode` for what the positions mean; with `two_phase`, prepared transactions
+    come at PREPARE."""
     runner = runner or LocalRunner()
     source = Source.open(path)
     scan_from = None
@@ -75,7 +76,7 @@ def open_river(
             f"start LSN {start_lsn} is outside of the WAL at hand",
             hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}.",
         )
-    catalogs = know_catalogs(source, indexes, runner, database, catalog)
+    catalogs = know_catalogs(source, indexes, runner, database, catalog, two_phase)
     check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER))
     plan = make_plan(
         indexes, catalogs.history(), catalogs.fates, start_lsn=start_lsn, upto_lsn=upto_lsn,

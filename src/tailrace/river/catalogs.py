@@ -28,7 +28,7 @@ from tailrace.river.runner import Runner
 from tailrace.river.scanning import scan_stretch
 from tailrace.river.source import Source
 from tailrace.storage.directory import DEFAULT_TABLESPACE
-from tailrace.transactions.fates import NEVER, Fates, fates_of
+from tailrace.transactions.fates import NEVER, Fates, TwoPhase, fates_of
 from tailrace.wal import index
 from tailrace.wal.index import Index
 from tailrace.wal.loads import number
@@ -65,13 +65,15 @@ class Catalogs:
         )  # fmt: skip
 
 
-def know_catalogs(source: Source, indexes: list[Index], runner: Runner, database: str, captured: CatalogState | None) -> Catalogs:
+def know_catalogs(
+    source: Source, indexes: list[Index], runner: Runner, database: str, captured: CatalogState | None, two_phase: TwoPhase | None = None
+) -> Catalogs:
     """Bring the catalogs of `database` over the scanned WAL, from a captured state or from the data directory.
 
     A catalog that moved to a new file needs the records on that file: stretches that list it are scanned once more for those. That may reveal
     further moves, so it goes on until nothing new is learned.
     """
-    fates = fates_of([found.ends for found in indexes])
+    fates = fates_of([found.ends for found in indexes], two_phase)
     if captured is not None:
         start, known_from, pages_of = captured, captured.needs_wal_from, None
         if captured.database_name != database:

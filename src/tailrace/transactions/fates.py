@@ -1,13 +1,18 @@
 """What became of each transaction id (rule 3), and the committed transactions in order (rule 4).
 
-In: the ends that indexes collected, in WAL order. Out: `Fates`, a sorted map from xid to commit or abort position, and `Transactions`, columns
-with one row per committed top-level transaction, in the order of their commit records.
+In: the ends that indexes collected, in WAL order. Out: `Fates`, a sorted map from xid to what became of it, and `Transactions`, columns
+with one row for each thing that is told of a top-level transaction, in the order of the records that tell it: nearly always that it
+committed.
+
+In two phases (facts 6.11) a prepared transaction is told with its rows at PREPARE, and its COMMIT PREPARED or ROLLBACK PREPARED is told
+by itself. For others its catalog changes count from COMMIT PREPARED on; that is why a fate says apart whose rows they are and from when
+they can be seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +27,12 @@ NEVER = np.int64(2**63 - 1)
 
 @dataclass(slots=True)
 class Transactions:
-    """Committed top-level transactions by ordinal. `subxact_bounds` and `subxids` as in `Ends`."""
+    """Top-level transactions by ordinal. `kind` is COMMIT, or in two phases PREPARE, COMMIT_PREPARED or ABORT_PREPARED (of `wal.xact`);
+    the latter two have no rows, and `prepared` is the ordinal of their PREPARE (-1: it lies before the WAL at hand). `subxact_bounds` and
+    `subxids` as in `Ends`."""
 
+    kind: NDArray[np.uint8]
+    prepared: NDArray[np.int64]
     xid: NDArray[np.uint32]
     commit_lsn: NDArray[np.int64]
     end_lsn: NDArray[np.int64]
@@ -60,10 +69,16 @@ class Transactions:
     def subset(self, ordinals: NDArray[np.int64]) -> Transactions:
         """The facts of these transactions, in that order, without subtransactions; ordinals count anew."""
         return Transactions(
-            self.xid[ordinals], self.commit_lsn[ordinals], self.end_lsn[ordinals], self.first_lsn[ordinals], self.time[ordinals],
+            self.kind[ordinals], np.full(len(ordinals), -1, np.int64), self.xid[ordinals], self.commit_lsn[ordinals],
+            self.end_lsn[ordinals], self.first_lsn[ordinals], self.time[ordinals],
             self.database[ordinals], self.origin[ordinals], self.origin_lsn[ordinals],
             [self.gids[ordinal] for ordinal in ordinals.tolist()] if self.gids else [], np.zeros(len(ordinals) + 1, np.int64), self.subxids[:0],
         )  # fmt: skip
+
+    @property
+    def has_rows(self) -> NDArray[np.bool_]:
+        """Which are told with their rows, and so begin."""
+        return (self.kind == xact.COMMIT) | (self.kind == xact.PREPARE)
 
     def subxids_of(self, ordinal: int) -> NDArray[np.uint32]:
         return self.subxids[self.subxact_bounds[ordinal] : self.subxact_bounds[ordinal + 1]]
@@ -71,69 +86,153 @@ class Transactions:
 
 @dataclass(slots=True)
 class Fates:
-    """xid -> its transaction's ordinal (-1: aborted), sorted by xid; commit LSNs by ordinal are the transactions'."""
+    """By xid, sorted: the ordinal of the transaction that its rows belong to (-1: aborted), and the LSN from which others see them (or NEVER)."""
 
     xid: NDArray[np.uint32]
     ordinal: NDArray[np.int64]
+    seen_from: NDArray[np.int64]
     transactions: Transactions
 
     def ordinals_of(self, xids: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Ordinal of the committed transaction each xid belongs to; -1 aborted, -2 no end seen."""
+        """Ordinal of the transaction each xid belongs to; -1 aborted, -2 no end seen."""
+        return self.seen_of(xids)[1]
+
+    def seen_of(self, xids: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(LSN from which others see its work or NEVER, ordinal) for each xid."""
         if len(self.xid) == 0:
-            return np.full(len(xids), -2, np.int64)
+            return np.full(len(xids), NEVER, np.int64), np.full(len(xids), -2, np.int64)
         at = np.minimum(np.searchsorted(self.xid, xids), len(self.xid) - 1)
-        return np.where(self.xid[at] == xids, self.ordinal[at], -2)
-
-    def commit_lsns_of(self, xids: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(commit LSN or NEVER, ordinal) for each xid."""
-        ordinals = self.ordinals_of(xids)
-        lsn = np.full(len(xids), NEVER, np.int64)
-        committed = ordinals >= 0
-        lsn[committed] = self.transactions.commit_lsn[ordinals[committed]]
-        return lsn, ordinals
+        known = self.xid[at] == xids
+        return np.where(known, self.seen_from[at], NEVER), np.where(known, self.ordinal[at], -2)
 
 
-def fates_of(all_ends: Sequence[Ends]) -> Fates:
-    """Put the ends of consecutive stretches together. PREPARE alone decides nothing; its COMMIT or ROLLBACK PREPARED does."""
-    kind = _joined([ends.kind for ends in all_ends], np.uint8)
-    committed = np.isin(kind, (xact.COMMIT, xact.COMMIT_PREPARED))
-    aborted = np.isin(kind, (xact.ABORT, xact.ABORT_PREPARED))
-    xid = _joined([ends.xid for ends in all_ends], np.uint32)
-    counts = _joined([np.diff(ends.subxact_bounds) for ends in all_ends], np.int64)
-    subxids = _joined([ends.subxids for ends in all_ends], np.uint32)
-    end_of_subxid = np.repeat(np.arange(len(xid)), counts)
+@dataclass(frozen=True, slots=True)
+class TwoPhase:
+    """Tell prepared transactions at PREPARE, but for those that `is_plain(gid)`, which wait for their commit like all others. What was
+    prepared before `since` is told whole, PREPARE included, when it is committed."""
 
-    ordinal_of_end = np.full(len(xid), -1, np.int64)
-    ordinal_of_end[committed] = np.arange(int(committed.sum()))
-    origin_time = _joined([ends.origin_time for ends in all_ends], np.int64)
-    time = _joined([ends.time for ends in all_ends], np.int64)
-    origin = _joined([ends.origin for ends in all_ends], np.uint16)
-    gids = [ends.gid(row) for ends in all_ends for row in range(len(ends))] if (kind == xact.COMMIT_PREPARED).any() else []
-    bounds = np.zeros(int(committed.sum()) + 1, np.int64)
-    np.cumsum(counts[committed], out=bounds[1:])
+    since: int = 0
+    is_plain: Callable[[str], bool] = field(default=lambda gid: False)
+
+
+def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None) -> Fates:
+    """Put the ends of consecutive stretches together. Without `two_phase`, PREPARE decides nothing; its COMMIT or ROLLBACK PREPARED does."""
+    ends = _Ends(all_ends)
+    told = _committed(ends) if two_phase is None else _in_two_phases(ends, two_phase)
+    row = told.row
+    has_rows = np.isin(told.kind, (xact.COMMIT, xact.PREPARE))
+    ordinal_of_end = np.full(len(ends.kind), -1, np.int64)
+    ordinal_of_end[row[has_rows]] = np.flatnonzero(has_rows)
+    subxid_rows, bounds = _subxids_at(ends, row)
     transactions = Transactions(
-        xid=xid[committed],
-        commit_lsn=_joined([ends.lsn for ends in all_ends], np.int64)[committed],
-        end_lsn=_joined([ends.end_lsn for ends in all_ends], np.int64)[committed],
-        first_lsn=np.zeros(int(committed.sum()), np.int64),
-        time=np.where((origin != 0) & (origin_time != 0), origin_time, time)[committed],
-        database=_joined([ends.database for ends in all_ends], np.uint32)[committed],
-        origin=origin[committed],
-        origin_lsn=_joined([ends.origin_lsn for ends in all_ends], np.int64)[committed],
-        gids=[gid for gid, keep in zip(gids, committed, strict=True) if keep] if gids else [],
+        kind=told.kind,
+        prepared=np.where(told.prepared >= 0, ordinal_of_end[told.prepared], -1),
+        xid=ends.xid[row],
+        commit_lsn=told.lsn,
+        end_lsn=ends.end_lsn[row],
+        first_lsn=np.zeros(len(row), np.int64),
+        time=np.where((ends.origin != 0) & (ends.origin_time != 0), ends.origin_time, ends.time)[row],
+        database=ends.database[row],
+        origin=ends.origin[row],
+        origin_lsn=ends.origin_lsn[row],
+        gids=[ends.gid(each) for each in row.tolist()] if np.isin(ends.kind, (xact.PREPARE, xact.COMMIT_PREPARED)).any() else [],
         subxact_bounds=bounds,
-        subxids=subxids[committed[end_of_subxid]] if len(subxids) else subxids,
+        subxids=ends.subxids[subxid_rows],
     )
-    decided = committed | aborted
-    sub_decided = decided[end_of_subxid] if len(subxids) else np.zeros(0, np.bool_)
-    keys = np.concatenate([xid[decided], subxids[sub_decided]])
-    values = np.concatenate([ordinal_of_end[decided], ordinal_of_end[end_of_subxid[sub_decided]] if len(subxids) else np.zeros(0, np.int64)])
-    # Rolled-back subtransactions end before their parents; the first word on an xid stands.
+    decides = np.isin(ends.kind, (xact.ABORT, xact.ABORT_PREPARED))
+    decides[row[has_rows | (told.prepared < 0)]] = True
+    sub_decides = decides[ends.end_of_subxid]
+    which = np.concatenate([np.flatnonzero(decides), ends.end_of_subxid[sub_decides]])
+    keys = np.concatenate([ends.xid[decides], ends.subxids[sub_decides]])
+    # Rolled-back subtransactions end before their parents, and PREPARE comes before what ends it: the first word on an xid stands.
     order = np.argsort(keys, kind="stable")
-    keys, values = keys[order], values[order]
+    keys, which = keys[order], which[order]
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[1:] != keys[:-1]
-    return Fates(keys[first], values[first].astype(np.int64), transactions)
+    which = which[first]
+    return Fates(keys[first], ordinal_of_end[which], told.seen[which], transactions)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is told, in order: of which end, as what, where in the order; the end that prepared it (-1: none at hand). And by end, from
+    when its work is seen by others."""
+
+    row: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    lsn: NDArray[np.int64]
+    prepared: NDArray[np.int64]
+    seen: NDArray[np.int64]
+
+
+def _committed(ends: _Ends) -> _Told:
+    committed = np.isin(ends.kind, (xact.COMMIT, xact.COMMIT_PREPARED))
+    row = np.flatnonzero(committed)
+    kind = np.full(len(row), xact.COMMIT, np.uint8)
+    return _Told(row, kind, ends.lsn[row], np.full(len(row), -1, np.int64), np.where(committed, ends.lsn, NEVER))
+
+
+def _in_two_phases(ends: _Ends, two_phase: TwoPhase) -> _Told:
+    plain = _committed(ends)
+    events: list[tuple[int, int, int, int]] = []  # lsn, row, kind, row of the PREPARE
+    taken: set[int] = set()
+    waiting: dict[int, int] = {}
+    for row in np.flatnonzero(np.isin(ends.kind, (xact.PREPARE, xact.COMMIT_PREPARED, xact.ABORT_PREPARED))).tolist():
+        if two_phase.is_plain(ends.gid(row)):
+            continue
+        kind, xid, lsn = int(ends.kind[row]), int(ends.xid[row]), int(ends.lsn[row])
+        if kind == xact.PREPARE:
+            waiting[xid] = row
+            if lsn >= two_phase.since:
+                events.append((lsn, row, kind, -1))
+            continue
+        prepared = waiting.pop(xid, -1)
+        if kind == xact.COMMIT_PREPARED and prepared >= 0:
+            plain.seen[prepared] = lsn
+            if ends.lsn[prepared] < two_phase.since:
+                events.append((lsn, prepared, xact.PREPARE, -1))
+        events.append((lsn, row, kind, prepared))
+        taken.add(row)
+    keep = ~np.isin(plain.row, np.array(sorted(taken), np.int64))
+    more = np.array(events, np.int64).reshape(-1, 4)
+    lsns = np.concatenate([plain.lsn[keep], more[:, 0]])
+    rows = np.concatenate([plain.row[keep], more[:, 1]])
+    kinds = np.concatenate([plain.kind[keep], more[:, 2].astype(np.uint8)])
+    prepared_by = np.concatenate([plain.prepared[keep], more[:, 3]])
+    order = np.argsort(lsns, kind="stable")
+    return _Told(rows[order], kinds[order], lsns[order], prepared_by[order], plain.seen)
+
+
+def _subxids_at(ends: _Ends, row: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of the subtransactions of these ends, and where each end's begin."""
+    starts = np.cumsum(ends.counts) - ends.counts
+    bounds = np.zeros(len(row) + 1, np.int64)
+    np.cumsum(ends.counts[row], out=bounds[1:])
+    return np.repeat(starts[row] - bounds[:-1], ends.counts[row]) + np.arange(bounds[-1]), bounds
+
+
+class _Ends:
+    """The ends of all stretches as one."""
+
+    def __init__(self, parts: Sequence[Ends]) -> None:
+        self._parts = parts
+        self._bounds = np.cumsum([0, *(len(part) for part in parts)])
+        self.kind = _joined([part.kind for part in parts], np.uint8)
+        self.xid = _joined([part.xid for part in parts], np.uint32)
+        self.lsn = _joined([part.lsn for part in parts], np.int64)
+        self.end_lsn = _joined([part.end_lsn for part in parts], np.int64)
+        self.time = _joined([part.time for part in parts], np.int64)
+        self.database = _joined([part.database for part in parts], np.uint32)
+        self.origin = _joined([part.origin for part in parts], np.uint16)
+        self.origin_lsn = _joined([part.origin_lsn for part in parts], np.int64)
+        self.origin_time = _joined([part.origin_time for part in parts], np.int64)
+        self.counts = _joined([np.diff(part.subxact_bounds) for part in parts], np.int64)
+        self.subxids = _joined([part.subxids for part in parts], np.uint32)
+        self.end_of_subxid = np.repeat(np.arange(len(self.xid)), self.counts)
+
+    def gid(self, row: int) -> str:
+        part = int(np.searchsorted(self._bounds, row, "right")) - 1
+        return self._parts[part].gid(row - int(self._bounds[part]))
 
 
 def _joined(parts: Sequence[NDArray], dtype: type) -> NDArray:
