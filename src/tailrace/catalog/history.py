@@ -245,7 +245,7 @@ class History:
         relation = Relation(
             oid=oid,
             schema=self._namespace(int(classes["relnamespace"][row]), lsn, ordinal),
-            name=str(classes["relname"][row]),
+            name=self._name_of(int(classes["relrewrite"][row]), lsn, ordinal) or str(classes["relname"][row]),
             kind=chr(classes["relkind"][row]),
             persistence=chr(classes["relpersistence"][row]),
             replica_identity=identity_letter,
@@ -256,6 +256,13 @@ class History:
             access_method=int(classes["relam"][row]),
         )
         return self._relations.setdefault(relation, relation)
+
+    def _name_of(self, oid: int, lsn: int, ordinal: int) -> str:
+        """The name of a relation; the transient heap of a rewrite goes by that of the relation which it will be."""
+        if not oid:
+            return ""
+        rows = self.table("pg_class").seen_where("oid", oid, lsn, ordinal)
+        return str(self.table("pg_class")["relname"][rows[-1]]) if len(rows) else ""
 
     def _columns(self, oid: int, lsn: int, ordinal: int) -> tuple[Column, ...]:
         attributes = self.table("pg_attribute")

@@ -13,9 +13,9 @@ from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.plugins.driver import print_rows
+from tailrace.plugins.driver import in_hex, print_rows
 from tailrace.plugins.registry import plugin_named
-from tailrace.river import open_river
+from tailrace.river import Source, open_river
 from tailrace.storage.index_store import IndexStore
 from tailrace.transactions.fates import TwoPhase
 
@@ -38,13 +38,16 @@ def decode(
     options = dict(_pair(text) for text in option or ())
     state = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     with counted("rows") as progress:
+        opened = Source.open(source)
+        chosen.startup(options, opened.segments.major)
         river = open_river(
-            source, database, runner=runner_for(local=local), catalog=state, start_lsn=start, upto_lsn=upto,
+            opened, database, runner=runner_for(local=local), catalog=state, start_lsn=start, upto_lsn=upto,
             index_store=IndexStore(index) if index else None, two_phase=TwoPhase(is_plain=chosen.filter_prepare) if two_phase else None,
+            rewrites=chosen.receives_rewrites,
         )  # fmt: skip
-        chosen.startup(options, river.source.segments.major)
         for lines in river.lines(chosen):
-            sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, lines.texts.offsets, lines.texts.data))
+            texts = in_hex(lines.texts) if chosen.writes_binary else lines.texts
+            sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data))
             progress(len(lines))
         sys.stdout.buffer.flush()
 

@@ -1,20 +1,25 @@
-"""`tailrace wal ls | stat | verify`: look at the log itself."""
+"""`tailrace wal ls | stat | dump | verify`: look at the log itself."""
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from tailrace.cli.decode import parse_lsn
+from tailrace.errors import UsageError
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.river import LocalRunner, Source, scan_log
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segments import Segment, Segments, list_segments, open_segments
 from tailrace.wal.loads import number
-from tailrace.wal.statistics import Counted, count_records
+from tailrace.wal.resource_managers import NAMES
+from tailrace.wal.statistics import Counted, count_records, walk
 
 app = typer.Typer(help="Look at write-ahead log.", no_args_is_help=True)
 Where = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or directory of archived segments.")]
@@ -85,6 +90,39 @@ def _table(noun: str, counted: Counted, top: int) -> Table:
     for name, records, size in shown:
         table.add_row(name, f"{records:,}", f"{size:,}", f"{100 * size / counted.total_bytes:.1f}")
     return table
+
+
+@app.command()
+def dump(
+    source: Where,
+    start: Annotated[str, typer.Option(help="Begin with the first record at or after this LSN.")] = "",
+    end: Annotated[str, typer.Option(help="Stop before records that start here or later.")] = "",
+    rmgr: Annotated[Optional[list[str]], typer.Option(help="Only these resource managers, by name.")] = None,  # noqa: UP045 - typer reads it
+    xid: Annotated[Optional[int], typer.Option(help="Only this transaction's.")] = None,  # noqa: UP045
+    relation: Annotated[str, typer.Option(help="Only records on this file: TABLESPACE/DATABASE/FILE.")] = "",
+    limit: Annotated[Optional[int], typer.Option("-n", "--limit", help="At most so many.")] = None,  # noqa: UP045
+) -> None:
+    """Records with their fields and block references, as pg_waldump prints them."""
+    segments = Source.open(source).segments
+    managers = {_manager_named(name) for name in rmgr or ()}
+    printed = 0
+    for record in walk(segments, parse_lsn(start), parse_lsn(end)):
+        if limit is not None and printed >= limit:
+            break
+        if managers and record.manager not in managers:
+            continue
+        if (xid is None or record.xid == xid) and (not relation or relation in map(str, record.files)):
+            sys.stdout.write(f"{record}\n")
+            printed += 1
+
+
+def _manager_named(name: str) -> int:
+    for number_of, known in enumerate(NAMES):
+        if known.lower() == name.lower():
+            return number_of
+    if re.fullmatch(r"custom\d{3}", name):
+        return int(name.removeprefix("custom"))
+    raise UsageError(f'resource manager "{name}" does not exist', hint=f"There are {', '.join(NAMES)}, and custom128 to custom255.")
 
 
 @app.command()

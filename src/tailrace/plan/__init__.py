@@ -48,9 +48,9 @@ class Plan:
 
 def make_plan(
     indexes: Sequence[Index], history: History, fates: Fates, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, segment_size: int,
-    open_at_start: dict[int, int] | None = None,
+    open_at_start: dict[int, int] | None = None, rewrites: bool = False,
 ) -> Plan:  # fmt: skip
-    """Decide what to show of `[start_lsn, upto_lsn)` and where it lies.
+    """Decide what to show of `[start_lsn, upto_lsn)` and where it lies; with `rewrites`, also the rows that a rewrite of a table writes anew.
 
     `open_at_start` are the xids that a captured state knows to have been open, with their first LSN: those within the indexes are read whole.
     Raises MissingHistory if a transaction to be shown began before the first index.
@@ -88,7 +88,7 @@ def make_plan(
     wanted[shown] = True
     np.add.at(row_bytes, xids.ordinal[owned], xids.bytes[owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
-    stretches = _stretch_plans(indexes, fates, wanted, FileMapper(history, transactions.commit_lsn, wanted), segment_size)
+    stretches = _stretch_plans(indexes, fates, wanted, FileMapper(history, transactions.commit_lsn, wanted, rewrites=rewrites), segment_size)
     return Plan(
         transactions, shown, row_bytes[shown], stretches, messages, truncations_of(indexes, fates, wanted, history), consistent_from, start, upto
     )  # fmt: skip

@@ -14,7 +14,8 @@ from tailrace.wal.index import Index
 class FileMapper:
     """Files -> what they meant, found once per file for all stretches. Transactions that are not `wanted` need no timeline of their own."""
 
-    def __init__(self, history: History, commits: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
+    def __init__(self, history: History, commits: NDArray[np.int64], wanted: NDArray[np.bool_], *, rewrites: bool) -> None:
+        self._rewrites = rewrites
         self._history = history
         self._commits = commits
         self._wanted = wanted
@@ -41,7 +42,7 @@ class FileMapper:
                 relation = span.relation
                 if relation is None:
                     meanings.append(UNMAPPED)
-                elif not is_decoded(relation):
+                elif not is_decoded(relation, rewrites=self._rewrites):
                     meanings.append(NOT_DECODED)
                 else:
                     meanings.append(numbers.setdefault(relation, len(numbers)))

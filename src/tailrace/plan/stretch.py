@@ -74,11 +74,11 @@ class StretchPlan:
         return replace(self, xid=xids, ordinal=self.ordinal[keep], row_bytes=self.row_bytes[keep], carried=tuple(carried))
 
 
-def is_decoded(relation: Relation) -> bool:
+def is_decoded(relation: Relation, *, rewrites: bool = False) -> bool:
     """Whether PostgreSQL's decoding shows rows of this relation (facts 6.5): logged, no catalog, no TOAST table, sequence or transient heap."""
     return (
         relation.oid >= FIRST_UNPINNED_OID
         and relation.persistence == "p"
         and relation.kind not in "tS"
-        and relation.rewrite_of == 0
+        and (rewrites or relation.rewrite_of == 0)
     )

@@ -29,7 +29,7 @@ from tailrace.plugins.plugin import OutputPlugin
 from tailrace.transactions.fates import Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
-from tailrace.wal.loads import copy
+from tailrace.wal.loads import copy, u8
 from tailrace.wal.versions import FORMATS
 
 HELD_BYTES = 128 << 20
@@ -370,3 +370,28 @@ def print_rows(lsn, xid, offsets, data):  # type: ignore[no-untyped-def]
         out[to] = 10
         to += 1
     return out[:to]
+
+
+def in_hex(texts: Texts) -> Texts:
+    """Binary output as `bytea` prints: what pg_logical_slot_get_binary_changes shows."""
+    sizes = np.diff(texts.offsets)
+    offsets = np.zeros(len(texts.offsets), np.int64)
+    np.cumsum(2 * sizes + 2, out=offsets[1:])
+    out = np.empty(offsets[-1], np.uint8)
+    write_hex(texts.data, texts.offsets, offsets, out)
+    return Texts(offsets, out)
+
+
+@njit(cache=True, nogil=True)
+def write_hex(data, offsets, to, out):  # type: ignore[no-untyped-def]
+    """`\\x` and two digits a byte, for each text."""
+    for row in range(len(to) - 1):
+        at = to[row]
+        out[at] = 92
+        out[at + 1] = 120
+        at += 2
+        for i in range(offsets[row], offsets[row + 1]):
+            byte = u8(data, i)
+            for nibble in (byte >> 4, byte & 15):
+                out[at] = 48 + nibble if nibble < 10 else 87 + nibble
+                at += 1

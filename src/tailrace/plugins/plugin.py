@@ -23,6 +23,10 @@ class OutputPlugin:
 
     name = ""
     skips_empty_transactions = False
+    receives_rewrites = False
+    """Whether it wants to see the rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write into the new file of a table."""
+    writes_binary = False
+    """Whether its output is bytes, and not text in the encoding of the database."""
 
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         """Take the options, refusing unknown names and values. `major` is the source's."""

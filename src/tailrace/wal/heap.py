@@ -23,8 +23,14 @@ INPLACE = 0x70
 OPCODE = 0x70
 INIT_PAGE = 0x80
 
-# HEAP2 opcodes
+# HEAP2 opcodes; PRUNE, VACUUM and FREEZE_PAGE mean other things from 17 on
+REWRITE = 0x00
+PRUNE = 0x10
+VACUUM = 0x20
+FREEZE_PAGE = 0x30
+VISIBLE = 0x40
 MULTI_INSERT = 0x50
+LOCK_UPDATED = 0x60
 NEW_CID = 0x70
 
 # xl_heap_insert.flags, also of a multi-insert

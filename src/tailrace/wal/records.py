@@ -38,7 +38,8 @@ IMAGE_LENGTH = 9
 HOLE = 10
 HOLE_LENGTH = 11
 IMAGE_INFO = 12
-BLOCK_FIELDS = 13
+BLOCK_ID = 13
+BLOCK_FIELDS = 14
 
 MAX_BLOCKS = 33
 PARSED_SIZE = FIRST_BLOCK + MAX_BLOCKS * BLOCK_FIELDS
@@ -78,6 +79,7 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
         flags = u8(buf, header + 1)
         parsed[FIRST_BLOCK + FORK] = flags & 0x0F
         parsed[FIRST_BLOCK + BLOCK_FLAGS] = flags
+        parsed[FIRST_BLOCK + BLOCK_ID] = 0
         parsed[FIRST_BLOCK + IMAGE] = 0
         parsed[FIRST_BLOCK + IMAGE_LENGTH] = 0
         parsed[FIRST_BLOCK + TABLESPACE] = u32(buf, header + 4)
@@ -101,6 +103,7 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
             block = FIRST_BLOCK + blocks * BLOCK_FIELDS
             blocks += 1
             flags = u8(buf, header + 1)
+            parsed[block + BLOCK_ID] = kind
             parsed[block + FORK] = flags & 0x0F
             parsed[block + BLOCK_FLAGS] = flags
             parsed[block + DATA_LENGTH] = u16(buf, header + 2)

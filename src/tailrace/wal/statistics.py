@@ -1,4 +1,4 @@
-"""Counts over a log: records and bytes per resource manager, heap file and transaction.
+"""A log, record by record: counts per resource manager, heap file and transaction, or each record in words.
 
 In: segments. Out: `Counts`, the largest first. Framing checks the chain but not the checksums; `wal verify` does. Bytes are
 those of records; page headers, padding and what lies behind a segment switch belong to nobody. A record counts for the file
@@ -7,7 +7,7 @@ of its first block.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,13 +15,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tailrace.errors import CorruptWal
 from tailrace.model import PAGE_SIZE, Locator, Lsn
 from tailrace.wal import framing, records
+from tailrace.wal.describe import Described, describe
 from tailrace.wal.framing import LENGTH, NEED_MORE, POSITION, PREVIOUS, REACHED_STOP, WalBytes, next_record
 from tailrace.wal.resource_managers import name_of
 from tailrace.wal.versions import FORMATS
 
 _CHUNK = 64 << 20
+_WALKED = 1 << 20
 
 
 class Log(Protocol):
@@ -142,3 +145,31 @@ def count_records(log: Log, chunk: int = _CHUNK) -> Counts:
             size *= 2  # a record longer than a chunk
         position, previous = int(frame[POSITION]), int(frame[PREVIOUS])
     return Counts(managers, files, transactions, Lsn(log.first_lsn), Lsn(position), reason)
+
+
+def walk(log: Log, start: int | None = None, stop: int | None = None, chunk: int = _WALKED) -> Iterator[Described]:
+    """Every record that starts in `[start, stop)`, in words. Raises CorruptWal where a record's checksum is wrong."""
+    form, parsed = FORMATS[log.major], records.new_parsed()
+    position, previous, size = int(start if start is not None else log.first_lsn), 0, chunk
+    begin, last = position, int(stop if stop is not None else log.stop_lsn)
+    # A walk can only begin at a page; what comes before `start` there is passed over.
+    position = max(position // PAGE_SIZE * PAGE_SIZE, int(log.first_lsn))
+    while position < last:
+        base = position // PAGE_SIZE * PAGE_SIZE
+        wal = log.read(base, base + size)
+        frame = framing.new_frame(
+            wal, position, min(base + size, last), log.segment_size, log.magic, check_crc=True,
+            custom_managers=form.custom_resource_managers, previous=previous,
+        )  # fmt: skip
+        count = 0
+        while (at := next_record(wal.buf, frame)) >= 0:
+            count += 1
+            if frame[framing.LSN] >= begin:
+                yield describe(wal.buf, at, int(frame[LENGTH]), int(frame[framing.LSN]), form, parsed)
+        if at == framing.INVALID_CHECKSUM:
+            raise CorruptWal(framing.explain(at, frame), context=f"WAL record at {Lsn(int(frame[POSITION]))}")
+        if at not in (NEED_MORE, REACHED_STOP) or (at == NEED_MORE and wal.raw < size):
+            return
+        if at == NEED_MORE and not count:
+            size *= 2  # a record longer than a chunk
+        position, previous = int(frame[POSITION]), int(frame[PREVIOUS])

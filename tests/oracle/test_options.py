@@ -1,0 +1,115 @@
+"""Options of decoding, against a server's own slot with the same: test_decoding's, and two phases (facts 6.11, 6.15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from support.normalise import print_rows
+from support.servers import Server
+from tailrace.model import Lsn
+from tailrace.plugins.driver import in_hex
+from tailrace.plugins.driver import print_rows as print_lines
+from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.river import LocalRunner, open_river
+from tailrace.transactions.fates import TwoPhase
+
+pytestmark = pytest.mark.matrix
+MAJORS = (14, 15, 16, 17, 18)
+Options = Mapping[str, str]
+
+TWO_PHASES = """
+CREATE TABLE t (id int PRIMARY KEY, v text);
+BEGIN; INSERT INTO t VALUES (1, 'prepared first'); PREPARE TRANSACTION 'early';
+COMMIT PREPARED 'early';
+BEGIN; INSERT INTO t VALUES (2, 'x'); SAVEPOINT a; INSERT INTO t VALUES (3, 'y'); ROLLBACK TO a; INSERT INTO t VALUES (4, 'z');
+SELECT pg_logical_emit_message(true, 'within', 'a message'); PREPARE TRANSACTION 'it''s two';
+INSERT INTO t VALUES (5, 'between');
+COMMIT PREPARED 'it''s two';
+BEGIN; INSERT INTO t VALUES (6, 'never'); PREPARE TRANSACTION 'three';
+INSERT INTO t VALUES (7, 'between');
+ROLLBACK PREPARED 'three';
+BEGIN; INSERT INTO t VALUES (8, 'at its commit'); PREPARE TRANSACTION 'four_nodecode';
+INSERT INTO t VALUES (9, 'between');
+COMMIT PREPARED 'four_nodecode';
+BEGIN; CREATE TABLE made (a int, b text); INSERT INTO made VALUES (1, 'mine'); PREPARE TRANSACTION 'five';
+INSERT INTO t VALUES (10, 'between');
+COMMIT PREPARED 'five';
+INSERT INTO made VALUES (2, 'everybody''s');
+BEGIN; LOCK t IN SHARE MODE; SELECT txid_current(); PREPARE TRANSACTION 'empty';
+COMMIT PREPARED 'empty';
+BEGIN; INSERT INTO t VALUES (11, 'open at the end'); PREPARE TRANSACTION 'six';
+"""
+REWRITES = """
+CREATE TABLE t (id int PRIMARY KEY, v text, n int);
+INSERT INTO t SELECT g, 'row ' || g, g FROM generate_series(1, 5) g;
+ALTER TABLE t ALTER n TYPE text USING n || '!', ADD s bigint DEFAULT (random() * 0)::bigint;
+INSERT INTO t VALUES (6, 'after', 'x', 1);
+CREATE MATERIALIZED VIEW seen AS SELECT id, v FROM t;
+REFRESH MATERIALIZED VIEW seen;
+BEGIN; ALTER TABLE t RENAME TO renamed; ALTER TABLE renamed ADD u uuid DEFAULT gen_random_uuid(); INSERT INTO renamed (id) VALUES (7); COMMIT;
+VACUUM FULL renamed;
+CLUSTER renamed USING t_pkey;
+CREATE UNLOGGED TABLE unlogged (id int); INSERT INTO unlogged VALUES (1), (2); ALTER TABLE unlogged SET LOGGED;
+"""
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_two_phases(major: int, tmp_path: Path) -> None:
+    both = [{"include-timestamp": "on"}, {"include-timestamp": "on", "skip-empty-xacts": "on", "include-xids": "off"}]
+    for ours, theirs in _both(major, TWO_PHASES, both, tmp_path, two_phase=True):
+        assert ours == theirs
+        assert any("PREPARE TRANSACTION 'it''s two'" in line for line in theirs)
+        assert any("ROLLBACK PREPARED 'three'" in line for line in theirs)
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_rewrites_and_binary(major: int, tmp_path: Path) -> None:
+    options = [{"include-rewrites": "on"}, {"include-rewrites": "off", "force-binary": "on"}]
+    (ours, theirs), (ours_binary, theirs_binary) = _both(major, REWRITES, options, tmp_path)
+    assert ours == theirs
+    assert sum("row 1" in line for line in theirs) > 1
+    assert ours_binary == theirs_binary
+    assert "\\x" in theirs_binary[-1]
+
+
+def _both(
+    major: int, script: str, all_options: list[Options], tmp_path: Path, *, two_phase: bool = False
+) -> list[tuple[list[str], list[str]]]:
+    """What tailrace and the server's slot say, for each set of options."""
+    with Server(major, {"max_prepared_transactions": 20}) as server:
+        server.sql("CREATE DATABASE app")
+        server.checkpoint()
+        create = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding', false, %s)"
+        start = Lsn.parse(str(server.value(create, [two_phase], dbname="app")))
+        with server.connect("app") as connection:
+            for statement in script.replace(";\n", "; ").strip().rstrip(";").split("; "):
+                connection.execute(statement.encode())
+        theirs = [_theirs(server, options) for options in all_options]
+        server.stop()
+        server.copy_to(tmp_path / "data")
+    return [(_ours(major, tmp_path / "data", start, options, two_phase), said) for options, said in zip(all_options, theirs, strict=True)]
+
+
+def _theirs(server: Server, options: Options) -> list[str]:
+    flat = [text for pair in options.items() for text in pair]
+    arguments = ", ".join(["NULL", "NULL", *("%s" for _ in flat)])
+    binary = "force-binary" in options
+    query = f"SELECT lsn, xid, data{'::text' if binary else ''} FROM pg_logical_slot_peek{'_binary' if binary else ''}_changes('s', {arguments})"
+    return print_rows(server.sql(query, flat, dbname="app")).splitlines()
+
+
+def _ours(major: int, data: Path, start: Lsn, options: Options, two_phase: bool) -> list[str]:
+    plugin = TestDecoding()
+    plugin.startup(options, major)
+    river = open_river(
+        data, "app", runner=LocalRunner(1), start_lsn=start, rewrites=plugin.receives_rewrites,
+        two_phase=TwoPhase(is_plain=plugin.filter_prepare) if two_phase else None,
+    )  # fmt: skip
+    text = b""
+    for part in river.lines(plugin):
+        texts = in_hex(part.texts) if plugin.writes_binary else part.texts
+        text += print_lines(part.lsn, part.xid, texts.offsets, texts.data).tobytes()
+    return text.decode().splitlines()
