@@ -1,0 +1,116 @@
+"""What a piece of work takes: wall and CPU seconds of every process involved, and the peak memory of each kind of process."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import psutil
+
+_EVERY = 0.05
+
+
+@dataclass(slots=True)
+class Measure:
+    """Seconds, peak resident bytes by kind of process (driver, jvm, worker, server, client), and what was counted."""
+
+    wall: float
+    cpu: float
+    peak: dict[str, int]
+    count: int = 0
+
+
+class Watch:
+    """Samples process trees while work runs. Processes that end keep their last reading."""
+
+    def __init__(self, roots: Sequence[int], kind_of: Callable[[psutil.Process], str]) -> None:
+        self._roots = roots
+        self._kind_of = kind_of
+        self._begin: dict[int, float] = {}
+        self._cpu: dict[int, float] = {}
+        self._kinds: dict[int, str] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self.peak: dict[str, int] = {}
+
+    def __enter__(self) -> Watch:
+        self._sample(first=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._sample()
+
+    @property
+    def cpu(self) -> float:
+        return sum(last - self._begin.get(pid, 0.0) for pid, last in self._cpu.items())
+
+    def _loop(self) -> None:
+        while not self._stop.wait(_EVERY):
+            self._sample()
+
+    def _sample(self, *, first: bool = False) -> None:
+        for process in self._processes():
+            try:
+                times, memory = process.cpu_times(), process.memory_info().rss
+                kind = self._kinds.get(process.pid) or self._kinds.setdefault(process.pid, self._kind_of(process))
+            except psutil.Error:
+                continue
+            self.peak[kind] = max(self.peak.get(kind, 0), memory)
+            self._cpu[process.pid] = times.user + times.system
+            if first:
+                self._begin[process.pid] = self._cpu[process.pid]
+
+    def _processes(self) -> list[psutil.Process]:
+        found = []
+        for root in self._roots:
+            try:
+                process = psutil.Process(root)
+                found += [process, *process.children(recursive=True)]
+            except psutil.Error:
+                continue
+        return found
+
+
+def measured(work: Callable[[], int], roots: Sequence[int], kind_of: Callable[[psutil.Process], str]) -> Measure:
+    """Run it once."""
+    with Watch(roots, kind_of) as watch:
+        started = time.monotonic()
+        count = work()
+        wall = time.monotonic() - started
+    return Measure(wall, watch.cpu, watch.peak, count)
+
+
+def median(measures: Sequence[Measure]) -> Measure:
+    """Medians of the seconds, the largest of the memory."""
+    kinds = {kind for each in measures for kind in each.peak}
+    return Measure(
+        statistics.median(each.wall for each in measures),
+        statistics.median(each.cpu for each in measures),
+        {kind: max(each.peak.get(kind, 0) for each in measures) for kind in kinds},
+        measures[0].count,
+    )
+
+
+@dataclass(slots=True)
+class Row:
+    """A line of the table: who did what on which workload. `against` is the measure to compare with, `error` why there is none."""
+
+    workload: str
+    size: str
+    what: str
+    megabytes: float
+    measure: Measure | None
+    noun: str = "rows"
+    against: Measure | None = None
+    error: str = ""
+    ours: bool = field(default=True)
+
+    @property
+    def ratio(self) -> float | None:
+        return self.against.wall / self.measure.wall if self.against and self.measure else None

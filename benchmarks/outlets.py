@@ -1,0 +1,141 @@
+"""Our side: what can be done with the WAL of a stopped data directory, each from files that are not indexed to the outlet's end, on Spark."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import psutil
+from pyspark.sql import SparkSession
+
+from measure import Measure, measured
+from tailrace.lake.changelog import append_changes
+from tailrace.plan import make_plan
+from tailrace.plan.stretch import StretchPlan
+from tailrace.plugins.driver import print_rows
+from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.river import Source, know_catalogs, open_river, scan_log
+from tailrace.spark.jobs import SparkRunner
+from tailrace.storage.segments import Segments
+from tailrace.wal import index
+from tailrace.wal.index import Index
+from workloads import Workload
+
+DATABASE = "app"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """`against` names the PostgreSQL measure that it is compared with; `noun` what it counts."""
+
+    name: str
+    against: str
+    noun: str
+    run: Callable[[Bench], int]
+
+
+@dataclass(slots=True)
+class Bench:
+    """A workload's data directory, and the session to run on."""
+
+    spark: SparkSession
+    path: Path
+    work: Workload
+    indexes: list[Index] | None = None
+
+    @property
+    def runner(self) -> SparkRunner:
+        return SparkRunner(self.spark)
+
+    def measure(self, outlet: Outlet) -> Measure:
+        return measured(lambda: outlet.run(self), [psutil.Process().pid], _kind)
+
+
+def _kind(process: psutil.Process) -> str:
+    if process.pid == psutil.Process().pid:
+        return "driver"
+    return "jvm" if process.name() == "java" else "worker"
+
+
+def _scan(bench: Bench) -> int:
+    bench.indexes = scan_log(Source.open(bench.path).segments, bench.runner)
+    return sum(found.records for found in bench.indexes)
+
+
+def _plan(bench: Bench) -> int:
+    """From indexes at hand to a plan; counts the catalog records in them."""
+    source, indexes = Source.open(bench.path), bench.indexes
+    assert indexes is not None, "scan comes first"
+    catalogs = know_catalogs(source, indexes, bench.runner, DATABASE, None)
+    make_plan(indexes, catalogs.history(), catalogs.fates, start_lsn=None, upto_lsn=None, segment_size=source.segments.segment_size)
+    return sum(len(found.kept.rows_of(index.CATALOG_CHANGE)) for found in indexes)
+
+
+def _decode(bench: Bench) -> int:
+    river = open_river(bench.path, DATABASE, runner=bench.runner)
+    return sum(rows for rows, _ in bench.runner.run(partial(checksummed, river.source.segments), river.plan.stretches))
+
+
+def checksummed(segments: Segments, plan: StretchPlan) -> tuple[int, int]:
+    """Decode a stretch to Arrow columns and run over every byte of them. Runs in a worker."""
+    import numpy as np  # noqa: PLC0415
+
+    from tailrace.decode import decode  # noqa: PLC0415
+    from tailrace.types import registry  # noqa: PLC0415
+    from tailrace.wal.crc import extend  # noqa: PLC0415
+
+    rows, total = 0, np.uint32(0)
+    for batch in decode(plan, segments.read):
+        rows += len(batch)
+        for side in (batch.new, batch.old or ()):
+            for column, values in zip(batch.relation.live_columns, side, strict=False):
+                for buffer in registry.to_arrow(values, column.type, column.typmod).buffers():
+                    if buffer is not None:
+                        data = np.frombuffer(buffer, np.uint8)
+                        total = extend(total, data, 0, len(data))
+    return rows, int(total)
+
+
+def _dataframe(bench: Bench) -> int:
+    options = {"source": str(bench.path), "database": DATABASE, "table": f"public.{bench.work.main_table}"}
+    changes = bench.spark.read.format("tailrace").options(**options).load()
+    changes.write.format("noop").mode("overwrite").save()
+    return 0
+
+
+def _delta(bench: Bench) -> int:
+    lake = Path(tempfile.mkdtemp(prefix="tailrace-bench-lake-"))
+    try:
+        river = open_river(bench.path, DATABASE, runner=bench.runner)
+        return sum(file.rows for file in append_changes(river, lake, [f"public.{bench.work.main_table}"]))
+    finally:
+        shutil.rmtree(lake, ignore_errors=True)
+
+
+def _text(bench: Bench) -> int:
+    river = open_river(bench.path, DATABASE, runner=bench.runner)
+    plugin = TestDecoding()
+    plugin.startup({}, river.source.segments.major)
+    rows = 0
+    with open("/dev/null", "wb") as sink:
+        for lines in river.lines(plugin):
+            sink.write(print_rows(lines.lsn, lines.xid, lines.texts.offsets, lines.texts.data))
+            rows += len(lines)
+    return rows
+
+
+OUTLETS = {
+    outlet.name: outlet
+    for outlet in (
+        Outlet("scan", "pg_waldump", "records", _scan),
+        Outlet("plan", "", "catalog records", _plan),
+        Outlet("decode", "pgoutput", "rows", _decode),
+        Outlet("DataFrame", "pgoutput", "", _dataframe),
+        Outlet("Delta", "pgoutput", "rows", _delta),
+        Outlet("text", "test_decoding", "rows", _text),
+    )
+}

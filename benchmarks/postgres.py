@@ -1,0 +1,79 @@
+"""PostgreSQL's side: WAL is made on a server, decoded by its walsender, and counted by pg_waldump."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from measure import Measure, measured, median
+from support.builds import find_build
+from support.servers import Server
+from workloads import Workload
+
+MAJOR = 16
+SETTINGS = {
+    "max_wal_size": "50GB", "checkpoint_timeout": "1h", "wal_keep_size": "50GB", "synchronous_commit": "off", "shared_buffers": "512MB",
+    "max_locks_per_transaction": "4096",
+}  # fmt: skip
+PLUGINS = {
+    "pgoutput": ["-o", "proto_version=1", "-o", "publication_names=everything"],
+    "test_decoding": [],
+}
+
+
+def prepare(work: Workload, count: int, home: Path, runs: int) -> tuple[Path, dict[str, Measure]]:
+    """WAL of the workload in a stopped copy of its cluster; how long walsenders took to decode it, and pg_waldump to count it."""
+    with Server(MAJOR, SETTINGS, wal_segment_mb=16) as server:
+        server.sql("CREATE DATABASE app")
+        with server.connect("app") as connection:
+            for statement in work.setup:
+                connection.execute(statement.encode())
+            connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+            server.checkpoint()
+            begin = server.flush_lsn()
+            for plugin in PLUGINS:
+                connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [plugin, plugin])
+            work.fill(server, connection, count)
+        server.checkpoint()
+        end = server.flush_lsn()
+        theirs = {plugin: median([_walsender(server, plugin, end, number) for number in range(runs)]) for plugin in PLUGINS}
+        server.stop()
+        copy = home / work.name
+        server.copy_to(copy)
+    theirs["pg_waldump"] = median([_waldump(copy / "pg_wal", str(begin), str(end)) for _ in range(runs)])
+    return copy, theirs
+
+
+def _client(name: str) -> str:
+    return str(find_build(MAJOR, test_decoding=False).bin(name))
+
+
+def _walsender(server: Server, plugin: str, end: str, number: int) -> Measure:
+    """Drain a copy of the slot up to `end`, as a subscriber would receive it."""
+    slot = f"{plugin}_{number}"
+    server.sql("SELECT pg_copy_logical_replication_slot(%s, %s)", [plugin, slot], dbname="app")
+    command = [
+        _client("pg_recvlogical"), "-d", server.dsn_for("app"), "-S", slot, "--start", "--no-loop", "-f", "/dev/null", "--endpos", end,
+        "-s", "0", *PLUGINS[plugin],
+    ]  # fmt: skip
+    postmaster = int((server.data_dir / "postmaster.pid").read_text().split()[0])
+    taken = measured(lambda: _run(command), [postmaster, psutil.Process().pid], _kind)
+    server.sql("SELECT pg_drop_replication_slot(%s)", [slot], dbname="app")
+    return taken
+
+
+def _waldump(wal: Path, begin: str, end: str) -> Measure:
+    command = [_client("pg_waldump"), "-p", str(wal), "-s", begin, "-e", end, "--stats"]
+    return measured(lambda: _run(command), [psutil.Process().pid], _kind)
+
+
+def _run(command: list[str]) -> int:
+    subprocess.run(command, check=True, capture_output=True, timeout=3600)
+    return 0
+
+
+def _kind(process: psutil.Process) -> str:
+    name = process.name()
+    return "server" if name.startswith("postgres") else "client" if name.startswith("pg_") else "bench"

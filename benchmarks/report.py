@@ -1,0 +1,141 @@
+"""Measures as tables: for the terminal, and as docs/performance.md with the targets and whether they were met."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from measure import Measure, Row
+
+HEADINGS = (
+    "workload", "size", "what", "WAL MB", "counted", "wall s", "CPU s", "MB/s", "per second", "driver MB", "JVM MB", "worker MB", "ratio",
+)  # fmt: skip
+TARGETS = {"decode": (10, 3), "DataFrame": (5, None), "Delta": (5, None), "text": (4, None)}
+"""Ratio wanted on *inserts*, and on every workload."""
+SCAN_MB = 1500
+CATALOG_RECORDS = 200_000
+MEMORY_MB = 2048
+
+_PROSE = """# Performance
+
+Same WAL, same machine, same run; warm session, files in the page cache, medians of {runs}; wall and CPU seconds of every process involved.
+tailrace starts from files that are not indexed, on Spark's `local[2]`. Ratios: *decode*, *DataFrame* and *Delta* against a walsender with pgoutput (protocol 1) into
+`pg_recvlogical -f /dev/null`; *text* against one with test_decoding; *scan* against `pg_waldump --stats`.
+
+- *scan* indexes every record and checks every CRC; *plan* goes from indexes to a plan (what it counts are catalog records).
+- *decode* builds typed Arrow columns of every change in the workers and runs over every byte of them.
+- *DataFrame* writes the changes of the main table into Spark's `noop`; *Delta* commits them as files of a Delta table.
+- *text* prints test_decoding's lines in commit order.
+- Memory is the peak resident size of the largest process of each kind.
+
+{when}, {cpus} × {cpu}, PostgreSQL {major}, `{command}`:
+
+"""
+
+
+def cells(row: Row) -> list[str]:
+    """A row as text."""
+    head = [row.workload, row.size, row.what, f"{row.megabytes:.0f}"]
+    measure = row.measure
+    if measure is None:
+        return [*head, f"failed: {row.error}", *[""] * (len(HEADINGS) - 5)]
+    counted = f"{measure.count:,} {row.noun}" if measure.count else ""
+    rate = f"{measure.count / measure.wall:,.0f}" if measure.count else ""
+    kinds = ("driver", "jvm", "worker") if row.ours else ("server", "", "client")
+    memory = [f"{measure.peak[kind] >> 20}" if kind in measure.peak else "" for kind in kinds]
+    ratio = f"{row.ratio:.1f} ×" if row.ratio else ""
+    speed = f"{row.megabytes / measure.wall:.0f}"
+    return [*head, counted, f"{measure.wall:.2f}", f"{measure.cpu:.2f}", speed, rate, *memory, ratio]
+
+
+def show(rows: Sequence[Row]) -> None:
+    table = Table(*HEADINGS, title="same WAL, same machine, same run")
+    for row in rows:
+        table.add_row(*cells(row))
+    console = Console(width=190)
+    console.print(table)
+    for line in verdicts(rows):
+        console.print(line)
+
+
+def write(rows: Sequence[Row], path: Path, *, command: str, runs: int, major: int) -> None:
+    """The document, whole."""
+    prose = _PROSE.format(
+        runs=runs, when=date.today(), cpus=os.cpu_count(), cpu=_processor(), major=major, command=command,
+    )  # fmt: skip
+    lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}", *(f"| {' | '.join(cells(row))} |" for row in rows)]
+    targets = ["", "## Targets", "", *(f"- {line}" for line in verdicts(rows)), ""]
+    path.write_text(prose + "\n".join(lines + targets))
+
+
+def verdicts(rows: Sequence[Row]) -> list[str]:
+    """Each target, and what was measured."""
+    ours = [row for row in rows if row.ours and row.measure]
+    said = []
+    for outlet, (wanted, everywhere) in TARGETS.items():
+        mine = [row for row in ours if row.what == f"tailrace, {outlet}" and row.ratio]
+        best = _largest([row for row in mine if row.workload == "inserts"])
+        if best is not None and best.ratio is not None:
+            said.append(_judged(f"{outlet} on inserts ({best.size}): {best.ratio:.1f} ×, wanted {wanted} ×", best.ratio >= wanted))
+        if everywhere and mine:
+            worst = min(mine, key=lambda row: row.ratio or 0)
+            text = f"{outlet}, slowest ({worst.workload}): {worst.ratio:.1f} ×, wanted {everywhere} ×"
+            said.append(_judged(text, (worst.ratio or 0) >= everywhere))
+    said += _slopes(ours)
+    for row in ours:
+        assert row.measure is not None
+        if row.what == "tailrace, scan" and row.workload == "inserts":
+            core = row.megabytes / row.measure.cpu
+            faster = f"{row.ratio:.1f} × pg_waldump" if row.ratio else ""
+            said.append(_judged(f"scan ({row.size}): {core:.0f} MB per CPU second, wanted {SCAN_MB}; {faster}", core >= SCAN_MB))
+        if row.what == "tailrace, plan" and row.workload == "churn":
+            rate = row.measure.count / row.measure.wall
+            said.append(_judged(f"plan on churn ({row.size}): {rate:,.0f} catalog records/s, wanted {CATALOG_RECORDS:,}", rate >= CATALOG_RECORDS))
+    for name in ("huge", "long"):
+        mine = [row for row in ours if row.workload == name]
+        if mine:
+            most = max(max(row.measure.peak.values()) >> 20 for row in mine if row.measure)
+            said.append(_judged(f"memory on {name}: {most} MB in the largest process, wanted below {MEMORY_MB}", most < MEMORY_MB))
+    return said
+
+
+def _slopes(ours: Sequence[Row]) -> list[str]:
+    """Where a workload ran at two sizes: the ratio of the seconds that the larger took more, which fixed costs do not touch."""
+    said = []
+    for outlet, (wanted, _) in TARGETS.items():
+        for name in dict.fromkeys(row.workload for row in ours):
+            mine = sorted((row for row in ours if row.workload == name and row.what == f"tailrace, {outlet}"), key=lambda row: row.megabytes)
+            if len(mine) < 2 or mine[0].megabytes == mine[-1].megabytes:
+                continue
+            more, theirs = _more(mine[0].measure, mine[-1].measure), _more(mine[0].against, mine[-1].against)
+            if more > 0:
+                ratio = theirs / more
+                text = f"{outlet} on {name}, slope between {mine[0].megabytes:.0f} and {mine[-1].megabytes:.0f} MB: {ratio:.1f} ×"
+                said.append(_judged(text + (f", wanted {wanted} ×" if name == "inserts" else ""), ratio >= wanted or name != "inserts"))
+    return said
+
+
+def _more(small: Measure | None, large: Measure | None) -> float:
+    return large.wall - small.wall if small and large else 0.0
+
+
+def _largest(rows: Sequence[Row]) -> Row | None:
+    return max(rows, key=lambda row: row.megabytes, default=None)
+
+
+def _judged(text: str, met: bool) -> str:
+    return text + (" (met)" if met else " (missed)")
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
