@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from support.servers import Server
 from workloads import Workload
 
 MAJOR = 16
+_SEGMENT_NAME = 24
 SETTINGS = {
     "max_wal_size": "50GB", "checkpoint_timeout": "1h", "wal_keep_size": "50GB", "synchronous_commit": "off", "shared_buffers": "512MB",
     "max_locks_per_transaction": "4096",
@@ -32,7 +34,6 @@ def prepare(work: Workload, count: int, home: Path, runs: int) -> tuple[Path, di
                 connection.execute(statement.encode())
             connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
             server.checkpoint()
-            begin = server.flush_lsn()
             for plugin in PLUGINS:
                 connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [plugin, plugin])
             work.fill(server, connection, count)
@@ -42,7 +43,7 @@ def prepare(work: Workload, count: int, home: Path, runs: int) -> tuple[Path, di
         server.stop()
         copy = home / work.name
         server.copy_to(copy)
-    theirs["pg_waldump"] = median([_waldump(copy / "pg_wal", str(begin), str(end)) for _ in range(runs)])
+    theirs["pg_waldump"] = median([_waldump(copy / "pg_wal", str(end)) for _ in range(runs)])
     return copy, theirs
 
 
@@ -64,9 +65,19 @@ def _walsender(server: Server, plugin: str, end: str, number: int) -> Measure:
     return taken
 
 
-def _waldump(wal: Path, begin: str, end: str) -> Measure:
-    command = [_client("pg_waldump"), "-p", str(wal), "-s", begin, "-e", end, "--stats"]
-    return measured(lambda: _run(command), [psutil.Process().pid], _kind)
+def _waldump(wal: Path, end: str) -> Measure:
+    """It ends with an error where the log ends, having printed its table."""
+    first = sorted(file.name for file in wal.iterdir() if len(file.name) == _SEGMENT_NAME)[0]
+    command = [_client("pg_waldump"), "--stats", str(wal / first), "--end", end]
+
+    def count() -> int:
+        said = subprocess.run(command, check=False, capture_output=True, text=True, timeout=3600)
+        total = re.search(r"^Total\s+(\d+)", said.stdout, re.MULTILINE)
+        if total is None:
+            raise RuntimeError(f"pg_waldump: {said.stderr}")
+        return int(total[1])
+
+    return measured(count, [psutil.Process().pid], _kind)
 
 
 def _run(command: list[str]) -> int:

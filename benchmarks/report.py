@@ -25,8 +25,8 @@ MEMORY_MB = 2048
 _PROSE = """# Performance
 
 Same WAL, same machine, same run; warm session, files in the page cache, medians of {runs}; wall and CPU seconds of every process involved.
-tailrace starts from files that are not indexed, on Spark's `local[2]`. Ratios: *decode*, *DataFrame* and *Delta* against a walsender with pgoutput (protocol 1) into
-`pg_recvlogical -f /dev/null`; *text* against one with test_decoding; *scan* against `pg_waldump --stats`.
+tailrace starts from files that are not indexed, on Spark's `local[2]`. Ratios: *decode*, *DataFrame* and *Delta* against a walsender with
+pgoutput (protocol 1) into `pg_recvlogical -f /dev/null`; *text* against one with test_decoding; *scan* against `pg_waldump --stats`.
 
 - *scan* indexes every record and checks every CRC; *plan* goes from indexes to a plan (what it counts are catalog records).
 - *decode* builds typed Arrow columns of every change in the workers and runs over every byte of them.
