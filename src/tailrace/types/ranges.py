@@ -16,7 +16,7 @@ import numpy as np
 from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types.attributes import WORD, quoted, read_quoted, read_value, write_value
-from tailrace.types.codec import format_values, parse_texts
+from tailrace.types.codec import format_binary, format_values, parse_texts
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
@@ -60,6 +60,39 @@ def format_multiranges(values: Values, pg_type: PgType, style: TextStyle) -> Tex
     ]
     printed = _printed(rows, subtype, style)
     return Texts.of(["{" + ",".join(row) + "}" if present else "" for row, present in zip(printed, valid, strict=True)])
+
+
+def send_ranges(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As range_send: the flags, then each finite bound with its length."""
+    subtype = _subtype(pg_type)
+    rows = [
+        [_read_range(payload, payload[-1], WORD + 4, subtype)[0]] if present else []
+        for payload, present in zip(values.payload_list(), values.valid.tolist(), strict=True)
+    ]
+    return Texts.of([b"".join(row) for row in _sent(rows, subtype, style)])
+
+
+def send_multiranges(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As multirange_send: how many, then each range with its length."""
+    subtype, valid = _subtype(_subtype(pg_type)), values.valid.tolist()
+    rows = [
+        _read_multirange(payload, subtype) if present else []
+        for payload, present in zip(values.payload_list(), valid, strict=True)
+    ]
+    sent = _sent(rows, subtype, style)
+    bodies = [struct.pack(">I", len(row)) + b"".join(struct.pack(">I", len(one)) + one for one in row) for row in sent]
+    return Texts.of([body if present else b"" for body, present in zip(bodies, valid, strict=True)])
+
+
+def _sent(rows: list[list[Range]], subtype: PgType, style: TextStyle) -> list[list[bytes]]:
+    bounds = [each for row in rows for one in row for each in (one.lower, one.upper) if isinstance(each, bytes)]
+    forms = iter(format_binary(Values.of_payloads(bounds, subtype.length), subtype, style).to_bytes())
+
+    def form_of(one: Range) -> bytes:
+        finite = [next(forms) for bound in (one.lower, one.upper) if bound is not None]
+        return bytes([one.flags]) + b"".join(struct.pack(">I", len(form)) + form for form in finite)
+
+    return [[form_of(one) for one in row] for row in rows]
 
 
 def _read_range(payload: bytes, flags: int, at: int, subtype: PgType) -> tuple[Range, int]:
