@@ -25,6 +25,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from literals import LITERALS, PREPARE, STYLES, VECTORS, ZONES, random_literals  # type: ignore[import-not-found]
 from server_types import describe, literal, make_table, names_of, read_back, sent  # type: ignore[import-not-found]
+
 from support.servers import Server
 
 MAJOR = 18

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from types_vectors import pg_type
 
-from tailrace.errors import UsageError
 from tailrace.types.registry import TextStyle, arrow_type, format_values, parse_texts, to_arrow
 from tailrace.types.values import Texts, Values
 

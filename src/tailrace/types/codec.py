@@ -129,13 +129,13 @@ def parse_binary(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     return receive(texts, valid, pg_type)
 
 
-def arrow_type(pg_type: PgType, typmod: int = -1, style: ArrowStyle = ArrowStyle()) -> pa.DataType:  # noqa: B008 (frozen)
+def arrow_type(pg_type: PgType, typmod: int = -1, style: ArrowStyle = ArrowStyle()) -> pa.DataType:
     """The Arrow type of a column; only types that Spark takes (`pa.string()`, never large_string)."""
     codec = codec_of(pg_type, style.text.unknown_types)
     return pa.string() if codec.arrow is None else codec.arrow(pg_type, typmod, style)
 
 
-def to_arrow(values: Values, pg_type: PgType, typmod: int = -1, style: ArrowStyle = ArrowStyle()) -> pa.Array:  # noqa: B008
+def to_arrow(values: Values, pg_type: PgType, typmod: int = -1, style: ArrowStyle = ArrowStyle()) -> pa.Array:
     """The column as an Arrow array of exactly `arrow_type(...)`, NULL where not valid."""
     codec = codec_of(pg_type, style.text.unknown_types)
     if codec.to_arrow is None:

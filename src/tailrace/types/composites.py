@@ -7,13 +7,14 @@ address, u16 number of fields (11 bits), u16 flags (1: has a null bitmap), u8 wh
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tailrace.errors import UnsupportedWal, UsageError
 from tailrace.model import Column, PgType
 from tailrace.types.attributes import WORD, quoted, read_quoted, read_value, texts_of, write_value
-from tailrace.types.codec import format_binary, format_values, parse_texts
+from tailrace.types.codec import format_binary, format_values, parse_binary, parse_texts
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
@@ -86,17 +87,38 @@ def _read_fields(payload: bytes, pg_type: PgType) -> list[bytes | None]:
 
 def parse_composites(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As record_in."""
+    count = len(live_fields(pg_type))
+    rows = [_split(text, count) if present else [None] * count for text, present in zip(texts.to_list(), valid.tolist(), strict=True)]
+    return _made(rows, valid, pg_type, parse_texts)
+
+
+def receive_composites(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As record_recv."""
     fields = live_fields(pg_type)
-    rows = [
-        _split(text, len(fields)) if present else [None] * len(fields)
-        for text, present in zip(texts.to_list(), valid.tolist(), strict=True)
-    ]
+    rows: list[list[bytes | None]] = []
+    for form, present in zip(texts.to_bytes(), valid.tolist(), strict=True):
+        row: list[bytes | None] = []
+        at = 4
+        if present and struct.unpack_from(">i", form)[0] != len(fields):
+            raise UsageError(f"wrong number of columns: {struct.unpack_from('>i', form)[0]}, expected {len(fields)}", sqlstate="42804")
+        for _ in fields:
+            size = struct.unpack_from(">i", form, at + 4)[0] if present else -1
+            row.append(None if size < 0 else form[at + 8 : at + 8 + size])
+            at += 8 + max(size, 0)
+        rows.append(row)
+    return _made(rows, valid, pg_type, parse_binary)
+
+
+def _made(
+    rows: Sequence[Sequence[str | bytes | None]], valid: Mask, pg_type: PgType, read: Callable[[Texts, Mask, PgType], Values]
+) -> Values:
+    """Stored values of texts (or binary forms) of fields. Every field is read as a column of its own."""
     columns: list[list[bytes | None]] = []
-    for number, field in enumerate(fields):
+    for number, field in enumerate(live_fields(pg_type)):
         assert field.type is not None
         words = [row[number] for row in rows]
         present = np.array([word is not None for word in words], np.bool_)
-        stored = parse_texts(Texts.of([word or "" for word in words]), present, field.type).payload_list()
+        stored = read(Texts.of([word or b"" for word in words]), present, field.type).payload_list()
         columns.append([each if there else None for each, there in zip(stored, present.tolist(), strict=True)])
     live = valid.tolist()
     made = [_write_fields([column[place] for column in columns], pg_type) if live[place] else None for place in range(len(live))]

@@ -48,7 +48,8 @@ def _read_pairs(payload: bytes) -> Pairs:
     (count,) = struct.unpack_from("<I", payload)
     count &= 0x0FFFFFFF
     entries = struct.unpack_from(f"<{2 * count}I", payload, 4)
-    base, start, words = 4 + 8 * count, 0, []
+    base, start = 4 + 8 * count, 0
+    words: list[bytes | None] = []
     for entry in entries:
         words.append(None if entry & NULL_VALUE else payload[base + start : base + (entry & END)])
         start = entry & END
@@ -58,7 +59,8 @@ def _read_pairs(payload: bytes) -> Pairs:
 def _write_pairs(pairs: Pairs) -> bytes:
     """By length of the key and then by its bytes; of equal keys the first stays."""
     unique = {key: value for key, value in reversed(pairs)}
-    body, entries = bytearray(), []
+    body = bytearray()
+    entries: list[int] = []
     for key in sorted(unique, key=lambda key: (len(key), key)):
         value = unique[key]
         body += key

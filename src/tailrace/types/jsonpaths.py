@@ -39,7 +39,7 @@ ESCAPES = {**{code: f"\\u{code:04x}" for code in range(32)}, 8: "\\b", 9: "\\t",
 
 def format_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As jsonpath_out."""
-    return format_each(values, _print_path)
+    return format_each(values, lambda payload: _print_path(payload, style.major))
 
 
 def send_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -54,9 +54,9 @@ def refuse_jsonpaths(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     return Values.of_payloads([None] * len(texts), pg_type.length)
 
 
-def _print_path(payload: bytes) -> str:
+def _print_path(payload: bytes, major: int) -> str:
     (header,) = struct.unpack_from("<I", payload)
-    root = _Node(payload, 4)
+    root = _Node(payload, 4, major)
     return ("" if header & LAX else "strict ") + root.text(after_key=False, brackets=True)
 
 
@@ -66,6 +66,7 @@ class _Node:
 
     payload: bytes
     at: int
+    major: int
 
     @property
     def kind(self) -> str:
@@ -82,7 +83,7 @@ class _Node:
 
     def node(self, number: int) -> _Node | None:
         away = self.word(number)
-        return _Node(self.payload, self.at + away) if away else None
+        return _Node(self.payload, self.at + away, self.major) if away else None
 
     def bytes_at(self, number: int) -> bytes:
         """A length and that many bytes, from the u32 of that number on."""
@@ -108,7 +109,7 @@ class _Node:
         operand = self.node(number)
         return "" if operand is None else operand.text(after_key=False, brackets=False)
 
-    def _own(self, after_key: bool, brackets: bool) -> str:  # noqa: PLR0911 (one line a kind)
+    def _own(self, after_key: bool, brackets: bool) -> str:
         kind, dot = self.kind, "." if after_key else ""
         if kind in BINARY:
             return _enclosed(f"{self.inner(1)} {kind} {self.inner(2)}", brackets)
@@ -147,7 +148,8 @@ class _Node:
         assert self.kind == "numeric", self.kind
         stored = self.payload[start + 4 : start + (self.word(1) >> 2)]
         number = format_numerics(Values.of_payloads([stored], -1), _NUMERIC, TextStyle()).to_list()[0]
-        return _enclosed(number, self.word(0) != 0)
+        # 14 forgets the brackets, and prints what it cannot read.
+        return _enclosed(number, self.word(0) != 0 and self.major >= 15)
 
     def _range(self, number: int) -> str:
         first, last = 2 + 2 * number, 3 + 2 * number

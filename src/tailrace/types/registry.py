@@ -157,9 +157,23 @@ register(
     oids=(22, 30),
 )
 # Ranges | multiranges | composites
-register(Codec(ranges.format_ranges, ranges.parse_ranges, send=ranges.send_ranges), kind="r")
-register(Codec(ranges.format_multiranges, ranges.parse_multiranges, send=ranges.send_multiranges), kind="m")
-register(Codec(composites.format_composites, composites.parse_composites, send=composites.send_composites), kind="c")
+register(
+    Codec(ranges.format_ranges, ranges.parse_ranges, None, None, "quoted", ranges.send_ranges, ranges.receive_ranges), kind="r"
+)
+register(
+    Codec(
+        ranges.format_multiranges, ranges.parse_multiranges, None, None, "quoted",
+        ranges.send_multiranges, ranges.receive_multiranges,
+    ),
+    kind="m",
+)  # fmt: skip
+register(
+    Codec(
+        composites.format_composites, composites.parse_composites, None, None, "quoted",
+        composites.send_composites, composites.receive_composites,
+    ),
+    kind="c",
+)  # fmt: skip
 # Rare in tables, so printed row by row: interval | tid | inet cidr | point lseg box line circle | path polygon
 register(Codec(intervals.format_intervals, intervals.parse_intervals, None, None, "quoted", *sends.swapped(8, 4, 4)), oids=(1186,))
 register(Codec(intervals.format_tids, intervals.parse_tids, None, None, "quoted", *sends.swapped(2, 2, 2)), oids=(27,))

@@ -41,9 +41,9 @@ def parse_names(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 def format_chars(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    r"""The one byte of "char"; zero prints as nothing, a byte above 127 as \ooo (`adt/char.c`; as itself before 16)."""
+    r"""The one byte of "char"; zero prints as nothing, a byte above 127 as \ooo (`adt/char.c`; as itself in 14)."""
     codes = values.as_dtype("u1")
-    high = codes > (127 if style.major >= 16 else 255)
+    high = codes > (127 if style.major >= 15 else 255)
     grid = np.empty((len(codes), 4), np.uint8)
     grid[:, 0] = np.where(high, ord("\\"), codes)
     for place, shift in ((1, 6), (2, 3), (3, 0)):

@@ -69,7 +69,7 @@ def parse_tsvectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
             word = match[3] if match[1] is None else match[1].replace("''", "'")
             word = re.sub(r"\\(.)", r"\1", word, flags=re.S)
             spots = (match[2] or match[4] or "").strip(",").split(",")
-            places = tuple(sorted(_place(spot) for spot in spots if spot))
+            places = tuple(sorted((_place(spot) for spot in spots if spot), key=lambda place: place & 0x3FFF))
             found.append((word.encode(), places))
         return _write_vector(found)
 
