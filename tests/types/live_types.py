@@ -77,7 +77,8 @@ def column_types(server: psycopg.Connection[Any]) -> list[PgType]:
         try:
             make_table(server, f"live.t{oid}", full_name(made))
         except psycopg.Error as error:
-            assert error.sqlstate in REFUSED, error
+            if error.sqlstate not in REFUSED:
+                raise
             continue
         found.append(made)
     return found

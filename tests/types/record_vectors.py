@@ -23,10 +23,10 @@ import psycopg
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from literals import LITERALS, PREPARE, STYLES, VECTORS, ZONES, random_literals  # type: ignore[import-not-found]
-from server_types import describe, literal, make_table, names_of, read_back, sent  # type: ignore[import-not-found]
+from literals import LITERALS, PREPARE, STYLES, VECTORS, ZONES, random_literals  # type: ignore[import-not-found]  # noqa: E402
+from server_types import describe, literal, make_table, names_of, read_back, sent  # type: ignore[import-not-found]  # noqa: E402
 
-from support.servers import Server
+from support.servers import Server  # noqa: E402
 
 MAJOR = 18
 

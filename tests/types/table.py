@@ -16,12 +16,12 @@ DOCUMENT = HERE.parents[1] / "docs" / "types.md"
 if __name__ == "__main__":
     sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-import pyarrow as pa
-from deltalake import Schema
-from live_types import NO_VALUES, Tried, is_array, try_all  # type: ignore[import-not-found]
+import pyarrow as pa  # noqa: E402
+from deltalake import Schema  # noqa: E402
+from live_types import NO_VALUES, Tried, is_array, try_all  # type: ignore[import-not-found]  # noqa: E402
 
-from support.servers import Server
-from tailrace.types.registry import arrow_type
+from support.servers import Server  # noqa: E402
+from tailrace.types.registry import arrow_type  # noqa: E402
 
 HEAD = """# Types
 

@@ -1,7 +1,9 @@
 """What a type must bring along, and how a column finds it.
 
 A `Codec` is a bundle of functions over whole columns: stored form -> text, binary form or Arrow; text or binary form -> stored
-form. Text is what the type's output function prints (typoutput), binary what its send function sends (typsend). Containers (arrays, ranges, composites, domains) come back here for their elements; `registry` fills the table. Oid before kind before name: int2vector is subscripted like an array but prints otherwise, and the oid of an extension's
+form. Text is what the type's output function prints (typoutput), binary what its send function sends (typsend). Containers
+(arrays, ranges, composites, domains) come back here for their elements; `registry` fills the table.
+Oid before kind before name: int2vector is subscripted like an array but prints otherwise, and the oid of an extension's
 type differs from database to database, so these are known by name. A type that nobody knows is refused, or printed as the bytes
 that are stored, as TextStyle.unknown_types says.
 """

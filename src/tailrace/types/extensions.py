@@ -58,7 +58,7 @@ def _read_pairs(payload: bytes) -> Pairs:
 
 def _write_pairs(pairs: Pairs) -> bytes:
     """By length of the key and then by its bytes; of equal keys the first stays."""
-    unique = {key: value for key, value in reversed(pairs)}
+    unique = dict(reversed(pairs))
     body = bytearray()
     entries: list[int] = []
     for key in sorted(unique, key=lambda key: (len(key), key)):
