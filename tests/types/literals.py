@@ -693,6 +693,12 @@ def random_literals(name: str, chance: random.Random, count: int = 200) -> list[
         return [_random_stamp(chance).split()[0] for _ in range(count)]
     if name == "jsonb":
         return [json.dumps(_random_json(chance, 4)) for _ in range(count // 2)]
+    if name == "interval":
+        return [_random_interval(chance) for _ in range(count)]
+    if name == "tsquery":
+        return [_random_query(chance, 4) for _ in range(count // 2)]
+    if name == "tsvector":
+        return [" ".join(_random_lexeme(chance) for _ in range(chance.randint(1, 12))) for _ in range(count // 2)]
     if name == "text[]":
         return [_random_array(chance) for _ in range(count // 2)]
     return []
@@ -727,3 +733,26 @@ def _random_word(chance: random.Random) -> str:
 def _random_array(chance: random.Random) -> str:
     words = [_random_word(chance).replace("\\", "\\\\").replace('"', '\\"') for _ in range(chance.randint(1, 8))]
     return "{" + ",".join("NULL" if chance.random() < 0.2 else f'"{word}"' for word in words) + "}"
+
+
+def _random_interval(chance: random.Random) -> str:
+    """Parts of either sign, many of them absent."""
+    parts = [f"{chance.choice((1, -1)) * chance.choice((1, 2, chance.randint(1, 99999)))} {unit}" for unit in ("months", "days", "hours", "minutes")]
+    seconds = chance.choice((1, chance.randint(1, 59), chance.randint(1, 10**7) / 10**6)) * chance.choice((1, -1))
+    chosen = [part for part in [*parts, f"{seconds:f} seconds"] if chance.random() < 0.5]
+    return " ".join(chosen) or "0"
+
+
+def _random_query(chance: random.Random, depth: int, around: str = "") -> str:
+    """Operators of one kind are only nested to the left, where parentheses say nothing."""
+    if depth == 0 or chance.random() < 0.3:
+        word = "'" + chance.choice(("a", "cat", "it''s", "日本", "x y")) + "'"
+        return chance.choice(("", "", "!")) + word + chance.choice(("", "", ":*", ":AC", ":*B"))
+    sign = chance.choice([sign for sign in ("&", "|", "<->", "<3>") if sign[0] != around[:1]])
+    return f"({_random_query(chance, depth - 1)} {sign} {_random_query(chance, depth - 1, sign)})"
+
+
+def _random_lexeme(chance: random.Random) -> str:
+    places = ",".join(f"{chance.randint(1, 16383)}{chance.choice('ABCD')}" for _ in range(chance.randint(0, 5)))
+    word = chance.choice(("a", "ab", "cat", "it''s", "日本", "x y", "b")) + str(chance.randint(0, 10**chance.randint(1, 9)))
+    return f"'{word}'" + (f":{places}" if places else "")
