@@ -14,6 +14,14 @@ CREATE DOMAIN short AS varchar(5);
 CREATE TYPE pair AS (a int, b text);
 CREATE TYPE deep AS (f float8, p pair, l int8[], s smallint, n numeric, t timestamptz, c "char", j jsonb);
 CREATE TYPE floatrange AS RANGE (subtype = float8);
+CREATE DOMAIN pairs AS pair[];
+CREATE DOMAIN deeps AS deep[];
+CREATE DOMAIN whole AS pair CHECK ((value).a > 0);
+CREATE DOMAIN positives AS positive[];
+CREATE TYPE nest AS (p pair, l pair[], w whole, ps positives, o positive, r int4range);
+CREATE TABLE "Odd table" (a int);
+DO $$ BEGIN CREATE ROLE "odd ""role"; CREATE ROLE "UPPER_1"; CREATE ROLE "é"; EXCEPTION WHEN duplicate_object THEN END $$;
+CREATE EXTENSION hstore; CREATE EXTENSION citext; CREATE EXTENSION ltree; CREATE EXTENSION cube;
 """
 
 ZONES = ["America/New_York", "Asia/Kathmandu", "Europe/Berlin", "Australia/Lord_Howe", "Etc/GMT+5"]
@@ -388,6 +396,21 @@ LITERALS: dict[str, list[str]] = {
         "13 months",
         "-13 months",
         "2 days 3 sec",
+        "1 hour",
+        "-1 hour -1 min -1 sec",
+        "1 min",
+        "-1 sec",
+        "1 sec",
+        "1.5 sec",
+        "-0.5 sec",
+        "-1.5 sec",
+        "1 year -1 hour",
+        "-1 day 0.5 sec",
+        "-1 mon",
+        "1 mon 1 day",
+        "-1 year -1 mon -1 day -01:00:00.000001",
+        "1 day 1 sec",
+        "-1 day -1 sec",
     ],
     "bit(1)": ["0", "1"],
     "bit(8)": ["00000000", "10101010"],
@@ -484,6 +507,8 @@ LITERALS: dict[str, list[str]] = {
     "int4multirange": ["{}", "{[1,2)}", "{[1,2),[4,6),[9,)}", "{(,)}"],
     "nummultirange": ["{}", "{[1.5,2.5],(3,4),[100.25,)}"],
     "tstzmultirange": ['{["2020-01-01 00:00:00+00","2021-01-01 00:00:00+00")}'],
+    "tsmultirange": ['{["2020-01-01 00:00:00","2021-01-01 00:00:00"),["2022-01-01 00:00:00",infinity]}', "{}"],
+    "datemultirange": ["{[2020-01-01,2020-02-01),[2021-01-01,)}"],
     "int8multirange": ["{" + ",".join(f"[{10 * i},{10 * i + 5})" for i in range(20)) + "}"],
     "int4range[]": ['{"[1,5)",empty,NULL}'],
     "pair": ["(1,a)", "(,)", '(2,"")', '(3,"it\'s ""q"" \\\\ ,()")', "(4,é)", '(,"null")', '(5," x ")'],
@@ -493,7 +518,158 @@ LITERALS: dict[str, list[str]] = {
         "(,,,,,,,)",
         '(,"(,)",,3,,,"",1)',
     ],
+    "refcursor": ["", "c1", 'odd "name"'],
+    "tsvector": [
+        "",
+        "a",
+        "fat cat",
+        "a:1A fat:2B,4C cat:5D",
+        "'it''s':3 'back\\\\slash' ' ':7",
+        "z:16383 y:99999A",
+        "ünïcödé:1 日本語:2,3,4",
+        "'" + "x" * 1000 + "':1 b:2A",
+        " ".join(f"w{i}:{i + 1}" for i in range(200)),
+        "abc:1 ab:2 abcd a:3",
+    ],
+    "tsquery": [
+        "",
+        "fat",
+        "fat & (rat | !cat:A) <-> dog",
+        "'it''s' | 'back\\\\slash'",
+        "super:*",
+        "super:*AB & x:D",
+        "!!a",
+        "!(a & b)",
+        "a <-> (b <-> c)",
+        "(a <-> b) <-> c",
+        "a <2> b <0> c",
+        "(a | b) & (c | d)",
+        "a | b & c",
+        "!(a <-> b) | c",
+        "(a & b) <-> (c | d)",
+        "a & b & c & d",
+        "日本語 <16384> ünï:B*",
+        "!a <-> !b",
+    ],
+    "jsonpath": [
+        "$",
+        "strict $.a",
+        "$.a.b.*",
+        '$."key with \\"quotes\\""[*]',
+        "$[0]",
+        "$[0 to 2, last, 5 to last]",
+        "$[last - 1]",
+        "$.** ? (@.a > 1)",
+        "$.**{2}",
+        "$.**{2 to 3}",
+        "$.**{last}",
+        "$.**{1 to last}",
+        "$.**{0 to last}",
+        "$ ? (@.a == 1 && @.b != 2 || !(@.c < 3))",
+        '$.a ? (@ like_regex "^a.*\\n" flag "im")',
+        '$.a ? (@ like_regex "a")',
+        '$ ? (@ starts with "x")',
+        '$ ? (@ starts with $"va r")',
+        "$ ? ((@.a > 1) is unknown)",
+        "$ ? (exists (@.b ? (@ >= 2.50)))",
+        "$.a + $.b * 2 - 3",
+        "($.a + 1) * (2 - $.b) / 4 % 5",
+        "-$.a",
+        "+(-$.a)",
+        "-($.a + 1)",
+        "$.a.type()",
+        "$.size()",
+        "$.a.abs().floor().ceiling().double()",
+        "$.a.keyvalue().key",
+        "$.a.datetime()",
+        '$.a.datetime("HH24:MI")',
+        "1.50",
+        '"str\\u0001\\t"',
+        "null",
+        "true",
+        "$x",
+        '$"odd name".b',
+        "$ ? (@.a <= null && @.b <> false)",
+        "$.a[$.b, 1 to $.c]",
+        "1e10",
+        "$ ? (1 < @ && @ < 5)",
+        "(($.a)).b",
+        "(1.5).type()",
+        "(-1).abs()",
+    ],
+    "aclitem": ["=r/postgres", "postgres=arwdDxt/postgres", "postgres=a*r*X/postgres", '"odd ""role"=U*C/postgres', "UPPER_1=r/\"é\""],
+    "aclitem[]": ["{=r/postgres,postgres=arwdDxt/postgres}", "{}"],
+    "pg_snapshot": ["10:20:10,14,15", "1:1:", "4294967299:4294967303:4294967300"],
+    "txid_snapshot": ["10:20:10,14,15", "1:1:"],
+    "regclass": ["pg_class", "pg_toast.pg_toast_1255", "0", "4000000000", '"Odd table"'],
+    "regtype": ["int4", "text[]", "-", "4000000000", "mood", '"char"', "timestamptz"],
+    "regproc": ["now", "-", "4000000000", "boolin"],
+    "regprocedure": ["abs(int4)", "sum(int4)", "-", "4000000000"],
+    "regoper": ["|/", "0", "4000000000"],
+    "regoperator": ["+(int4,int4)", "!!(NONE,tsquery)", "0", "4000000000"],
+    "regrole": ["postgres", "-", "4000000000", '"odd ""role"'],
+    "regnamespace": ["pg_catalog", "-", "4000000000", "vectors"],
+    "regconfig": ["english", "-", "4000000000"],
+    "regdictionary": ["simple", "-", "4000000000"],
+    "regcollation": ["\"C\"", "-", "4000000000"],
+    "regtype[]": ["{int4,NULL,\"character varying\"}"],
+    "floatrange[]": ['{"[1.5,2.5)",NULL}'],
+    "pairs": [r'{"(1,a)","(,\"b c\")",NULL}', "{}"],
+    "deeps": [r'{"(1.5,\"(1,\"\"a b\"\")\",\"{1,2,NULL}\",7,1.50,\"2020-01-01 00:00:00+00\",x,\"{\"\"a\"\": [1]}\")"}'],
+    "whole": ["(1,a)", "(2,)"],
+    "nest": ['("(1,x)","{""(2,y)"",NULL}","(3,z)","{1,2}",7,"[1,5)")', "(,,,,,)"],
+    "nest[]": [r'{"(\"(1,x)\",\"{\"\"(2,y)\"\",NULL}\",\"(3,z)\",\"{1,2}\",7,\"[1,5)\")",NULL}'],
+    "whole[]": ['{"(1,a)",NULL}'],
+    "positives": ["{1,2,NULL}"],
+    "hstore": ["", "a=>1", 'b=>2, a=>1, ccc=>NULL, ""=>"", "it\'s"=>"q\\"b\\\\s"', "é=>日本語, \"a b\"=>\"c, d\"", "NULL=>\"NULL\""],
+    "hstore[]": ['{"\\"a\\"=>\\"1\\", \\"b\\"=>NULL",NULL}'],
+    "citext": ["", "Hello", "it's", "日本語"],
+    "citext[]": ['{A,b,"c d",NULL}'],
+    "ltree": ["", "Top", "Top.Science.Astronomy", "a.bb.ccc.dddd.eeeee.ffffff.ggggggg.hhhhhhhh.iiiiiiiii", "x" * 255],
+    "lquery": [
+        "Top.*",
+        "*",
+        "*.pizza",
+        "Top.*{1,2}.!pizza|tomato@*.a%",
+        "*{2}.a*{,3}.*{4,}",
+        "a{1,}.b{2}.c{,}",
+        "!foo|bar",
+        "a*@%{1,5}",
+        "*{0,0}",
+    ],
+    "ltxtquery": ["Europe", "Europe & Russia*@ & !Transportation", "(a | b) & c", "!(a & b) | c%", "a | b | c", "a & (b | c)", "!!a"],
+    "cube": ["(1)", "(1,2,3)", "(1,2),(3,4)", "(0.1,1e20),(-5,1e-10)", "(1,1),(1,1)", "()"],
 }
+
+VECTORS: dict[str, list[str]] = {
+    "vector": ["[1,2,3]", "[0.1,-1e20,1e-10]", "[0]", "[" + ",".join(str(i / 7) for i in range(300)) + "]"],
+    "vector(3)": ["[1,2,3]", "[1.5,-2,3e7]"],
+    "halfvec": ["[1,2,3]", "[0.1,-65504,6e-8]", "[0]"],
+    "sparsevec": ["{1:1.5,3:2}/5", "{}/3", "{2:-0.1,1000000:1e10}/1000000"],
+    "vector[]": ['{"[1,2]",NULL}'],
+}
+"""pgvector's types, which another build of PostgreSQL has."""
+
+STYLES: list[tuple[dict[str, str], tuple[str, ...]]] = [
+    *(
+        ({"DateStyle": f"{form}, {order}", "TimeZone": zone}, ("date", "time", "timetz", "timestamp", "timestamptz", "tstzrange", "date[]", "deep"))
+        for form, order, zone in (
+            ("ISO", "DMY", "America/New_York"),
+            ("SQL", "MDY", "America/New_York"),
+            ("SQL", "DMY", "UTC"),
+            ("SQL", "YMD", "Asia/Kathmandu"),
+            ("Postgres", "MDY", "UTC"),
+            ("Postgres", "DMY", "Europe/Berlin"),
+            ("Postgres", "YMD", "Etc/GMT+5"),
+            ("German", "DMY", "<+03>-03"),
+            ("German", "MDY", "5.5"),
+        )
+    ),
+    *(({"IntervalStyle": name}, ("interval",)) for name in ("postgres", "postgres_verbose", "sql_standard", "iso_8601")),
+    ({"bytea_output": "escape"}, ("bytea", "bytea[]")),
+    *(({"extra_float_digits": str(digits)}, ("float4", "float8", "float8[]", "point", "floatrange", "cube")) for digits in (3, 0, -3, -15)),
+]
+"""Settings, and the types that they change."""
 
 
 def random_literals(name: str, chance: random.Random, count: int = 200) -> list[str]:
@@ -517,6 +693,12 @@ def random_literals(name: str, chance: random.Random, count: int = 200) -> list[
         return [_random_stamp(chance).split()[0] for _ in range(count)]
     if name == "jsonb":
         return [json.dumps(_random_json(chance, 4)) for _ in range(count // 2)]
+    if name == "interval":
+        return [_random_interval(chance) for _ in range(count)]
+    if name == "tsquery":
+        return [_random_query(chance, 4) for _ in range(count // 2)]
+    if name == "tsvector":
+        return [" ".join(_random_lexeme(chance) for _ in range(chance.randint(1, 12))) for _ in range(count // 2)]
     if name == "text[]":
         return [_random_array(chance) for _ in range(count // 2)]
     return []
@@ -551,3 +733,26 @@ def _random_word(chance: random.Random) -> str:
 def _random_array(chance: random.Random) -> str:
     words = [_random_word(chance).replace("\\", "\\\\").replace('"', '\\"') for _ in range(chance.randint(1, 8))]
     return "{" + ",".join("NULL" if chance.random() < 0.2 else f'"{word}"' for word in words) + "}"
+
+
+def _random_interval(chance: random.Random) -> str:
+    """Parts of either sign, many of them absent."""
+    parts = [f"{chance.choice((1, -1)) * chance.choice((1, 2, chance.randint(1, 99999)))} {unit}" for unit in ("months", "days", "hours", "minutes")]
+    seconds = chance.choice((1, chance.randint(1, 59), chance.randint(1, 10**7) / 10**6)) * chance.choice((1, -1))
+    chosen = [part for part in [*parts, f"{seconds:f} seconds"] if chance.random() < 0.5]
+    return " ".join(chosen) or "0"
+
+
+def _random_query(chance: random.Random, depth: int, around: str = "") -> str:
+    """Operators of one kind are only nested to the left, where parentheses say nothing."""
+    if depth == 0 or chance.random() < 0.3:
+        word = "'" + chance.choice(("a", "cat", "it''s", "日本", "x y")) + "'"
+        return chance.choice(("", "", "!")) + word + chance.choice(("", "", ":*", ":AC", ":*B"))
+    sign = chance.choice([sign for sign in ("&", "|", "<->", "<3>") if sign[0] != around[:1]])
+    return f"({_random_query(chance, depth - 1)} {sign} {_random_query(chance, depth - 1, sign)})"
+
+
+def _random_lexeme(chance: random.Random) -> str:
+    places = ",".join(f"{chance.randint(1, 16383)}{chance.choice('ABCD')}" for _ in range(chance.randint(0, 5)))
+    word = chance.choice(("a", "ab", "cat", "it''s", "日本", "x y", "b")) + str(chance.randint(0, 10**chance.randint(1, 9)))
+    return f"'{word}'" + (f":{places}" if places else "")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from types_vectors import column, pg_type, rows, typmod
 
 from tailrace.errors import CorruptWal, MissingHistory, UnsupportedWal, UsageError
-from tailrace.types.registry import arrow_type, format_values, parse_texts, to_arrow
+from tailrace.types.registry import ArrowStyle, arrow_type, format_values, parse_texts, to_arrow
 from tailrace.types.values import Texts, Values
 
 WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
@@ -45,7 +45,7 @@ def test_other_shapes_do_not_fit_a_list(text: str) -> None:
     values = stored("int4[]", "{1}", text)
     with pytest.raises(UsageError, match=r"does not fit a list(.|\n)*arrays=text"):
         to_arrow(values, pg_type("int4[]"))
-    assert to_arrow(values, pg_type("int4[]"), arrays="text").to_pylist() == ["{1}", text]
+    assert to_arrow(values, pg_type("int4[]"), style=ArrowStyle(arrays="text")).to_pylist() == ["{1}", text]
 
 
 @given(st.lists(st.lists(NASTY, max_size=6), max_size=4))

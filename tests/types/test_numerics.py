@@ -13,7 +13,7 @@ from types_vectors import column, pg_type, typmod
 
 from tailrace.errors import UsageError
 from tailrace.types.decimals import precision_of
-from tailrace.types.registry import arrow_type, format_values, parse_texts, to_arrow
+from tailrace.types.registry import ArrowStyle, arrow_type, format_values, parse_texts, to_arrow
 from tailrace.types.values import Texts, Values
 
 NUMERIC = pg_type("numeric")
@@ -40,7 +40,7 @@ def test_only_modifiers_that_fit_become_decimals() -> None:
     assert arrow_type(NUMERIC, modifier(39, 2)) == pa.string()
     assert arrow_type(NUMERIC, modifier(5, -2)) == pa.string()
     assert arrow_type(NUMERIC, modifier(2, 5)) == pa.string()
-    assert arrow_type(NUMERIC, modifier(10, 2), numeric="text") == pa.string()
+    assert arrow_type(NUMERIC, modifier(10, 2), ArrowStyle(numeric="text")) == pa.string()
     assert arrow_type(NUMERIC, modifier(10, 2)) == pa.decimal128(10, 2)
 
 
@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_refused_by_name(text: str) -> None:
     with pytest.raises(UsageError, match=r"does not fit(.|\n)*numeric=text"):
         to_arrow(stored("1", text), NUMERIC, modifier(38, 2))
     assert (
-        to_arrow(stored(text), NUMERIC, modifier(38, 2), numeric="text").to_pylist()
+        to_arrow(stored(text), NUMERIC, modifier(38, 2), ArrowStyle(numeric="text")).to_pylist()
         == format_values(stored(text), NUMERIC).to_list()
     )
 

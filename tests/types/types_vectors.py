@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.model import Column, PgType
+from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 
 
@@ -24,21 +25,39 @@ def names() -> list[str]:
 
 @cache
 def pg_type(name: str) -> PgType:
-    return _build(recorded()["types"][name])
+    return build(recorded()["types"][name])
 
 
-def rows(name: str, zone: str | None = None) -> tuple[list[str], list[bytes]]:
+def name_of(reg_type: int, oid: int) -> str | None:
+    """What the server's catalogs said of an oid."""
+    return recorded()["names"].get(f"{reg_type} {oid}")
+
+
+NAMED = TextStyle(names=name_of)
+"""The style in which the texts were printed."""
+
+
+def rows(name: str) -> tuple[list[str], list[bytes]]:
     """Texts and stored bytes."""
-    pairs = recorded()["zones"][zone][name] if zone else recorded()["vectors"][name]
-    return [text for text, _ in pairs], [bytes.fromhex(stored) for _, stored in pairs]
+    found = recorded()["vectors"][name]
+    return [text for text, _, _ in found], [bytes.fromhex(stored) for _, stored, _ in found]
 
 
-def column(name: str, zone: str | None = None) -> tuple[list[str], Values]:
+def column(name: str) -> tuple[list[str], Values]:
     """What the server printed (and "" for NULL), and the values, with a NULL at either end and in the middle."""
-    texts, stored = rows(name, zone)
-    half = len(texts) // 2
-    payloads = [None, *stored[:half], None, *stored[half:], None]
-    return ["", *texts[:half], "", *texts[half:], ""], Values.of_payloads(payloads, pg_type(name).length)
+    texts, stored = rows(name)
+    return with_nulls(texts, ""), Values.of_payloads(with_nulls(stored, None), pg_type(name).length)
+
+
+def sent(name: str) -> list[bytes] | None:
+    """What the server sent of the same column; None for a type that has no send function."""
+    found = [form for _, _, form in recorded()["vectors"][name]]
+    return None if None in found else with_nulls([bytes.fromhex(form) for form in found], b"")
+
+
+def with_nulls(found: list[Any], null: Any) -> list[Any]:
+    half = len(found) // 2
+    return [null, *found[:half], null, *found[half:], null]
 
 
 def typmod(name: str) -> int:
@@ -47,7 +66,7 @@ def typmod(name: str) -> int:
     return (int(found[1]) << 16 | int(found[2])) + 4 if found else -1
 
 
-def _build(made: dict[str, Any]) -> PgType:
-    fields = tuple(Column(**{**field, "type": _build(field["type"])}) for field in made["fields"])
-    element = _build(made["element"]) if made["element"] else None
+def build(made: dict[str, Any]) -> PgType:
+    fields = tuple(Column(**{**field, "type": build(field["type"]) if field["type"] else None}) for field in made["fields"])
+    element = build(made["element"]) if made["element"] else None
     return PgType(**{**made, "element": element, "labels": tuple(map(tuple, made["labels"])), "fields": fields})

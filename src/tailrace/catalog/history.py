@@ -353,7 +353,8 @@ class History:
                 oid,
                 schema,
                 name,
-                element if kind == "a" else None,
+                # int2vector and oidvector are subscripted as arrays are, but keep their names.
+                element if kind == "a" and oid not in (22, 30) else None,
                 visible=self._is_visible(schema, name, lsn, ordinal),
                 major=self._major,
             ),

@@ -136,21 +136,21 @@ def arrow_arrays(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType
     """list of the element's type, or string."""
     if style.arrays == "text":
         return pa.string()
-    return pa.list_(arrow_type(element_of(pg_type), typmod, numeric=style.numeric, arrays=style.arrays))
+    return pa.list_(arrow_type(element_of(pg_type), typmod, style))
 
 
 def arrays_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
     """A list holds one dimension that starts at 1; an array of another shape is refused rather than flattened."""
     if style.arrays == "text":
-        return string_array(format_arrays(values, pg_type, TextStyle()), values.valid)
+        return string_array(format_arrays(values, pg_type, style.text), values.valid)
     firsts, plain, elements = take_apart(values, pg_type)
     if not plain.all():
         odd = values.take(np.flatnonzero(~plain)[:1])
-        text = format_arrays(odd, pg_type, TextStyle()).to_list()[0]
+        text = format_arrays(odd, pg_type, style.text).to_list()[0]
         raise UsageError(
             f"a {pg_type.label} of several dimensions or other bounds does not fit a list: {text[:80]}", hint="Set arrays=text."
         )
-    inner = to_arrow(elements, element_of(pg_type), typmod, numeric=style.numeric, arrays=style.arrays)
+    inner = to_arrow(elements, element_of(pg_type), typmod, style)
     if len(inner) > np.iinfo(np.int32).max:
         raise UsageError("a batch holds more than 2^31 elements of one column", hint="Ask for smaller batches.")
     buffers = [mask_buffer(values.valid), pa.py_buffer(firsts.astype(np.int32))]

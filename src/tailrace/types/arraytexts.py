@@ -20,7 +20,7 @@ BOUND = re.compile(r"\[([+-]?\d+)(?::([+-]?\d+))?\]")
 
 
 @dataclass(slots=True)
-class _Literal:
+class Literal:
     """One array: its lengths, lower bounds, and elements (None for NULL)."""
 
     lengths: list[int] = field(default_factory=list)
@@ -38,12 +38,12 @@ def parse_arrays(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 def parse_vectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As int2vectorin: always one dimension from 0."""
     words = [text.split() for text in texts.to_list()]
-    literals = [_Literal([len(row)], [0], list(row)) for row in words]
+    literals = [Literal([len(row)], [0], list(row)) for row in words]
     return _stored([each if present else None for each, present in zip(literals, valid.tolist(), strict=True)], pg_type)
 
 
-def _read(text: str, delimiter: str) -> _Literal:
-    literal, at = _Literal(), 0
+def _read(text: str, delimiter: str) -> Literal:
+    literal, at = Literal(), 0
     declared = BOUNDS.match(text)
     if declared:
         at = declared.end()
@@ -81,7 +81,7 @@ def _read(text: str, delimiter: str) -> _Literal:
         if depth == 0 and at < len(text):
             raise _malformed(text)
     if not literal.elements:
-        return _Literal()
+        return Literal()
     if int(np.prod(literal.lengths)) != len(literal.elements) or depth:
         raise _malformed(text)
     literal.lowers = literal.lowers or [1] * len(literal.lengths)
@@ -92,23 +92,22 @@ def _malformed(text: str) -> UsageError:
     return UsageError(f'malformed array literal: "{text}"', sqlstate="22P02")
 
 
-def _stored(literals: list[_Literal | None], pg_type: PgType) -> Values:
-    element = element_of(pg_type)
+def _stored(literals: list[Literal | None], pg_type: PgType) -> Values:
     words = [word for literal in literals if literal is not None for word in literal.elements]
     present = np.array([word is not None for word in words], np.bool_)
-    payloads = iter(parse_texts(Texts.of([word or "" for word in words]), present, element).payload_list())
-    rows: list[bytes | None] = []
-    for literal in literals:
-        if literal is None:
-            rows.append(None)
-            continue
-        here = [next(payloads) for _ in literal.elements]
-        elements = [each if word is not None else None for each, word in zip(here, literal.elements, strict=True)]
-        rows.append(_payload(literal, elements, element))
+    payloads = parse_texts(Texts.of([word or "" for word in words]), present, element_of(pg_type)).payload_list()
+    return stored_arrays(literals, present.tolist(), payloads, pg_type)
+
+
+def stored_arrays(literals: list[Literal | None], present: list[bool], payloads: list[bytes], pg_type: PgType) -> Values:
+    """Stored arrays of the shapes of the literals; their elements, NULLs included, are `payloads` where `present`."""
+    element = element_of(pg_type)
+    stored = iter([payload if there else None for payload, there in zip(payloads, present, strict=True)])
+    rows = [None if literal is None else _payload(literal, [next(stored) for _ in literal.elements], element) for literal in literals]
     return Values.of_payloads(rows, -1)
 
 
-def _payload(literal: _Literal, elements: list[bytes | None], element: PgType) -> bytes:
+def _payload(literal: Literal, elements: list[bytes | None], element: PgType) -> bytes:
     dimensions = len(literal.lengths)
     holes = None in elements
     head = 16 + 8 * dimensions + (-(-len(elements) // 8) if holes else 0)

@@ -1,15 +1,18 @@
 """What a type must bring along, and how a column finds it.
 
-A `Codec` is a bundle of functions over whole columns: stored form -> text, text -> stored form, stored form -> Arrow.
-Containers (arrays, ranges, composites, domains) come back here for their elements; `registry` fills the table.
+A `Codec` is a bundle of functions over whole columns: stored form -> text, binary form or Arrow; text or binary form -> stored
+form. Text is what the type's output function prints (typoutput), binary what its send function sends (typsend). Containers
+(arrays, ranges, composites, domains) come back here for their elements; `registry` fills the table.
 Oid before kind before name: int2vector is subscripted like an array but prints otherwise, and the oid of an extension's
-type differs from database to database, so these are known by name.
+type differs from database to database, so these are known by name. A type that nobody knows is refused, or printed as the bytes
+that are stored, as TextStyle.unknown_types says.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -25,21 +28,40 @@ Quoting = Literal["bare", "quoted", "bits"]
 
 @dataclass(frozen=True, slots=True)
 class ArrowStyle:
-    """Choices in the mapping to Arrow: `numeric` is decimal or text, `arrays` is list or text."""
+    """Choices in the mapping to Arrow: `numeric` is decimal or text, `arrays` list or text, `times` native or text.
+
+    Text is for columns with values that the other form cannot hold. `text` says how; dates and times in it are best left in the
+    default style, which does not depend on who reads.
+    """
 
     numeric: str = "decimal"
     arrays: str = "list"
+    times: str = "native"
+    text: TextStyle = field(default_factory=TextStyle)
+
+    def __post_init__(self) -> None:
+        for name, other in (("numeric", "decimal"), ("arrays", "list"), ("times", "native")):
+            value = getattr(self, name)
+            if value not in {other, "text"}:
+                raise UsageError(f'invalid value for parameter "{name}": "{value}"', hint=f"Available values: {other}, text.")
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One family's functions. Without `arrow` and `to_arrow` a column becomes a string of its text form."""
+    """One family's functions, each over a whole column.
+
+    `format` and `parse` are typoutput and typinput, `send` and `receive` typsend and typreceive; a type without a send function has
+    none of ours either, and travels as text where others travel as binary. Without `arrow` and `to_arrow` a column becomes a
+    string of its text form. `quoting` is how test_decoding wraps the text.
+    """
 
     format: Callable[[Values, PgType, TextStyle], Texts]
     parse: Callable[[Texts, Mask, PgType], Values]
     arrow: Callable[[PgType, int, ArrowStyle], pa.DataType] | None = None
     to_arrow: Callable[[Values, PgType, int, ArrowStyle], pa.Array] | None = None
     quoting: Quoting = "quoted"
+    send: Callable[[Values, PgType, TextStyle], Texts] | None = None
+    receive: Callable[[Texts, Mask, PgType], Values] | None = None
 
 
 BY_OID: dict[int, Codec] = {}
@@ -57,20 +79,27 @@ def register(codec: Codec, *, oids: tuple[int, ...] = (), kind: str = "", name: 
         BY_NAME[name] = codec
 
 
-def codec_of(pg_type: PgType) -> Codec:
-    """The codec of a type. Raises UnsupportedWal, naming the type, for one that we do not know."""
-    found = BY_OID.get(pg_type.oid) or BY_KIND.get(pg_type.kind) or BY_NAME.get(pg_type.name)
+def codec_of(pg_type: PgType, unknown_types: str = "error") -> Codec:
+    """The codec of a type. Raises UnsupportedWal, naming the type, for one that we do not know, unless the policy is hex."""
+    found = _known(pg_type)
+    if found is None and unknown_types == "hex":
+        return HEX
     if found is None:
         raise UnsupportedWal(
             f'cannot decode a value of type "{pg_type.label}"',
-            hint="Leave the column out of the publication, or register a codec for the type: tailrace.types.registry.register.",
+            hint="Leave the column out of the publication, set unknown_types=hex to have the stored bytes, or register a codec for the "
+            "type: tailrace.types.registry.register.",
         )
     return found
 
 
+def _known(pg_type: PgType) -> Codec | None:
+    return BY_OID.get(pg_type.oid) or BY_KIND.get(pg_type.kind) or BY_NAME.get(pg_type.name)
+
+
 def format_values(values: Values, pg_type: PgType, style: TextStyle = TextStyle()) -> Texts:  # noqa: B008 (frozen)
     """PostgreSQL's output function for a whole column; rows that are NULL give an empty text."""
-    return codec_of(pg_type).format(values, pg_type, style)
+    return codec_of(pg_type, style.unknown_types).format(values, pg_type, style)
 
 
 def parse_texts(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
@@ -78,23 +107,47 @@ def parse_texts(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     return codec_of(pg_type).parse(texts, valid, pg_type)
 
 
-def arrow_type(pg_type: PgType, typmod: int = -1, *, numeric: str = "decimal", arrays: str = "list") -> pa.DataType:
+def has_binary(pg_type: PgType) -> bool:
+    """Whether the type has a send function that we know: a domain has its base's, an array has one whatever its element has."""
+    if pg_type.kind == "d" and pg_type.element is not None:
+        return has_binary(pg_type.element)
+    found = _known(pg_type)
+    return found is not None and found.send is not None
+
+
+def format_binary(values: Values, pg_type: PgType, style: TextStyle = TextStyle()) -> Texts:  # noqa: B008 (frozen)
+    """PostgreSQL's send function for a whole column; rows that are NULL give nothing. Raises UsageError for a type without one."""
+    send = codec_of(pg_type, style.unknown_types).send
+    if send is None:
+        raise UsageError(f"no binary output function available for type {pg_type.label}", sqlstate="42883")
+    return send(values, pg_type, style)
+
+
+def parse_binary(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """PostgreSQL's receive function for a whole column; only rows that are `valid` are read."""
+    receive = codec_of(pg_type).receive
+    if receive is None:
+        raise UsageError(f"no binary input function available for type {pg_type.label}", sqlstate="42883")
+    return receive(texts, valid, pg_type)
+
+
+def arrow_type(pg_type: PgType, typmod: int = -1, style: ArrowStyle = ArrowStyle()) -> pa.DataType:
     """The Arrow type of a column; only types that Spark takes (`pa.string()`, never large_string)."""
-    codec = codec_of(pg_type)
-    return pa.string() if codec.arrow is None else codec.arrow(pg_type, typmod, ArrowStyle(numeric, arrays))
+    codec = codec_of(pg_type, style.text.unknown_types)
+    return pa.string() if codec.arrow is None else codec.arrow(pg_type, typmod, style)
 
 
-def to_arrow(values: Values, pg_type: PgType, typmod: int = -1, *, numeric: str = "decimal", arrays: str = "list") -> pa.Array:
+def to_arrow(values: Values, pg_type: PgType, typmod: int = -1, style: ArrowStyle = ArrowStyle()) -> pa.Array:
     """The column as an Arrow array of exactly `arrow_type(...)`, NULL where not valid."""
-    codec = codec_of(pg_type)
+    codec = codec_of(pg_type, style.text.unknown_types)
     if codec.to_arrow is None:
-        return string_array(codec.format(values, pg_type, TextStyle()), values.valid)
-    return codec.to_arrow(values, pg_type, typmod, ArrowStyle(numeric, arrays))
+        return string_array(codec.format(values, pg_type, style.text), values.valid)
+    return codec.to_arrow(values, pg_type, typmod, style)
 
 
 def quoting(pg_type: PgType) -> Quoting:
     """How test_decoding wraps the text: it looks at the declared type, so a domain over integer is quoted."""
-    return codec_of(pg_type).quoting
+    return codec_of(pg_type, "hex").quoting
 
 
 def string_array(texts: Texts, valid: Mask, kind: pa.DataType | None = None) -> pa.Array:
@@ -130,7 +183,33 @@ def range_error(type_name: str, text: str) -> UsageError:
     return UsageError(f'value "{text}" is out of range for type {type_name}', sqlstate="22003")
 
 
-def format_each(values: Values, text_of: Callable[[bytes], str]) -> Texts:
-    """Print row by row in Python: for types that are rare in tables."""
+def format_error(type_name: str) -> UsageError:
+    """What receive functions say of bytes that do not fit."""
+    return UsageError(f"incorrect binary data format for type {type_name}", sqlstate="22P03")
+
+
+def format_each(values: Values, text_of: Callable[[bytes], str | bytes]) -> Texts:
+    """Print (or send) row by row in Python: for types that are rare in tables."""
     rows = zip(values.payload_list(), values.valid.tolist(), strict=True)
     return Texts.of([text_of(payload) if present else "" for payload, present in rows])
+
+
+def receive_each(texts: Texts, valid: Mask, pg_type: PgType, read_one: Callable[[bytes], bytes]) -> Values:
+    """Read binary forms row by row."""
+    rows = zip(texts.to_bytes(), valid.tolist(), strict=True)
+    try:
+        return Values.of_payloads([read_one(sent) if present else None for sent, present in rows], pg_type.length)
+    except (struct.error, IndexError):
+        raise UsageError("insufficient data left in message", context=f"type {pg_type.label}", sqlstate="08P01") from None
+
+
+def _print_hex(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    return format_each(values, lambda payload: "\\x" + payload.hex())
+
+
+def _read_hex(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    return parse_each(texts, valid, pg_type, lambda text: bytes.fromhex(text.removeprefix("\\x")))
+
+
+HEX = Codec(_print_hex, _read_hex)
+"""For types that nobody knows, where the policy is to show their bytes."""

@@ -15,7 +15,6 @@ from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, mask_buffer, string_array
 from tailrace.types.numerics import format_numerics, read_numeric
-from tailrace.types.style import TextStyle
 from tailrace.types.values import Values, as_writable
 
 
@@ -88,11 +87,11 @@ def numerics_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arrow
     """decimal128 or text. A NaN in a decimal column is refused: neither NULL nor a number would be true."""
     kind = arrow_numerics(pg_type, typmod, style)
     if kind == pa.string():
-        return string_array(format_numerics(values, pg_type, TextStyle()), values.valid)
+        return string_array(format_numerics(values, pg_type, style.text), values.valid)
     limit = 10**kind.precision
     limits = np.uint64(limit >> 64), np.uint64(limit & (1 << 64) - 1)
     words, bad = _scale_numerics(*values.payloads, as_writable(values.valid), kind.scale, *limits)
     if bad >= 0:
-        text = format_numerics(values.take(np.array([bad])), pg_type, TextStyle()).to_list()[0]
+        text = format_numerics(values.take(np.array([bad])), pg_type, style.text).to_list()[0]
         raise UsageError(f"numeric {text} does not fit {kind}", hint="Set numeric=text.", sqlstate="22003")
     return pa.Array.from_buffers(kind, len(values), [mask_buffer(values.valid), pa.py_buffer(words)])

@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import PgType
-from tailrace.types.codec import ArrowStyle, arrow_type, codec_of, mask_buffer, parse_each, syntax_error, to_arrow
+from tailrace.types.codec import (
+    ArrowStyle,
+    arrow_type,
+    format_binary,
+    format_values,
+    mask_buffer,
+    parse_binary,
+    parse_each,
+    parse_texts,
+    syntax_error,
+    to_arrow,
+)
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, binary_buffers
 
@@ -89,18 +100,26 @@ def _under(pg_type: PgType) -> PgType:
 
 def format_domains(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """A domain is stored and printed as its base type."""
-    return codec_of(_under(pg_type)).format(values, _under(pg_type), style)
+    return format_values(values, _under(pg_type), style)
 
 
 def parse_domains(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """Its constraints are not checked: what we read was accepted once."""
-    return codec_of(_under(pg_type)).parse(texts, valid, _under(pg_type))
+    return parse_texts(texts, valid, _under(pg_type))
+
+
+def send_domains(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    return format_binary(values, _under(pg_type), style)
+
+
+def receive_domains(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    return parse_binary(texts, valid, _under(pg_type))
 
 
 def arrow_domains(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
     """The base's. A domain over numeric(p,s) keeps its modifier in pg_type.typtypmod, which we do not carry: text."""
-    return arrow_type(_under(pg_type), typmod, numeric=style.numeric, arrays=style.arrays)
+    return arrow_type(_under(pg_type), typmod, style)
 
 
 def domains_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
-    return to_arrow(values, _under(pg_type), typmod, numeric=style.numeric, arrays=style.arrays)
+    return to_arrow(values, _under(pg_type), typmod, style)

@@ -143,9 +143,11 @@ def _lay_out(starts: Any, data: Any, valid: Any, mantissas: Any, threshold: Any)
 
 
 def format_floats(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As float4out and float8out with extra_float_digits above 0."""
+    """As float4out and float8out."""
     single = pg_type.oid == FLOAT4
     numbers = values.as_dtype("<f4" if single else "<f8")
+    if style.extra_float_digits <= 0:
+        return _rounded(numbers, values.valid, max((6 if single else 15) + style.extra_float_digits, 1))
     bits = numbers.view("<u4").astype(np.uint64) if single else numbers.view("<u8")
     width = np.uint64(23 if single else 52)
     hidden = np.uint64(1) << width
@@ -162,6 +164,13 @@ def format_floats(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
         starts, data = binary_buffers(printed)
         offsets, out, _ = _lay_out(as_writable(starts), as_writable(data), valid, mantissas[:0], threshold)
     return Texts(offsets, out)
+
+
+def _rounded(numbers: np.ndarray, valid: Mask, digits: int) -> Texts:
+    """As C's %g prints them, with so many digits: what extra_float_digits of 0 and below asks for. Rarely set."""
+    special = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    printed = [f"{number:.{digits}g}" for number in numbers.astype(np.float64).tolist()]
+    return Texts.of([special.get(text, text) if there else "" for text, there in zip(printed, valid.tolist(), strict=True)])
 
 
 def _search_digits(number: float, mantissa: int) -> str:

@@ -61,16 +61,20 @@ def parse_integers(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 def arrow_integers(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
+    """Spark has no unsigned numbers: those of 32 bits are longs, those of 64 decimals."""
+    if DTYPES[pg_type.oid] == "<u8":
+        return pa.decimal128(20, 0)
     return {21: pa.int16(), 23: pa.int32()}.get(pg_type.oid, pa.int64())
 
 
 def integers_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
-    """The numbers themselves; unsigned ones are widened to int64, which Spark has."""
+    """The numbers themselves."""
     numbers = values.as_dtype(DTYPES[pg_type.oid])
     if numbers.dtype == np.uint32:
         numbers = numbers.astype(np.int64)
-    if numbers.dtype == np.uint64 and len(numbers) and int(numbers.max()) >= 1 << 63:
-        raise UsageError(f"{pg_type.label} out of range for a long", sqlstate="22003")
+    elif numbers.dtype == np.uint64:
+        # The low half of a 128-bit number that is never negative.
+        numbers = np.stack((numbers, np.zeros_like(numbers)), axis=1)
     return primitive_array(numbers, values.valid, arrow_integers(pg_type, typmod, style))
 
 

@@ -1,4 +1,4 @@
-"""interval (months, days and microseconds kept apart, style postgres) and tid (a row's place: block and item)."""
+"""interval (months, days and microseconds kept apart) and tid (a row's place: block and item)."""
 
 from __future__ import annotations
 
@@ -8,39 +8,17 @@ import struct
 from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types.codec import format_each, parse_each, syntax_error
+from tailrace.types.intervalstyles import FIELDS, FOREVER, print_interval
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-FIELDS = struct.Struct("<qii")
-"""Microseconds, days, months (`datatype/timestamp.h`, Interval)."""
-FOREVER = (2**63 - 1, 2**31 - 1, 2**31 - 1), (-(2**63), -(2**31), -(2**31))
-"""infinity and -infinity, since 17."""
 UNITS = {"year": (0, 12), "mon": (0, 1), "month": (0, 1), "week": (1, 7), "day": (1, 1)}
 PIECE = re.compile(r"\s*([+-]?\d+)\s*(year|month|mon|week|day)s?(?![a-z])|\s*([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.I)
 
 
 def format_intervals(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As interval_out: 1 year 2 mons -3 days +04:05:06.7."""
-    return format_each(values, format_interval)
-
-
-def format_interval(payload: bytes) -> str:
-    """Parts that are zero are left out; after a negative part a positive one shows its sign."""
-    micros, days, months = fields = FIELDS.unpack(payload)
-    if fields in FOREVER:
-        return "infinity" if micros > 0 else "-infinity"
-    years, months = abs(months) // 12 * (1 if months >= 0 else -1), abs(months) % 12 * (1 if months >= 0 else -1)
-    pieces, before = [], False
-    for number, unit in ((years, "year"), (months, "mon"), (days, "day")):
-        if number:
-            pieces.append(f"{'+' if before and number > 0 else ''}{number} {unit}{'' if number == 1 else 's'}")
-            before = number < 0
-    if micros or not pieces:
-        seconds, fraction = divmod(abs(micros), 1_000_000)
-        sign = "-" if micros < 0 else "+" if before else ""
-        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        pieces.append(sign + clock + (f".{fraction:06d}".rstrip("0") if fraction else ""))
-    return " ".join(pieces)
+    """As interval_out."""
+    return format_each(values, lambda payload: print_interval(payload, style.interval_style, style.major))
 
 
 def parse_intervals(texts: Texts, valid: Mask, pg_type: PgType) -> Values:

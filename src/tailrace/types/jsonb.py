@@ -15,6 +15,7 @@ from numba import njit
 from tailrace.model import PgType
 from tailrace.types.digits import grown
 from tailrace.types.numerics import numeric_room, put_numeric
+from tailrace.types.sends import send_versioned
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Texts, Values, as_writable
 
@@ -170,3 +171,8 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
 def format_jsonbs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As jsonb_out: {"k": v, ...}."""
     return Texts(*_format_jsonb(*values.payloads, as_writable(values.valid)))
+
+
+def send_jsonbs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As jsonb_send: a version, and the text."""
+    return send_versioned(values, pg_type, style, format_jsonbs(values, pg_type, style))

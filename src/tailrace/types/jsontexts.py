@@ -15,6 +15,7 @@ from tailrace.types.codec import parse_each, syntax_error
 from tailrace.types.jsonb import CONTAINER as NESTED
 from tailrace.types.jsonb import COUNT, FALSE, HAS_OFFSET, NULL, NUMERIC, OBJECT, SCALAR, STRING, TRUE
 from tailrace.types.numerics import parse_numeric
+from tailrace.types.sends import without_version
 from tailrace.types.values import Mask, Texts, Values
 
 ARRAY = 0x40000000
@@ -29,6 +30,10 @@ class _Digits(str):
 def parse_jsonbs(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As jsonb_in."""
     return parse_each(texts, valid, pg_type, parse_jsonb)
+
+
+def receive_jsonbs(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    return parse_jsonbs(without_version(texts, valid, pg_type), valid, pg_type)
 
 
 def parse_jsonb(text: str) -> bytes:

@@ -8,6 +8,7 @@ A range (`utils/rangetypes.h`) is u32 its type, the bounds that are finite, u8 f
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,7 +17,7 @@ import numpy as np
 from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types.attributes import WORD, quoted, read_quoted, read_value, write_value
-from tailrace.types.codec import format_values, parse_texts
+from tailrace.types.codec import format_binary, format_values, parse_binary, parse_texts
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
@@ -62,6 +63,39 @@ def format_multiranges(values: Values, pg_type: PgType, style: TextStyle) -> Tex
     return Texts.of(["{" + ",".join(row) + "}" if present else "" for row, present in zip(printed, valid, strict=True)])
 
 
+def send_ranges(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As range_send: the flags, then each finite bound with its length."""
+    subtype = _subtype(pg_type)
+    rows = [
+        [_read_range(payload, payload[-1], WORD + 4, subtype)[0]] if present else []
+        for payload, present in zip(values.payload_list(), values.valid.tolist(), strict=True)
+    ]
+    return Texts.of([b"".join(row) for row in _sent(rows, subtype, style)])
+
+
+def send_multiranges(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As multirange_send: how many, then each range with its length."""
+    subtype, valid = _subtype(_subtype(pg_type)), values.valid.tolist()
+    rows = [
+        _read_multirange(payload, subtype) if present else []
+        for payload, present in zip(values.payload_list(), valid, strict=True)
+    ]
+    sent = _sent(rows, subtype, style)
+    bodies = [struct.pack(">I", len(row)) + b"".join(struct.pack(">I", len(one)) + one for one in row) for row in sent]
+    return Texts.of([body if present else b"" for body, present in zip(bodies, valid, strict=True)])
+
+
+def _sent(rows: list[list[Range]], subtype: PgType, style: TextStyle) -> list[list[bytes]]:
+    bounds = [each for row in rows for one in row for each in (one.lower, one.upper) if isinstance(each, bytes)]
+    forms = iter(format_binary(Values.of_payloads(bounds, subtype.length), subtype, style).to_bytes())
+
+    def form_of(one: Range) -> bytes:
+        finite = [next(forms) for bound in (one.lower, one.upper) if bound is not None]
+        return bytes([one.flags]) + b"".join(struct.pack(">I", len(form)) + form for form in finite)
+
+    return [[form_of(one) for one in row] for row in rows]
+
+
 def _read_range(payload: bytes, flags: int, at: int, subtype: PgType) -> tuple[Range, int]:
     found = Range(flags)
     if not flags & (EMPTY | LOWER_INFINITE):
@@ -103,6 +137,39 @@ def _printed(rows: list[list[Range]], subtype: PgType, style: TextStyle) -> list
     return [[text_of(one) for one in row] for row in rows]
 
 
+def receive_ranges(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As range_recv, of canonical ranges."""
+    live = valid.tolist()
+    rows = [[_receive_range(form, 0)[0]] if there else [] for form, there in zip(texts.to_bytes(), live, strict=True)]
+    _to_stored(rows, _subtype(pg_type), parse_binary)
+    return Values.of_payloads([_write_range(row[0], pg_type) if row else None for row in rows], -1)
+
+
+def receive_multiranges(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As multirange_recv, of canonical ranges in their order."""
+    rows: list[list[Range]] = []
+    for form, there in zip(texts.to_bytes(), valid.tolist(), strict=True):
+        row, at = [], 4
+        for _ in range(struct.unpack_from(">I", form)[0] if there else 0):
+            one, at = _receive_range(form, at + 4)
+            row.append(one)
+        rows.append(row)
+    _to_stored(rows, _subtype(_subtype(pg_type)), parse_binary)
+    stored = [_write_multirange(row, pg_type) if there else None for row, there in zip(rows, valid.tolist(), strict=True)]
+    return Values.of_payloads(stored, -1)
+
+
+def _receive_range(form: bytes, at: int) -> tuple[Range, int]:
+    found = Range(form[at])
+    at += 1
+    for name, absent in (("lower", EMPTY | LOWER_INFINITE), ("upper", EMPTY | UPPER_INFINITE)):
+        if not found.flags & absent:
+            (size,) = struct.unpack_from(">I", form, at)
+            setattr(found, name, form[at + 4 : at + 4 + size])
+            at += 4 + size
+    return found, at
+
+
 def parse_ranges(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As range_in, for ranges in the canonical form that the server prints."""
     rows = [[_parse_range(text, 0)[0]] if present else [] for text, present in zip(texts.to_list(), valid.tolist(), strict=True)]
@@ -142,10 +209,10 @@ def _parse_multirange(text: str) -> list[Range]:
     return found
 
 
-def _to_stored(rows: list[list[Range]], subtype: PgType) -> None:
-    """Put stored forms in place of texts, all through the subtype's input function at once."""
-    texts = [each for row in rows for one in row for each in (one.lower, one.upper) if isinstance(each, str)]
-    stored = iter(parse_texts(Texts.of(texts), np.ones(len(texts), np.bool_), subtype).payload_list())
+def _to_stored(rows: list[list[Range]], subtype: PgType, read: Callable[[Texts, Mask, PgType], Values] = parse_texts) -> None:
+    """Put stored forms in place of texts (or of binary forms), all through the subtype's input function at once."""
+    texts = [each for row in rows for one in row for each in (one.lower, one.upper) if each is not None]
+    stored = iter(read(Texts.of(texts), np.ones(len(texts), np.bool_), subtype).payload_list())
     for row in rows:
         for one in row:
             one.lower = None if one.lower is None else next(stored)
@@ -168,7 +235,7 @@ def _write_multirange(row: list[Range], pg_type: PgType) -> bytes:
     subtype, count = _subtype(_subtype(pg_type)), len(row)
     head = struct.pack("<II", pg_type.oid, count)
     if count == 0:
-        return head
+        return head + bytes(-(len(head) + WORD) % subtype.align)
     base = len(head) + 4 * (count - 1) + count
     base += -(base + WORD) % subtype.align
     bounds, begins = bytearray(base), []

@@ -6,7 +6,7 @@ import numpy as np
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
-from tailrace.types.codec import parse_each
+from tailrace.types.codec import parse_each, receive_each
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
@@ -41,9 +41,9 @@ def parse_names(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 def format_chars(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    r"""The one byte of "char"; zero prints as nothing, a byte above 127 as \ooo (`adt/char.c`, since 16)."""
+    r"""The one byte of "char"; zero prints as nothing, a byte above 127 as \ooo (`adt/char.c`; as itself in 14)."""
     codes = values.as_dtype("u1")
-    high = codes > 127
+    high = codes > (127 if style.major >= 15 else 255)
     grid = np.empty((len(codes), 4), np.uint8)
     grid[:, 0] = np.where(high, ord("\\"), codes)
     for place, shift in ((1, 6), (2, 3), (3, 0)):
@@ -60,3 +60,12 @@ def parse_chars(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
         return text.encode() or b"\0"
 
     return parse_each(texts, valid, pg_type, parse_one)
+
+
+def send_names(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As namesend: the name without its padding."""
+    return format_names(values, pg_type, style)
+
+
+def receive_names(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    return receive_each(texts, valid, pg_type, lambda sent: sent.ljust(NAME_LENGTH, b"\0"))

@@ -1,35 +1,97 @@
-"""The settings of a session that change how PostgreSQL prints values (its GUCs of the same names)."""
+"""The settings of a session that change how PostgreSQL prints values (its GUCs of the same names), and what a printer may ask.
+
+`names` is the one thing that values do not hold: the name behind the oid of a regclass, of a role in an aclitem and their like.
+Who prints may pass a function (reg type's oid, oid) -> the name as that type's output function prints it, or None; this stage
+never reads a catalog. It must survive pickling where printing happens in other processes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tailrace.errors import UsageError
+
+NameOf = Callable[[int, int], str | None]
+
+_FORMS = {"iso": "ISO", "sql": "SQL", "german": "German"}
+_ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY"}
+_INTERVALS = ("postgres", "postgres_verbose", "sql_standard", "iso_8601")
+_UTC_NAMES = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "ETC/GMT", "ZULU", "UCT", "UNIVERSAL"})
 
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """How values look as text. The defaults are those of a fresh cluster, with TimeZone UTC."""
+    """How values look as text. The defaults are those of a fresh cluster, with TimeZone UTC.
+
+    `major` is the server whose output functions are imitated, where majors differ. `unknown_types` says what becomes of a type
+    that no codec reads: `error`, or `hex`, which prints the stored bytes as bytea would.
+    """
 
     date_style: str = "ISO, MDY"
     time_zone: str = "UTC"
     interval_style: str = "postgres"
     bytea_output: str = "hex"
     extra_float_digits: int = 1
+    major: int = 18
+    names: NameOf | None = field(default=None, compare=False)
+    unknown_types: str = "error"
 
     def __post_init__(self) -> None:
-        if self.date_style.partition(",")[0].strip().upper() != "ISO":
-            raise _refusal("DateStyle", self.date_style, "ISO")
-        if self.interval_style != "postgres":
-            raise _refusal("IntervalStyle", self.interval_style, "postgres")
+        read_date_style(self.date_style)
+        if self.interval_style.lower() not in _INTERVALS:
+            raise _refusal("IntervalStyle", self.interval_style, ", ".join(_INTERVALS))
         if self.bytea_output not in {"hex", "escape"}:
             raise _refusal("bytea_output", self.bytea_output, "hex, escape")
-        if not 1 <= self.extra_float_digits <= 3:
-            raise _refusal("extra_float_digits", str(self.extra_float_digits), "1, 2, 3 (all the same: shortest round trip)")
+        if not -15 <= self.extra_float_digits <= 3:
+            raise UsageError(
+                f'{self.extra_float_digits} is outside the valid range for parameter "extra_float_digits" (-15 .. 3)',
+                sqlstate="22023",
+            )
+        if self.unknown_types not in {"error", "hex"}:
+            raise _refusal("unknown_types", self.unknown_types, "error, hex")
+
+    @property
+    def date_form(self) -> str:
+        """ISO, SQL, Postgres or German."""
+        return read_date_style(self.date_style)[0]
+
+    @property
+    def day_first(self) -> bool:
+        """Whether SQL and Postgres dates put the day before the month."""
+        return read_date_style(self.date_style)[1] == "DMY"
 
     @property
     def is_utc(self) -> bool:
-        return self.time_zone.upper() in {"UTC", "GMT", "Z", "ETC/UTC", "ETC/GMT", "ZULU", "UCT", "UNIVERSAL"}
+        return self.time_zone.upper() in _UTC_NAMES
+
+    def name_of(self, reg_type: int, oid: int) -> str | None:
+        """What the reg type prints for the oid, if anybody knows."""
+        return None if self.names is None else self.names(reg_type, oid)
+
+
+@lru_cache(maxsize=64)
+def read_date_style(text: str) -> tuple[str, str]:
+    """The form and the order of the fields that a DateStyle names; what it does not name is ISO and MDY, for German DMY."""
+    forms: list[str] = []
+    orders: list[str] = []
+    for word in text.lower().split(","):
+        key = word.strip()
+        if key in _FORMS:
+            forms.append(_FORMS[key])
+        elif key.startswith("postgres"):
+            forms.append("Postgres")
+        elif key in _ORDERS:
+            orders.append(_ORDERS[key])
+        elif key.startswith(("euro", "noneuro")):
+            orders.append("DMY" if key.startswith("euro") else "MDY")
+        elif key != "default":
+            raise _refusal("DateStyle", text, "ISO, SQL, Postgres, German, each with MDY, DMY or YMD")
+    if len(set(forms)) > 1 or len(set(orders)) > 1:
+        raise _refusal("DateStyle", text, "one form and one order, such as ISO, MDY")
+    form = forms[0] if forms else "ISO"
+    return form, orders[0] if orders else ("DMY" if form == "German" else "MDY")
 
 
 def _refusal(name: str, value: str, available: str) -> UsageError:

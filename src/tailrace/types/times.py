@@ -1,4 +1,4 @@
-"""date, time, timetz, timestamp, timestamptz: counts of days or microseconds, printed in ISO style.
+"""date, time, timetz, timestamp, timestamptz: counts of days or microseconds, printed in ISO style, from which `datestyles` makes the others.
 
 date is an i32 of days, timestamp an i64 of microseconds, both from 2000-01-01; their extremes are the infinities
 (`datatype/timestamp.h`, `utils/date.h`). timestamptz is UTC; the session's TimeZone only matters for printing.
@@ -14,11 +14,12 @@ from numba import njit
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
-from tailrace.types.codec import ArrowStyle, primitive_array
+from tailrace.types.codec import ArrowStyle, primitive_array, string_array
+from tailrace.types.datestyles import restyled
 from tailrace.types.digits import put_padded, put_unsigned
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Texts, Values, as_writable
-from tailrace.types.zones import utc_offsets
+from tailrace.types.zones import abbreviations, utc_offsets
 
 DAY = 86_400_000_000
 UNIX_DAYS, UNIX_MICROSECONDS = 10957, 946_684_800_000_000
@@ -133,7 +134,8 @@ def _run(numbers: np.ndarray, values: Values, parts: int, zones: np.ndarray = _N
 
 def format_dates(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As date_out."""
-    return _run(values.as_dtype("<i4").astype(np.int64), values, 1, endless=np.int32)
+    texts = _run(values.as_dtype("<i4").astype(np.int64), values, 1, endless=np.int32)
+    return texts if style.date_form == "ISO" else restyled(texts, style)
 
 
 def format_times(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -155,17 +157,24 @@ def format_timestamps(values: Values, pg_type: PgType, style: TextStyle) -> Text
     zones = _NO_ZONE
     if pg_type.oid == TIMESTAMPTZ:
         zones = _UTC if style.is_utc else utc_offsets(stamps, values.valid, style.time_zone)
-    return _run(stamps, values, 3, zones, np.int64)
+    texts = _run(stamps, values, 3, zones, np.int64)
+    if style.date_form == "ISO":
+        return texts
+    return restyled(texts, style, abbreviations(stamps, values.valid, style.time_zone) if len(zones) else ())
 
 
 def arrow_times(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
-    """date32, or microseconds with or without UTC."""
+    """date32, or microseconds with or without UTC; or string."""
+    if style.times == "text":
+        return pa.string()
     return {1082: pa.date32(), 1114: pa.timestamp("us")}.get(pg_type.oid, pa.timestamp("us", "UTC"))
 
 
 def dates_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
     """Days since 1970. The infinities stay the extremes of int32; every other date of PostgreSQL fits, though Spark itself
     prints and parses only the years 0001 to 9999."""
+    if style.times == "text":
+        return string_array(format_dates(values, pg_type, style.text), values.valid)
     days, bounds = values.as_dtype("<i4"), np.iinfo(np.int32)
     endless = (days == bounds.min) | (days == bounds.max)
     return primitive_array(np.where(endless, days, days + np.int32(UNIX_DAYS)), values.valid, pa.date32())
@@ -174,9 +183,15 @@ def dates_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowSty
 def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
     """Microseconds since 1970. The infinities stay the extremes of int64; finite moments after 294247-01-10, which int64 cannot
     count from 1970, are refused rather than bent."""
+    if style.times == "text":
+        return string_array(format_timestamps(values, pg_type, style.text), values.valid)
     stamps, bounds = values.as_dtype("<i8"), np.iinfo(np.int64)
     endless = (stamps == bounds.min) | (stamps == bounds.max)
-    if bool((values.valid & ~endless & (stamps >= bounds.max - UNIX_MICROSECONDS)).any()):
-        raise UsageError("timestamp out of range", hint="Arrow cannot hold moments after 294247-01-10.", sqlstate="22008")
+    beyond = values.valid & ~endless & (stamps >= bounds.max - UNIX_MICROSECONDS)
+    if bool(beyond.any()):
+        late = format_timestamps(values.take(np.flatnonzero(beyond)[:1]), pg_type, style.text).to_list()[0]
+        raise UsageError(
+            f"timestamp out of range: {late} does not fit an Arrow timestamp", hint="Set times=text.", sqlstate="22008"
+        )
     moved = np.where(endless, stamps, np.where(endless, 0, stamps) + UNIX_MICROSECONDS)
     return primitive_array(moved, values.valid, arrow_times(pg_type, typmod, style))

@@ -127,9 +127,12 @@ class Texts:
 
     def to_list(self) -> list[str]:
         """As Python strings. For tests and error messages."""
+        return [text.decode() for text in self.to_bytes()]
+
+    def to_bytes(self) -> list[bytes]:
+        """As Python bytes: for binary forms, and for values so rare that a loop is fine."""
         raw = self.data.tobytes()
-        bounds = self.offsets.tolist()
-        return [raw[a:b].decode() for a, b in pairwise(bounds)]
+        return [raw[start:stop] for start, stop in pairwise(self.offsets.tolist())]
 
     def to_arrow(self, valid: Mask | None = None) -> pa.LargeStringArray:
         """As an Arrow array, without copying the text."""

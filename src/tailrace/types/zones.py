@@ -6,10 +6,11 @@ Python's zoneinfo answers for one moment. Zones change rarely, so we ask it for 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +23,50 @@ EPOCH = datetime(2000, 1, 1)
 CYCLE = 146_097 * 86_400
 """Seconds in 400 years: the calendar, days of the week included, repeats."""
 WEEK = 7 * 86_400
+FIXED = re.compile(r"<([^>]{3,})>([+-]?)(\d{1,2})(?::(\d\d))?(?::(\d\d))?|([+-]?\d{1,2}(?:\.\d+)?)")
+"""The POSIX form of one offset, counted westward, such as <+03>-03; or hours eastward, as SET TimeZone takes them."""
 
 
-def zone_of(name: str) -> ZoneInfo:
-    """The zone of a TimeZone setting. POSIX rules such as <+03>-03 are not read."""
+@lru_cache(maxsize=64)
+def zone_of(name: str) -> tzinfo:
+    """The zone of a TimeZone setting, in any case of letters. POSIX rules with daylight saving time are not read."""
+    fixed = FIXED.fullmatch(name)
+    if fixed:
+        return _fixed_zone(fixed)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(f'invalid value for parameter "TimeZone": "{name}"', hint="Use a name of the tz database.") from None
+        same = [known for known in available_timezones() if known.lower() == name.lower()]
+    if not same:
+        raise UsageError(f'invalid value for parameter "TimeZone": "{name}"', hint="Use a name of the tz database.")
+    return ZoneInfo(same[0])
+
+
+def _fixed_zone(found: re.Match[str]) -> tzinfo:
+    if found[6]:
+        east = round(float(found[6]) * 3600)
+        hours, rest = divmod(abs(east), 3600)
+        label = f"{'-' if east < 0 else '+'}{hours:02d}" + (f":{rest // 60:02d}" if rest else "")
+    else:
+        west = int(found[3]) * 3600 + int(found[4] or 0) * 60 + int(found[5] or 0)
+        east, label = west if found[2] == "-" else -west, found[1]
+    return timezone(timedelta(seconds=east), label)
 
 
 def utc_offsets(stamps: NDArray[np.int64], valid: Mask, name: str) -> NDArray[np.int64]:
     """Seconds east of Greenwich for each moment (microseconds of UTC since 2000)."""
+    offsets, _, held = _held(stamps, valid, name)
+    return np.array(offsets, np.int64)[held]
+
+
+def abbreviations(stamps: NDArray[np.int64], valid: Mask, name: str) -> list[str]:
+    """What the zone is called at each moment: PST, CEST, +0545."""
+    _, labels, held = _held(stamps, valid, name)
+    return [labels[place] for place in held.tolist()]
+
+
+def _held(stamps: NDArray[np.int64], valid: Mask, name: str) -> tuple[list[int], list[str], NDArray[np.int64]]:
+    """Offsets and abbreviations of all stretches of time that matter, and in which of them each moment lies."""
     zone_of(name)
     bounds = np.iinfo(np.int64)
     finite = valid & (stamps != bounds.min) & (stamps != bounds.max)
@@ -43,37 +76,38 @@ def utc_offsets(stamps: NDArray[np.int64], valid: Mask, name: str) -> NDArray[np
     seconds = np.where(seconds < low, low, np.where(seconds >= high, high - CYCLE + (seconds - high) % CYCLE, seconds))
     years = (np.datetime64("2000-01-01", "s") + seconds.astype("timedelta64[s]")).astype("datetime64[Y]").astype(np.int64)
     span = range(int(years.min()), int(years.max()) + 1) if len(years) else range(0)
-    changes: list[int] = []
+    moments: list[int] = []
     offsets: list[int] = []
+    labels: list[str] = []
     for year in span if len(span) <= 300 else np.unique(years).tolist():
-        moments, easts = _changes(name, 1970 + year)
-        changes += moments
-        offsets += easts
-    return np.array(offsets, np.int64)[np.searchsorted(np.array(changes, np.int64), seconds, side="right") - 1]
+        for moment, east, label in _changes(name, 1970 + year):
+            moments.append(moment)
+            offsets.append(east)
+            labels.append(label)
+    return offsets, labels, np.searchsorted(np.array(moments, np.int64), seconds, side="right") - 1
 
 
 @lru_cache(maxsize=4096)
-def _changes(name: str, year: int) -> tuple[list[int], list[int]]:
-    """From when (seconds since 2000) which offset holds, in one year; the first entry is the year's start."""
+def _changes(name: str, year: int) -> list[tuple[int, int, str]]:
+    """From when (seconds since 2000) which offset and abbreviation hold, in one year; the first entry is the year's start."""
     zone = zone_of(name)
     start, stop = (int((datetime(y, 1, 1) - EPOCH).total_seconds()) for y in (year, year + 1))
-    moments, easts = [start], [_offset(zone, max(start, int((datetime(1, 1, 2) - EPOCH).total_seconds())))]
+    found = [(start, *_offset(zone, max(start, int((datetime(1, 1, 2) - EPOCH).total_seconds()))))]
     before = start
     for probe in [*range(start + WEEK, stop, WEEK), stop - 1]:
-        east = _offset(zone, probe)
-        while east != easts[-1]:
-            held = easts[-1]
+        now = _offset(zone, probe)
+        while now != found[-1][1:]:
+            held = found[-1][1:]
             span = range(before, probe + 1)
-            found = before + bisect_right(span, False, key=lambda moment, held=held: _offset(zone, moment) != held)  # type: ignore[misc]
-            moments.append(found)
-            easts.append(_offset(zone, found))
-            before = found
+            moment = before + bisect_right(span, False, key=lambda at, held=held: _offset(zone, at) != held)  # type: ignore[misc]
+            found.append((moment, *_offset(zone, moment)))
+            before = moment
         before = probe
-    return moments, easts
+    return found
 
 
-def _offset(zone: ZoneInfo, seconds: int) -> int:
-    there = (EPOCH + timedelta(seconds=seconds)).replace(tzinfo=zone)
-    east = zone.fromutc(there).utcoffset()
+def _offset(zone: tzinfo, seconds: int) -> tuple[int, str]:
+    there = zone.fromutc((EPOCH + timedelta(seconds=seconds)).replace(tzinfo=zone))
+    east = there.utcoffset()
     assert east is not None
-    return int(east.total_seconds())
+    return int(east.total_seconds()), there.tzname() or ""

@@ -1,0 +1,43 @@
+"""Dates in the older styles: SQL, Postgres and German, made from the ISO texts that `times` prints.
+
+Rarely set, so row by row. Where ISO shows the offset of a zone, these show its abbreviation of that moment; infinities look
+the same in all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Texts
+
+_ISO = re.compile(r"(\d+)-(\d\d)-(\d\d)(?: (\d\d:\d\d:\d\d(?:\.\d+)?))?(?:[+-][\d:]+)?( BC)?")
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LONGEST_ZONE = 10
+"""MAXTZLEN (`utils/datetime.h`)."""
+
+
+def restyled(texts: Texts, style: TextStyle, zones: Sequence[str] = ()) -> Texts:
+    """ISO texts in the style's form; `zones` has the abbreviation of each row's offset, or nothing."""
+    rows = texts.to_list()
+    return Texts.of([_restyled(text, style, zones[row] if zones else "") for row, text in enumerate(rows)])
+
+
+def _restyled(text: str, style: TextStyle, zone: str) -> str:
+    found = _ISO.fullmatch(text)
+    if found is None:
+        return text
+    year, month, day, clock, era = found.groups(default="")
+    form, zone = style.date_form, f" {zone[:_LONGEST_ZONE]}" if zone else ""
+    if form == "Postgres" and clock:
+        counted = 1 - int(year) if era else int(year)
+        # The calendar repeats after 400 years, days of the week included.
+        weekday = _DAYS[date(2000 + counted % 400, int(month), int(day)).weekday()]
+        named = _MONTHS[int(month) - 1]
+        return f"{weekday} {f'{day} {named}' if style.day_first else f'{named} {day}'} {clock} {year}{zone}{era}"
+    separator = {"SQL": "/", "German": ".", "Postgres": "-"}[form]
+    first, second = (day, month) if style.day_first or form == "German" else (month, day)
+    return separator.join((first, second, year)) + (f" {clock}" if clock else "") + zone + era

@@ -1,0 +1,193 @@
+"""Full text search: tsvector and tsquery (`tsearch/ts_type.h`).
+
+A tsvector is i32 how many lexemes, a word for each (1 bit: has positions, 11 bits its length, 20 bits where it lies), then the
+lexemes, each followed at an even place by u16 how many positions and the positions (2 bits weight, 14 bits number).
+A tsquery is i32 how many items, items of 12 bytes in Polish order (an operator, its right operand, its left operand), then the
+lexemes, each closed by a zero. `tsqueries` writes them.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+from tailrace.model import PgType
+from tailrace.types.codec import format_each, parse_each, receive_each, syntax_error
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Mask, Texts, Values
+
+WEIGHTS = "DCBA"
+LEXEME = re.compile(r"\s*'((?:[^']|'')*)'(?::((?:\d+[ABCD]?,?)+))?|\s*([^\s:']+)(?::((?:\d+[ABCD]?,?)+))?", re.S)
+VALUE, OPERATOR = 1, 2
+NOT, AND, OR, PHRASE = 1, 2, 3, 4
+PRIORITY = {OR: 1, AND: 2, PHRASE: 3, NOT: 4}
+ITEM = 12
+
+
+def format_tsvectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As tsvectorout: 'cat':3 'fat':2A,11."""
+
+    def text_of(payload: bytes) -> str:
+        return " ".join(
+            quote_lexeme(word) + (":" + ",".join(f"{p & 0x3FFF}{WEIGHTS[p >> 14] if p >> 14 else ''}" for p in places) if places else "")
+            for word, places in _read_vector(payload)
+        )
+
+    return format_each(values, text_of)
+
+
+def quote_lexeme(word: bytes) -> str:
+    return "'" + word.decode().replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _read_vector(payload: bytes) -> list[tuple[bytes, tuple[int, ...]]]:
+    """Lexemes and their positions. Places count from behind the entries, whose number keeps them aligned."""
+    (count,) = struct.unpack_from("<i", payload)
+    base, found = 4 + 4 * count, []
+    for entry in struct.unpack_from(f"<{count}I", payload, 4):
+        start = base + (entry >> 12)
+        stop = start + (entry >> 1 & 0x7FF)
+        places: tuple[int, ...] = ()
+        if entry & 1:
+            at = stop + (stop - base) % 2
+            places = struct.unpack_from(f"<{struct.unpack_from('<H', payload, at)[0]}H", payload, at + 2)
+        found.append((payload[start:stop], places))
+    return found
+
+
+def parse_tsvectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As tsvectorin, for the form that tsvectorout prints."""
+
+    def parse_one(text: str) -> bytes:
+        at, found = 0, []
+        while at < len(text.rstrip()):
+            match = LEXEME.match(text, at)
+            if match is None:
+                raise syntax_error("tsvector", text)
+            at = match.end()
+            word = match[3] if match[1] is None else match[1].replace("''", "'")
+            word = re.sub(r"\\(.)", r"\1", word, flags=re.S)
+            spots = (match[2] or match[4] or "").strip(",").split(",")
+            places = tuple(sorted((_place(spot) for spot in spots if spot), key=lambda place: place & 0x3FFF))
+            found.append((word.encode(), places))
+        return _write_vector(found)
+
+    return parse_each(texts, valid, pg_type, parse_one)
+
+
+def _place(text: str) -> int:
+    weight = WEIGHTS.index(text[-1]) if text[-1] in WEIGHTS else 0
+    return weight << 14 | min(int(text.rstrip(WEIGHTS)), 0x3FFF)
+
+
+def _write_vector(lexemes: list[tuple[bytes, tuple[int, ...]]]) -> bytes:
+    entries, body = [], bytearray()
+    for word, places in sorted(lexemes):
+        entries.append(len(body) << 12 | len(word) << 1 | bool(places))
+        body += word
+        if places:
+            body += bytes(len(body) % 2) + struct.pack(f"<{len(places) + 1}H", len(places), *places)
+    return struct.pack(f"<i{len(entries)}I", len(entries), *entries) + bytes(body)
+
+
+def send_tsvectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """How many; each lexeme closed by a zero, u16 how many positions, the positions."""
+
+    def form_of(payload: bytes) -> bytes:
+        found = _read_vector(payload)
+        parts = [word + b"\0" + struct.pack(f">{len(places) + 1}H", len(places), *places) for word, places in found]
+        return struct.pack(">i", len(found)) + b"".join(parts)
+
+    return format_each(values, form_of)
+
+
+def receive_tsvectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    def read_one(sent: bytes) -> bytes:
+        at, found = 4, []
+        for _ in range(struct.unpack_from(">i", sent)[0]):
+            stop = sent.index(b"\0", at)
+            (count,) = struct.unpack_from(">H", sent, stop + 1)
+            found.append((sent[at:stop], struct.unpack_from(f">{count}H", sent, stop + 3)))
+            at = stop + 3 + 2 * count
+        return _write_vector(found)
+
+    return receive_each(texts, valid, pg_type, read_one)
+
+
+@dataclass(slots=True)
+class Query:
+    """A node: a lexeme with its weights and whether it is a prefix, or an operator with one or two operands."""
+
+    operator: int = 0
+    distance: int = 0
+    left: Query | None = None
+    right: Query | None = None
+    word: bytes = b""
+    weights: int = 0
+    prefix: bool = False
+
+
+def read_query(payload: bytes) -> Query | None:
+    """The tree of a stored tsquery; None for one that is empty."""
+    (count,) = struct.unpack_from("<i", payload)
+    words = 4 + ITEM * count
+
+    def node(item: int) -> Query:
+        at = 4 + ITEM * item
+        if payload[at] == VALUE:
+            (where,) = struct.unpack_from("<I", payload, at + 8)
+            start = words + (where >> 12)
+            return Query(word=payload[start : start + (where & 0xFFF)], weights=payload[at + 1], prefix=bool(payload[at + 2]))
+        operator, distance, left = struct.unpack_from("<bhI", payload, at + 1)
+        if operator == NOT:
+            return Query(operator, left=node(item + 1))
+        return Query(operator, distance, left=node(item + left), right=node(item + 1))
+
+    return node(0) if count else None
+
+
+def format_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As tsqueryout: 'fat' & ( 'rat' | !'cat':A ) <-> 'dog'."""
+
+    def text_of(payload: bytes) -> str:
+        query = read_query(payload)
+        return "" if query is None else _infix(query, 0, False)
+
+    return format_each(values, text_of)
+
+
+def _infix(query: Query, outer: int, right_of_phrase: bool) -> str:
+    """In parentheses where it binds weaker than what is around it; a phrase right of a phrase always."""
+    if not query.operator:
+        marks = ("*" if query.prefix else "") + "".join(letter for bit, letter in ((8, "A"), (4, "B"), (2, "C"), (1, "D")) if query.weights & bit)
+        return quote_lexeme(query.word) + (":" + marks if marks else "")
+    assert query.left is not None
+    priority = PRIORITY[query.operator]
+    if query.operator == NOT:
+        text = "!" + _infix(query.left, priority, False)
+    else:
+        assert query.right is not None
+        phrase = query.operator == PHRASE
+        sign = ("<->" if query.distance == 1 else f"<{query.distance}>") if phrase else "&" if query.operator == AND else "|"
+        text = f"{_infix(query.left, priority, False)} {sign} {_infix(query.right, priority, phrase)}"
+    return f"( {text} )" if priority < outer or (query.operator == PHRASE and right_of_phrase) else text
+
+
+def send_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """How many items, then in stored order u8 kind; of a lexeme weights, prefix and the word; of an operator which, and the distance."""
+
+    def form_of(payload: bytes) -> bytes:
+        (count,) = struct.unpack_from("<i", payload)
+        parts = [struct.pack(">i", count)]
+        for item in range(count):
+            at = 4 + ITEM * item
+            if payload[at] == VALUE:
+                (where,) = struct.unpack_from("<I", payload, at + 8)
+                start = 4 + ITEM * count + (where >> 12)
+                parts.append(payload[at : at + 3] + payload[start : start + (where & 0xFFF)] + b"\0")
+            else:
+                parts.append(payload[at : at + 2] + (payload[at + 3 : at + 1 : -1] if payload[at + 1] == PHRASE else b""))
+        return b"".join(parts)
+
+    return format_each(values, form_of)
