@@ -33,9 +33,8 @@ def bench_one(
 ) -> Iterator[Row]:
     """All lines of one workload at one size."""
     count = max(1, int(work.scale * scale))
-    path, theirs = prepare(work, count, home, runs)
+    path, megabytes, theirs = prepare(work, count, home, runs)
     try:
-        megabytes = sum(file.stat().st_size for file in (path / "pg_wal").iterdir() if file.is_file()) / 1e6
         size = f"{count:,}"
         for name, measure in theirs.items():
             what = name if name == "pg_waldump" else f"walsender, {name}"

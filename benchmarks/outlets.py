@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import psutil
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from measure import Measure, measured
@@ -127,6 +129,9 @@ def _text(bench: Bench) -> int:
             rows += len(lines)
     return rows
 
+
+# Workers do not have this folder on their path, so what they are to run travels by value.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 OUTLETS = {
     outlet.name: outlet

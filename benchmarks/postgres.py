@@ -11,10 +11,13 @@ import psutil
 from measure import Measure, measured, median
 from support.builds import find_build
 from support.servers import Server
+from tailrace.model import Lsn
+from tailrace.storage.segments import segment_name
 from workloads import Workload
 
 MAJOR = 16
 _SEGMENT_NAME = 24
+_SEGMENT_BYTES = 16 << 20
 SETTINGS = {
     "max_wal_size": "50GB", "checkpoint_timeout": "1h", "wal_keep_size": "50GB", "synchronous_commit": "off", "shared_buffers": "512MB",
     "max_locks_per_transaction": "4096",
@@ -25,8 +28,8 @@ PLUGINS = {
 }
 
 
-def prepare(work: Workload, count: int, home: Path, runs: int) -> tuple[Path, dict[str, Measure]]:
-    """WAL of the workload in a stopped copy of its cluster; how long walsenders took to decode it, and pg_waldump to count it."""
+def prepare(work: Workload, count: int, home: Path, runs: int) -> tuple[Path, float, dict[str, Measure]]:
+    """WAL of the workload in a stopped copy of its cluster; how many MB of it; how long walsenders took to decode it, and pg_waldump to count it."""
     with Server(MAJOR, SETTINGS, wal_segment_mb=16) as server:
         server.sql("CREATE DATABASE app")
         with server.connect("app") as connection:
@@ -44,7 +47,7 @@ def prepare(work: Workload, count: int, home: Path, runs: int) -> tuple[Path, di
         copy = home / work.name
         server.copy_to(copy)
     theirs["pg_waldump"] = median([_waldump(copy / "pg_wal", str(end)) for _ in range(runs)])
-    return copy, theirs
+    return copy, (Lsn.parse(str(end)) - _SEGMENT_BYTES) / 1e6, theirs
 
 
 def _client(name: str) -> str:
@@ -67,8 +70,10 @@ def _walsender(server: Server, plugin: str, end: str, number: int) -> Measure:
 
 def _waldump(wal: Path, end: str) -> Measure:
     """It ends with an error where the log ends, having printed its table."""
-    first = sorted(file.name for file in wal.iterdir() if len(file.name) == _SEGMENT_NAME)[0]
-    command = [_client("pg_waldump"), "--stats", str(wal / first), "--end", end]
+    position = Lsn.parse(end)
+    first = min(file.name for file in wal.iterdir() if len(file.name) == _SEGMENT_NAME)
+    last = segment_name(1, position // _SEGMENT_BYTES, _SEGMENT_BYTES)
+    command = [_client("pg_waldump"), "--stats", str(wal / first), last, "-e", end]
 
     def count() -> int:
         said = subprocess.run(command, check=False, capture_output=True, text=True, timeout=3600)
