@@ -213,9 +213,12 @@ def test_wal_level_that_stays_logical(small: Case) -> None:
     assert _rows(small) == small.expected
 
 
-def test_records_of_a_custom_resource_manager_do_not_stop_what_needs_none_of_them(small: Case) -> None:
-    _append_record(small, 130, 0x10, b"whatever an extension logs")
+def test_records_of_a_custom_resource_manager_are_passed_over_by_name(small: Case) -> None:
+    assert open_river(small.data_dir, "app", runner=LocalRunner(1)).warning == ""
+    there = _append_record(small, 130, 0x10, b"whatever an extension logs")
     assert _rows(small) == small.expected
+    warning = open_river(small.data_dir, "app", runner=LocalRunner(1)).warning
+    assert warning == f"records of custom resource manager custom130, the first at {there}, are not decoded"
 
 
 def test_a_resource_manager_that_cannot_be(small: Case) -> None:

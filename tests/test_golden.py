@@ -31,13 +31,7 @@ def _name(case: tuple[str, int, str]) -> str:
     return "-".join(map(str, case))
 
 
-# What is not read yet: the mark must go when it is.
-NOT_YET = {
-    "types_more": pytest.mark.xfail(
-        raises=pytest.fail.Exception, strict=True, reason="nobody tells the printers the names behind regclass and regtype"
-    )
-}
-CASES = [pytest.param(case, marks=NOT_YET.get(case[0], ()), id=_name(case)) for case in all_cases()]
+CASES = [pytest.param(case, id=_name(case)) for case in all_cases()]
 
 
 @pytest.mark.parametrize("catalogs", ["rebuilt", "captured"])

@@ -20,7 +20,7 @@ from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
 from tailrace.errors import UsageError
 from tailrace.model import Column, Relation
 from tailrace.transactions.fates import Transactions
-from tailrace.types.registry import arrow_type, to_arrow
+from tailrace.types.registry import ArrowStyle, arrow_type, to_arrow
 from tailrace.types.values import Mask, Values
 
 _EPOCH_MICROSECONDS = 946_684_800_000_000
@@ -31,17 +31,18 @@ ORDER = ("commit_lsn", "lsn", "sequence")
 """The columns that order the changes of a table (rule 4)."""
 
 
-def row_schema(relation: Relation) -> pa.Schema:
-    """The live columns of a relation, every one nullable: a row as Arrow."""
-    return pa.schema([pa.field(column.name, _type_of(column)) for column in relation.live_columns])
-
-
+DEFAULT = ArrowStyle()
 COLUMNS = ("commit_lsn", "end_lsn", "commit_timestamp", "xid", "lsn", "sequence", "kind", "unchanged", "new", "old")
 
 
-def change_schema(relation: Relation, columns: Sequence[str] = COLUMNS) -> pa.Schema:
+def row_schema(relation: Relation, style: ArrowStyle = DEFAULT) -> pa.Schema:
+    """The live columns of a relation, every one nullable: a row as Arrow."""
+    return pa.schema([pa.field(column.name, _type_of(column, style)) for column in relation.live_columns])
+
+
+def change_schema(relation: Relation, columns: Sequence[str] = COLUMNS, style: ArrowStyle = DEFAULT) -> pa.Schema:
     """What `change_batch` gives for this version of a relation."""
-    row = pa.struct(list(row_schema(relation)))
+    row = pa.struct(list(row_schema(relation, style)))
     types = {
         "commit_lsn": pa.int64(), "end_lsn": pa.int64(), "commit_timestamp": pa.timestamp("us", "UTC"), "xid": pa.int64(), "lsn": pa.int64(),
         "sequence": pa.int32(), "kind": pa.string(), "unchanged": pa.list_(pa.string()), "new": row, "old": row,
@@ -50,7 +51,8 @@ def change_schema(relation: Relation, columns: Sequence[str] = COLUMNS) -> pa.Sc
 
 
 def change_batch(
-    batch: Batch, transactions: Transactions, relation: Relation | None = None, *, columns: Sequence[str] = COLUMNS, fill_missing: bool = False
+    batch: Batch, transactions: Transactions, relation: Relation | None = None, *, columns: Sequence[str] = COLUMNS,
+    style: ArrowStyle = DEFAULT, fill_missing: bool = False,
 ) -> pa.RecordBatch:  # fmt: skip
     """The changes of a batch as rows of `change_schema(relation, columns)`; `relation` is the batch's own version unless told otherwise.
 
@@ -60,7 +62,7 @@ def change_batch(
     """
     target = relation or batch.relation
     rows = len(batch)
-    schema = change_schema(target, columns)
+    schema = change_schema(target, columns, style)
 
     def of_transaction(facts: NDArray, kind: pa.DataType) -> pa.Array:
         return pa.array(facts[batch.ordinal], kind)
@@ -69,7 +71,7 @@ def change_batch(
         if batch.old is None:
             return pa.nulls(rows, schema.field("old").type)
         key_only = batch.has_old & (batch.old_kind != OLD_ROW)
-        return _rows(batch.old, batch.has_old, batch.relation, target, key_only, fill_missing=False)
+        return _rows(batch.old, batch.has_old, batch.relation, target, key_only, style, fill_missing=False)
 
     makers: dict[str, Callable[[], pa.Array]] = {
         "commit_lsn": lambda: of_transaction(transactions.commit_lsn, pa.int64()),
@@ -80,20 +82,21 @@ def change_batch(
         "sequence": lambda: pa.array(batch.sub.astype(np.int32), pa.int32()),
         "kind": lambda: pa.array(list(KINDS.values()), pa.string()).take(pa.array(batch.kind - np.uint8(INSERT))),
         "unchanged": lambda: _unchanged(batch, target),
-        "new": lambda: _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, fill_missing=fill_missing),
+        "new": lambda: _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, style, fill_missing=fill_missing),
         "old": old,
     }
     return pa.RecordBatch.from_arrays([makers[name]() for name in columns], schema=schema)
 
 
-def _type_of(column: Column) -> pa.DataType:
+def _type_of(column: Column, style: ArrowStyle) -> pa.DataType:
     assert column.type is not None
-    return arrow_type(column.type, column.typmod)
+    return arrow_type(column.type, column.typmod, style)
 
 
 def _rows(
-    values: list[Values], present: Mask, relation: Relation, target: Relation, key_only: Mask | None, *, fill_missing: bool
-) -> pa.StructArray:
+    values: list[Values], present: Mask, relation: Relation, target: Relation, key_only: Mask | None, style: ArrowStyle, *,
+    fill_missing: bool,
+) -> pa.StructArray:  # fmt: skip
     """One struct per row, NULL where not `present`. Where `key_only`, columns outside of the identity are NULL whatever the
     tuple says."""
     have = {column.number: (column, found) for column, found in zip(relation.live_columns, values, strict=True)}
@@ -101,28 +104,29 @@ def _rows(
     for column in target.live_columns:
         own, found = have.get(column.number, (None, None))
         if own is None or found is None:
-            arrays.append(_absent(column, len(present), fill_missing))
+            arrays.append(_absent(column, len(present), style, fill_missing=fill_missing))
             continue
         if key_only is not None and key_only.any() and column.number not in relation.identity:
             found = replace(found, valid=found.valid & ~key_only)
         assert own.type is not None
-        arrays.append(widened(to_arrow(found, own.type, own.typmod), _type_of(column), f"column {column.name} of table {target}"))
-    fields = list(row_schema(target))
+        stored = to_arrow(found, own.type, own.typmod, style)
+        arrays.append(widened(stored, _type_of(column, style), f"column {column.name} of table {target}"))
+    fields = list(row_schema(target, style))
     if not fields:
         return pa.array([{} if here else None for here in present.tolist()], pa.struct([]))
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(~present))
 
 
-def _absent(column: Column, rows: int, fill_missing: bool) -> pa.Array:
+def _absent(column: Column, rows: int, style: ArrowStyle, *, fill_missing: bool) -> pa.Array:
     if not fill_missing or column.missing is None:
-        return pa.nulls(rows, _type_of(column))
-    return missing_value(column).take(pa.array(np.zeros(rows, np.int64)))
+        return pa.nulls(rows, _type_of(column, style))
+    return missing_value(column, style).take(pa.array(np.zeros(rows, np.int64)))
 
 
-def missing_value(column: Column) -> pa.Array:
+def missing_value(column: Column, style: ArrowStyle = DEFAULT) -> pa.Array:
     """The one value that rows older than the column have for it (ADD COLUMN ... DEFAULT), as an array of length 1."""
     assert column.type is not None
-    return to_arrow(Values.of_payloads([column.missing], column.length), column.type, column.typmod)
+    return to_arrow(Values.of_payloads([column.missing], column.length), column.type, column.typmod, style)
 
 
 def widened(array: pa.Array | pa.ChunkedArray, wanted: pa.DataType, what: str) -> pa.Array | pa.ChunkedArray:

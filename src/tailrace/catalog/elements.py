@@ -17,6 +17,11 @@ def int2_vector(payload: bytes) -> tuple[int, ...]:
     return tuple(np.frombuffer(payload, "<i2", offset=20).tolist())
 
 
+def oid_vector(payload: bytes) -> tuple[int, ...]:
+    """The same of an oidvector."""
+    return tuple(np.frombuffer(payload, "<u4", offset=20).tolist())
+
+
 def only_element(payload: bytes, length: int, align: int) -> bytes | None:
     """The one element of an attmissingval array, in stored form without its length word (A.3)."""
     data_offset = int.from_bytes(payload[4:8], "little")

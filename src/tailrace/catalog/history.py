@@ -54,6 +54,12 @@ _WANTED: dict[str, tuple[str, ...]] = {
     "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),  # noqa: E501
     "pg_enum": ("oid", "enumtypid", "enumsortorder", "enumlabel"),
     "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
+    "pg_proc": ("oid", "proname", "pronamespace", "proargtypes"),
+    "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
+    "pg_authid": ("oid", "rolname"),
+    "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
+    "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
+    "pg_collation": ("oid", "collname", "collnamespace"),
 }  # fmt: skip
 
 
@@ -114,7 +120,7 @@ class History:
         self._versions = versions
         self._spans = spans
         self._layouts = layouts_of(major)
-        self._major = major
+        self.major = major
         self._tables: dict[str, _Table] = {}
         self._relations: dict[Relation, Relation] = {}
         self._alike: dict[tuple[Any, ...], Column] = {}
@@ -356,7 +362,7 @@ class History:
                 # int2vector and oidvector are subscripted as arrays are, but keep their names.
                 element if kind == "a" and oid not in (22, 30) else None,
                 visible=self._is_visible(schema, name, lsn, ordinal),
-                major=self._major,
+                major=self.major,
             ),
             kind=kind,
             length=length,

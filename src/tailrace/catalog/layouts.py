@@ -108,5 +108,16 @@ def layouts_of(major: int) -> dict[str, CatalogLayout]:
         "pg_publication_rel": "oid:o prpubid:o prrelid:o" + (" prqual:t prattrs:t" if major >= 15 else ""),
         "pg_publication_namespace": "oid:o pnpubid:o pnnspid:o",
         "pg_replication_origin": "roident:o roname:t",
+        "pg_proc": (
+            "oid:o proname:n pronamespace:o proowner:o prolang:o procost:f prorows:f provariadic:o prosupport:o prokind:c prosecdef:b "
+            "proleakproof:b proisstrict:b proretset:b provolatile:c proparallel:c pronargs:h pronargdefaults:h prorettype:o proargtypes:t"
+        ),
+        "pg_operator": (
+            "oid:o oprname:n oprnamespace:o oprowner:o oprkind:c oprcanmerge:b oprcanhash:b oprleft:o oprright:o oprresult:o"
+        ),
+        "pg_authid": "oid:o rolname:n",
+        "pg_ts_config": "oid:o cfgname:n cfgnamespace:o",
+        "pg_ts_dict": "oid:o dictname:n dictnamespace:o",
+        "pg_collation": "oid:o collname:n collnamespace:o",
     }
     return {name: _layout(text) for name, text in texts.items()}

@@ -32,7 +32,7 @@ from tailrace.wal.versions import FORMATS, WalFormat
 FileKey = tuple[int, int]
 """(database or 0, file number)."""
 
-SHARED_CATALOGS = frozenset({1262, 6000})
+SHARED_CATALOGS = frozenset({1260, 1262, 6000})
 
 
 @dataclass(slots=True)

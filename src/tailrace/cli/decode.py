@@ -45,6 +45,8 @@ def decode(
             index_store=IndexStore(index) if index else None, two_phase=TwoPhase(is_plain=chosen.filter_prepare) if two_phase else None,
             rewrites=chosen.receives_rewrites,
         )  # fmt: skip
+        if river.warning:
+            sys.stderr.write(f"tailrace: warning: {river.warning}\n")
         for lines in river.lines(chosen):
             texts = in_hex(lines.texts) if chosen.writes_binary else lines.texts
             sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data))

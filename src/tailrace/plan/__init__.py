@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
+from tailrace.catalog.references import names_at, points_into_catalogs
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, whole
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
@@ -88,7 +89,7 @@ def make_plan(
     wanted[shown] = True
     np.add.at(row_bytes, xids.ordinal[owned], xids.bytes[owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
-    stretches = _stretch_plans(indexes, fates, wanted, FileMapper(history, transactions.commit_lsn, wanted, rewrites=rewrites), segment_size)
+    stretches = _stretch_plans(indexes, fates, wanted, history, segment_size, rewrites=rewrites)
     return Plan(
         transactions, shown, row_bytes[shown], stretches, messages, truncations_of(indexes, fates, wanted, history), consistent_from, start, upto
     )  # fmt: skip
@@ -126,8 +127,9 @@ def _all_xids(indexes: Sequence[Index], fates: Fates) -> _AllXids:
 
 
 def _stretch_plans(
-    indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool_], mapper: FileMapper, segment_size: int
+    indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool_], history: History, segment_size: int, *, rewrites: bool
 ) -> list[StretchPlan]:
+    mapper = FileMapper(history, fates.transactions.commit_lsn, wanted, rewrites=rewrites)
     plans: list[StretchPlan] = []
     waiting: dict[int, list[tuple[Index, NDArray[np.int64]]]] = {}
     confirmed = _confirmed_elsewhere(indexes)
@@ -158,6 +160,7 @@ def _stretch_plans(
                     relations,
                     carried,
                     confirmed,
+                    names_at(history, int(found.stretch.stop)) if points_into_catalogs(relations) else None,
                 )  # fmt: skip
             )
         # Chunks wait for the row that they serve, over as many stretches as it takes.

@@ -1,4 +1,4 @@
-"""WAL that cannot be decoded, whatever the plan: refused by name."""
+"""WAL that cannot be decoded, whatever the plan: refused, or passed over, by name."""
 
 from __future__ import annotations
 
@@ -10,15 +10,44 @@ from tailrace.plan.events import kept_records
 from tailrace.wal import index, records
 from tailrace.wal.index import Index
 from tailrace.wal.loads import number
+from tailrace.wal.resource_managers import name_of
+
+_PARAMETER_CHANGE = 0x60
+_LOGICAL = 2
 
 
-def check_decodable(indexes: Sequence[Index], start: int, upto: int) -> None:
-    """Raise where wal_level was below logical, or a custom resource manager wrote rows, inside the range."""
+def check_decodable(indexes: Sequence[Index], start: int, upto: int, level_at_end: int | None = None) -> None:
+    """Raise where wal_level was below logical in `[start, upto)`: lowered inside, or low already.
+
+    The log says which level came before and after only where it changes; if it never does, `level_at_end` (the control file's, if there is one)
+    was in effect all along.
+    """
+    changes: list[tuple[int, int]] = []
     for found, row, raw, parsed in kept_records(indexes, index.WAL_SETTINGS):
-        if raw[16] & 0xF0 == 0x60 and number(raw, int(parsed[records.MAIN]) + 20, 4) < 2 and start <= found.kept.lsn[row] < upto:
-            raise UsageError(
-                "logical decoding requires wal_level >= logical",
-                hint="wal_level was lowered on the source; WAL after that cannot be decoded. Decode up to there with --upto-lsn.",
-                context=f"parameter change at {Lsn(int(found.kept.lsn[row]))}",
-                sqlstate="55000",
-            )
+        if raw[16] & 0xF0 == _PARAMETER_CHANGE:
+            changes.append((int(found.kept.lsn[row]), number(raw, int(parsed[records.MAIN]) + 20, 4)))
+    before = [level for lsn, level in changes if lsn < start]
+    at_start = before[-1] if before else None if changes else level_at_end
+    low = [lsn for lsn, level in changes if start <= lsn < upto and level < _LOGICAL]
+    if at_start is not None and at_start < _LOGICAL:
+        raise UsageError(
+            "logical decoding requires wal_level >= logical",
+            hint="wal_level was lower when this WAL was written. Start after it was raised, with --start-lsn.",
+            context=f"LSN {Lsn(max(start, int(indexes[0].stretch.start)))}",
+            sqlstate="55000",
+        )
+    if low:
+        raise UsageError(
+            "logical decoding requires wal_level >= logical",
+            hint="wal_level was lowered on the source; WAL after that cannot be decoded. Decode up to there with --upto-lsn.",
+            context=f"parameter change at {Lsn(low[0])}",
+            sqlstate="55000",
+        )
+
+
+def foreign_records(indexes: Sequence[Index]) -> str:
+    """A warning, if custom resource managers wrote into the log: what such a record did to a table is known to its extension only (facts 3)."""
+    for found, row, _, parsed in kept_records(indexes, index.ALIEN):
+        name = name_of(int(parsed[records.MANAGER]))
+        return f"records of custom resource manager {name}, the first at {Lsn(int(found.kept.lsn[row]))}, are not decoded"
+    return ""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.references import CatalogNames
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
 
 # What a span of a file's timeline says instead of a relation's number
@@ -46,7 +47,8 @@ class Carried:
 @dataclass(slots=True)
 class StretchPlan:
     """`start` is where the first record begins. `xid` (sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their rows
-    take here; `confirmed` are speculative inserts whose confirmation lies elsewhere."""
+    take here; `confirmed` are speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if there
+    are such columns."""
 
     stretch: Stretch
     start: int
@@ -60,6 +62,7 @@ class StretchPlan:
     relations: tuple[Relation, ...]
     carried: tuple[Carried, ...]
     confirmed: NDArray[np.int64]
+    names: CatalogNames | None = None
 
     def restricted_to(self, wanted: NDArray[np.bool_]) -> StretchPlan | None:
         """The same with only the transactions whose ordinals are `wanted`; None if none of them is here."""

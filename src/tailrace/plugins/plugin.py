@@ -13,6 +13,7 @@ from tailrace.decode import Batch
 from tailrace.errors import UsageError
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.transactions.fates import Transactions
+from tailrace.types.style import NameOf
 from tailrace.types.values import Texts
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -31,6 +32,10 @@ class OutputPlugin:
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         """Take the options, refusing unknown names and values. `major` is the source's."""
         raise NotImplementedError
+
+    def knowing(self, names: NameOf | None) -> OutputPlugin:
+        """A copy that prints these names for regclass and its kin; the plugin itself if it prints no values."""
+        return self
 
     def change_texts(self, batch: Batch) -> Texts:
         """One text per row of a run of changes on one relation. Runs wide, out of order."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 from numba import njit
@@ -16,9 +18,10 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.plugin import OutputPlugin, parse_bool
 from tailrace.transactions.fates import Transactions
 from tailrace.types import registry
-from tailrace.types.style import TextStyle
+from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
-from tailrace.wal.loads import copy, u8
+from tailrace.wal.loads import copy as copy_bytes
+from tailrace.wal.loads import u8
 
 _OPTIONS = {
     "include-xids": "include_xids", "include-timestamp": "include_timestamp", "skip-empty-xacts": "skips_empty_transactions",
@@ -52,12 +55,18 @@ class TestDecoding(OutputPlugin):
 
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         self.major = major
+        self.style = replace(self.style, major=major)
         for name, value in options.items():
             if name in _NOT_YET and not parse_bool(name, value):
                 continue
             if name not in _OPTIONS:
                 raise UsageError(f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate="22023")
             setattr(self, _OPTIONS[name], parse_bool(name, value))
+
+    def knowing(self, names: NameOf | None) -> TestDecoding:
+        twin = copy(self)
+        twin.style = replace(self.style, names=names)
+        return twin
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         if not self.include_xids:
@@ -184,7 +193,7 @@ _QUOTE = np.uint8(ord("'"))
 @njit(cache=True, nogil=True)
 def put(out, to, part, start, stop):  # type: ignore[no-untyped-def]
     """Append part[start:stop] at `to`."""
-    copy(out, to, part, start, stop - start)
+    copy_bytes(out, to, part, start, stop - start)
     return to + stop - start
 
 

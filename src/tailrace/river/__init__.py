@@ -15,7 +15,7 @@ from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.plan import Plan, make_plan
-from tailrace.plan.decodable import check_decodable
+from tailrace.plan.decodable import check_decodable, foreign_records
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.driver import Formatted, Lines, drive, format_stretch
 from tailrace.plugins.plugin import OutputPlugin
@@ -41,6 +41,11 @@ class River:
     indexes: list[Index]
     catalogs: Catalogs
     plan: Plan
+
+    @property
+    def warning(self) -> str:
+        """What in this log is passed over, empty if nothing is."""
+        return foreign_records(self.indexes)
 
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order."""
@@ -78,7 +83,8 @@ def open_river(
             hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}.",
         )
     catalogs = know_catalogs(source, indexes, runner, database, catalog, two_phase)
-    check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER))
+    level = source.directory.control().wal_level if source.directory else None
+    check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER), level)
     plan = make_plan(
         indexes, catalogs.history(), catalogs.fates, start_lsn=start_lsn, upto_lsn=upto_lsn,
         segment_size=source.segments.segment_size, open_at_start=catalogs.open_at_start, rewrites=rewrites,

@@ -1,9 +1,10 @@
 """`spark.read.format("tailrace")`: the committed changes of one table as a typed DataFrame.
 
-In: options `source`, `database`, `table` (schema.name), and, if wanted, `catalog`, `startLsn`, `endLsn`, `columns`. Out: one row per change, with the
-columns of `tailrace.changes` or those that `columns` names (Spark does not tell a Python source what a query leaves out); a partition per stretch.
-Scan and plan happen once, where Spark plans the read (from threads: no job can be started there); the plan travels with the source, and only
-decoding goes wide. Order is in the columns (commit_lsn, lsn, sequence), not in the rows.
+In: options `source`, `database`, `table` (schema.name), and, if wanted, `catalog`, `startLsn`, `endLsn`, `columns`, and the settings of
+ArrowStyle. Out: one row per change, with the columns of `tailrace.changes` or those that `columns` names (Spark does not tell a Python
+source what a query leaves out); a partition per stretch. Scan and plan happen once, where Spark plans the read (from threads: no job can be
+started there); the plan travels with the source, and only decoding goes wide. Order is in the columns (commit_lsn, lsn, sequence), not in
+the rows.
 
 Never implements pushFilters: Spark 4.1 to 4.3 caches a filtered plan and answers later queries from it.
 """
@@ -11,7 +12,7 @@ Never implements pushFilters: Spark 4.1 to 4.3 caches a filtered plan and answer
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,28 @@ from tailrace.spark.jobs import freeze_once
 from tailrace.spark.schemas import spark_schema
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, Transactions
+from tailrace.types.registry import ArrowStyle, TextStyle
 
-OPTIONS = ("source", "database", "table", "catalog", "startlsn", "endlsn", "columns")
+OPTIONS = ("source", "database", "table", "catalog", "startlsn", "endlsn", "columns", "numeric", "arrays", "times", "unknowntypes")
 _ROWS = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which columns a row of the DataFrame has, and how values become Arrow."""
+
+    columns: tuple[str, ...]
+    style: ArrowStyle
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Shape:
+        text = options.get("columns")
+        names = tuple(name.strip() for name in text.split(",")) if text else COLUMNS
+        for name in names:
+            if name not in COLUMNS or names.count(name) > 1:
+                raise UsageError(f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(COLUMNS)}.", sqlstate="42703")
+        chosen = {name: options[name] for name in ("numeric", "arrays", "times") if name in options}
+        return cls(names, ArrowStyle(**chosen, text=TextStyle(unknown_types=options.get("unknowntypes", "error"))))
 
 
 class _Piece(InputPartition):
@@ -48,11 +68,11 @@ class _Piece(InputPartition):
 class TailraceReader(DataSourceReader):
     """Decodes the stretches of one plan."""
 
-    def __init__(self, segments: Segments, pieces: list[InputPartition], relation: Relation, columns: tuple[str, ...]) -> None:
+    def __init__(self, segments: Segments, pieces: list[InputPartition], relation: Relation, shape: Shape) -> None:
         self._segments = segments
         self._pieces = pieces
         self._relation = relation
-        self._columns = columns
+        self._shape = shape
 
     def partitions(self) -> list[InputPartition]:
         return self._pieces
@@ -60,11 +80,15 @@ class TailraceReader(DataSourceReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if partition is None:
             return
+        style = self._shape.style
+        style = replace(style, text=replace(style.text, names=partition.plan.names))
         for batch in decode(partition.plan, self._segments.read):
             if batch.relation.oid != self._relation.oid:
                 continue
             renumbered = replace(batch, ordinal=np.searchsorted(partition.ordinals, batch.ordinal))
-            changes = change_batch(renumbered, partition.facts, self._relation, columns=self._columns)
+            changes = change_batch(
+                renumbered, partition.facts, self._relation, columns=self._shape.columns, style=style
+            )
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)
         freeze_once()
@@ -75,20 +99,20 @@ class TailraceSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._planned: tuple[Segments, list[InputPartition], Relation, tuple[str, ...]] | None = None
+        self._planned: tuple[Segments, list[InputPartition], Relation, Shape] | None = None
 
     @classmethod
     def name(cls) -> str:
         return "tailrace"
 
     def schema(self) -> StructType:
-        _, _, relation, columns = self._plan()
-        return spark_schema(change_schema(relation, columns))
+        _, _, relation, shape = self._plan()
+        return spark_schema(change_schema(relation, shape.columns, shape.style))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return TailraceReader(*self._plan())
 
-    def _plan(self) -> tuple[Segments, list[InputPartition], Relation, tuple[str, ...]]:
+    def _plan(self) -> tuple[Segments, list[InputPartition], Relation, Shape]:
         if self._planned is None:
             options = {name.lower(): value for name, value in self.options.items()}
             for name in options:
@@ -97,10 +121,10 @@ class TailraceSource(DataSource):
             for name in ("source", "database", "table"):
                 if not options.get(name):
                     raise UsageError(f'option "{name}" missing')
-            columns = _columns(options.get("columns"))
+            shape = Shape.of(options)
             river = _open(options)
             relation = _relation_of(river, options["table"])
-            self._planned = (river.source.segments, _pieces(river, relation), relation, columns)
+            self._planned = (river.source.segments, _pieces(river, relation), relation, shape)
         return self._planned
 
 
@@ -120,15 +144,6 @@ def _lsn(text: str | None) -> Lsn | None:
         return Lsn.parse(text)
     except ValueError as error:
         raise UsageError(str(error), sqlstate="22P02") from None
-
-
-def _columns(text: str | None) -> tuple[str, ...]:
-    """The columns asked for, all if none are named."""
-    names = tuple(name.strip() for name in text.split(",")) if text else COLUMNS
-    for name in names:
-        if name not in COLUMNS or names.count(name) > 1:
-            raise UsageError(f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(COLUMNS)}.", sqlstate="42703")
-    return names
 
 
 def _relation_of(river: River, table: str) -> Relation:

@@ -30,15 +30,16 @@ from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, IGNORED, LOGICALM
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class NeedMoreWal(CorruptWal):
     """The last record runs on beyond the bytes given, though the log does not end there: give more and scan again."""
 
 TRACKED_CATALOGS: dict[int, str] = {
-    1247: "pg_type", 1249: "pg_attribute", 1259: "pg_class", 1262: "pg_database", 2610: "pg_index", 2611: "pg_inherits",
-    2615: "pg_namespace", 3501: "pg_enum", 3541: "pg_range", 6000: "pg_replication_origin", 6104: "pg_publication",
+    1247: "pg_type", 1249: "pg_attribute", 1255: "pg_proc", 1259: "pg_class", 1260: "pg_authid", 1262: "pg_database", 2610: "pg_index",
+    2611: "pg_inherits", 2615: "pg_namespace", 2617: "pg_operator", 3456: "pg_collation", 3501: "pg_enum", 3541: "pg_range",
+    3600: "pg_ts_dict", 3602: "pg_ts_config", 6000: "pg_replication_origin", 6104: "pg_publication",
     6106: "pg_publication_rel", 6237: "pg_publication_namespace",
 }  # fmt: skip
 

@@ -1,0 +1,89 @@
+"""Servers whose settings make their WAL, or a part of it, undecodable: an error that says so, and nothing printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.segments import forget_other_segments
+from support.servers import Server
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.model import Lsn
+from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.river import LocalRunner, Source, capture, open_river
+
+MAJOR = 18
+
+
+def _printed(path: Path, **options: object) -> list[str]:
+    river = open_river(path, "app", runner=LocalRunner(1), **options)  # type: ignore[arg-type]
+    plugin = TestDecoding()
+    plugin.startup({"include-xids": "off"}, MAJOR)
+    return [text for part in river.lines(plugin) for text in part.texts.to_list()]
+
+
+def test_full_page_writes_off(tmp_path: Path) -> None:
+    """Catalogs cannot be rebuilt without images of their pages; from a captured state, none are needed."""
+    with Server(MAJOR, {"full_page_writes": "off"}, test_decoding=False) as server:
+        server.sql("CREATE DATABASE app")
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, v text)", dbname="app")
+        server.checkpoint()
+        server.stop()
+        server.copy_to(tmp_path / "before")
+        server.start()
+        start = Lsn.parse(str(server.flush_lsn()))
+        server.checkpoint()
+        server.sql("INSERT INTO t VALUES (1, 'before')", dbname="app")
+        server.sql("ALTER TABLE t ADD w int DEFAULT 7", dbname="app")
+        server.sql("INSERT INTO t VALUES (2, 'after')", dbname="app")
+        server.stop()
+        with pytest.raises(MissingHistory, match=r"a catalog page is changed at .* whose content before is not known") as caught:
+            _printed(server.data_dir)
+        assert "full_page_writes" in caught.value.hint
+        assert "--catalog" in caught.value.hint
+        state = capture(Source.open(tmp_path / "before"), LocalRunner(1), "app")
+        said = _printed(server.data_dir, catalog=state, start_lsn=start)
+    assert "table public.t: INSERT: id[integer]:1 v[text]:'before'" in said
+    assert "table public.t: INSERT: id[integer]:2 v[text]:'after' w[integer]:7" in said
+
+
+def test_wal_level_below_logical(tmp_path: Path) -> None:
+    """At the start, and lowered for a while inside: refused; up to there, it is decoded."""
+    with Server(MAJOR, {}, test_decoding=False) as server:
+        server.sql("CREATE DATABASE app")
+        server.sql("CREATE TABLE t (id int PRIMARY KEY)", dbname="app")
+        server.checkpoint()
+        server.sql("INSERT INTO t VALUES (1)", dbname="app")
+        until = Lsn.parse(str(server.flush_lsn()))
+        server.settings["wal_level"] = "replica"
+        server.restart()
+        server.sql("INSERT INTO t VALUES (2)", dbname="app")
+        server.stop()
+        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical") as caught:
+            _printed(server.data_dir)
+        assert caught.value.sqlstate == "55000"
+        assert any("id[integer]:1" in line for line in _printed(server.data_dir, upto_lsn=until))
+        server.start()
+        server.checkpoint()
+        server.sql("INSERT INTO t VALUES (3)", dbname="app")
+        later = Lsn.parse(str(server.flush_lsn()))
+        server.sql("INSERT INTO t VALUES (4)", dbname="app")
+        server.stop()
+        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical"):
+            _printed(server.data_dir, start_lsn=later)
+
+
+def test_wal_level_never_logical() -> None:
+    with Server(MAJOR, {"wal_level": "replica"}, test_decoding=False) as server:
+        server.sql("CREATE DATABASE app")
+        server.sql("CREATE TABLE t (id int PRIMARY KEY)", dbname="app")
+        server.checkpoint()
+        server.switch_wal()
+        server.stop()
+        forget_other_segments(server.data_dir)
+        server.start()
+        server.sql("INSERT INTO t VALUES (1)", dbname="app")
+        server.stop()
+        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical"):
+            _printed(server.data_dir)
