@@ -22,7 +22,7 @@ from tailrace.catalog.elements import int2_vector, only_element, signed16
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names import type_label
 from tailrace.catalog.redo import Versions
-from tailrace.catalog.rows import CatalogRows, Spans, rows_of
+from tailrace.catalog.rows import CatalogTable, Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
@@ -71,42 +71,7 @@ class Span:
     relation: Relation | None
 
 
-class _Table:
-    """A catalog with its rows grouped by one or more keys."""
-
-    def __init__(self, rows: CatalogRows) -> None:
-        self.rows = rows
-        self._groups: dict[str, dict[int, tuple[NDArray[np.int64], int]]] = {}
-
-    def _group(self, column: str, value: int) -> tuple[NDArray[np.int64], int]:
-        """Row numbers whose `column` equals `value`, and the last LSN at which one of them began or ended."""
-        if column not in self._groups:
-            values = self.rows.columns[column]
-            order = np.argsort(values, kind="stable")
-            keys, starts = np.unique(values[order], return_index=True)
-            changed = np.maximum(self.rows.begin, np.where(self.rows.end == NEVER, 0, self.rows.end))[order]
-            rows = np.split(order, starts[1:]) if len(starts) else []
-            last = np.maximum.reduceat(changed, starts).tolist() if len(starts) else []
-            self._groups[column] = dict(zip(keys.tolist(), zip(rows, last, strict=True), strict=True))
-        return self._groups[column].get(value, _NO_ROWS)
-
-    def where(self, column: str, value: int) -> NDArray[np.int64]:
-        """Row numbers whose `column` equals `value`."""
-        return self._group(column, value)[0]
-
-    def last_change(self, column: str, value: int) -> int:
-        """The last LSN at which one of those rows began or ended."""
-        return self._group(column, value)[1]
-
-    def seen_where(self, column: str, value: int, lsn: int, ordinal: int) -> NDArray[np.int64]:
-        return self.rows.seen(self.where(column, value), lsn, ordinal)
-
-    def __getitem__(self, column: str) -> NDArray:
-        return self.rows.columns[column]
-
-
-_NO_ROWS: tuple[NDArray[np.int64], int] = (np.zeros(0, np.int64), 0)
-About = tuple[_Table, str, int]
+About = tuple[CatalogTable, str, int]
 """Rows of a catalog: those whose column has a value."""
 
 
@@ -121,7 +86,7 @@ class History:
         self._spans = spans
         self._layouts = layouts_of(major)
         self.major = major
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, CatalogTable] = {}
         self._relations: dict[Relation, Relation] = {}
         self._alike: dict[tuple[Any, ...], Column] = {}
         self.database = database
@@ -129,11 +94,11 @@ class History:
         self.known_from = known_from
         self.search_path = search_path
 
-    def table(self, name: str) -> _Table:
+    def table(self, name: str) -> CatalogTable:
         """A catalog's rows, made when first asked for."""
         if name not in self._tables:
             oid = next(oid for oid, catalog in TRACKED_CATALOGS.items() if catalog == name)
-            self._tables[name] = _Table(rows_of(self._versions, self._spans, oid, self._layouts[name], _WANTED[name]))
+            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, self._layouts[name], _WANTED[name]))
         return self._tables[name]
 
     # -- questions -----------------------------------------------------------------------------------------------------------------

@@ -99,6 +99,43 @@ class CatalogRows:
         return rows[inserted & ~gone]
 
 
+_NO_ROWS: tuple[NDArray[np.int64], int] = (np.zeros(0, np.int64), 0)
+
+
+class CatalogTable:
+    """A catalog with its rows grouped by one or more keys."""
+
+    def __init__(self, rows: CatalogRows) -> None:
+        self.rows = rows
+        self._groups: dict[str, dict[int, tuple[NDArray[np.int64], int]]] = {}
+
+    def _group(self, column: str, value: int) -> tuple[NDArray[np.int64], int]:
+        """Row numbers whose `column` equals `value`, and the last LSN at which one of them began or ended."""
+        if column not in self._groups:
+            values = self.rows.columns[column]
+            order = np.argsort(values, kind="stable")
+            keys, starts = np.unique(values[order], return_index=True)
+            changed = np.maximum(self.rows.begin, np.where(self.rows.end == NEVER, 0, self.rows.end))[order]
+            rows = np.split(order, starts[1:]) if len(starts) else []
+            last = np.maximum.reduceat(changed, starts).tolist() if len(starts) else []
+            self._groups[column] = dict(zip(keys.tolist(), zip(rows, last, strict=True), strict=True))
+        return self._groups[column].get(value, _NO_ROWS)
+
+    def where(self, column: str, value: int) -> NDArray[np.int64]:
+        """Row numbers whose `column` equals `value`."""
+        return self._group(column, value)[0]
+
+    def last_change(self, column: str, value: int) -> int:
+        """The last LSN at which one of those rows began or ended."""
+        return self._group(column, value)[1]
+
+    def seen_where(self, column: str, value: int, lsn: int, ordinal: int) -> NDArray[np.int64]:
+        return self.rows.seen(self.where(column, value), lsn, ordinal)
+
+    def __getitem__(self, column: str) -> NDArray:
+        return self.rows.columns[column]
+
+
 def rows_of(versions: Versions, spans: Spans, catalog: int, layout: CatalogLayout, wanted: tuple[str, ...]) -> CatalogRows:
     """The columns `wanted` of every version of `catalog` that was ever visible to anyone we decode for."""
     mine = np.flatnonzero((versions.rows[:, V_CATALOG] == catalog) & ((spans.begin != NEVER) | (spans.made_by >= 0)))
