@@ -20,6 +20,7 @@ from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
 from tailrace.errors import UsageError
 from tailrace.model import Column, Relation
 from tailrace.transactions.fates import Transactions
+from tailrace.types.encodings import UTF8, strings_to_utf8
 from tailrace.types.registry import ArrowStyle, arrow_type, to_arrow
 from tailrace.types.values import Mask, Values
 
@@ -52,7 +53,7 @@ def change_schema(relation: Relation, columns: Sequence[str] = COLUMNS, style: A
 
 def change_batch(
     batch: Batch, transactions: Transactions, relation: Relation | None = None, *, columns: Sequence[str] = COLUMNS,
-    style: ArrowStyle = DEFAULT, fill_missing: bool = False,
+    style: ArrowStyle = DEFAULT, codec: str = UTF8, fill_missing: bool = False,
 ) -> pa.RecordBatch:  # fmt: skip
     """The changes of a batch as rows of `change_schema(relation, columns)`; `relation` is the batch's own version unless told otherwise.
 
@@ -85,7 +86,8 @@ def change_batch(
         "new": lambda: _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, style, fill_missing=fill_missing),
         "old": old,
     }
-    return pa.RecordBatch.from_arrays([makers[name]() for name in columns], schema=schema)
+    arrays = [strings_to_utf8(makers[name](), codec) if name in ("new", "old") else makers[name]() for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _type_of(column: Column, style: ArrowStyle) -> pa.DataType:

@@ -25,9 +25,9 @@ CREATE TABLE t (id int PRIMARY KEY, v text);
 BEGIN; INSERT INTO t VALUES (1, 'prepared first'); PREPARE TRANSACTION 'early';
 COMMIT PREPARED 'early';
 BEGIN; INSERT INTO t VALUES (2, 'x'); SAVEPOINT a; INSERT INTO t VALUES (3, 'y'); ROLLBACK TO a; INSERT INTO t VALUES (4, 'z');
-SELECT pg_logical_emit_message(true, 'within', 'a message'); PREPARE TRANSACTION 'it''s two';
+SELECT pg_logical_emit_message(true, 'within', 'a message'); PREPARE TRANSACTION 'it''s \\two';
 INSERT INTO t VALUES (5, 'between');
-COMMIT PREPARED 'it''s two';
+COMMIT PREPARED 'it''s \\two';
 BEGIN; INSERT INTO t VALUES (6, 'never'); PREPARE TRANSACTION 'three';
 INSERT INTO t VALUES (7, 'between');
 ROLLBACK PREPARED 'three';
@@ -61,7 +61,7 @@ def test_two_phases(major: int, tmp_path: Path) -> None:
     both = [{"include-timestamp": "on"}, {"include-timestamp": "on", "skip-empty-xacts": "on", "include-xids": "off"}]
     for ours, theirs in _both(major, TWO_PHASES, both, tmp_path, two_phase=True):
         assert ours == theirs
-        assert any("PREPARE TRANSACTION 'it''s two'" in line for line in theirs)
+        assert any("PREPARE TRANSACTION E'it''s \\\\two'" in line for line in theirs)
         assert any("ROLLBACK PREPARED 'three'" in line for line in theirs)
 
 

@@ -26,6 +26,7 @@ from tailrace.catalog.rows import CatalogTable, Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
+from tailrace.types.encodings import UTF8, as_stored
 from tailrace.wal.index import TRACKED_CATALOGS
 
 ARRAY_SUBSCRIPT_HANDLER = 6179
@@ -80,7 +81,7 @@ class History:
 
     def __init__(
         self, versions: Versions, spans: Spans, major: int, *, database: int, default_tablespace: int, known_from: int = 0,
-        search_path: tuple[str, ...] = ("pg_catalog", "public"),
+        search_path: tuple[str, ...] = ("pg_catalog", "public"), codec: str = UTF8,
     ) -> None:  # fmt: skip
         self._versions = versions
         self._spans = spans
@@ -93,12 +94,13 @@ class History:
         self.default_tablespace = default_tablespace
         self.known_from = known_from
         self.search_path = search_path
+        self.codec = codec
 
     def table(self, name: str) -> CatalogTable:
         """A catalog's rows, made when first asked for."""
         if name not in self._tables:
             oid = next(oid for oid, catalog in TRACKED_CATALOGS.items() if catalog == name)
-            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, self._layouts[name], _WANTED[name]))
+            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, self._layouts[name], _WANTED[name], self.codec))
         return self._tables[name]
 
     # -- questions -----------------------------------------------------------------------------------------------------------------
@@ -350,7 +352,7 @@ class History:
     def _labels(self, oid: int, lsn: int, ordinal: int) -> tuple[tuple[int, str], ...]:
         enums = self.table("pg_enum")
         rows = enums.seen_where("enumtypid", oid, lsn, ordinal)
-        return tuple(sorted((int(enums["oid"][row]), str(enums["enumlabel"][row])) for row in rows.tolist()))
+        return tuple(sorted((int(enums["oid"][row]), as_stored(str(enums["enumlabel"][row]), self.codec)) for row in rows.tolist()))
 
 
 def _column_of(fields: tuple[Any, ...], type_of: Callable[[], PgType]) -> Column:

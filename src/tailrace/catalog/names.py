@@ -40,6 +40,12 @@ def quote_identifier(name: str, major: int = 18) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def quote_literal(text: str) -> str:
+    """As quote_literal(): quotes doubled, and backslashes too, behind an E, where there are any."""
+    quoted = text.replace("'", "''")
+    return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"
+
+
 def type_label(oid: int, schema: str, name: str, element: PgType | None, *, visible: bool, major: int) -> str:
     """format_type(oid, NULL)."""
     if element is not None:

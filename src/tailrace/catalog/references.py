@@ -16,6 +16,7 @@ from tailrace.catalog.elements import oid_vector
 from tailrace.catalog.names import quote_identifier
 from tailrace.errors import MissingHistory
 from tailrace.model import PgType, Relation
+from tailrace.types.encodings import as_stored
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History
@@ -64,7 +65,7 @@ def names_at(history: History, lsn: int) -> CatalogNames:
     found |= {(REGTYPE, oid): text for oid, text in look.types()}
     found |= dict(look.functions())
     found |= dict(look.operators())
-    return CatalogNames(found)
+    return CatalogNames({key: as_stored(text, history.codec) for key, text in found.items()})
 
 
 class _Look:

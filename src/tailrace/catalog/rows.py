@@ -34,6 +34,7 @@ from tailrace.transactions.fates import NEVER, Fates
 from tailrace.tuples.deform import LZ4, NULL, PGLZ, PLAIN, deform
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
+from tailrace.types.encodings import UTF8
 
 _EMPTY = np.zeros(0, np.int64)
 _NO_CHUNKS = Chunks.of(np.zeros(0, np.uint8), _EMPTY, _EMPTY, _EMPTY)
@@ -136,8 +137,10 @@ class CatalogTable:
         return self.rows.columns[column]
 
 
-def rows_of(versions: Versions, spans: Spans, catalog: int, layout: CatalogLayout, wanted: tuple[str, ...]) -> CatalogRows:
-    """The columns `wanted` of every version of `catalog` that was ever visible to anyone we decode for."""
+def rows_of(
+    versions: Versions, spans: Spans, catalog: int, layout: CatalogLayout, wanted: tuple[str, ...], codec: str = UTF8
+) -> CatalogRows:
+    """The columns `wanted` of every version of `catalog` that was ever visible to anyone we decode for; names are in `codec`."""
     mine = np.flatnonzero((versions.rows[:, V_CATALOG] == catalog) & ((spans.begin != NEVER) | (spans.made_by >= 0)))
     tuples = versions.rows[mine]
     last = max(layout.index(name) for name in wanted) + 1
@@ -146,7 +149,7 @@ def rows_of(versions: Versions, spans: Spans, catalog: int, layout: CatalogLayou
         np.array(layout.lengths[:last], np.int64), np.array(layout.aligns[:last], np.int64),
     )  # fmt: skip
     columns = {
-        name: _column(versions.store, at[i], size[i], form[i], layout.lengths[i], is_name=layout.lengths[i] == 64)
+        name: _column(versions.store, at[i], size[i], form[i], layout.lengths[i], name_codec=codec if layout.lengths[i] == 64 else None)
         for name in wanted
         for i in (layout.index(name),)
     }
@@ -162,14 +165,14 @@ def _column(
     form: NDArray[np.uint8],
     length: int,
     *,
-    is_name: bool,
+    name_codec: str | None,
 ) -> NDArray:
     epoch = np.zeros(len(at), np.int64)
     if length > 0:
         fixed = column_of(store, at, size, form, length, None, epoch, _NO_CHUNKS).fixed
         assert fixed is not None
-        if is_name:
-            return np.char.decode(np.ascontiguousarray(fixed).view("S64")[:, 0], "utf-8", "replace").astype(object)
+        if name_codec is not None:
+            return np.char.decode(np.ascontiguousarray(fixed).view("S64")[:, 0], name_codec or "utf-8", "surrogateescape").astype(object)
         return np.ascontiguousarray(fixed).view(f"<i{length}" if length != 4 else "<u4")[:, 0].astype(np.int64)
     inline = (form == PLAIN) | (form == PGLZ) | (form == LZ4)
     values = column_of(store, at, size, np.where(inline, form, NULL).astype(np.uint8), -1, None, epoch, _NO_CHUNKS)

@@ -62,7 +62,7 @@ class CatalogPages:
 
 @dataclass(slots=True)
 class CatalogState:
-    """The catalogs of one database (and the shared ones) as of `lsn`.
+    """The catalogs of one database (and the shared ones) as of `lsn`; `encoding` is the database's, by PostgreSQL's number.
 
     `files` says which catalog each file holds, files of the past included. `complete` states know every page. `status` is pg_xact of the
     directory, for transactions that ended before the WAL at hand. `xids_open` are the transactions open at `lsn` with the LSN
@@ -76,6 +76,7 @@ class CatalogState:
     database: int
     database_name: str
     default_tablespace: int
+    encoding: int
     next_xid: int
     versions: Versions
     files: dict[FileKey, int]

@@ -10,7 +10,7 @@ from tailrace.catalog.state import CatalogState
 from tailrace.model import Lsn
 
 STATE_FILE = FileKind(
-    "tailrace.catalog_state", "a catalog state", version=2, compression="zstd",
+    "tailrace.catalog_state", "a catalog state", version=3, compression="zstd",
     hint="Make one with: tailrace catalog capture SOURCE --database DB -o FILE",
 )  # fmt: skip
 
@@ -23,7 +23,7 @@ def write_state(state: CatalogState) -> bytes:
     }  # fmt: skip
     facts = {
         "system": state.system, "timeline": state.timeline, "major": state.major, "lsn": str(state.lsn),
-        "database": state.database, "database_name": state.database_name, "default_tablespace": state.default_tablespace,
+        "database": state.database, "database_name": state.database_name, "default_tablespace": state.default_tablespace, "encoding": state.encoding,
         "next_xid": state.next_xid, "files": [[*key, oid] for key, oid in state.files.items()],
         "open": {str(xid): lsn for xid, lsn in state.xids_open.items()},
     }  # fmt: skip
@@ -36,7 +36,7 @@ def read_state(data: bytes, where: str) -> CatalogState:
     versions = Versions(arrays["rows"].reshape(-1, V_FIELDS), arrays["store"], arrays["place_key"], arrays["place_version"])
     return CatalogState(
         system=facts["system"], timeline=facts["timeline"], major=facts["major"], lsn=Lsn.parse(facts["lsn"]), database=facts["database"],
-        database_name=facts["database_name"], default_tablespace=facts["default_tablespace"], next_xid=facts["next_xid"], versions=versions,
-        files={(database, number): oid for database, number, oid in facts["files"]}, complete=True, status=None,
+        database_name=facts["database_name"], default_tablespace=facts["default_tablespace"], encoding=facts["encoding"], next_xid=facts["next_xid"],
+        versions=versions, files={(database, number): oid for database, number, oid in facts["files"]}, complete=True, status=None,
         xids_open={int(xid): lsn for xid, lsn in facts["open"].items()},
     )  # fmt: skip

@@ -75,7 +75,7 @@ def write_changes(
         if target is None:
             continue
         mine = replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))
-        changes = change_batch(mine, piece.facts, target, fill_missing=fill_missing)
+        changes = change_batch(mine, piece.facts, target, codec=piece.plan.codec, fill_missing=fill_missing)
         commits = piece.facts.commit_lsn[mine.ordinal]
         path = f"{folder_of(target)}/part-{uuid.uuid4()}.parquet"
         (directory / path).parent.mkdir(parents=True, exist_ok=True)

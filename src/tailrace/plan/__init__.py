@@ -161,6 +161,7 @@ def _stretch_plans(
                     carried,
                     confirmed,
                     names_at(history, int(found.stretch.stop)) if points_into_catalogs(relations) else None,
+                    history.codec,
                 )  # fmt: skip
             )
         # Chunks wait for the row that they serve, over as many stretches as it takes.

@@ -20,7 +20,8 @@ from tailrace.wal.versions import FORMATS
 
 @dataclass(frozen=True, slots=True)
 class LogicalMessage:
-    """pg_logical_emit_message(). `ordinal` is its transaction's, or -1 for one that does not wait for a commit; `lsn` is the record's start."""
+    """pg_logical_emit_message(). `ordinal` is its transaction's, or -1 for one that does not wait for a commit; `lsn` is the record's start.
+    `prefix` and `content` are in the database's encoding, bytes of the prefix that are not UTF-8 as surrogates."""
 
     lsn: Lsn
     end_lsn: Lsn
@@ -77,7 +78,7 @@ def messages_of(
                 Lsn(int(source.kept.end_lsn[row])),
                 xid,
                 ordinal,
-                text[: prefix_size - 1].decode(errors="replace"),
+                text[: prefix_size - 1].decode(errors="surrogateescape"),
                 text[prefix_size:],
             )  # fmt: skip
         )

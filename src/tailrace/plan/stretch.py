@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.references import CatalogNames
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
+from tailrace.types.encodings import UTF8
 
 # What a span of a file's timeline says instead of a relation's number
 UNMAPPED = -1
@@ -48,7 +49,7 @@ class Carried:
 class StretchPlan:
     """`start` is where the first record begins. `xid` (sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their rows
     take here; `confirmed` are speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if there
-    are such columns."""
+    are such columns; `codec` what the text in values is written in."""
 
     stretch: Stretch
     start: int
@@ -63,6 +64,7 @@ class StretchPlan:
     carried: tuple[Carried, ...]
     confirmed: NDArray[np.int64]
     names: CatalogNames | None = None
+    codec: str = UTF8
 
     def restricted_to(self, wanted: NDArray[np.bool_]) -> StretchPlan | None:
         """The same with only the transactions whose ordinals are `wanted`; None if none of them is here."""

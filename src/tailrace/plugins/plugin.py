@@ -33,8 +33,8 @@ class OutputPlugin:
         """Take the options, refusing unknown names and values. `major` is the source's."""
         raise NotImplementedError
 
-    def knowing(self, names: NameOf | None) -> OutputPlugin:
-        """A copy that prints these names for regclass and its kin; the plugin itself if it prints no values."""
+    def knowing(self, names: NameOf | None, codec: str) -> OutputPlugin:
+        """A copy that prints these names for regclass and its kin, and reads text in this encoding; the plugin itself if it prints no values."""
         return self
 
     def change_texts(self, batch: Batch) -> Texts:

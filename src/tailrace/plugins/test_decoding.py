@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tailrace.catalog.names import quote_identifier
+from tailrace.catalog.names import quote_identifier, quote_literal
 from tailrace.decode import DELETE, UPDATE, Batch
 from tailrace.errors import UsageError
 from tailrace.model import PgType, Relation
@@ -18,6 +18,7 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.plugin import OutputPlugin, parse_bool
 from tailrace.transactions.fates import Transactions
 from tailrace.types import registry
+from tailrace.types.encodings import UTF8, to_utf8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
 from tailrace.wal.loads import copy as copy_bytes
@@ -36,7 +37,7 @@ _VALUE, _NULL, _UNCHANGED = 0, 1, 2
 
 
 def _bytes(*texts: str) -> NDArray[np.uint8]:
-    return np.frombuffer("".join(texts).encode(), np.uint8)
+    return np.frombuffer("".join(texts).encode("utf-8", "surrogateescape"), np.uint8)
 
 
 class TestDecoding(OutputPlugin):
@@ -51,6 +52,7 @@ class TestDecoding(OutputPlugin):
         self.skips_empty_transactions = False
         self.only_local = False
         self.style = TextStyle()
+        self.codec = UTF8
         self.major = 18
 
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
@@ -63,9 +65,10 @@ class TestDecoding(OutputPlugin):
                 raise UsageError(f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate="22023")
             setattr(self, _OPTIONS[name], parse_bool(name, value))
 
-    def knowing(self, names: NameOf | None) -> TestDecoding:
+    def knowing(self, names: NameOf | None, codec: str) -> TestDecoding:
         twin = copy(self)
         twin.style = replace(self.style, names=names)
+        twin.codec = codec
         return twin
 
     def begin_texts(self, transactions: Transactions) -> Texts:
@@ -90,9 +93,10 @@ class TestDecoding(OutputPlugin):
         return self._phase("ROLLBACK PREPARED", transactions)
 
     def _phase(self, what: str, transactions: Transactions) -> Texts:
-        gids = ["'" + gid.replace("'", "''") + "'" for gid in transactions.gids]
+        gids = [quote_literal(gid) for gid in transactions.gids]
         xids = [f", txid {xid}" for xid in transactions.xid.tolist()] if self.include_xids else [""] * len(transactions)
-        return Texts.of([f"{what} {gid}{xid}{time}" for gid, xid, time in zip(gids, xids, self._times(transactions), strict=True)])
+        texts = [f"{what} {gid}{xid}{time}" for gid, xid, time in zip(gids, xids, self._times(transactions), strict=True)]
+        return to_utf8(Texts.of(texts), self.codec)
 
     def _times(self, transactions: Transactions) -> list[str]:
         if not self.include_timestamp:
@@ -107,7 +111,7 @@ class TestDecoding(OutputPlugin):
 
     def message_text(self, message: LogicalMessage) -> bytes:
         head = f"message: transactional: {int(message.ordinal >= 0)} prefix: {message.prefix}, sz: {len(message.content)} content:"
-        return head.encode() + message.content
+        return to_utf8(Texts.of([head.encode("utf-8", "surrogateescape") + message.content]), self.codec).data.tobytes()
 
     def change_texts(self, batch: Batch) -> Texts:
         relation = batch.relation
@@ -164,7 +168,7 @@ class _Tuple:
             if column.type.oid == 16:
                 texts = registry.printed_bool(stored)
             else:
-                texts = registry.format_values(stored, column.type, plugin.style)
+                texts = to_utf8(registry.format_values(stored, column.type, plugin.style), plugin.codec)
             bounds[i] = texts.offsets + used
             used += len(texts.data)
             parts.append(texts.data)

@@ -27,6 +27,7 @@ from tailrace.river.source import Source
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, TwoPhase
+from tailrace.types.encodings import codec_named
 from tailrace.wal.index import Index
 
 __all__ = ["STRETCH_BYTES", "Catalogs", "LocalRunner", "River", "Runner", "Source", "capture", "know_catalogs", "open_river", "scan_log"]
@@ -49,6 +50,7 @@ class River:
 
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order."""
+        plugin = plugin.knowing(None, codec_named(self.catalogs.state.encoding))
         return drive(self.plan, plugin, partial(self.runner.run, heavy=True), partial(_format, self.source.segments, plugin))
 
 

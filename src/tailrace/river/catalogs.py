@@ -28,7 +28,9 @@ from tailrace.river.runner import Runner
 from tailrace.river.scanning import scan_stretch
 from tailrace.river.source import Source
 from tailrace.storage.directory import DEFAULT_TABLESPACE
+from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, Fates, TwoPhase, fates_of
+from tailrace.types.encodings import codec_named
 from tailrace.wal import index
 from tailrace.wal.index import Index
 from tailrace.wal.loads import number
@@ -61,7 +63,7 @@ class Catalogs:
         spans = spans_of(self.state.versions, self.fates, self.state.status)
         return History(
             self.state.versions, spans, self.state.major, database=self.state.database,
-            default_tablespace=self.state.default_tablespace, known_from=self.known_from,
+            default_tablespace=self.state.default_tablespace, known_from=self.known_from, codec=codec_named(self.state.encoding),
         )  # fmt: skip
 
 
@@ -94,8 +96,8 @@ def know_catalogs(
     maps = [found.kept.record(row) for found in indexes for row in found.kept.rows_of(index.RELATION_MAP)]
     files = start.files | files_of_map_records(maps, start.database, FORMATS[start.major])
     while True:
-        for stretch, also in _untracked(indexes, files, supplements).items():
-            supplements += list(runner.run(partial(scan_stretch, source.segments, also), [stretch]))
+        lacking = list(_untracked(indexes, files, supplements).items())
+        supplements += runner.run(partial(_supplement, source.segments), lacking)
         log = catalog_log([*indexes, *supplements]).after(after)
         pages = pages_of.pages(files, start.default_tablespace) if pages_of else CatalogPages({})
         grown = advance(replace(start, files=files), log, pages, indexes[-1].next_lsn)
@@ -104,6 +106,11 @@ def know_catalogs(
         if moved.items() <= files.items():
             return Catalogs(grown, known_from, fates, None if captured is None else captured.xids_open)
         files |= moved
+
+
+def _supplement(segments: Segments, lacking: tuple[Stretch, list[Locator]]) -> Index:
+    """What the index of a stretch does not have about these files. Runs in a worker."""
+    return scan_stretch(segments, lacking[1], lacking[0])
 
 
 def _untracked(
@@ -146,7 +153,7 @@ def _empty_state(source: Source, indexes: Sequence[Index], fates: Fates, databas
     shared = directory.relation_map(0)
     blank = CatalogState(
         system=control.system, timeline=control.timeline, major=control.major, lsn=after, database=0, database_name="",
-        default_tablespace=DEFAULT_TABLESPACE, next_xid=control.next_xid, versions=Versions.none(),
+        default_tablespace=DEFAULT_TABLESPACE, encoding=0, next_xid=control.next_xid, versions=Versions.none(),
         files={key: oid for key, oid in initial_files(0, shared, {}).items() if oid == 1262}, complete=False,
         status=directory.commit_status(), xids_open={},
     )  # fmt: skip
@@ -160,6 +167,6 @@ def _empty_state(source: Source, indexes: Sequence[Index], fates: Fates, databas
     ]
     if not mine:
         raise UsageError(f'database "{database}" does not exist', sqlstate="3D000")
-    oid, tablespace = int(rows.columns["oid"][mine[0]]), int(rows.columns["dattablespace"][mine[0]])
+    oid, tablespace, encoding = (int(rows.columns[name][mine[0]]) for name in ("oid", "dattablespace", "encoding"))
     files = initial_files(oid, shared, directory.relation_map(oid, tablespace))
-    return replace(blank, database=oid, database_name=database, default_tablespace=tablespace, files=files)
+    return replace(blank, database=oid, database_name=database, default_tablespace=tablespace, encoding=encoding, files=files)

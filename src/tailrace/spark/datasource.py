@@ -87,7 +87,7 @@ class TailraceReader(DataSourceReader):
                 continue
             renumbered = replace(batch, ordinal=np.searchsorted(partition.ordinals, batch.ordinal))
             changes = change_batch(
-                renumbered, partition.facts, self._relation, columns=self._shape.columns, style=style
+                renumbered, partition.facts, self._relation, columns=self._shape.columns, style=style, codec=partition.plan.codec,
             )
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)

@@ -28,7 +28,7 @@ from tailrace.types.values import Mask, Texts, Values, binary_buffers
 
 def pick_words(words: Sequence[str], choices: NDArray[np.int64], valid: Mask) -> Texts:
     """The word of each row, by number."""
-    table = pa.array([word.encode() for word in words] + [b""], pa.large_binary())
+    table = pa.array([word.encode("utf-8", "surrogateescape") for word in words] + [b""], pa.large_binary())
     return Texts(*binary_buffers(table.take(pa.array(np.where(valid, choices, len(words))))))
 
 

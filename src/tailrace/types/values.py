@@ -102,7 +102,7 @@ class Texts:
     @classmethod
     def of(cls, texts: Sequence[str | bytes]) -> Texts:
         """Build from Python strings. For tests, and for values so rare that a loop is fine."""
-        encoded = [text.encode() if isinstance(text, str) else text for text in texts]
+        encoded = [text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text for text in texts]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
         return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8))

@@ -160,4 +160,4 @@ class Ends:
 
     def gid(self, row: int) -> str:
         """The prepared transaction's name, empty for others."""
-        return self.gids[self.gid_bounds[row] : self.gid_bounds[row + 1]].tobytes().decode()
+        return self.gids[self.gid_bounds[row] : self.gid_bounds[row + 1]].tobytes().decode(errors="surrogateescape")

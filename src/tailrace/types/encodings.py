@@ -1,0 +1,108 @@
+"""Text in the encodings that a database may have -> UTF-8.
+
+Values, and the labels and names printed among them, are formatted in the database's own encoding, as the server does it; what leaves is converted
+once, as the server converts for its client. All server encodings agree with ASCII below 128, so quoting never sees a difference. In SQL_ASCII
+nobody knows what bytes mean, and they stay as they are.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from tailrace.errors import UnsupportedWal, UsageError
+from tailrace.types.codec import mask_buffer
+from tailrace.types.values import Texts
+
+UTF8 = ""
+_CODECS = {
+    0: UTF8, 1: "euc_jp", 2: "gb2312", 3: "euc_kr", 5: "euc_jis_2004", 6: UTF8, 8: "iso8859_1", 9: "iso8859_2", 10: "iso8859_3", 11: "iso8859_4",
+    12: "iso8859_9", 13: "iso8859_10", 14: "iso8859_13", 15: "iso8859_14", 16: "iso8859_15", 17: "iso8859_16", 18: "cp1256", 19: "cp1258",
+    20: "cp866", 21: "cp874", 22: "koi8_r", 23: "cp1251", 24: "cp1252", 25: "iso8859_5", 26: "iso8859_6", 27: "iso8859_7", 28: "iso8859_8",
+    29: "cp1250", 30: "cp1253", 31: "cp1254", 32: "cp1255", 33: "cp1257", 34: "koi8_u",
+}  # fmt: skip
+_MULTIBYTE = frozenset({"euc_jp", "gb2312", "euc_kr", "euc_jis_2004"})
+
+
+def codec_named(encoding: int) -> str:
+    """Python's name of a pg_database.encoding (`mb/pg_wchar.h`), empty if there is nothing to convert. Raises UnsupportedWal for EUC_TW and
+    MULE_INTERNAL, of which Python knows nothing."""
+    codec = _CODECS.get(encoding)
+    if codec is None:
+        raise UnsupportedWal(f"databases in encoding {encoding} are not read", hint="EUC_TW and MULE_INTERNAL cannot be converted to UTF8.")
+    return codec
+
+
+def as_stored(text: str, codec: str) -> str:
+    """A name from the catalog as it goes into Texts: its bytes are then those of the database's encoding."""
+    return text.encode(codec, "surrogateescape").decode("utf-8", "surrogateescape") if codec else text
+
+
+def to_utf8(texts: Texts, codec: str) -> Texts:
+    """The texts, converted. Raises UsageError for bytes that are none of the encoding's."""
+    if not codec or not len(texts.data) or int(texts.data.max()) < 128:
+        return texts
+    if codec in _MULTIBYTE:
+        return Texts.of([_read(text, codec) for text in texts.to_bytes()])
+    table, widths = _table(codec)
+    offsets = np.zeros(len(texts.offsets), np.int64)
+    sizes = np.zeros(len(texts.data) + 1, np.int64)
+    np.cumsum(widths[texts.data], out=sizes[1:])
+    if (widths[texts.data] == 0).any():
+        strange = int(texts.data[widths[texts.data] == 0][0])
+        raise UsageError(f'invalid byte sequence for encoding "{codec}": 0x{strange:02x}', sqlstate="22021")
+    offsets[:] = sizes[texts.offsets]
+    out = np.empty(sizes[-1], np.uint8)
+    spell(texts.data, table, widths, out)
+    return Texts(offsets - offsets[0], out[offsets[0] : offsets[-1]])
+
+
+def strings_to_utf8(array: pa.Array, codec: str) -> pa.Array:
+    """An Arrow array with every string in it converted, however deep it lies."""
+    if not codec:
+        return array
+    if pa.types.is_string(array.type):
+        texts = Texts.of_arrow(array.cast(pa.binary()))
+        told = to_utf8(texts, codec)
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        return pa.Array.from_buffers(
+            pa.string(), len(array), [mask_buffer(valid), pa.py_buffer(told.offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(told.data))]
+        )
+    if pa.types.is_struct(array.type):
+        parts = [strings_to_utf8(array.field(i), codec) for i in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=array.is_null()) if parts else array
+    if pa.types.is_list(array.type):
+        return pa.ListArray.from_arrays(array.offsets, strings_to_utf8(array.values, codec), type=array.type, mask=array.is_null())
+    return array
+
+
+def _read(text: bytes, codec: str) -> str:
+    try:
+        return text.decode(codec)
+    except UnicodeDecodeError as error:
+        bad = text[error.start : error.end].hex(" ")
+        raise UsageError(f'invalid byte sequence for encoding "{codec}": {bad}', sqlstate="22021") from None
+
+
+@cache
+def _table(codec: str) -> tuple[np.ndarray, np.ndarray]:
+    """For each byte its UTF-8 form and how long that is; 0 for a byte that means nothing."""
+    table, widths = np.zeros((256, 4), np.uint8), np.zeros(256, np.int64)
+    for byte in range(256):
+        spelled = bytes([byte]).decode(codec, "ignore").encode()
+        table[byte, : len(spelled)] = list(spelled)
+        widths[byte] = len(spelled)
+    return table, widths
+
+
+@njit(cache=True, nogil=True)
+def spell(data, table, widths, out):  # type: ignore[no-untyped-def]
+    """Each byte as what it is in UTF-8, one after another."""
+    at = 0
+    for byte in data:
+        for i in range(widths[byte]):
+            out[at] = table[byte, i]
+            at += 1

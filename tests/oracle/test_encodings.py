@@ -1,0 +1,82 @@
+"""Databases in other encodings than UTF8: what leaves is UTF-8, as the server converts it for its client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.normalise import print_rows
+from support.servers import Server
+from tailrace.changes import change_batch
+from tailrace.decode import decode
+from tailrace.model import Lsn
+from tailrace.plugins.driver import print_rows as print_lines
+from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.river import LocalRunner, Source, capture, open_river
+
+pytestmark = pytest.mark.matrix
+WORDS = {
+    "LATIN1": ("é", "Ünïcödé", "ß'\\ñ"),
+    "LATIN9": ("€", "Œuvre", "ž'š"),
+    "WIN1251": ("привет", "Ж'ё", "мир€"),
+    "KOI8R": ("привет", "Ж'ё", "мир"),
+    "WIN1252": ("€", "“smart”", "’tis"),
+    "EUC_JP": ("日本", "漢字'カナ", "ひらがな"),
+    "EUC_KR": ("한국", "서울'시", "말"),
+    "SQL_ASCII": ("é", "日本", "ж"),
+}
+
+
+@pytest.mark.parametrize(("encoding", "major"), [("LATIN1", 14), ("EUC_JP", 14), *((each, 18) for each in WORDS)])
+def test_words(encoding: str, major: int, tmp_path: Path) -> None:
+    table, label, word = WORDS[encoding]
+    quoted, literal = word.replace("'", "''"), label.replace("'", "''")
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE app ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+        server.checkpoint()
+        with server.connect("app", options="-c client_encoding=UTF8") as connection:
+            create = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding')"
+            ((start,),) = connection.execute(create).fetchall()
+            if encoding == "SQL_ASCII":
+                connection.execute("SET client_encoding = SQL_ASCII")
+
+            def run(statement: str) -> None:
+                connection.execute(statement.encode())
+
+            run(f"CREATE TYPE mood AS ENUM ('{literal}', 'plain')")
+            run(f'CREATE TABLE "{table}" (id int PRIMARY KEY, "{table}" text, c char(12), m mood, j jsonb, a text[], r regclass)')
+            values = f"1, '{quoted}', '{quoted}', '{literal}', '{{\"k\": \"{table}\"}}', ARRAY['{quoted}', NULL, ''], '\"{table}\"'"
+            run(f'INSERT INTO "{table}" VALUES ({values})')
+            run(f"INSERT INTO \"{table}\" VALUES (2, 'plain', 'plain', 'plain', '{{}}', NULL, NULL)")
+            run(f"UPDATE \"{table}\" SET \"{table}\" = repeat('{quoted}', 3000) WHERE id = 1")
+            run(f'ALTER TABLE "{table}" REPLICA IDENTITY FULL')
+            run(f'DELETE FROM "{table}" WHERE id = 1')
+            run(f"SELECT pg_logical_emit_message(true, '{table}', '{quoted}')")
+            client = "SQL_ASCII" if encoding == "SQL_ASCII" else "UTF8"
+            data = f"lsn::text, xid::text, convert_to(data, '{client}')"
+            got = connection.execute(f"SELECT {data} FROM pg_logical_slot_get_changes('s', NULL, NULL)").fetchall()
+        server.stop()
+        theirs = print_rows((_text(lsn), _text(xid), _text(data)) for lsn, xid, data in got).encode()
+        state = capture(Source.open(server.data_dir), LocalRunner(1), "app")
+        plugin = TestDecoding()
+        plugin.startup({}, major)
+        river = open_river(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(str(start)))
+        ours = b"".join(print_lines(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin))
+        rows = [
+            row
+            for stretch in river.plan.stretches
+            for batch in decode(stretch, river.source.segments.read)
+            if batch.relation.name == table
+            for row in change_batch(batch, river.plan.transactions, codec=stretch.codec).to_pylist()
+        ]
+    assert ours == theirs
+    assert state.database_name == "app"
+    first = rows[0]["new"]
+    assert (first[table], first["m"], first["a"]) == (word, label, [word, None, ""])
+    assert word.encode() in theirs
+
+
+def _text(value: str | bytes) -> str:
+    """What psycopg leaves as bytes where the client's encoding is SQL_ASCII."""
+    return value if isinstance(value, str) else bytes(value).decode()
