@@ -34,8 +34,9 @@ bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL (an hour;
 bench-small: $(READY) ## the same in five minutes
 	$(BIN)/python benchmarks/bench.py --scale 0.05 --runs 3
 
-check: $(READY) ## ruff and mypy
+check: $(READY) ## ruff (rules and format) and mypy
 	$(BIN)/ruff check src tests benchmarks tools
+	$(BIN)/ruff format --check --quiet src tests benchmarks tools
 	$(BIN)/mypy
 
 cases: $(READY) ## record the golden cases anew (needs npm)

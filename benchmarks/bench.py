@@ -28,9 +28,7 @@ from tailrace.spark.session import session
 from workloads import WORKLOADS, Workload
 
 
-def bench_one(
-    work: Workload, scale: float, spark: SparkSession, names: list[str], home: Path, runs: int
-) -> Iterator[Row]:
+def bench_one(work: Workload, scale: float, spark: SparkSession, names: list[str], home: Path, runs: int) -> Iterator[Row]:
     """All lines of one workload at one size."""
     count = max(1, int(work.scale * scale))
     path, megabytes, theirs = prepare(work, count, home, runs)

@@ -73,7 +73,9 @@ def _plan(bench: Bench) -> int:
     source, indexes = Source.open(bench.path), bench.indexes
     assert indexes is not None, "scan comes first"
     catalogs = know_catalogs(source, indexes, bench.runner, DATABASE, None)
-    make_plan(indexes, catalogs.history(), catalogs.fates, start_lsn=None, upto_lsn=None, segment_size=source.segments.segment_size)
+    make_plan(
+        indexes, catalogs.history(), catalogs.fates, start_lsn=None, upto_lsn=None, segment_size=source.segments.segment_size
+    )
     return sum(len(found.kept.rows_of(index.CATALOG_CHANGE)) for found in indexes)
 
 

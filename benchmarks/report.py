@@ -82,7 +82,9 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
         mine = [row for row in ours if row.what == f"tailrace, {outlet}" and row.ratio]
         best = _largest([row for row in mine if row.workload == "inserts"])
         if best is not None and best.ratio is not None:
-            said.append(_judged(f"{outlet} on inserts ({best.size}): {best.ratio:.1f} ×, wanted {wanted} ×", best.ratio >= wanted))
+            said.append(
+                _judged(f"{outlet} on inserts ({best.size}): {best.ratio:.1f} ×, wanted {wanted} ×", best.ratio >= wanted)
+            )
         if everywhere and mine:
             worst = min(mine, key=lambda row: row.ratio or 0)
             text = f"{outlet}, slowest ({worst.workload}): {worst.ratio:.1f} ×, wanted {everywhere} ×"
@@ -96,12 +98,19 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
             said.append(_judged(f"scan ({row.size}): {core:.0f} MB per CPU second, wanted {SCAN_MB}; {faster}", core >= SCAN_MB))
         if row.what == "tailrace, plan" and row.workload == "churn":
             rate = row.measure.count / row.measure.wall
-            said.append(_judged(f"plan on churn ({row.size}): {rate:,.0f} catalog records/s, wanted {CATALOG_RECORDS:,}", rate >= CATALOG_RECORDS))
+            said.append(
+                _judged(
+                    f"plan on churn ({row.size}): {rate:,.0f} catalog records/s, wanted {CATALOG_RECORDS:,}",
+                    rate >= CATALOG_RECORDS,
+                )
+            )
     for name in ("huge", "long"):
         mine = [row for row in ours if row.workload == name]
         if mine:
             most = max(max(row.measure.peak.values()) >> 20 for row in mine if row.measure)
-            said.append(_judged(f"memory on {name}: {most} MB in the largest process, wanted below {MEMORY_MB}", most < MEMORY_MB))
+            said.append(
+                _judged(f"memory on {name}: {most} MB in the largest process, wanted below {MEMORY_MB}", most < MEMORY_MB)
+            )
     return said
 
 
@@ -110,14 +119,18 @@ def _slopes(ours: Sequence[Row]) -> list[str]:
     said = []
     for outlet, (wanted, _) in TARGETS.items():
         for name in dict.fromkeys(row.workload for row in ours):
-            mine = sorted((row for row in ours if row.workload == name and row.what == f"tailrace, {outlet}"), key=lambda row: row.megabytes)
+            mine = sorted(
+                (row for row in ours if row.workload == name and row.what == f"tailrace, {outlet}"), key=lambda row: row.megabytes
+            )
             if len(mine) < 2 or mine[0].megabytes == mine[-1].megabytes:
                 continue
             more, theirs = _more(mine[0].measure, mine[-1].measure), _more(mine[0].against, mine[-1].against)
             if more > 0:
                 ratio = theirs / more
                 text = f"{outlet} on {name}, slope between {mine[0].megabytes:.0f} and {mine[-1].megabytes:.0f} MB: {ratio:.1f} ×"
-                said.append(_judged(text + (f", wanted {wanted} ×" if name == "inserts" else ""), ratio >= wanted or name != "inserts"))
+                said.append(
+                    _judged(text + (f", wanted {wanted} ×" if name == "inserts" else ""), ratio >= wanted or name != "inserts")
+                )
     return said
 
 

@@ -82,9 +82,11 @@ def _wide(_: Server, connection: Connection, documents: int) -> None:
 
 def _churn(_: Server, connection: Connection, steps: int) -> None:
     """What makes catalogs move: temporary tables, ANALYZE, subtransactions, partitions."""
-    connection.execute(f"""DO $$ BEGIN FOR i IN 1 .. {steps} LOOP
+    connection.execute(
+        f"""DO $$ BEGIN FOR i IN 1 .. {steps} LOOP
         CREATE TEMP TABLE scratch (a int, b text, c numeric, d timestamptz); INSERT INTO scratch VALUES (i, 'x', 1, now()); DROP TABLE scratch;
-        ANALYZE measures_0; INSERT INTO measures VALUES (i % 2000, i, 'churn'); COMMIT; END LOOP; END $$""".encode())
+        ANALYZE measures_0; INSERT INTO measures VALUES (i % 2000, i, 'churn'); COMMIT; END LOOP; END $$""".encode()
+    )
     connection.execute("""DO $$ BEGIN FOR i IN 1 .. 10000 LOOP
         BEGIN INSERT INTO measures VALUES (i % 2000, i, 'sub'); EXCEPTION WHEN OTHERS THEN NULL; END; END LOOP; END $$""")
 

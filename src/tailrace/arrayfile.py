@@ -46,6 +46,8 @@ class FileKind:
         except (pa.ArrowInvalid, KeyError, ValueError) as error:
             raise UsageError(f'"{where}" is not {self.noun}', hint=self.hint) from error
         if facts["format"] != self.version:
-            raise UsageError(f'"{where}" is {self.noun} of format {facts["format"]}, this version reads {self.version}', hint=self.hint)
+            raise UsageError(
+                f'"{where}" is {self.noun} of format {facts["format"]}, this version reads {self.version}', hint=self.hint
+            )
         kinds = facts["dtypes"].items()
         return facts, {name: np.frombuffer(table.column(name)[0].as_py(), np.dtype(kind)).copy() for name, kind in kinds}

@@ -78,8 +78,9 @@ def test_as_a_later_version():
     """A renamed and widened column, a dropped one, and one that was added with a default."""
     first, second, _, big = relation().columns
     added = Column(5, "added", TEXT, -1, -1, 4, missing=b"given")
-    later = replace(relation(), columns=(replace(first, name="key", type=INT8, length=8), second, Column(3, "", None, -1, 4,
-    4), big, added))
+    later = replace(
+        relation(), columns=(replace(first, name="key", type=INT8, length=8), second, Column(3, "", None, -1, 4, 4), big, added)
+    )
     plain = change_batch(_batch(), _facts(), later)
     assert plain.schema.equals(change_schema(later))
     assert plain.to_pylist()[0]["new"] == {"key": 1, "l": "a", "big": "big", "added": None}

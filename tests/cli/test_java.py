@@ -16,8 +16,13 @@ def test_a_machine_without_java_gets_one(tmp_path: Path) -> None:
     tools.mkdir()
     for name in TOOLS:
         (tools / name).symlink_to(Path("/usr/bin") / name)
-    bare = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tools), "TMPDIR": str(tmp_path)}
-    said = subprocess.run([sys.executable, ROOT / "tools/java_home.py"], capture_output=True, text=True, check=True, env=bare, timeout=120)
+    bare = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {
+        "PATH": str(tools),
+        "TMPDIR": str(tmp_path),
+    }
+    said = subprocess.run(
+        [sys.executable, ROOT / "tools/java_home.py"], capture_output=True, text=True, check=True, env=bare, timeout=120
+    )
     java = Path(said.stdout.strip()) / "bin" / "java"
     words = [java, "--add-modules=jdk.incubator.vector", "-version"]
     started = subprocess.run(words, capture_output=True, text=True, check=False, env=bare, timeout=120)

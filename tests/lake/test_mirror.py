@@ -154,7 +154,6 @@ def test_a_foreign_table_is_left_alone(server, tmp_path):
         mirror(open_river(server.data_dir, "postgres"), tmp_path)
 
 
-
 def test_killed_between_two_tables(server, tmp_path, monkeypatch):
     """What was committed stays and is not done again; the rest follows with the next run."""
     script = "CREATE TABLE k{0} (id int PRIMARY KEY, n int);\nINSERT INTO k{0} VALUES (1, 1);\nUPDATE k{0} SET n = n + 1"

@@ -46,10 +46,12 @@ def test_words(encoding: str, major: int, tmp_path: Path) -> None:
 
             run(f"CREATE TYPE mood AS ENUM ('{literal}', 'plain')")
             run(f'CREATE TABLE "{table}" (id int PRIMARY KEY, "{table}" text, c char(12), m mood, j jsonb, a text[], r regclass)')
-            values = f"1, '{quoted}', '{quoted}', '{literal}', '{{\"k\": \"{table}\"}}', ARRAY['{quoted}', NULL, ''], '\"{table}\"'"
+            values = (
+                f"1, '{quoted}', '{quoted}', '{literal}', '{{\"k\": \"{table}\"}}', ARRAY['{quoted}', NULL, ''], '\"{table}\"'"
+            )
             run(f'INSERT INTO "{table}" VALUES ({values})')
             run(f"INSERT INTO \"{table}\" VALUES (2, 'plain', 'plain', 'plain', '{{}}', NULL, NULL)")
-            run(f"UPDATE \"{table}\" SET \"{table}\" = repeat('{quoted}', 3000) WHERE id = 1")
+            run(f'UPDATE "{table}" SET "{table}" = repeat(\'{quoted}\', 3000) WHERE id = 1')
             run(f'ALTER TABLE "{table}" REPLICA IDENTITY FULL')
             run(f'DELETE FROM "{table}" WHERE id = 1')
             run(f"SELECT pg_logical_emit_message(true, '{table}', '{quoted}')")
@@ -62,7 +64,9 @@ def test_words(encoding: str, major: int, tmp_path: Path) -> None:
         plugin = TestDecoding()
         plugin.startup({}, major)
         river = open_river(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(str(start)))
-        ours = b"".join(print_lines(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin))
+        ours = b"".join(
+            print_lines(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin)
+        )
         rows = [
             row
             for stretch in river.plan.stretches

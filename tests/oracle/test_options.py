@@ -90,7 +90,10 @@ def _both(
         theirs = [_theirs(server, options) for options in all_options]
         server.stop()
         server.copy_to(tmp_path / "data")
-    return [(_ours(major, tmp_path / "data", start, options, two_phase), said) for options, said in zip(all_options, theirs, strict=True)]
+    return [
+        (_ours(major, tmp_path / "data", start, options, two_phase), said)
+        for options, said in zip(all_options, theirs, strict=True)
+    ]
 
 
 def _theirs(server: Server, options: Options) -> list[str]:

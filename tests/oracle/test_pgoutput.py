@@ -58,7 +58,9 @@ def _sent(river: River, major: int) -> list[Sent]:
     for truncation in plan.truncations:
         oids = tuple(relation.oid for relation in truncation.relations if _published(relation))
         if oids:
-            found.setdefault(truncation.ordinal, []).append(((truncation.ordinal, int(truncation.lsn), 0), Change("truncate", oids)))
+            found.setdefault(truncation.ordinal, []).append(
+                ((truncation.ordinal, int(truncation.lsn), 0), Change("truncate", oids))
+            )
     sent = []
     for ordinal in sorted(found):
         in_order = sorted(found[ordinal], key=lambda pair: pair[0])

@@ -42,7 +42,9 @@ def test_workload_without_a_slot(seed: int, major: int, tmp_path: Path) -> None:
     river = open_river(data, "app", start_lsn=Lsn.parse(start), runner=LocalRunner(2), stretch_bytes=1 << 20)
     plugin = TestDecoding()
     plugin.startup({}, major)
-    text = b"".join(print_lines(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin)).decode()
+    text = b"".join(
+        print_lines(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin)
+    ).decode()
     ours, theirs = normalise(text).splitlines(), expected.splitlines()
     differing = [(a, b) for a, b in zip(theirs, ours, strict=False) if a != b]
     assert not differing, f"seed {seed}: {len(differing)} lines, first: {differing[0]}"
@@ -77,11 +79,18 @@ def test_threads_with_a_slot(major: int, captured: bool, tmp_path: Path) -> None
     case = with_slot(major, lambda server: run_threads(server, "app", seed, 1000), tmp_path)
     state = capture(Source.open(case.before_dir), LocalRunner(1), case.meta["dbname"]) if captured else None
     river = open_river(
-        case.data_dir, case.meta["dbname"], catalog=state, start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(2), stretch_bytes=1 << 20
+        case.data_dir,
+        case.meta["dbname"],
+        catalog=state,
+        start_lsn=Lsn.parse(case.meta["start_lsn"]),
+        runner=LocalRunner(2),
+        stretch_bytes=1 << 20,
     )
     plugin = TestDecoding()
     plugin.startup({}, major)
-    text = b"".join(print_lines(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin)).decode()
+    text = b"".join(
+        print_lines(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin)
+    ).decode()
     differing = [(a, b) for a, b in zip(case.expected.splitlines(), text.splitlines(), strict=False) if a != b]
     assert not differing, f"seed {seed}: first difference {differing[0]}"
     assert text == case.expected

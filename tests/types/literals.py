@@ -597,7 +597,13 @@ LITERALS: dict[str, list[str]] = {
         "(1.5).type()",
         "(-1).abs()",
     ],
-    "aclitem": ["=r/postgres", "postgres=arwdDxt/postgres", "postgres=a*r*X/postgres", '"odd ""role"=U*C/postgres', "UPPER_1=r/\"é\""],
+    "aclitem": [
+        "=r/postgres",
+        "postgres=arwdDxt/postgres",
+        "postgres=a*r*X/postgres",
+        '"odd ""role"=U*C/postgres',
+        'UPPER_1=r/"é"',
+    ],
     "aclitem[]": ["{=r/postgres,postgres=arwdDxt/postgres}", "{}"],
     "pg_snapshot": ["10:20:10,14,15", "1:1:", "4294967299:4294967303:4294967300"],
     "txid_snapshot": ["10:20:10,14,15", "1:1:"],
@@ -611,8 +617,8 @@ LITERALS: dict[str, list[str]] = {
     "regnamespace": ["pg_catalog", "-", "4000000000", "vectors"],
     "regconfig": ["english", "-", "4000000000"],
     "regdictionary": ["simple", "-", "4000000000"],
-    "regcollation": ["\"C\"", "-", "4000000000"],
-    "regtype[]": ["{int4,NULL,\"character varying\"}"],
+    "regcollation": ['"C"', "-", "4000000000"],
+    "regtype[]": ['{int4,NULL,"character varying"}'],
     "floatrange[]": ['{"[1.5,2.5)",NULL}'],
     "pairs": [r'{"(1,a)","(,\"b c\")",NULL}', "{}"],
     "deeps": [r'{"(1.5,\"(1,\"\"a b\"\")\",\"{1,2,NULL}\",7,1.50,\"2020-01-01 00:00:00+00\",x,\"{\"\"a\"\": [1]}\")"}'],
@@ -621,7 +627,7 @@ LITERALS: dict[str, list[str]] = {
     "nest[]": [r'{"(\"(1,x)\",\"{\"\"(2,y)\"\",NULL}\",\"(3,z)\",\"{1,2}\",7,\"[1,5)\")",NULL}'],
     "whole[]": ['{"(1,a)",NULL}'],
     "positives": ["{1,2,NULL}"],
-    "hstore": ["", "a=>1", 'b=>2, a=>1, ccc=>NULL, ""=>"", "it\'s"=>"q\\"b\\\\s"', "é=>日本語, \"a b\"=>\"c, d\"", "NULL=>\"NULL\""],
+    "hstore": ["", "a=>1", 'b=>2, a=>1, ccc=>NULL, ""=>"", "it\'s"=>"q\\"b\\\\s"', 'é=>日本語, "a b"=>"c, d"', 'NULL=>"NULL"'],
     "hstore[]": ['{"\\"a\\"=>\\"1\\", \\"b\\"=>NULL",NULL}'],
     "citext": ["", "Hello", "it's", "日本語"],
     "citext[]": ['{A,b,"c d",NULL}'],
@@ -637,7 +643,15 @@ LITERALS: dict[str, list[str]] = {
         "a*@%{1,5}",
         "*{0,0}",
     ],
-    "ltxtquery": ["Europe", "Europe & Russia*@ & !Transportation", "(a | b) & c", "!(a & b) | c%", "a | b | c", "a & (b | c)", "!!a"],
+    "ltxtquery": [
+        "Europe",
+        "Europe & Russia*@ & !Transportation",
+        "(a | b) & c",
+        "!(a & b) | c%",
+        "a | b | c",
+        "a & (b | c)",
+        "!!a",
+    ],
     "cube": ["(1)", "(1,2,3)", "(1,2),(3,4)", "(0.1,1e20),(-5,1e-10)", "(1,1),(1,1)", "()"],
 }
 
@@ -652,7 +666,10 @@ VECTORS: dict[str, list[str]] = {
 
 STYLES: list[tuple[dict[str, str], tuple[str, ...]]] = [
     *(
-        ({"DateStyle": f"{form}, {order}", "TimeZone": zone}, ("date", "time", "timetz", "timestamp", "timestamptz", "tstzrange", "date[]", "deep"))
+        (
+            {"DateStyle": f"{form}, {order}", "TimeZone": zone},
+            ("date", "time", "timetz", "timestamp", "timestamptz", "tstzrange", "date[]", "deep"),
+        )
         for form, order, zone in (
             ("ISO", "DMY", "America/New_York"),
             ("SQL", "MDY", "America/New_York"),
@@ -667,7 +684,10 @@ STYLES: list[tuple[dict[str, str], tuple[str, ...]]] = [
     ),
     *(({"IntervalStyle": name}, ("interval",)) for name in ("postgres", "postgres_verbose", "sql_standard", "iso_8601")),
     ({"bytea_output": "escape"}, ("bytea", "bytea[]")),
-    *(({"extra_float_digits": str(digits)}, ("float4", "float8", "float8[]", "point", "floatrange", "cube")) for digits in (3, 0, -3, -15)),
+    *(
+        ({"extra_float_digits": str(digits)}, ("float4", "float8", "float8[]", "point", "floatrange", "cube"))
+        for digits in (3, 0, -3, -15)
+    ),
 ]
 """Settings, and the types that they change."""
 
@@ -737,7 +757,10 @@ def _random_array(chance: random.Random) -> str:
 
 def _random_interval(chance: random.Random) -> str:
     """Parts of either sign, many of them absent."""
-    parts = [f"{chance.choice((1, -1)) * chance.choice((1, 2, chance.randint(1, 99999)))} {unit}" for unit in ("months", "days", "hours", "minutes")]
+    parts = [
+        f"{chance.choice((1, -1)) * chance.choice((1, 2, chance.randint(1, 99999)))} {unit}"
+        for unit in ("months", "days", "hours", "minutes")
+    ]
     seconds = chance.choice((1, chance.randint(1, 59), chance.randint(1, 10**7) / 10**6)) * chance.choice((1, -1))
     chosen = [part for part in [*parts, f"{seconds:f} seconds"] if chance.random() < 0.5]
     return " ".join(chosen) or "0"
@@ -754,5 +777,5 @@ def _random_query(chance: random.Random, depth: int, around: str = "") -> str:
 
 def _random_lexeme(chance: random.Random) -> str:
     places = ",".join(f"{chance.randint(1, 16383)}{chance.choice('ABCD')}" for _ in range(chance.randint(0, 5)))
-    word = chance.choice(("a", "ab", "cat", "it''s", "日本", "x y", "b")) + str(chance.randint(0, 10**chance.randint(1, 9)))
+    word = chance.choice(("a", "ab", "cat", "it''s", "日本", "x y", "b")) + str(chance.randint(0, 10 ** chance.randint(1, 9)))
     return f"'{word}'" + (f":{places}" if places else "")

@@ -72,7 +72,7 @@ def column_types(server: psycopg.Connection[Any]) -> list[PgType]:
     server.execute("SET client_min_messages = error; DROP SCHEMA IF EXISTS live CASCADE; CREATE SCHEMA live")
     known: dict[int, dict[str, Any]] = {}
     found = []
-    for (oid, _) in server.execute(COLUMN_TYPES).fetchall():
+    for oid, _ in server.execute(COLUMN_TYPES).fetchall():
         made = build(describe_oid(server, oid, known))
         try:
             make_table(server, f"live.t{oid}", full_name(made))
@@ -129,14 +129,20 @@ def sample(pg_type: PgType) -> list[str]:
         return []
     if own:
         return [f"{value}::{label}" for value in own]
-    assert is_array(pg_type) or pg_type.kind in "cd" or pg_type.label in LITERALS or pg_type.name in LITERALS or pg_type.name in LIKE, pg_type
+    assert (
+        is_array(pg_type) or pg_type.kind in "cd" or pg_type.label in LITERALS or pg_type.name in LITERALS or pg_type.name in LIKE
+    ), pg_type
     if is_array(pg_type) and pg_type.element is not None:
         inner = sample(pg_type.element)[:3]
         listed = ", ".join([*inner, "NULL"])
         # No array is made of arrays, which these two are to the grammar of ARRAY[].
         odd = pg_type.element.name in {"int2vector", "oidvector"}
         square = [] if odd or not inner else [f"ARRAY[ARRAY[{inner[0]}], ARRAY[{inner[-1]}]]::{label}"]
-        return ["'{}'::" + label, f"ARRAY[{listed}]::{label}" if not odd else f"array_append('{{}}'::{label}, {inner[0]})", *square]
+        return [
+            "'{}'::" + label,
+            f"ARRAY[{listed}]::{label}" if not odd else f"array_append('{{}}'::{label}, {inner[0]})",
+            *square,
+        ]
     if pg_type.kind == "d" and pg_type.element is not None:
         return [f"{value}::{label}" for value in sample(pg_type.element)[:3]]
     if pg_type.kind == "c":
@@ -152,7 +158,11 @@ def sample(pg_type: PgType) -> list[str]:
     return [f"{literal(text)}::{label}" for text in small or texts]
 
 
-LIKE = {"varchar": "varchar(3000)", "bpchar": "bpchar(10)", "bit": "bit(1)", }
+LIKE = {
+    "varchar": "varchar(3000)",
+    "bpchar": "bpchar(10)",
+    "bit": "bit(1)",
+}
 
 
 def _try(server: psycopg.Connection[Any], data: Path, pg_type: PgType, style: TextStyle) -> Tried:

@@ -36,7 +36,11 @@ def main(target: Path) -> None:
     with Server(MAJOR) as server, server.connect() as connection:
         tables = record(connection, server.data_dir, PREPARE, LITERALS, recorded)
         recorded["zones"] = {
-            zone: {"timestamptz": under({"TimeZone": zone}, connection, server.data_dir, tables, recorded, ("timestamptz",))["timestamptz"]}
+            zone: {
+                "timestamptz": under({"TimeZone": zone}, connection, server.data_dir, tables, recorded, ("timestamptz",))[
+                    "timestamptz"
+                ]
+            }
             for zone in ZONES
         }
         for settings, names in STYLES:
@@ -44,7 +48,9 @@ def main(target: Path) -> None:
         kept = {int.from_bytes(bytes.fromhex(row[1]), "little") for name, rows in recorded["vectors"].items()
                 if name.startswith(("reg", "acl")) for row in rows if len(row[1]) == 8}  # fmt: skip
         roles = {oid for (oid,) in connection.execute("SELECT oid::int8 FROM pg_roles WHERE oid = 10 OR oid > 16383")}
-        recorded["names"] = {key: name for key, name in names_of(connection).items() if int(key.split()[1]) in kept | roles | {23, 1043}}
+        recorded["names"] = {
+            key: name for key, name in names_of(connection).items() if int(key.split()[1]) in kept | roles | {23, 1043}
+        }
     with Server(MAJOR, test_decoding=False) as server, server.connect() as connection:
         record(connection, server.data_dir, "CREATE EXTENSION vector", VECTORS, recorded)
     text = json.dumps(recorded, ensure_ascii=False, separators=(",", ":"))
@@ -87,7 +93,12 @@ def store(server: psycopg.Connection[Any], table: str, name: str, texts: list[st
 
 
 def under(
-    settings: dict[str, str], server: psycopg.Connection[Any], data: Path, tables: dict[str, str], recorded: dict[str, Any], names: tuple[str, ...]
+    settings: dict[str, str],
+    server: psycopg.Connection[Any],
+    data: Path,
+    tables: dict[str, str],
+    recorded: dict[str, Any],
+    names: tuple[str, ...],
 ) -> dict[str, list[str]]:
     """What the server prints of these types under other settings."""
     for setting, value in settings.items():

@@ -81,7 +81,9 @@ def names_of(server: psycopg.Connection[Any]) -> dict[str, str]:
         "regrole": "pg_roles", "regcollation": "pg_collation",
     }  # fmt: skip
     for reg_type, catalog in catalogs.items():
-        for number, oid, name in server.execute(f"SELECT '{reg_type}'::regtype::int, oid::int8, oid::{reg_type}::text FROM {catalog}"):
+        for number, oid, name in server.execute(
+            f"SELECT '{reg_type}'::regtype::int, oid::int8, oid::{reg_type}::text FROM {catalog}"
+        ):
             found[f"{number} {oid}"] = name
     return found
 

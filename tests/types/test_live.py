@@ -50,8 +50,12 @@ def test_values_stored_before_attributes_were_dropped_and_added(server: Server) 
     with server.connect() as connection:
         connection.execute("CREATE TYPE changing AS (a text, b int, c numeric, d text)")
         make_table(connection, "changed", "changing")
-        connection.execute("INSERT INTO changed VALUES (('first', 1, 1.5, 'x')), ((NULL, 2, NULL, '')), ((repeat('y', 200), NULL, 3, 'z'))")
-        connection.execute("ALTER TYPE changing DROP ATTRIBUTE a; ALTER TYPE changing DROP ATTRIBUTE c; ALTER TYPE changing ADD ATTRIBUTE e int8")
+        connection.execute(
+            "INSERT INTO changed VALUES (('first', 1, 1.5, 'x')), ((NULL, 2, NULL, '')), ((repeat('y', 200), NULL, 3, 'z'))"
+        )
+        connection.execute(
+            "ALTER TYPE changing DROP ATTRIBUTE a; ALTER TYPE changing DROP ATTRIBUTE c; ALTER TYPE changing ADD ATTRIBUTE e int8"
+        )
         connection.execute("INSERT INTO changed VALUES ((4, 'new', 5)), (NULL)")
         connection.execute("CHECKPOINT")
         pg_type = build(describe(connection, "changing"))
@@ -93,7 +97,9 @@ def test_every_recorded_literal_on_every_major(major: int, capsys: pytest.Captur
         if None not in [form for _, _, form in rows]:
             forms = format_binary(values, pg_type, style).to_bytes()
             if [form.hex() for form in forms] != [form for _, _, form in rows]:
-                wrong[f"{name} binary"] = [(ours.hex(), row) for ours, row in zip(forms, rows, strict=True) if ours.hex() != row[2]]
+                wrong[f"{name} binary"] = [
+                    (ours.hex(), row) for ours, row in zip(forms, rows, strict=True) if ours.hex() != row[2]
+                ]
     assert not wrong
 
 

@@ -49,7 +49,9 @@ def test_sends_what_the_server_sends(name: str) -> None:
         assert format_binary(values, pg_type(name), NAMED).to_bytes() == expected
 
 
-@pytest.mark.parametrize("name", [name for name in names() if sent(name) is not None and codec_of(pg_type(name)).receive is not None])
+@pytest.mark.parametrize(
+    "name", [name for name in names() if sent(name) is not None and codec_of(pg_type(name)).receive is not None]
+)
 def test_receives_to_the_bytes_that_the_server_stores(name: str) -> None:
     _, values = column(name)
     again = parse_binary(Texts.of(sent(name) or []), values.valid, pg_type(name))
@@ -57,11 +59,16 @@ def test_receives_to_the_bytes_that_the_server_stores(name: str) -> None:
     assert again.payload_list() == values.payload_list()
 
 
-@pytest.mark.parametrize(("settings", "name"), [(settings, name) for settings, found in recorded()["styles"] for name in found], ids=str)
+@pytest.mark.parametrize(
+    ("settings", "name"), [(settings, name) for settings, found in recorded()["styles"] for name in found], ids=str
+)
 def test_prints_as_the_session_wishes(settings: dict[str, str], name: str) -> None:
     expected = next(found[name] for each, found in recorded()["styles"] if each == settings)
     fields = {"DateStyle": "date_style", "TimeZone": "time_zone", "IntervalStyle": "interval_style"}
-    chosen = {fields.get(setting, setting): int(value) if setting == "extra_float_digits" else value for setting, value in settings.items()}
+    chosen = {
+        fields.get(setting, setting): int(value) if setting == "extra_float_digits" else value
+        for setting, value in settings.items()
+    }
     _, values = column(name)
     assert format_values(values, pg_type(name), TextStyle(**chosen)).to_list() == with_nulls(expected, "")
 
@@ -205,7 +212,9 @@ def test_a_type_of_an_extension_can_be_registered_by_name() -> None:
     complex_ = PgType(70002, "public", "complex", "complex", "b", 16, 8)
     register(
         Codec(
-            format=lambda values, pg_type, style: format_each(values, lambda payload: "({:g},{:g})".format(*struct.unpack("<2d", payload))),
+            format=lambda values, pg_type, style: format_each(
+                values, lambda payload: "({:g},{:g})".format(*struct.unpack("<2d", payload))
+            ),
             parse=lambda texts, valid, pg_type: parse_each(texts, valid, pg_type, lambda text: struct.pack("<2d", *eval(text))),
             send=lambda values, pg_type, style: format_each(values, lambda payload: payload[7::-1] + payload[:7:-1]),
         ),
@@ -226,7 +235,13 @@ def test_names_of_things_are_asked_for_once_each() -> None:
         return "pg_class" if oid == 1259 else None
 
     values = Values.of_payloads([(oid).to_bytes(4, "little") for oid in (1259, 1259, 0, 7)] + [None], 4)
-    assert format_values(values, pg_type("regclass"), TextStyle(names=name_of)).to_list() == ["pg_class", "pg_class", "-", "7", ""]
+    assert format_values(values, pg_type("regclass"), TextStyle(names=name_of)).to_list() == [
+        "pg_class",
+        "pg_class",
+        "-",
+        "7",
+        "",
+    ]
     assert asked == [(2205, 7), (2205, 1259)]
     assert format_values(values, pg_type("regclass")).to_list() == ["1259", "1259", "-", "7", ""]
     assert format_values(values, pg_type("regoper")).to_list() == ["1259", "1259", "0", "7", ""]

@@ -67,7 +67,10 @@ def test_what_overflows_the_epoch_of_1970_is_refused() -> None:
     with pytest.raises(UsageError, match=r"timestamp out of range: 294276-12-31 23:59:59.999999(.|\n)*times=text"):
         to_arrow(of("<i8", 0, LAST), STAMP)
     as_text = ArrowStyle(times="text")
-    assert to_arrow(of("<i8", 0, LAST), STAMP, style=as_text).to_pylist() == ["2000-01-01 00:00:00", "294276-12-31 23:59:59.999999"]
+    assert to_arrow(of("<i8", 0, LAST), STAMP, style=as_text).to_pylist() == [
+        "2000-01-01 00:00:00",
+        "294276-12-31 23:59:59.999999",
+    ]
     assert to_arrow(of("<i4", 2**31 - 1), DATE, style=as_text).to_pylist() == ["infinity"]
     assert arrow_type(STAMPTZ, style=as_text) == arrow_type(DATE, style=as_text) == pa.string()
 

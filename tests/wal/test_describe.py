@@ -41,7 +41,9 @@ def _same_words(mine: Described, said: str) -> None:
     theirs = dict(re.findall(r"(\w+): (\d+)\b", said.partition(", blkref")[0]))
     ours = dict(re.findall(r"(\w+): (\d+)\b", mine.fields))
     if mine.manager in READ - {SMGR}:
-        assert {name: value for name, value in ours.items() if name in theirs} == {name: theirs[name] for name in ours if name in theirs}
+        assert {name: value for name, value in ours.items() if name in theirs} == {
+            name: theirs[name] for name in ours if name in theirs
+        }
 
 
 def test_a_part_of_the_log(tmp_path: Path) -> None:

@@ -100,7 +100,9 @@ class History:
         """A catalog's rows, made when first asked for."""
         if name not in self._tables:
             oid = next(oid for oid, catalog in TRACKED_CATALOGS.items() if catalog == name)
-            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, self._layouts[name], _WANTED[name], self.codec))
+            self._tables[name] = CatalogTable(
+                rows_of(self._versions, self._spans, oid, self._layouts[name], _WANTED[name], self.codec)
+            )
         return self._tables[name]
 
     # -- questions -----------------------------------------------------------------------------------------------------------------
@@ -352,7 +354,9 @@ class History:
     def _labels(self, oid: int, lsn: int, ordinal: int) -> tuple[tuple[int, str], ...]:
         enums = self.table("pg_enum")
         rows = enums.seen_where("enumtypid", oid, lsn, ordinal)
-        return tuple(sorted((int(enums["oid"][row]), as_stored(str(enums["enumlabel"][row]), self.codec)) for row in rows.tolist()))
+        return tuple(
+            sorted((int(enums["oid"][row]), as_stored(str(enums["enumlabel"][row]), self.codec)) for row in rows.tolist())
+        )
 
 
 def _column_of(fields: tuple[Any, ...], type_of: Callable[[], PgType]) -> Column:

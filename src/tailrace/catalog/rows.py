@@ -149,7 +149,9 @@ def rows_of(
         np.array(layout.lengths[:last], np.int64), np.array(layout.aligns[:last], np.int64),
     )  # fmt: skip
     columns = {
-        name: _column(versions.store, at[i], size[i], form[i], layout.lengths[i], name_codec=codec if layout.lengths[i] == 64 else None)
+        name: _column(
+            versions.store, at[i], size[i], form[i], layout.lengths[i], name_codec=codec if layout.lengths[i] == 64 else None
+        )
         for name in wanted
         for i in (layout.index(name),)
     }
@@ -172,7 +174,9 @@ def _column(
         fixed = column_of(store, at, size, form, length, None, epoch, _NO_CHUNKS).fixed
         assert fixed is not None
         if name_codec is not None:
-            return np.char.decode(np.ascontiguousarray(fixed).view("S64")[:, 0], name_codec or "utf-8", "surrogateescape").astype(object)
+            return np.char.decode(np.ascontiguousarray(fixed).view("S64")[:, 0], name_codec or "utf-8", "surrogateescape").astype(
+                object
+            )
         return np.ascontiguousarray(fixed).view(f"<i{length}" if length != 4 else "<u4")[:, 0].astype(np.int64)
     inline = (form == PLAIN) | (form == PGLZ) | (form == LZ4)
     values = column_of(store, at, size, np.where(inline, form, NULL).astype(np.uint8), -1, None, epoch, _NO_CHUNKS)

@@ -119,7 +119,9 @@ def files_of_pg_class(versions: Versions, spans: Spans, database: int, major: in
     """What pg_class says about the catalogs that are not mapped, in every version of it."""
     rows = rows_of(versions, spans, 1259, layouts_of(major)["pg_class"], ("oid", "relfilenode"))
     pairs = zip(rows.columns["oid"].tolist(), rows.columns["relfilenode"].tolist(), strict=True)
-    return {(0 if oid in SHARED_CATALOGS else database, number): oid for oid, number in pairs if oid in TRACKED_CATALOGS and number}
+    return {
+        (0 if oid in SHARED_CATALOGS else database, number): oid for oid, number in pairs if oid in TRACKED_CATALOGS and number
+    }
 
 
 def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, until: Lsn) -> CatalogState:
@@ -149,14 +151,23 @@ def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, until: Ls
                 context=f"WAL record at {Lsn(int(log.lsn[bad]))}",
             )
         raise MissingHistory(f"cannot read the catalog record at {Lsn(int(log.lsn[bad]))}")
-    return replace(state, lsn=until, versions=Versions(rows[:count].copy(), store[:used].copy(), place_key.copy(), place_version.copy()))
+    return replace(
+        state, lsn=until, versions=Versions(rows[:count].copy(), store[:used].copy(), place_key.copy(), place_version.copy())
+    )
 
 
 def _untouched(
-    log: CatalogLog, pages: CatalogPages, keys: Sequence[FileKey], form: WalFormat, file_table: NDArray[np.int32], file_key: NDArray[np.int64]
+    log: CatalogLog,
+    pages: CatalogPages,
+    keys: Sequence[FileKey],
+    form: WalFormat,
+    file_table: NDArray[np.int32],
+    file_key: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Pages of the directory that count: those that no record touches, or that are older than their first record."""
-    touched, first_row, flags = first_touches(log.data, log.at, log.length, form.image_compressed, form.image_apply, file_table, file_key)
+    touched, first_row, flags = first_touches(
+        log.data, log.at, log.length, form.image_compressed, form.image_apply, file_table, file_key
+    )
     order = np.argsort(touched)
     touched, first_row, flags = touched[order], first_row[order], flags[order]
     base_key: list[NDArray[np.int64]] = []
@@ -189,7 +200,9 @@ def _zstd_images(log: CatalogLog, form: WalFormat) -> tuple[NDArray[np.uint8], N
     codec = pa.Codec("zstd")
     images = np.zeros((len(found), 8192), np.uint8)
     for row, (start, length, raw) in enumerate(found.tolist()):
-        images[row, :raw] = np.frombuffer(codec.decompress(log.data[start : start + length].tobytes(), decompressed_size=raw), np.uint8)
+        images[row, :raw] = np.frombuffer(
+            codec.decompress(log.data[start : start + length].tobytes(), decompressed_size=raw), np.uint8
+        )
     return images, found[:, 0].copy()
 
 

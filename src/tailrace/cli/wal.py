@@ -122,7 +122,9 @@ def _manager_named(name: str) -> int:
             return number_of
     if re.fullmatch(r"custom\d{3}", name):
         return int(name.removeprefix("custom"))
-    raise UsageError(f'resource manager "{name}" does not exist', hint=f"There are {', '.join(NAMES)}, and custom128 to custom255.")
+    raise UsageError(
+        f'resource manager "{name}" does not exist', hint=f"There are {', '.join(NAMES)}, and custom128 to custom255."
+    )
 
 
 @app.command()

@@ -275,7 +275,9 @@ def _all_chunks(
     return Chunks.of(wal.buf, np.concatenate(at), np.concatenate(length), np.concatenate(epoch))
 
 
-def _carried_chunks(plan: StretchPlan, read: Reader, part: Carried) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]:
+def _carried_chunks(
+    plan: StretchPlan, read: Reader, part: Carried
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]:
     """Chunk tuples of an earlier stretch: their bytes, bounds and xids."""
     form = FORMATS[plan.major]
     stretch, lsns, xids = part.stretch, part.lsn, part.xid

@@ -51,8 +51,9 @@ def _readable(rows: pa.Table) -> pa.Table:
     """Lists as JSON."""
     for position, column in enumerate(rows.schema):
         if pa.types.is_list(column.type):
-            texts = [None if value is None else json.dumps(value, separators=(",", ":")) for value in
-            rows[column.name].to_pylist()]
+            texts = [
+                None if value is None else json.dumps(value, separators=(",", ":")) for value in rows[column.name].to_pylist()
+            ]
             rows = rows.set_column(position, column.name, pa.array(texts, pa.string()))
     return rows.combine_chunks()
 

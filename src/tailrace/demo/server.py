@@ -56,8 +56,9 @@ class Server:
         try:
             if self._user:
                 os.chown(self.home, self._user.pw_uid, self._user.pw_gid)
-            self.run("initdb", "-D", str(self.data), "-U", SUPERUSER, "--no-sync", "--auth=trust", "--encoding=UTF8",
-            "--locale=C")
+            self.run(
+                "initdb", "-D", str(self.data), "-U", SUPERUSER, "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C"
+            )
             self.start()
             with self.connect("postgres") as connection:
                 connection.execute(f"CREATE DATABASE {DATABASE}")

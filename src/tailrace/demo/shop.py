@@ -88,9 +88,7 @@ def _scenes(console: Console, server: Server, lake: Path, runner: Runner, transa
     return found, times
 
 
-def _busy_day(
-    console: Console, server: Server, connection: psycopg.Connection[Any], transactions: int
-) -> tuple[Lsn, Lsn, Lsn]:
+def _busy_day(console: Console, server: Server, connection: psycopg.Connection[Any], transactions: int) -> tuple[Lsn, Lsn, Lsn]:
     """Positions in the WAL: where decoding begins, where the opening scene ends, where all ends."""
     connection.execute("CHECKPOINT")
     begin = Lsn.parse(server.value("SELECT pg_current_wal_insert_lsn()"))
@@ -177,5 +175,3 @@ def _timed(console: Console, what: str) -> Iterator[Callable[[], float]]:
         yield lambda: taken
     taken = time.monotonic() - started
     console.print(f"  {what}: {taken:.2f} s")
-
-

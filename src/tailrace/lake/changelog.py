@@ -80,8 +80,12 @@ def write_changes(
         path = f"{folder_of(target)}/part-{uuid.uuid4()}.parquet"
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(
-            pa.Table.from_batches([changes]), directory / path, compression="snappy", write_statistics=False,
-            use_dictionary=["kind"] )
+            pa.Table.from_batches([changes]),
+            directory / path,
+            compression="snappy",
+            write_statistics=False,
+            use_dictionary=["kind"],
+        )
         size = (directory / path).stat().st_size
         written.append(FileAdded(target.oid, path, size, len(batch), int(commits.min()), int(commits.max())))
     return written
@@ -110,8 +114,9 @@ def latest_relations(river: River, names: Sequence[str] | None = None) -> dict[i
     found = {}
     for oid, versions in met.items():
         latest = history.relation_by_oid(oid, end) or versions[-1]
-        defaults = {column.number: column.missing for version in versions for column in version.columns if column.missing is
-        not None}
+        defaults = {
+            column.number: column.missing for version in versions for column in version.columns if column.missing is not None
+        }
         columns = tuple(replace(column, missing=column.missing or defaults.get(column.number)) for column in latest.columns)
         ours = oid >= FIRST_NORMAL_OID if names is None else str(latest) in wanted
         if ours and latest.live_columns and latest.kind != "p":
@@ -184,5 +189,3 @@ def _add_action(directory: Path, file: FileAdded, prefix: int) -> AddAction:
         "nullCount": {"commit_lsn": 0},
     }
     return AddAction(file.path[prefix:], file.size, {}, int(time.time() * 1000), True, json.dumps(statistics))
-
-

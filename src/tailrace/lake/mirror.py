@@ -183,10 +183,15 @@ def _with_fills(net: NetChange, table: DeltaTable) -> NetChange:
 def _merge(table: DeltaTable, net: NetChange, how: dict[str, Any]) -> None:
     """Rows to be there and keys to go, in one MERGE."""
     gone = pa.table(
-        {wanted.name: net.deletes[wanted.name] if wanted.name in net.key else pa.nulls(len(net.deletes), wanted.type) for
-        wanted in net.upserts.schema} )
-    parts = [part.append_column(_DELETED, pa.array([flag] * len(part), pa.bool_())) for part, flag in ((net.upserts, False),
-    (gone, True))]
+        {
+            wanted.name: net.deletes[wanted.name] if wanted.name in net.key else pa.nulls(len(net.deletes), wanted.type)
+            for wanted in net.upserts.schema
+        }
+    )
+    parts = [
+        part.append_column(_DELETED, pa.array([flag] * len(part), pa.bool_()))
+        for part, flag in ((net.upserts, False), (gone, True))
+    ]
     equal = " AND ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in net.key)
     (
         table.merge(pa.concat_tables(parts), equal, source_alias="s", target_alias="t", **how)
@@ -199,5 +204,3 @@ def _merge(table: DeltaTable, net: NetChange, how: dict[str, Any]) -> None:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-

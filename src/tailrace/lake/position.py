@@ -71,8 +71,9 @@ def commit_properties(span: Range, relation: Relation, unbounded: frozenset[str]
         "table": str(relation), "oid": relation.oid, "columns": columns_of(relation),
         "unbounded": sorted(unbounded),
     }  # fmt: skip
-    return CommitProperties(custom_metadata={METADATA: json.dumps(said)}, app_transactions=[Transaction(span.app_id,
-    int(span.stop))])
+    return CommitProperties(
+        custom_metadata={METADATA: json.dumps(said)}, app_transactions=[Transaction(span.app_id, int(span.stop))]
+    )
 
 
 def position_of(table: DeltaTable, span: Range) -> Position:

@@ -81,7 +81,12 @@ def make_plan(
     changed[told_before] = (changed | has_message)[transactions.prepared[told_before]]
     shown = np.flatnonzero(ours & (changed | has_message))
     shown = whole(
-        transactions, shown, known, max(consistent_from, Lsn(history.known_from)), history.known_from, explicit=start_lsn is not None
+        transactions,
+        shown,
+        known,
+        max(consistent_from, Lsn(history.known_from)),
+        history.known_from,
+        explicit=start_lsn is not None,
     )
 
     row_bytes = np.zeros(len(transactions), np.int64)

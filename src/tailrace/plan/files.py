@@ -48,7 +48,9 @@ class FileMapper:
                     meanings.append(numbers.setdefault(relation, len(numbers)))
 
         locators = zip(files.tablespace[ours].tolist(), files.database[ours].tolist(), files.number[ours].tolist(), strict=True)
-        for position, (locator, first) in enumerate(zip((Locator(*parts) for parts in locators), files.first_lsn[ours].tolist(), strict=True)):
+        for position, (locator, first) in enumerate(
+            zip((Locator(*parts) for parts in locators), files.first_lsn[ours].tolist(), strict=True)
+        ):
             general, own = self._timeline(locator, first)
             keys.append((locator.database << 32) | locator.number)
             add(general)

@@ -75,7 +75,9 @@ class StretchPlan:
             return None
         xids = self.xid[keep]
         mine = [np.isin(part.xid, xids) for part in self.carried]
-        carried = (Carried(part.stretch, part.lsn[of], part.xid[of]) for part, of in zip(self.carried, mine, strict=True) if of.any())
+        carried = (
+            Carried(part.stretch, part.lsn[of], part.xid[of]) for part, of in zip(self.carried, mine, strict=True) if of.any()
+        )
         return replace(self, xid=xids, ordinal=self.ordinal[keep], row_bytes=self.row_bytes[keep], carried=tuple(carried))
 
 

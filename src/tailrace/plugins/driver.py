@@ -135,7 +135,9 @@ class _Drive:
             self._done += len(ordinals)
             inside = [item for ordinal in ordinals.tolist() for item in self._inside.get(ordinal, ())] if self._inside else []
             rows = self._rows_upto(int(ordinals[-1]))
-            yield _in_order(self._plan, self._plugin, ordinals, self._due(int(ordinals[-1])), rows, inside, begin=True, commit=True)
+            yield _in_order(
+                self._plan, self._plugin, ordinals, self._due(int(ordinals[-1])), rows, inside, begin=True, commit=True
+            )
 
     def _rows_upto(self, ordinal: int) -> list[Formatted]:
         """Held rows of transactions up to this one, which are held no longer."""
@@ -203,7 +205,9 @@ def _in_order(
 ) -> Lines:  # fmt: skip
     """Everything of these transactions as lines, sorted: their rows, events `inside` of them, and messages `due` before the last commit."""
     transactions = plan.transactions
-    ordinal = np.concatenate([*(part.ordinal for part in results), np.array([item.ordinal for item in inside], np.int64)]).astype(np.int64)
+    ordinal = np.concatenate([*(part.ordinal for part in results), np.array([item.ordinal for item in inside], np.int64)]).astype(
+        np.int64
+    )
     lsn = np.concatenate([*(part.lsn for part in results), np.array([item.lsn for item in inside], np.int64)]).astype(np.int64)
     printed = lsn.copy()
     for i, item in enumerate(inside, start=len(lsn) - len(inside)):
@@ -235,7 +239,12 @@ def _in_order(
         [printed, np.array([message.end_lsn for message in due], np.int64), begin_lsn, transactions.end_lsn[ending]]
     )
     all_xid = np.concatenate(
-        [transactions.xid[ordinal], np.array([message.xid for message in due], np.uint32), transactions.xid[beginning], transactions.xid[ending]]
+        [
+            transactions.xid[ordinal],
+            np.array([message.xid for message in due], np.uint32),
+            transactions.xid[beginning],
+            transactions.xid[ending],
+        ]
     )
     return Lines(all_printed[order], all_xid[order].astype(np.uint32), _taken(texts, order))
 

@@ -18,5 +18,7 @@ def plugin_named(name: str) -> OutputPlugin:
         for entry in entry_points(group="tailrace.plugins", name=name):
             found = entry.load()
     if found is None:
-        raise UsageError(f'could not access file "{name}": No such file or directory', hint=f"Plugins: {', '.join(_OURS)}.", sqlstate="58P01")
+        raise UsageError(
+            f'could not access file "{name}": No such file or directory', hint=f"Plugins: {', '.join(_OURS)}.", sqlstate="58P01"
+        )
     return found()

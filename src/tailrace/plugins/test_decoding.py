@@ -110,15 +110,21 @@ class TestDecoding(OutputPlugin):
         return f"table {names}: TRUNCATE:{flags or ' (no-flags)'}"
 
     def message_text(self, message: LogicalMessage) -> bytes:
-        head = f"message: transactional: {int(message.ordinal >= 0)} prefix: {message.prefix}, sz: {len(message.content)} content:"
+        head = (
+            f"message: transactional: {int(message.ordinal >= 0)} prefix: {message.prefix}, sz: {len(message.content)} content:"
+        )
         return to_utf8(Texts.of([head.encode("utf-8", "surrogateescape") + message.content]), self.codec).data.tobytes()
 
     def change_texts(self, batch: Batch) -> Texts:
         relation = batch.relation
         columns = relation.live_columns
         new = _Tuple.of(batch.new, len(batch), relation, self)
-        old = _Tuple.of(batch.old, len(batch), relation, self) if batch.old is not None else _Tuple.absent(len(batch), len(columns))
-        labels = [_bytes(f" {quote_identifier(column.name, self.major)}[{column.type.label}]:") for column in columns if column.type]
+        old = (
+            _Tuple.of(batch.old, len(batch), relation, self) if batch.old is not None else _Tuple.absent(len(batch), len(columns))
+        )
+        labels = [
+            _bytes(f" {quote_identifier(column.name, self.major)}[{column.type.label}]:") for column in columns if column.type
+        ]
         label_data, label_bounds = _joined(labels)
         heads = [_bytes(f"table {self._name(relation)}: {verb}:") for verb in ("INSERT", "UPDATE", "DELETE")]
         head_data, head_bounds = _joined(heads)
@@ -129,7 +135,9 @@ class TestDecoding(OutputPlugin):
         )  # fmt: skip
         offsets = np.zeros(len(batch) + 1, np.int64)
         # Room for the longest that it could be; pages that stay untouched cost nothing, and counting first would cost a second pass.
-        fixed = max(map(len, heads)) + 2 * (len(label_data) + len(columns) * len(_UNCHANGED_WORD)) + len(_OLD_KEY) + len(_NEW_TUPLE)
+        fixed = (
+            max(map(len, heads)) + 2 * (len(label_data) + len(columns) * len(_UNCHANGED_WORD)) + len(_OLD_KEY) + len(_NEW_TUPLE)
+        )
         data = np.empty(len(batch) * fixed + 2 * (len(new.data) + len(old.data)), np.uint8)
         write_rows(*arguments, offsets, data)
         return Texts(offsets, data[: offsets[-1]])
@@ -141,7 +149,9 @@ class TestDecoding(OutputPlugin):
 class _Tuple:
     """The texts of all columns of one side, laid end to end: column c of row i is data[bounds[c, i] : bounds[c, i + 1]]."""
 
-    def __init__(self, data: NDArray[np.uint8], bounds: NDArray[np.int64], state: NDArray[np.uint8], quoting: NDArray[np.uint8]) -> None:
+    def __init__(
+        self, data: NDArray[np.uint8], bounds: NDArray[np.int64], state: NDArray[np.uint8], quoting: NDArray[np.uint8]
+    ) -> None:
         self.data = data
         self.bounds = bounds
         self.state = state
@@ -150,7 +160,10 @@ class _Tuple:
     @classmethod
     def absent(cls, rows: int, columns: int) -> _Tuple:
         return cls(
-            np.zeros(0, np.uint8), np.zeros((columns, rows + 1), np.int64), np.ones((columns, rows), np.uint8), np.zeros(columns, np.uint8)
+            np.zeros(0, np.uint8),
+            np.zeros((columns, rows + 1), np.int64),
+            np.ones((columns, rows), np.uint8),
+            np.zeros(columns, np.uint8),
         )
 
     @classmethod

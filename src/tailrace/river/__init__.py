@@ -30,7 +30,18 @@ from tailrace.transactions.fates import NEVER, TwoPhase
 from tailrace.types.encodings import codec_named
 from tailrace.wal.index import Index
 
-__all__ = ["STRETCH_BYTES", "Catalogs", "LocalRunner", "River", "Runner", "Source", "capture", "know_catalogs", "open_river", "scan_log"]
+__all__ = [
+    "STRETCH_BYTES",
+    "Catalogs",
+    "LocalRunner",
+    "River",
+    "Runner",
+    "Source",
+    "capture",
+    "know_catalogs",
+    "open_river",
+    "scan_log",
+]
 
 
 @dataclass(slots=True)

@@ -68,7 +68,12 @@ class Catalogs:
 
 
 def know_catalogs(
-    source: Source, indexes: list[Index], runner: Runner, database: str, captured: CatalogState | None, two_phase: TwoPhase | None = None
+    source: Source,
+    indexes: list[Index],
+    runner: Runner,
+    database: str,
+    captured: CatalogState | None,
+    two_phase: TwoPhase | None = None,
 ) -> Catalogs:
     """Bring the catalogs of `database` over the scanned WAL, from a captured state or from the data directory.
 

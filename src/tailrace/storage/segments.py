@@ -148,7 +148,9 @@ def list_segments(directory: str | Path) -> list[Segment]:
     for path in sorted(Path(directory).iterdir()):
         match = _NAME.match(path.name)
         if match and path.is_file():
-            found.append(Segment(int(match[1], 16), int(match[2], 16) << 32 | int(match[3], 16), str(path), match[5] or "", bool(match[4])))
+            found.append(
+                Segment(int(match[1], 16), int(match[2], 16) << 32 | int(match[3], 16), str(path), match[5] or "", bool(match[4]))
+            )
     return found
 
 
@@ -156,13 +158,17 @@ def open_segments(directory: str | Path) -> Segments:
     """The log in `directory`, along the newest timeline. Raises UsageError if there is none, UnsupportedWal for other versions."""
     listed = list_segments(directory)
     if not listed:
-        raise UsageError(f'no WAL segments in "{directory}"', hint="Give a data directory, its pg_wal, or a directory of archived segments.")
+        raise UsageError(
+            f'no WAL segments in "{directory}"', hint="Give a data directory, its pg_wal, or a directory of archived segments."
+        )
     size, system, form = _first_page(listed)
     per = (1 << 32) // size
     history = _history_of(directory, max(segment.timeline for segment in listed))
     by_number: dict[int, Segment] = {}
     for raw in listed:
-        segment = Segment(raw.timeline, (raw.number >> 32) * per + (raw.number & 0xFFFFFFFF), raw.path, raw.compression, raw.partial)
+        segment = Segment(
+            raw.timeline, (raw.number >> 32) * per + (raw.number & 0xFFFFFFFF), raw.path, raw.compression, raw.partial
+        )
         if not _on_line(segment, history, size):
             continue
         rival = by_number.get(segment.number)

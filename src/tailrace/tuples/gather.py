@@ -96,7 +96,11 @@ def collect(buf, at, size, form, missing, first_chunk, chunk_next, chunk_at, chu
                     scratch[got : got + n] = buf[chunk_at[chunk] : chunk_at[chunk] + n]
                     got += n
                     chunk = chunk_next[chunk]
-                done = lz4(scratch, 4, stored, out, to, length) if u32(buf, at[row] + 4) >> 30 else pglz(scratch, 4, stored, out, to, length)
+                done = (
+                    lz4(scratch, 4, stored, out, to, length)
+                    if u32(buf, at[row] + 4) >> 30
+                    else pglz(scratch, 4, stored, out, to, length)
+                )
                 if done != length:
                     return row
     return -1

@@ -69,7 +69,9 @@ class Chunks:
     next: NDArray[np.int64]
 
     @classmethod
-    def of(cls, buf: NDArray[np.uint8], tuple_at: NDArray[np.int64], tuple_length: NDArray[np.int64], epoch: NDArray[np.int64]) -> Chunks:
+    def of(
+        cls, buf: NDArray[np.uint8], tuple_at: NDArray[np.int64], tuple_length: NDArray[np.int64], epoch: NDArray[np.int64]
+    ) -> Chunks:
         """Link the chunk tuples of a stretch, given in WAL order."""
         n = len(tuple_at)
         keys, at, size, following = (np.zeros(n, np.int64) for _ in range(4))

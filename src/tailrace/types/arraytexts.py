@@ -103,7 +103,9 @@ def stored_arrays(literals: list[Literal | None], present: list[bool], payloads:
     """Stored arrays of the shapes of the literals; their elements, NULLs included, are `payloads` where `present`."""
     element = element_of(pg_type)
     stored = iter([payload if there else None for payload, there in zip(payloads, present, strict=True)])
-    rows = [None if literal is None else _payload(literal, [next(stored) for _ in literal.elements], element) for literal in literals]
+    rows = [
+        None if literal is None else _payload(literal, [next(stored) for _ in literal.elements], element) for literal in literals
+    ]
     return Values.of_payloads(rows, -1)
 
 

@@ -43,7 +43,10 @@ def send_composites(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     for field, stored in _columns(values, pg_type):
         assert field.type is not None
         forms = format_binary(stored, field.type, style).to_bytes()
-        heads = [struct.pack(">Ii", field.type.oid, len(form) if there else -1) for form, there in zip(forms, stored.valid, strict=True)]
+        heads = [
+            struct.pack(">Ii", field.type.oid, len(form) if there else -1)
+            for form, there in zip(forms, stored.valid, strict=True)
+        ]
         columns.append([head + form for head, form in zip(heads, forms, strict=True)])
     count = struct.pack(">i", len(columns))
     live = values.valid.tolist()
@@ -88,7 +91,9 @@ def _read_fields(payload: bytes, pg_type: PgType) -> list[bytes | None]:
 def parse_composites(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As record_in."""
     count = len(live_fields(pg_type))
-    rows = [_split(text, count) if present else [None] * count for text, present in zip(texts.to_list(), valid.tolist(), strict=True)]
+    rows = [
+        _split(text, count) if present else [None] * count for text, present in zip(texts.to_list(), valid.tolist(), strict=True)
+    ]
     return _made(rows, valid, pg_type, parse_texts)
 
 
@@ -100,7 +105,9 @@ def receive_composites(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
         row: list[bytes | None] = []
         at = 4
         if present and struct.unpack_from(">i", form)[0] != len(fields):
-            raise UsageError(f"wrong number of columns: {struct.unpack_from('>i', form)[0]}, expected {len(fields)}", sqlstate="42804")
+            raise UsageError(
+                f"wrong number of columns: {struct.unpack_from('>i', form)[0]}, expected {len(fields)}", sqlstate="42804"
+            )
         for _ in fields:
             size = struct.unpack_from(">i", form, at + 4)[0] if present else -1
             row.append(None if size < 0 else form[at + 8 : at + 8 + size])

@@ -32,7 +32,9 @@ def codec_named(encoding: int) -> str:
     MULE_INTERNAL, of which Python knows nothing."""
     codec = _CODECS.get(encoding)
     if codec is None:
-        raise UnsupportedWal(f"databases in encoding {encoding} are not read", hint="EUC_TW and MULE_INTERNAL cannot be converted to UTF8.")
+        raise UnsupportedWal(
+            f"databases in encoding {encoding} are not read", hint="EUC_TW and MULE_INTERNAL cannot be converted to UTF8."
+        )
     return codec
 
 
@@ -69,13 +71,17 @@ def strings_to_utf8(array: pa.Array, codec: str) -> pa.Array:
         told = to_utf8(texts, codec)
         valid = array.is_valid().to_numpy(zero_copy_only=False)
         return pa.Array.from_buffers(
-            pa.string(), len(array), [mask_buffer(valid), pa.py_buffer(told.offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(told.data))]
+            pa.string(),
+            len(array),
+            [mask_buffer(valid), pa.py_buffer(told.offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(told.data))],
         )
     if pa.types.is_struct(array.type):
         parts = [strings_to_utf8(array.field(i), codec) for i in range(array.type.num_fields)]
         return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=array.is_null()) if parts else array
     if pa.types.is_list(array.type):
-        return pa.ListArray.from_arrays(array.offsets, strings_to_utf8(array.values, codec), type=array.type, mask=array.is_null())
+        return pa.ListArray.from_arrays(
+            array.offsets, strings_to_utf8(array.values, codec), type=array.type, mask=array.is_null()
+        )
     return array
 
 

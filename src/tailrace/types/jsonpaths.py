@@ -20,7 +20,27 @@ from tailrace.types.values import Mask, Texts, Values
 LAX = 0x80000000
 EVER = 0xFFFFFFFF
 KINDS = (
-    *("null", "string", "numeric", "bool", "&&", "||", "!", "is unknown", "==", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%"),
+    *(
+        "null",
+        "string",
+        "numeric",
+        "bool",
+        "&&",
+        "||",
+        "!",
+        "is unknown",
+        "==",
+        "!=",
+        "<",
+        ">",
+        "<=",
+        ">=",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+    ),
     *("plus", "minus", "[*]", ".*", "index", "**", "key", "@", "$", "variable", "?", "exists", "type", "size", "abs", "floor"),
     *("ceiling", "double", "datetime", "keyvalue", "subscript", "last", "starts with", "like_regex"),
     *("bigint", "boolean", "date", "decimal", "integer", "number", "string()", "time", "time_tz", "timestamp", "timestamp_tz"),
@@ -31,10 +51,33 @@ PRIORITY = {"||": 0, "&&": 1, "+": 3, "-": 3, "*": 4, "/": 4, "%": 4, "plus": 5,
 )
 BINARY = frozenset(("&&", "||", "==", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "starts with"))
 METHODS = frozenset(
-    ("type", "size", "abs", "floor", "ceiling", "double", "keyvalue", "bigint", "boolean", "date", "integer", "number", "string()")
+    (
+        "type",
+        "size",
+        "abs",
+        "floor",
+        "ceiling",
+        "double",
+        "keyvalue",
+        "bigint",
+        "boolean",
+        "date",
+        "integer",
+        "number",
+        "string()",
+    )
 )
 METHODS_WITH_ONE = frozenset(("datetime", "time", "time_tz", "timestamp", "timestamp_tz"))
-ESCAPES = {**{code: f"\\u{code:04x}" for code in range(32)}, 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+ESCAPES = {
+    **{code: f"\\u{code:04x}" for code in range(32)},
+    8: "\\b",
+    9: "\\t",
+    10: "\\n",
+    12: "\\f",
+    13: "\\r",
+    34: '\\"',
+    92: "\\\\",
+}
 
 
 def format_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts:

@@ -119,7 +119,9 @@ def parse_snapshots(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
         running = [int(word) for word in found[3].split(",") if word]
         numbers = [int(found[1]), int(found[2]), *dict.fromkeys(running)]
         # An xid whose 32 lower bits are zero is none, in whatever epoch.
-        ordered = numbers[0] <= numbers[1] and running == sorted(running) and all(numbers[0] <= xid < numbers[1] for xid in running)
+        ordered = (
+            numbers[0] <= numbers[1] and running == sorted(running) and all(numbers[0] <= xid < numbers[1] for xid in running)
+        )
         if not ordered or max(numbers) >> 64 or not all(number & 0xFFFFFFFF for number in numbers):
             raise syntax_error(pg_type.name, text)
         return struct.pack(f"<I{len(numbers)}Q", len(numbers) - 2, *numbers)

@@ -116,10 +116,14 @@ register(
 )  # fmt: skip
 # Texts: text json xml bpchar varchar refcursor, and citext | name | "char"
 register(_STRINGS, oids=(25, 114, 142, 1042, 1043, 1790), name="citext")
-register(Codec(strings.format_names, strings.parse_names, None, None, "quoted", strings.send_names, strings.receive_names), oids=(19,))
+register(
+    Codec(strings.format_names, strings.parse_names, None, None, "quoted", strings.send_names, strings.receive_names), oids=(19,)
+)
 register(Codec(strings.format_chars, strings.parse_chars, None, None, "quoted", *sends.swapped(1)), oids=(18,))
 # Times: date | timestamp timestamptz | time | timetz
-register(Codec(times.format_dates, timetexts.parse_dates, _TIMES, times.dates_to_arrow, "quoted", *sends.swapped(4)), oids=(1082,))
+register(
+    Codec(times.format_dates, timetexts.parse_dates, _TIMES, times.dates_to_arrow, "quoted", *sends.swapped(4)), oids=(1082,)
+)
 register(
     Codec(times.format_timestamps, timetexts.parse_timestamps, _TIMES, times.timestamps_to_arrow, "quoted", *sends.swapped(8)),
     oids=(1114, 1184),
@@ -143,7 +147,10 @@ for _oid, _width in ((2950, 16), (829, 6), (774, 8)):
     register(Codec(binary.format_hex_groups, binary.parse_hex_groups, None, None, "quoted", _send, _receive), oids=(_oid,))
 register(Codec(binary.format_bits, binary.parse_bits, None, None, "bits", sends.send_bits, sends.receive_bits), oids=(1560, 1562))
 # Trees and lists: jsonb | jsonpath | every array | int2vector oidvector
-register(Codec(jsonb.format_jsonbs, jsontexts.parse_jsonbs, None, None, "quoted", jsonb.send_jsonbs, jsontexts.receive_jsonbs), oids=(3802,))
+register(
+    Codec(jsonb.format_jsonbs, jsontexts.parse_jsonbs, None, None, "quoted", jsonb.send_jsonbs, jsontexts.receive_jsonbs),
+    oids=(3802,),
+)
 register(Codec(jsonpaths.format_jsonpaths, jsonpaths.refuse_jsonpaths, send=jsonpaths.send_jsonpaths), oids=(4072,))
 register(
     Codec(
@@ -153,7 +160,9 @@ register(
     kind="a",
 )  # fmt: skip
 register(
-    Codec(arrays.format_vectors, arraytexts.parse_vectors, None, None, "quoted", sendarrays.send_arrays, sendarrays.receive_arrays),
+    Codec(
+        arrays.format_vectors, arraytexts.parse_vectors, None, None, "quoted", sendarrays.send_arrays, sendarrays.receive_arrays
+    ),
     oids=(22, 30),
 )
 # Ranges | multiranges | composites
@@ -175,7 +184,9 @@ register(
     kind="c",
 )  # fmt: skip
 # Rare in tables, so printed row by row: interval | tid | inet cidr | point lseg box line circle | path polygon
-register(Codec(intervals.format_intervals, intervals.parse_intervals, None, None, "quoted", *sends.swapped(8, 4, 4)), oids=(1186,))
+register(
+    Codec(intervals.format_intervals, intervals.parse_intervals, None, None, "quoted", *sends.swapped(8, 4, 4)), oids=(1186,)
+)
 register(Codec(intervals.format_tids, intervals.parse_tids, None, None, "quoted", *sends.swapped(2, 2, 2)), oids=(27,))
 register(
     Codec(networks.format_networks, networks.parse_networks, None, None, "quoted", sends.send_networks, sends.receive_networks),
@@ -185,7 +196,8 @@ for _oid, _floats in ((600, 2), (601, 4), (603, 4), (628, 3), (718, 3)):
     _send, _receive = sends.swapped(*(8,) * _floats)
     register(Codec(shapes.format_shapes, shapes.parse_shapes, None, None, "quoted", _send, _receive), oids=(_oid,))
 register(
-    Codec(shapes.format_shapes, shapes.parse_shapes, None, None, "quoted", sends.send_shapes, sends.receive_shapes), oids=(602, 604)
+    Codec(shapes.format_shapes, shapes.parse_shapes, None, None, "quoted", sends.send_shapes, sends.receive_shapes),
+    oids=(602, 604),
 )
 # Text search: tsvector | tsquery
 register(
@@ -236,7 +248,9 @@ register(
     name="cube",
 )
 register(
-    Codec(extensions.format_ltrees, extensions.parse_ltrees, None, None, "quoted", extensions.send_trees, extensions.receive_trees),
+    Codec(
+        extensions.format_ltrees, extensions.parse_ltrees, None, None, "quoted", extensions.send_trees, extensions.receive_trees
+    ),
     name="ltree",
 )
 register(Codec(extensions.format_lqueries, extensions.refuse_queries, send=extensions.send_trees), name="lquery")

@@ -30,7 +30,9 @@ Receive = Callable[[Texts, Mask, PgType], Values]
 def swapped(*widths: int) -> tuple[Send, Receive]:
     """Send and receive functions of a fixed-length type of numbers that wide: the bytes of each change their order."""
     order = np.concatenate([np.arange(start, start + width)[::-1] for start, width in zip(_starts(widths), widths, strict=True)])
-    return lambda values, pg_type, style: _send_fixed(values, order), lambda texts, valid, pg_type: _receive_fixed(texts, valid, order)
+    return lambda values, pg_type, style: _send_fixed(values, order), lambda texts, valid, pg_type: _receive_fixed(
+        texts, valid, order
+    )
 
 
 def _starts(widths: tuple[int, ...]) -> list[int]:

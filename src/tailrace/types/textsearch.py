@@ -30,7 +30,8 @@ def format_tsvectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts
 
     def text_of(payload: bytes) -> str:
         return " ".join(
-            quote_lexeme(word) + (":" + ",".join(f"{p & 0x3FFF}{WEIGHTS[p >> 14] if p >> 14 else ''}" for p in places) if places else "")
+            quote_lexeme(word)
+            + (":" + ",".join(f"{p & 0x3FFF}{WEIGHTS[p >> 14] if p >> 14 else ''}" for p in places) if places else "")
             for word, places in _read_vector(payload)
         )
 
@@ -160,7 +161,9 @@ def format_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts
 def _infix(query: Query, outer: int, right_of_phrase: bool) -> str:
     """In parentheses where it binds weaker than what is around it; a phrase right of a phrase always."""
     if not query.operator:
-        marks = ("*" if query.prefix else "") + "".join(letter for bit, letter in ((8, "A"), (4, "B"), (2, "C"), (1, "D")) if query.weights & bit)
+        marks = ("*" if query.prefix else "") + "".join(
+            letter for bit, letter in ((8, "A"), (4, "B"), (2, "C"), (1, "D")) if query.weights & bit
+        )
         return quote_lexeme(query.word) + (":" + marks if marks else "")
     assert query.left is not None
     priority = PRIORITY[query.operator]

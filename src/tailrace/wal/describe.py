@@ -21,7 +21,16 @@ from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, LOGICALMSG, RELMA
 from tailrace.wal.versions import WalFormat
 
 _FORKS = ("main", "fsm", "vm", "init")
-_HEAP = {0x00: "INSERT", 0x10: "DELETE", 0x20: "UPDATE", 0x30: "TRUNCATE", 0x40: "HOT_UPDATE", 0x50: "HEAP_CONFIRM", 0x60: "LOCK", 0x70: "INPLACE"}
+_HEAP = {
+    0x00: "INSERT",
+    0x10: "DELETE",
+    0x20: "UPDATE",
+    0x30: "TRUNCATE",
+    0x40: "HOT_UPDATE",
+    0x50: "HEAP_CONFIRM",
+    0x60: "LOCK",
+    0x70: "INPLACE",
+}
 _HEAP2 = {
     0x00: "REWRITE", 0x10: "PRUNE", 0x20: "VACUUM", 0x30: "FREEZE_PAGE", 0x40: "VISIBLE", 0x50: "MULTI_INSERT", 0x60: "LOCK_UPDATED",
     0x70: "NEW_CID",
@@ -189,7 +198,9 @@ def _xact(opcode: int, main: _Main) -> str:
     if facts[xact.E_INVALIDATION_COUNT]:
         said.append(f"inval msgs: {facts[xact.E_INVALIDATION_COUNT]}")
     if facts[xact.E_ORIGIN_LSN]:
-        said.append(f"origin: node {main.parsed[records.ORIGIN]}, lsn {Lsn(facts[xact.E_ORIGIN_LSN])}, at {_time(facts[xact.E_ORIGIN_TIME])}")
+        said.append(
+            f"origin: node {main.parsed[records.ORIGIN]}, lsn {Lsn(facts[xact.E_ORIGIN_LSN])}, at {_time(facts[xact.E_ORIGIN_TIME])}"
+        )
     return "; ".join(said)
 
 

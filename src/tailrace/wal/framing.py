@@ -149,7 +149,12 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
         record = at
     else:
         record = spare
-        if at + RECORD_HEADER <= raw and in_page >= RECORD_HEADER and frame[PREVIOUS] != 0 and u64(buf, at + 8) != frame[PREVIOUS]:
+        if (
+            at + RECORD_HEADER <= raw
+            and in_page >= RECORD_HEADER
+            and frame[PREVIOUS] != 0
+            and u64(buf, at + 8) != frame[PREVIOUS]
+        ):
             # Known before the rest of it is fetched, which matters where the length is garbage. A split header is checked once it is whole.
             frame[DETAIL] = u64(buf, at + 8)
             return INVALID_PREVIOUS
@@ -228,7 +233,13 @@ def next_records(buf, frame, found):  # type: ignore[no-untyped-def]
     while count < len(found):
         at = position - base
         within = at & (PAGE_SIZE - 1)
-        plain = within != 0 and within <= PAGE_SIZE - RECORD_HEADER and position < stop and previous != 0 and at + RECORD_HEADER <= raw
+        plain = (
+            within != 0
+            and within <= PAGE_SIZE - RECORD_HEADER
+            and position < stop
+            and previous != 0
+            and at + RECORD_HEADER <= raw
+        )
         if plain:
             length = u32(buf, at)
             plain = (

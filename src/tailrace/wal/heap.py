@@ -100,5 +100,3 @@ def begins_transaction(parsed):  # type: ignore[no-untyped-def]
     if parsed[MANAGER] == HEAP:
         return opcode != LOCK and opcode != INPLACE
     return parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT
-
-

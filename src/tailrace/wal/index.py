@@ -36,6 +36,7 @@ FORMAT_VERSION = 2
 class NeedMoreWal(CorruptWal):
     """The last record runs on beyond the bytes given, though the log does not end there: give more and scan again."""
 
+
 TRACKED_CATALOGS: dict[int, str] = {
     1247: "pg_type", 1249: "pg_attribute", 1255: "pg_proc", 1259: "pg_class", 1260: "pg_authid", 1262: "pg_database", 2610: "pg_index",
     2611: "pg_inherits", 2615: "pg_namespace", 2617: "pg_operator", 3456: "pg_collation", 3501: "pg_enum", 3541: "pg_range",
@@ -240,7 +241,9 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                         xid_bytes[slot] += length
                         if kind == heap.SPECULATIVE_INSERT:
                             xid_speculative[slot] = lsn
-                            xid_flags[slot] |= SPECULATION_OPEN  # stays as "has speculated here"; the LSN says whether it still waits
+                            xid_flags[slot] |= (
+                                SPECULATION_OPEN  # stays as "has speculated here"; the LSN says whether it still waits
+                            )
                         if kind == heap.ROW_MULTI_INSERT:
                             xid_rows[slot] += u16(buf, parsed[MAIN] + 2)
                         else:

@@ -48,7 +48,11 @@ def copy(_context: Any, target: Any, to: Any, source: Any, at: Any, length: Any)
         into = arrayobj.make_array(signature.args[0])(ctx, builder, args[0])
         out_of = arrayobj.make_array(signature.args[2])(ctx, builder, args[2])
         cgutils.raw_memcpy(
-            builder, cgutils.pointer_add(builder, into.data, args[1]), cgutils.pointer_add(builder, out_of.data, args[3]), args[4], 1
+            builder,
+            cgutils.pointer_add(builder, into.data, args[1]),
+            cgutils.pointer_add(builder, out_of.data, args[3]),
+            args[4],
+            1,
         )
         return ctx.get_dummy_value()
 

@@ -70,7 +70,12 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
     parsed[ORIGIN] = 0
     stop = at + length
     header = at + RECORD_HEADER
-    if length > _PLAIN_HEADER and u8(buf, header) == 0 and not u8(buf, header + 1) & (_HAS_IMAGE | _SAME_REL) and u8(buf, header + 20) == 255:
+    if (
+        length > _PLAIN_HEADER
+        and u8(buf, header) == 0
+        and not u8(buf, header + 1) & (_HAS_IMAGE | _SAME_REL)
+        and u8(buf, header + 20) == 255
+    ):
         # What nearly every record of user data is: one block without an image, then short main data.
         data_length = u16(buf, header + 2)
         main_length = u8(buf, header + 21)
