@@ -83,7 +83,7 @@ def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, 
         tell(read_story(story), server, DBNAME)
         end_lsn = server.flush_lsn()
         if with_slot:
-            expected = print_rows(server.sql(CHANGES, [SLOT], dbname=DBNAME))
+            expected = print_rows(server.sql(CHANGES, [SLOT, "off"], dbname=DBNAME))
         names = _catalog_files(server)
         meta = {
             **describe(server, DBNAME),
@@ -101,7 +101,9 @@ def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, 
 
 
 def _create_slot(server: Server) -> str:
-    ((lsn,),) = server.sql("SELECT lsn FROM pg_create_logical_replication_slot(%s, 'test_decoding')", [SLOT], dbname=DBNAME)
+    ((lsn,),) = server.sql(
+        "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'test_decoding')", [SLOT, "off"], dbname=DBNAME
+    )
     return str(lsn)
 
 

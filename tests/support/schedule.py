@@ -7,7 +7,9 @@ clock, and no statement ever waits for another session:
 - rows: a session writes only keys of its own (its number modulo the number of sessions), in tables that all share;
 - tables: what needs a table for itself (ALTER, TRUNCATE, VACUUM FULL ...) is drawn only if no other open transaction has touched
   it, and then nobody else is given the table until that transaction ends;
-- catalogs: are rewritten at any time; should a lock be in the way, the statement fails, and fails in every run.
+- catalogs: are rewritten at any time; should a lock be in the way, the statement fails, and fails in every run;
+- names that no lock guards (of schemas and enum labels) change only while no transaction is open: for rows written before, but committed after,
+  the server prints whichever name its caches happen to hold, the new one if a transaction in between has used it.
 
 So two clusters, one with a slot and one without, can be put through the same, and the output of the one is the oracle for the WAL
 of the other. To know what to draw, the drawing keeps a model of the tables, with an undo list for each open transaction.
@@ -62,9 +64,10 @@ class _Session:
     keys: list[int] = field(default_factory=list)
 
 
-def make_schedule(seed: int, transactions: int, sessions: int = 6, *, ddl: bool = True) -> list[Statement]:
-    """Draw the statements of about so many transactions; `sessions` of them can be open at once."""
-    return _Drawing(seed, sessions, ddl=ddl).draw(transactions)
+def make_schedule(seed: int, transactions: int, sessions: int = 6, *, published: bool = False) -> list[Statement]:
+    """Draw the statements of about so many transactions; `sessions` of them can be open at once. In a `published` database
+    every table keeps a replica identity, without which the server refuses to change its rows."""
+    return _Drawing(seed, sessions, published=published).draw(transactions)
 
 
 def run_schedule(server: Server, schedule: Iterable[Statement], dbname: str = "app") -> list[bool]:
@@ -99,9 +102,9 @@ def _run(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.E
 class _Drawing:
     """The model, and the dice. `held[t]` is the one session that may use `t`; `touched[t]` are all that did and are open."""
 
-    def __init__(self, seed: int, sessions: int, *, ddl: bool) -> None:
+    def __init__(self, seed: int, sessions: int, *, published: bool) -> None:
         self.dice = random.Random(seed)
-        self.ddl = ddl
+        self.identities = IDENTITIES[:2] if published else IDENTITIES
         self.sessions = [_Session(number) for number in range(sessions)]
         self.tables: dict[str, Table] = {}
         self.held: dict[str, int] = {}
@@ -116,6 +119,8 @@ class _Drawing:
         ended = 0
         while ended < transactions:
             ended += self._tick(self.dice.choice(self.sessions))
+            if self.dice.random() < 0.005:
+                self._rename_shared()
         for session in self.sessions:
             if session.is_open:
                 self._end(session)
@@ -137,7 +142,7 @@ class _Drawing:
             self._say(session, "BEGIN")
             session.is_open, session.steps_left = True, self.dice.randint(1, 9)
             return 0
-        if chance < 0.9 or not self.ddl:
+        if chance < 0.9:
             self._write(session)
         else:
             self._maintain(session)
@@ -152,7 +157,7 @@ class _Drawing:
             self._roll_back_to(session)
         elif chance < 0.22:
             self._fail(session)
-        elif chance < 0.40 and self.ddl:
+        elif chance < 0.40:
             self._change_table(session)
         elif chance < 0.44:
             self._message(session)
@@ -287,7 +292,7 @@ class _Drawing:
         return self._alter(session, table, f"{change}::{dict(columns)[chosen]}", columns)
 
     def _identity(self, session: _Session, table: Table) -> None:
-        self._alter(session, table, f"REPLICA IDENTITY {self.dice.choice(IDENTITIES)}", table.columns)
+        self._alter(session, table, f"REPLICA IDENTITY {self.dice.choice(self.identities)}", table.columns)
 
     def _rename(self, session: _Session, table: Table) -> None:
         renamed = replace(table, name=f"t{self._number()}")
@@ -320,28 +325,31 @@ class _Drawing:
         if chance < 0.6:
             return self._say(session, "CHECKPOINT")
         if chance < 0.7:
-            return self._add_or_rename_label(session)
-        if chance < 0.75:
-            return self._rename_schema(session)
+            return self._add_label(session)
         table = self._some_table(session, alone=True)
         if table is None:
             return self._say(session, "CHECKPOINT")
         what = self.dice.choice(("VACUUM FULL {}", "VACUUM FULL {}", "VACUUM (FREEZE) {}", "ANALYZE {}", "REINDEX TABLE {}"))
         return self._say(session, what.format(self._name(table)))
 
-    def _add_or_rename_label(self, session: _Session) -> None:
+    def _add_label(self, session: _Session) -> None:
         label = f"mood{self._number()}"
-        if len(self.labels) < 8:
-            self._say(session, f"ALTER TYPE mood ADD VALUE '{label}' BEFORE '{self.dice.choice(self.labels)}'")
-            self.labels.append(label)
+        self._say(session, f"ALTER TYPE mood ADD VALUE '{label}' BEFORE '{self.dice.choice(self.labels)}'")
+        self.labels.append(label)
+
+    def _rename_shared(self) -> None:
+        """End every transaction; then the schema gets another name, or a label does."""
+        for session in self.sessions:
+            if session.is_open:
+                self._end(session)
+        session = self.dice.choice(self.sessions)
+        if self.dice.random() < 0.5:
+            old, self.schema = self.schema, f"w{self._number()}"
+            self._say(session, f"ALTER SCHEMA {old} RENAME TO {self.schema}")
         else:
-            at = self.dice.randrange(len(self.labels))
+            at, label = self.dice.randrange(len(self.labels)), f"mood{self._number()}"
             self._say(session, f"ALTER TYPE mood RENAME VALUE '{self.labels[at]}' TO '{label}'")
             self.labels[at] = label
-
-    def _rename_schema(self, session: _Session) -> None:
-        old, self.schema = self.schema, f"w{self._number()}"
-        self._say(session, f"ALTER SCHEMA {old} RENAME TO {self.schema}")
 
     # -- inside of transactions --------------------------------------------------------------------------------------------------
 

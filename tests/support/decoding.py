@@ -1,0 +1,60 @@
+"""A case decoded by tailrace, and compared with what PostgreSQL made of it: to the last byte, where the case is known that well."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from itertools import islice
+
+import pytest
+
+from support.cases import Case
+from support.normalise import normalise
+from tailrace.catalog.state import CatalogState
+from tailrace.catalog.statefile import read_state, write_state
+from tailrace.model import Lsn
+from tailrace.plugins.driver import print_rows
+from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.river import LocalRunner, River, Runner, Source, capture, open_river
+
+SHOWN_LINES = 25
+
+
+def decode(case: Case, runner: Runner, *, captured: bool, stretch_bytes: int | None = None) -> str:
+    """The text of all rows, as `pg_logical_slot_get_changes` gives them; normalised if only that is known of the case.
+
+    The catalogs are read from the stopped data directory and followed from the first checkpoint on; or, if `captured`, come from the state that
+    was written down before.
+    """
+    river = open_river(
+        case.data_dir,
+        case.meta["dbname"],
+        start_lsn=Lsn.parse(case.meta["start_lsn"]),
+        runner=runner,
+        catalog=_state_before(case) if captured else None,
+        **({"stretch_bytes": stretch_bytes} if stretch_bytes else {}),
+    )
+    text = text_of(river, case.meta.get("options", {}))
+    return text if case.is_exact else normalise(text)
+
+
+def text_of(river: River, options: Mapping[str, str]) -> str:
+    """What test_decoding prints, with LSN and xid before each row."""
+    plugin = TestDecoding()
+    plugin.startup(options, river.catalogs.state.major)
+    rows = (print_rows(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin))
+    return b"".join(rows).decode()
+
+
+def check(case: Case, text: str) -> None:
+    """Equal to the last byte; else the first lines of the difference, each cut to what a screen shows."""
+    if text == case.expected:
+        return
+    lines = difflib.unified_diff(case.expected.splitlines(), text.splitlines(), "PostgreSQL", "tailrace", lineterm="", n=1)
+    pytest.fail("\n".join(line[:250] for line in islice(lines, SHOWN_LINES)) or "only ends of lines differ", pytrace=False)
+
+
+def _state_before(case: Case) -> CatalogState:
+    """The state captured before the story, by way of its file."""
+    state = capture(Source.open(case.before_dir), LocalRunner(1), case.meta["dbname"])
+    return read_state(write_state(state), "captured before the story")
