@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix bench bench-small check cases clean
+.PHONY: help demo test test-matrix fuzz bench bench-small check cases clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -27,6 +27,10 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (needs npm)
 	$(BIN)/python -m pytest -q -m matrix
+
+MINUTES ?= 10
+fuzz: $(READY) ## generated workloads on all majors for MINUTES=10, every line compared (needs npm)
+	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes $(MINUTES)
 
 bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL (an hour; needs npm)
 	$(BIN)/python benchmarks/bench.py

@@ -55,6 +55,24 @@ CLUSTER renamed USING t_pkey;
 CREATE UNLOGGED TABLE unlogged (id int); INSERT INTO unlogged VALUES (1), (2); ALTER TABLE unlogged SET LOGGED;
 """
 
+MESSAGES = """
+CREATE TABLE t (id int PRIMARY KEY);
+BEGIN; SELECT pg_logical_emit_message(true, 'p', 'first'); INSERT INTO t VALUES (1); SELECT pg_logical_emit_message(true, 'p', 'then'); COMMIT;
+BEGIN; SELECT pg_logical_emit_message(true, 'p', 'alone'); COMMIT;
+SELECT pg_logical_emit_message(false, 'p', 'of none');
+BEGIN; SELECT pg_logical_emit_message(true, 'p', 'before'); TRUNCATE t; COMMIT;
+CREATE TABLE nothing_to_see (id int);
+"""
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_empty_transactions(major: int, tmp_path: Path) -> None:
+    options = [{"skip-empty-xacts": "on"}, {"skip-empty-xacts": "off", "include-xids": "off"}]
+    (ours, theirs), (ours_all, theirs_all) = _both(major, MESSAGES, options, tmp_path)
+    assert ours == theirs
+    assert ours_all == theirs_all
+    assert len(theirs) < len(theirs_all)
+
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_two_phases(major: int, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 import psycopg
 
 from support.servers import Server
-from support.values import TYPES, default_of, draw
+from support.values import OWN_TYPES, RARE, TYPES, default_of, draw
 
 CATALOGS = ("pg_class", "pg_attribute", "pg_type", "pg_index", "pg_namespace", "pg_enum", "pg_attrdef")
 WIDENED = {"int": "bigint", "bigint": "numeric", "numeric": "text", "date": "timestamptz", "bool": "text", "varchar(200)": "text"}
@@ -266,7 +266,7 @@ class _Drawing:
 
     def _add(self, session: _Session, table: Table) -> None:
         name, kind = f"c{self._number()}", self._kind()
-        default = "" if kind == "mood" or self.dice.random() < 0.5 else f" DEFAULT {default_of(kind, self.dice)}"
+        default = "" if "mood" in kind or self.dice.random() < 0.5 else f" DEFAULT {default_of(kind, self.dice)}"
         self._alter(session, table, f"ADD COLUMN {name} {kind}{default}", (*table.columns, (name, kind)))
 
     def _drop(self, session: _Session, table: Table) -> None:
@@ -387,7 +387,8 @@ class _Drawing:
 
     def _set_up(self) -> None:
         first = self.sessions[0]
-        self._say(first, "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')")
+        for statement in OWN_TYPES:
+            self._say(first, statement)
         self._say(first, f"CREATE SCHEMA {self.schema}")
         for number in range(4):
             columns = (("v", "text"), ("m", "mood"), *((f"f{at}", kind) for at, kind in enumerate(TYPES)))
@@ -440,10 +441,13 @@ class _Drawing:
         return f"({', '.join([str(key), *(self._value(kind) for _, kind in table.columns)])})"
 
     def _value(self, kind: str) -> str:
-        return f"'{self.dice.choice(self.labels)}'" if kind == "mood" else draw(kind, self.dice)
+        if kind.startswith("mood"):
+            label = f"'{self.dice.choice(self.labels)}'"
+            return label if kind == "mood" else f"ARRAY[{label}, NULL]::mood[]"
+        return draw(kind, self.dice)
 
     def _kind(self) -> str:
-        return self.dice.choice((*TYPES, "text", "mood"))
+        return self.dice.choice((*TYPES, "text", "mood", "mood[]", *RARE))
 
     def _number(self) -> int:
         self.counter += 1

@@ -13,17 +13,61 @@ TYPES = (
     *("int", "bigint", "text", "numeric", "int[]", "text[]", "jsonb", "timestamptz", "bool", "bytea", "date", "float8", "uuid"),
     "varchar(200)",
 )
+RARE = {
+    "smallint": ("-32768", "7", "0"),
+    "float4": ("1.1", "-0", "NaN", "3.4e38"),
+    "numeric(10,3)": ("0", "1234567.891", "-0.001", "NaN"),
+    "char(8)": ("", "a b", "eight   "),
+    '"char"': ("x", ""),
+    "name": ("a name", "Ünïcode"),
+    "time": ("24:00:00", "01:02:03.4"),
+    "timetz": ("12:34:56.789+05:45", "00:00:00-12"),
+    "timestamp": ("infinity", "2024-02-29 01:02:03.000004", "0099-01-01 BC"),
+    "interval": ("1 year 2 mons -3 days 04:05:06.7", "-00:00:01", "0"),
+    "inet": ("192.168.1.5/24", "::1", "10.0.0.1"),
+    "cidr": ("192.168.0.0/16", "2001:db8::/32"),
+    "macaddr": ("08:00:2b:01:02:03",),
+    "macaddr8": ("08:00:2b:01:02:03:04:05",),
+    "money": ("12.34", "-1234567.89"),
+    "bit(5)": ("10101",),
+    "bit varying": ("", "101010101"),
+    "point": ("(1.5,-2)", "(NaN,Infinity)"),
+    "polygon": ("((0,0),(1,0),(1,1))",),
+    "circle": ("<(0,0),2.5>",),
+    "int4range": ("[1,10)", "empty", "(,5]"),
+    "tstzrange": ("[2024-01-01 00:00+00,2024-06-01 00:00+00)", "(,)"),
+    "nummultirange": ("{[1,2),(3.5,4]}", "{}"),
+    "tsvector": ("a:1A fat:2B,4C", ""),
+    "tsquery": ("fat & (rat | !cat:AB)", "a <2> b:*"),
+    "json": ('{"a" : [1, 2]}', "null"),
+    "jsonpath": ("$.a[*] ? (@ > 3)", "strict $"),
+    "pg_lsn": ("16/B374D848", "0/0"),
+    "oid": ("0", "4294967295"),
+    "xid8": ("18446744073709551615",),
+    "tid": ("(0,1)", "(4294967295,65535)"),
+    "text[][]": ('{{a,NULL},{"x,y",z}}', "[0:1]={p,q}"),
+    "date[]": ("{2024-01-01,infinity,NULL}", "{}"),
+    "pair": ('(1,"a b")', "(,)"),
+    "pair[]": ('{"(1,x)",NULL}',),
+    "positive": ("1", "2147483647"),
+}
+"""Types met less often, each with texts of it. `pair`, `positive` and `mood` are a workload's own (:data:`OWN_TYPES`)."""
+OWN_TYPES = (
+    "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
+    "CREATE TYPE pair AS (a int, b text)",
+    "CREATE DOMAIN positive AS int CHECK (value > 0)",
+)
 WORDS = ("", "x", "it''s", "two words", "žluťoučký", "NULL", "{a,b}", "back\\slash", '"quoted"', "tab\there", "line\nbreak")
 
 
 def draw(kind: str, dice: random.Random) -> str:
     """An expression of type `kind`; now and then NULL."""
-    return "NULL" if dice.random() < 0.08 else f"{_DRAW[kind](dice)}::{kind}"
+    return "NULL" if dice.random() < 0.08 else f"{_some(kind, dice)}::{kind}"
 
 
 def default_of(kind: str, dice: random.Random) -> str:
     """A constant fit for DEFAULT, so that adding the column need not rewrite the table."""
-    return f"{_SMALL.get(kind, _DRAW[kind])(dice)}::{kind}"
+    return f"{_SMALL[kind](dice) if kind in _SMALL else _some(kind, dice)}::{kind}"
 
 
 def large(dice: random.Random) -> str:
@@ -31,6 +75,13 @@ def large(dice: random.Random) -> str:
     blocks, salt = dice.randint(70, 260), dice.randint(0, 10**9)
     noise = f"(SELECT string_agg(md5('{salt}:' || g), '') FROM generate_series(1, {blocks}) g)"
     return dice.choice((noise, f"repeat('{salt} compressible ', {blocks})", f"repeat({noise}, 5)"))
+
+
+def _some(kind: str, dice: random.Random) -> str:
+    if kind in RARE:
+        text = dice.choice(RARE[kind]).replace("'", "''")
+        return f"'{text}'"
+    return _DRAW[kind](dice)
 
 
 def _text(dice: random.Random) -> str:

@@ -30,12 +30,13 @@ from tailrace.transactions.fates import Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
 from tailrace.wal.loads import copy, u8
-from tailrace.wal.versions import FORMATS
 
 HELD_BYTES = 128 << 20
 """WAL bytes of rows of open transactions that are held, formatted, until they commit."""
 
-_BEGIN, _CHANGE, _COMMIT = 0, 1, 2
+_CHANGE, _COMMIT = 0, 1
+_BEFORE = -1
+"""Where a BEGIN stands among the rows of the record that it comes before."""
 
 
 @dataclass(slots=True)
@@ -213,28 +214,25 @@ def _in_order(
     for i, item in enumerate(inside, start=len(lsn) - len(inside)):
         if isinstance(item, LogicalMessage):
             printed[i] = item.end_lsn
+    begin_lsn, begin_at = transactions.first_lsn[ordinals], np.zeros(len(ordinals), np.int64)
     if plugin.skips_empty_transactions:
         counts = np.ones(len(lsn), np.bool_)
-        if not _message_counts(plan):
+        if not plugin.messages_begin:
             messages = [i for i, item in enumerate(inside, start=len(lsn) - len(inside)) if isinstance(item, LogicalMessage)]
             counts[messages] = False
-        ordinals = ordinals[np.isin(ordinals, ordinal[counts]) | ~transactions.has_rows[ordinals]]
-        first = np.full(len(transactions), np.iinfo(np.int64).max, np.int64)
-        np.minimum.at(first, ordinal[counts], lsn[counts])
-        begin_lsn = first[ordinals]
-    else:
-        begin_lsn = transactions.first_lsn[ordinals]
+        if begin and commit:  # whole transactions; one in parts has rows
+            ordinals = ordinals[np.isin(ordinals, ordinal[counts]) | ~transactions.has_rows[ordinals]]
+        begin_lsn, begin_at = (_firsts(ordinal[counts], each[counts], len(transactions))[ordinals] for each in (printed, lsn))
     texts = [part.texts for part in results]
     texts.append(Texts.of([_inside_text(plugin, item) for item in inside]))
     texts.append(Texts.of([plugin.message_text(message) for message in due]))
-    beginning = ordinals[transactions.has_rows[ordinals]] if begin else ordinals[:0]
+    begun = transactions.has_rows[ordinals] & begin
+    beginning, begin_lsn, begin_at = ordinals[begun], begin_lsn[begun], begin_at[begun]
     ending = ordinals if commit else ordinals[:0]
-    begin_lsn = begin_lsn[transactions.has_rows[ordinals]] if begin else begin_lsn[:0]
     texts += [plugin.begin_texts(transactions.subset(beginning)), _end_texts(plugin, transactions, ending)]
 
-    order = _order(
-        transactions.commit_lsn, results, inside, np.array([message.lsn for message in due], np.int64), beginning, ending
-    )
+    due_lsn = np.array([message.lsn for message in due], np.int64)
+    order = _order(transactions.commit_lsn, results, inside, due_lsn, beginning, begin_at, ending)
     all_printed = np.concatenate(
         [printed, np.array([message.end_lsn for message in due], np.int64), begin_lsn, transactions.end_lsn[ending]]
     )
@@ -247,6 +245,13 @@ def _in_order(
         ]
     )
     return Lines(all_printed[order], all_xid[order].astype(np.uint32), _taken(texts, order))
+
+
+def _firsts(ordinal: NDArray[np.int64], lsn: NDArray[np.int64], transactions: int) -> NDArray[np.int64]:
+    """The least LSN of each transaction, by ordinal."""
+    first = np.full(transactions, np.iinfo(np.int64).max, np.int64)
+    np.minimum.at(first, ordinal, lsn)
+    return first
 
 
 def _end_texts(plugin: OutputPlugin, transactions: Transactions, ordinals: NDArray[np.int64]) -> Texts:
@@ -265,7 +270,7 @@ def _end_texts(plugin: OutputPlugin, transactions: Transactions, ordinals: NDArr
 
 def _order(
     commit_lsn: NDArray[np.int64], results: list[Formatted], inside: list[LogicalMessage | Truncation], due: NDArray[np.int64],
-    begun: NDArray[np.int64], ended: NDArray[np.int64],
+    begun: NDArray[np.int64], begun_at: NDArray[np.int64], ended: NDArray[np.int64],
 ) -> NDArray[np.int64]:  # fmt: skip
     """The order in which rows stand, as numbers into: rows of `results`, `inside`, `due`, BEGINs, COMMITs, end to end.
 
@@ -290,7 +295,7 @@ def _order(
         np.stack([commit_lsn[[item.ordinal for item in inside]], np.full(len(inside), _CHANGE), [item.lsn for item in inside], [0] * len(inside)])
         if inside else np.zeros((4, 0), np.int64),
         np.stack([due, np.full(len(due), _CHANGE), due, np.zeros(len(due), np.int64)]),
-        np.stack([commit_lsn[begun], np.full(len(begun), _BEGIN), np.zeros(len(begun), np.int64), np.zeros(len(begun), np.int64)]),
+        np.stack([commit_lsn[begun], np.full(len(begun), _CHANGE), begun_at, np.full(len(begun), _BEFORE)]),
         np.stack([commit_lsn[ended], np.full(len(ended), _COMMIT), np.zeros(len(ended), np.int64), np.zeros(len(ended), np.int64)]),
     ]  # fmt: skip
     extra = sum(single.shape[1] for single in singles)
@@ -311,10 +316,6 @@ def expanded(start, length, total):  # type: ignore[no-untyped-def]
             out[to] = start[run] + i
             to += 1
     return out
-
-
-def _message_counts(plan: Plan) -> bool:
-    return not plan.stretches or FORMATS[plan.stretches[0].major].message_begins_transaction
 
 
 def _inside_text(plugin: OutputPlugin, item: LogicalMessage | Truncation) -> str | bytes:

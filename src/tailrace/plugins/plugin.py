@@ -24,6 +24,8 @@ class OutputPlugin:
 
     name = ""
     skips_empty_transactions = False
+    messages_begin = True
+    """Where empty transactions are skipped, whether a message makes its transaction worth a BEGIN."""
     receives_rewrites = False
     """Whether it wants to see the rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write into the new file of a table."""
     writes_binary = False

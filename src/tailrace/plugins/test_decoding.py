@@ -58,6 +58,7 @@ class TestDecoding(OutputPlugin):
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         self.major = major
         self.style = replace(self.style, major=major)
+        self.messages_begin = major >= 17
         for name, value in options.items():
             if name in _NOT_YET and not parse_bool(name, value):
                 continue

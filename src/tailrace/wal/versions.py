@@ -33,8 +33,6 @@ class WalFormat:
     relmap_entries: int
     control_version: int
     custom_resource_managers: bool
-    message_begins_transaction: bool
-    """test_decoding with skip-empty-xacts: a transactional message counts as something."""
 
     @property
     def image_compressed(self) -> int:
@@ -72,11 +70,11 @@ _18: dict[str, int | bool] = {**_15_TO_17, "stats_item": 16, "inplace_header": 2
 FORMATS: dict[int, WalFormat] = {
     form.major: form
     for form in (
-        WalFormat(14, 0xD10D, relmap_entries=62, control_version=1300, message_begins_transaction=False, **_14),  # type: ignore[arg-type]
-        WalFormat(15, 0xD110, relmap_entries=62, control_version=1300, message_begins_transaction=False, **_15_TO_17),  # type: ignore[arg-type]
-        WalFormat(16, 0xD113, relmap_entries=64, control_version=1300, message_begins_transaction=False, **_15_TO_17),  # type: ignore[arg-type]
-        WalFormat(17, 0xD116, relmap_entries=64, control_version=1700, message_begins_transaction=True, **_15_TO_17),  # type: ignore[arg-type]
-        WalFormat(18, 0xD118, relmap_entries=64, control_version=1800, message_begins_transaction=True, **_18),  # type: ignore[arg-type]
+        WalFormat(14, 0xD10D, relmap_entries=62, control_version=1300, **_14),  # type: ignore[arg-type]
+        WalFormat(15, 0xD110, relmap_entries=62, control_version=1300, **_15_TO_17),  # type: ignore[arg-type]
+        WalFormat(16, 0xD113, relmap_entries=64, control_version=1300, **_15_TO_17),  # type: ignore[arg-type]
+        WalFormat(17, 0xD116, relmap_entries=64, control_version=1700, **_15_TO_17),  # type: ignore[arg-type]
+        WalFormat(18, 0xD118, relmap_entries=64, control_version=1800, **_18),  # type: ignore[arg-type]
     )
 }
 _BY_MAGIC = {form.page_magic: form for form in FORMATS.values()}

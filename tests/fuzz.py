@@ -1,0 +1,88 @@
+"""Workloads that nobody has seen, for as long as there is time: `python tests/fuzz.py [--minutes 60] [--majors 14,18] [--seed 7]`.
+
+Each round draws a seed and tells a schedule (:mod:`support.schedule`) to two clones of a cluster, or lets threads race each other on one with a
+slot (:mod:`support.threads`); tailrace decodes the WAL with catalogs rebuilt and captured, and not a byte may differ from what PostgreSQL's slot
+gave. The last lines are the tally. A difference ends the run: its case is kept, and the command that makes it again is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from itertools import cycle
+from pathlib import Path
+
+import _pytest.outcomes
+
+from support.cases import Case
+from support.decoding import check, decode
+from support.live import with_slot, without_slot
+from support.schedule import make_schedule, run_schedule
+from support.threads import run_threads
+from tailrace.river import LocalRunner
+
+MAJORS = (14, 15, 16, 17, 18)
+TRANSACTIONS = (150, 600, 2000)
+
+
+def main() -> int:
+    options = _options()
+    ends = time.monotonic() + options.minutes * 60
+    seeds = random.Random(options.seed)
+    print(
+        f"python tests/fuzz.py --minutes {options.minutes:g} --majors {','.join(map(str, options.majors))} --seed {options.seed}"
+    )
+    tally: Counter[str] = Counter()
+    for major in cycle(options.majors):
+        if time.monotonic() > ends:
+            break
+        seed, count, kind = seeds.randrange(10**6), seeds.choice(TRANSACTIONS), seeds.choice(("schedule", "schedule", "threads"))
+        directory = Path(tempfile.mkdtemp(prefix="tailrace-fuzz-"))
+        began = time.monotonic()
+        try:
+            lines = _round(kind, major, seed, count, directory)
+        except (Exception, _pytest.outcomes.Failed) as error:
+            print(f"PostgreSQL {major}, {kind}, seed {seed}, {count} transactions: {error}\nkept in {directory}")
+            return 1
+        print(
+            f"PostgreSQL {major}, {kind}, seed {seed}, {count} transactions: {lines} lines equal ({time.monotonic() - began:.0f} s)",
+            flush=True,
+        )
+        tally.update({"rounds": 1, "transactions": count, "lines": lines, f"on {major}": 1})
+        shutil.rmtree(directory)
+    print(", ".join(f"{number} {what}" for what, number in tally.items()) + "; 0 differing lines")
+    return 0
+
+
+def _round(kind: str, major: int, seed: int, count: int, directory: Path) -> int:
+    """Lines compared, all of them equal."""
+    case = _schedule(major, seed, count, directory) if kind == "schedule" else _threads(major, seed, count, directory)
+    for captured in (False, True):
+        check(case, decode(case, LocalRunner(2), captured=captured, stretch_bytes=1 << 20))
+    return case.expected.count("\n")
+
+
+def _schedule(major: int, seed: int, count: int, directory: Path) -> Case:
+    schedule = make_schedule(seed, count)
+    return without_slot(major, lambda server: run_schedule(server, schedule), directory)
+
+
+def _threads(major: int, seed: int, count: int, directory: Path) -> Case:
+    return with_slot(major, lambda server: run_threads(server, "app", seed, count), directory)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--majors", type=lambda text: [int(major) for major in text.split(",")], default=list(MAJORS))
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
