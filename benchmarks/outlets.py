@@ -18,7 +18,7 @@ from measure import Measure, measured
 from tailrace.lake.changelog import append_changes
 from tailrace.plan import make_plan
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plugins.driver import print_rows
+from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import Source, know_catalogs, open_river, scan_log
 from tailrace.spark.jobs import SparkRunner

@@ -101,9 +101,7 @@ def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, 
 
 
 def _create_slot(server: Server) -> str:
-    ((lsn,),) = server.sql(
-        "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'test_decoding')", [SLOT, "off"], dbname=DBNAME
-    )
+    ((lsn,),) = server.sql("SELECT lsn FROM pg_create_logical_replication_slot(%s, 'test_decoding')", [SLOT], dbname=DBNAME)
     return str(lsn)
 
 

@@ -15,7 +15,7 @@ from support.cases import Case, open_case
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UnsupportedWal, UsageError
 from tailrace.model import Lsn
-from tailrace.plugins.driver import print_rows
+from tailrace.plugins.printing import print_rows
 from tailrace.plugins.registry import plugin_named
 from tailrace.river import LocalRunner, Source, capture, open_river, scan_log
 from tailrace.wal.crc import record_crc

@@ -11,7 +11,7 @@ from support.servers import Server
 from tailrace.changes import change_batch
 from tailrace.decode import decode
 from tailrace.model import Lsn
-from tailrace.plugins.driver import print_rows as print_lines
+from tailrace.plugins.printing import print_rows as print_lines
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import LocalRunner, Source, capture, open_river
 

@@ -10,8 +10,8 @@ import pytest
 from support.normalise import print_rows
 from support.servers import Server
 from tailrace.model import Lsn
-from tailrace.plugins.driver import in_hex
-from tailrace.plugins.driver import print_rows as print_lines
+from tailrace.plugins.printing import in_hex
+from tailrace.plugins.printing import print_rows as print_lines
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import LocalRunner, open_river
 from tailrace.transactions.fates import TwoPhase

@@ -13,7 +13,7 @@ from support.normalise import normalise
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.model import Lsn
-from tailrace.plugins.driver import print_rows
+from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import LocalRunner, River, Runner, Source, capture, open_river
 

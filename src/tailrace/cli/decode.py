@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -13,22 +13,29 @@ from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.plugins.driver import in_hex, print_rows
+from tailrace.plugins.printing import in_hex, print_rows
 from tailrace.plugins.registry import plugin_named
 from tailrace.river import Source, open_river
 from tailrace.storage.index_store import IndexStore
 from tailrace.transactions.fates import TwoPhase
+from tailrace.types.style import TextStyle
+
+_PARAMETERS = "Parameter that the text of values depends on, NAME=VALUE: DateStyle, TimeZone, IntervalStyle, bytea_output, extra_float_digits."
 
 
 def decode(
     source: Annotated[Path, typer.Argument(help="Data directory, base backup, pg_wal, or directory of archived segments.")],
     database: Annotated[str, typer.Option(help="Database whose changes to decode.")],
-    catalog: Annotated[Optional[Path], typer.Option(help="Captured catalog state.")] = None,  # noqa: UP045 - typer reads it
+    catalog: Annotated[Path | None, typer.Option(help="Captured catalog state.")] = None,
     plugin: Annotated[str, typer.Option(help="Output plugin.")] = "test_decoding",
-    option: Annotated[Optional[list[str]], typer.Option("-o", help="Plugin option, NAME=VALUE.")] = None,  # noqa: UP045
+    option: Annotated[list[str] | None, typer.Option("-o", help="Plugin option, NAME=VALUE.")] = None,
+    parameter: Annotated[list[str] | None, typer.Option("--set", help=_PARAMETERS)] = None,
+    unknown_types: Annotated[
+        str, typer.Option(help="Values whose type is not known: error, or hex, their stored bytes.")
+    ] = "error",
     start_lsn: Annotated[str, typer.Option(help="Show transactions that commit here or later.")] = "",
     upto_lsn: Annotated[str, typer.Option(help="… and before here.")] = "",
-    index: Annotated[Optional[Path], typer.Option(help="Keep indexes here, and use those that are.")] = None,  # noqa: UP045
+    index: Annotated[Path | None, typer.Option(help="Keep indexes here, and use those that are.")] = None,
     two_phase: Annotated[bool, typer.Option("--two-phase", help="Show prepared transactions at PREPARE TRANSACTION.")] = False,
     local: Annotated[bool, typer.Option("--local", help="In this process, without Spark.")] = False,
 ) -> None:
@@ -36,6 +43,9 @@ def decode(
     start, upto = parse_lsn(start_lsn), parse_lsn(upto_lsn)
     chosen = plugin_named(plugin)
     options = dict(_pair(text) for text in option or ())
+    chosen.style = TextStyle(unknown_types=unknown_types).under(
+        {name: value or "" for name, value in map(_pair, parameter or ())}
+    )
     state = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     with counted("rows") as progress:
         opened = Source.open(source)

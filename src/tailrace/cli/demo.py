@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from tailrace.cli.engine import runner_for
 
 
 def demo(
-    keep: Annotated[Optional[Path], typer.Option(help="Leave the data directory and the lake here.")] = None,  # noqa: UP045 - typer reads it
+    keep: Annotated[Path | None, typer.Option(help="Leave the data directory and the lake here.")] = None,
 ) -> None:
     """A small shop on an embedded PostgreSQL, decoded on Spark, mirrored into Delta, compared row by row."""
     from tailrace.demo.shop import run_demo  # noqa: PLC0415 - asks for the demo's extras

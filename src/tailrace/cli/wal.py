@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -97,10 +97,10 @@ def dump(
     source: Where,
     start: Annotated[str, typer.Option(help="Begin with the first record at or after this LSN.")] = "",
     end: Annotated[str, typer.Option(help="Stop before records that start here or later.")] = "",
-    rmgr: Annotated[Optional[list[str]], typer.Option(help="Only these resource managers, by name.")] = None,  # noqa: UP045 - typer reads it
-    xid: Annotated[Optional[int], typer.Option(help="Only this transaction's.")] = None,  # noqa: UP045
+    rmgr: Annotated[list[str] | None, typer.Option(help="Only these resource managers, by name.")] = None,
+    xid: Annotated[int | None, typer.Option(help="Only this transaction's.")] = None,
     relation: Annotated[str, typer.Option(help="Only records on this file: TABLESPACE/DATABASE/FILE.")] = "",
-    limit: Annotated[Optional[int], typer.Option("-n", "--limit", help="At most so many.")] = None,  # noqa: UP045
+    limit: Annotated[int | None, typer.Option("-n", "--limit", help="At most so many.")] = None,
 ) -> None:
     """Records with their fields and block references, as pg_waldump prints them."""
     segments = Source.open(source).segments

@@ -38,11 +38,13 @@ _SMALL_STRETCH = 16 << 20
 """Threads start for nothing, so small stretches keep them evenly busy; Spark's tasks cost too much for that."""
 
 
-def run_demo(keep: Path | None = None, runner: Runner | None = None, *, transactions: int = TRANSACTIONS) -> int:
+def run_demo(
+    keep: Path | None = None, runner: Runner | None = None, *, transactions: int = TRANSACTIONS, console: Console | None = None
+) -> int:
     """Run it; 0 if every table is the same as its source, 1 if not. `keep` is where server and tables stay to be looked at;
     `runner` carries the stages (`tailrace.spark.jobs.SparkRunner`), else threads of this process do. `transactions` are each
     client's."""
-    console = Console()
+    console = console or Console()
     home = Path(tempfile.mkdtemp(prefix="tailrace-demo-")) if keep is None else Path(keep)
     home.mkdir(parents=True, exist_ok=True)
     try:

@@ -13,7 +13,7 @@ from tailrace.decode import Batch
 from tailrace.errors import UsageError
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.transactions.fates import Transactions
-from tailrace.types.style import NameOf
+from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -23,6 +23,8 @@ class OutputPlugin:
     """Base of plugins. One instance lives as long as its stream; a copy of it formats in every worker, so formatting keeps no state."""
 
     name = ""
+    style = TextStyle()
+    """How values are printed. Set before `startup`."""
     skips_empty_transactions = False
     messages_begin = True
     """Where empty transactions are skipped, whether a message makes its transaction worth a BEGIN."""

@@ -19,15 +19,20 @@ from tailrace.plugins.plugin import OutputPlugin, parse_bool
 from tailrace.transactions.fates import Transactions
 from tailrace.types import registry
 from tailrace.types.encodings import UTF8, to_utf8
-from tailrace.types.style import NameOf, TextStyle
+from tailrace.types.style import NameOf
 from tailrace.types.values import Texts, Values
 from tailrace.wal.loads import copy as copy_bytes
 from tailrace.wal.loads import u8
 
-_OPTIONS = {
-    "include-xids": "include_xids", "include-timestamp": "include_timestamp", "skip-empty-xacts": "skips_empty_transactions",
-    "only-local": "only_local", "force-binary": "writes_binary", "include-rewrites": "receives_rewrites",
-}  # fmt: skip
+OPTIONS = {
+    "include-xids": ("include_xids", "xids after BEGIN and COMMIT (on)"),
+    "include-timestamp": ("include_timestamp", "when the transaction committed, in TimeZone (off)"),
+    "skip-empty-xacts": ("skips_empty_transactions", "no BEGIN and COMMIT around nothing (off)"),
+    "only-local": ("only_local", "nothing that was replicated from elsewhere, as its origin says (off)"),
+    "include-rewrites": ("receives_rewrites", "rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write anew (off)"),
+    "force-binary": ("writes_binary", "the output is declared binary, and is printed in hex (off)"),
+}
+"""Name -> our attribute, and what it does."""
 _NOT_YET = ("stream-changes",)
 
 _TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
@@ -51,7 +56,6 @@ class TestDecoding(OutputPlugin):
         self.include_timestamp = False
         self.skips_empty_transactions = False
         self.only_local = False
-        self.style = TextStyle()
         self.codec = UTF8
         self.major = 18
 
@@ -62,9 +66,9 @@ class TestDecoding(OutputPlugin):
         for name, value in options.items():
             if name in _NOT_YET and not parse_bool(name, value):
                 continue
-            if name not in _OPTIONS:
+            if name not in OPTIONS:
                 raise UsageError(f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate="22023")
-            setattr(self, _OPTIONS[name], parse_bool(name, value))
+            setattr(self, OPTIONS[name][0], parse_bool(name, value))
 
     def knowing(self, names: NameOf | None, codec: str) -> TestDecoding:
         twin = copy(self)

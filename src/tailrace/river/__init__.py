@@ -17,7 +17,8 @@ from tailrace.model import Lsn
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.decodable import check_decodable, foreign_records
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plugins.driver import Formatted, Lines, drive, format_stretch
+from tailrace.plugins.driver import drive, format_stretch
+from tailrace.plugins.ordering import Formatted, Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.river.capture import capture
 from tailrace.river.catalogs import Catalogs, know_catalogs

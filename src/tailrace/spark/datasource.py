@@ -32,21 +32,24 @@ from tailrace.spark.jobs import freeze_once
 from tailrace.spark.schemas import spark_schema
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, Transactions
-from tailrace.types.registry import ArrowStyle, TextStyle
+from tailrace.types.registry import ArrowStyle
+from tailrace.types.style import PARAMETERS, TextStyle
 
-OPTIONS = (
-    "source",
-    "database",
-    "table",
-    "catalog",
-    "startlsn",
-    "endlsn",
-    "columns",
-    "numeric",
-    "arrays",
-    "times",
-    "unknowntypes",
-)
+OPTIONS = {
+    "source": "data directory, base backup, pg_wal, or directory of archived segments",
+    "database": "the table's database",
+    "table": "schema.name, as it is called at the end of the range; it is followed through renames and rewrites",
+    "catalog": "file of a captured catalog state",
+    "startlsn": "transactions that commit here or later",
+    "endlsn": "and before here",
+    "columns": f"which columns a row has, of {', '.join(COLUMNS)}; each that is left out is time saved",
+    "numeric": "decimal, where the column's precision fits, or text",
+    "arrays": "list, or text, which keeps bounds and any number of dimensions",
+    "times": "native, or text, which keeps infinities and years before Christ",
+    "unknowntypes": "error, or hex, for values whose type is not known",
+    **dict.fromkeys(PARAMETERS, "as PostgreSQL's parameter, for what becomes text"),
+}
+"""What may be asked; Spark gives the names in lower case."""
 _ROWS = 32_768
 
 
@@ -67,7 +70,9 @@ class Shape:
                     f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(COLUMNS)}.", sqlstate="42703"
                 )
         chosen = {name: options[name] for name in ("numeric", "arrays", "times") if name in options}
-        return cls(names, ArrowStyle(**chosen, text=TextStyle(unknown_types=options.get("unknowntypes", "error"))))
+        parameters = {name: options[name] for name in PARAMETERS if name in options}
+        text_style = TextStyle(unknown_types=options.get("unknowntypes", "error")).under(parameters)
+        return cls(names, ArrowStyle(**chosen, text=text_style))
 
 
 class _Piece(InputPartition):

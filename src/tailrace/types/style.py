@@ -7,8 +7,8 @@ never reads a catalog. It must survive pickling where printing happens in other 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tailrace.errors import UsageError
@@ -17,6 +17,11 @@ NameOf = Callable[[int, int], str | None]
 
 _FORMS = {"iso": "ISO", "sql": "SQL", "german": "German"}
 _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY"}
+PARAMETERS = {
+    "datestyle": "date_style", "timezone": "time_zone", "intervalstyle": "interval_style", "bytea_output": "bytea_output",
+    "extra_float_digits": "extra_float_digits",
+}  # fmt: skip
+"""PostgreSQL's parameters, in lower case as it compares them -> our fields."""
 _INTERVALS = ("postgres", "postgres_verbose", "sql_standard", "iso_8601")
 _UTC_NAMES = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "ETC/GMT", "ZULU", "UCT", "UNIVERSAL"})
 
@@ -51,6 +56,20 @@ class TextStyle:
             )
         if self.unknown_types not in {"error", "hex"}:
             raise _refusal("unknown_types", self.unknown_types, "error, hex")
+
+    def under(self, parameters: Mapping[str, str]) -> TextStyle:
+        """The same with these parameters set. Raises UsageError, in PostgreSQL's words, for names and values that are none."""
+        values: dict[str, str | int] = {}
+        for name, value in parameters.items():
+            field_name = PARAMETERS.get(name.lower())
+            if field_name is None:
+                hint = f"The text of values depends on {', '.join(PARAMETERS)}."
+                raise UsageError(f'unrecognized configuration parameter "{name}"', hint=hint, sqlstate="42704")
+            try:
+                values[field_name] = int(value) if field_name == "extra_float_digits" else value
+            except ValueError:
+                raise UsageError(f'invalid value for parameter "{name}": "{value}"', sqlstate="22023") from None
+        return replace(self, **values)  # type: ignore[arg-type]
 
     @property
     def date_form(self) -> str:

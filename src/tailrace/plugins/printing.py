@@ -1,0 +1,70 @@
+"""Lines as psql prints the rows of pg_logical_slot_get_changes, and binary output as `bytea` prints."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tailrace.types.values import Texts
+from tailrace.wal.loads import copy, u8
+
+
+@njit(cache=True, nogil=True)
+def print_rows(lsn, xid, offsets, data):  # type: ignore[no-untyped-def]
+    """`lsn<TAB>xid<TAB>data<LF>` for each row, as `psql -At -F '<TAB>'` prints them."""
+    out = np.empty(len(data) + 32 * len(lsn), np.uint8)
+    to = 0
+    for row in range(len(lsn)):
+        for half in range(2):
+            word = (lsn[row] >> 32) & 0xFFFFFFFF if half == 0 else lsn[row] & 0xFFFFFFFF
+            digits = 1
+            while digits < 8 and word >> (4 * digits):
+                digits += 1
+            for i in range(digits - 1, -1, -1):
+                nibble = (word >> (4 * i)) & 15
+                out[to] = 48 + nibble if nibble < 10 else 55 + nibble
+                to += 1
+            out[to] = 47 if half == 0 else 9
+            to += 1
+        number = np.int64(xid[row])
+        digits = 1
+        power = np.int64(10)
+        while number >= power:
+            power *= 10
+            digits += 1
+        for i in range(digits - 1, -1, -1):
+            out[to + i] = 48 + number % 10
+            number //= 10
+        to += digits
+        out[to] = 9
+        to += 1
+        copy(out, to, data, offsets[row], offsets[row + 1] - offsets[row])
+        to += offsets[row + 1] - offsets[row]
+        out[to] = 10
+        to += 1
+    return out[:to]
+
+
+def in_hex(texts: Texts) -> Texts:
+    """Binary output as `bytea` prints: what pg_logical_slot_get_binary_changes shows."""
+    sizes = np.diff(texts.offsets)
+    offsets = np.zeros(len(texts.offsets), np.int64)
+    np.cumsum(2 * sizes + 2, out=offsets[1:])
+    out = np.empty(offsets[-1], np.uint8)
+    write_hex(texts.data, texts.offsets, offsets, out)
+    return Texts(offsets, out)
+
+
+@njit(cache=True, nogil=True)
+def write_hex(data, offsets, to, out):  # type: ignore[no-untyped-def]
+    """`\\x` and two digits a byte, for each text."""
+    for row in range(len(to) - 1):
+        at = to[row]
+        out[at] = 92
+        out[at + 1] = 120
+        at += 2
+        for i in range(offsets[row], offsets[row + 1]):
+            byte = u8(data, i)
+            for nibble in (byte >> 4, byte & 15):
+                out[at] = 48 + nibble if nibble < 10 else 87 + nibble
+                at += 1

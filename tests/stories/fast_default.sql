@@ -1,0 +1,33 @@
+-- Columns with a default that old rows were never written with: of every kind of value, in old rows, old keys and new ones.
+
+CREATE TABLE t (id int PRIMARY KEY, v text);
+ALTER TABLE t REPLICA IDENTITY FULL;
+INSERT INTO t SELECT i, 'row ' || i FROM generate_series(1, 12) i;
+ALTER TABLE t ADD a int[] DEFAULT '{1,NULL,3}';
+UPDATE t SET v = 'x' WHERE id = 1;
+ALTER TABLE t ADD f float8 DEFAULT 'NaN', ADD n numeric DEFAULT 'NaN', ADD p numeric(10,2) DEFAULT 12.5;
+UPDATE t SET v = 'x' WHERE id = 2;
+ALTER TABLE t ADD j jsonb DEFAULT '{"a": [1, null]}', ADD b bytea DEFAULT '\x00ff', ADD e old.mood DEFAULT 'happy';
+DELETE FROM t WHERE id = 3;
+ALTER TABLE t ADD long text DEFAULT repeat('a long default ', 200);
+UPDATE t SET f = 1 WHERE id = 4;
+ALTER TABLE t ALTER long SET DEFAULT 'another';
+INSERT INTO t (id) VALUES (100);
+UPDATE t SET v = 'x' WHERE id = 5;
+ALTER TABLE t ADD ts timestamptz DEFAULT 'infinity', ADD d date DEFAULT '0044-03-15 BC', ADD i interval DEFAULT '1 mon -1 day', ADD u uuid DEFAULT '00000000-0000-0000-0000-00000000000f';
+ALTER TABLE t ADD empty text[] DEFAULT '{}', ADD nothing int, ADD m text[] DEFAULT '[0:1][2:2]={{x},{"y z"}}', ADD r int4range DEFAULT '[1,5)';
+UPDATE t SET v = 'x' WHERE id = 6;
+ALTER TABLE t DROP COLUMN a, DROP COLUMN j;
+UPDATE t SET v = 'x' WHERE id = 7;
+ALTER TABLE t REPLICA IDENTITY DEFAULT;
+UPDATE t SET v = 'x' WHERE id = 8;
+UPDATE t SET id = 90 WHERE id = 9;
+BEGIN;
+ALTER TABLE t ADD now_in int DEFAULT 7 NOT NULL;
+UPDATE t SET v = 'x' WHERE id = 10;
+ALTER TABLE t ALTER now_in DROP DEFAULT;
+UPDATE t SET v = 'y' WHERE id = 10;
+ROLLBACK;
+UPDATE t SET v = 'x' WHERE id = 11;
+ALTER TABLE t ADD volatile float8 DEFAULT random() * 0;
+UPDATE t SET v = 'x' WHERE id = 12;

@@ -1,0 +1,78 @@
+"""The documents are true: their code blocks run, and what is generated is current."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.servers import Server
+
+ROOT = Path(__file__).parents[1]
+GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOP = """
+CREATE TABLE orders (id int PRIMARY KEY, customer text, status text, total numeric(10,2), note text);
+INSERT INTO orders SELECT g, 'customer ' || g, 'new', g * 1.5, repeat(md5(g::text), 100) FROM generate_series(1, 50) g;
+UPDATE orders SET status = 'paid' WHERE id % 2 = 0;
+ALTER TABLE orders ADD placed timestamptz DEFAULT '2026-01-01 12:00+00';
+DELETE FROM orders WHERE id % 10 = 0;
+UPDATE orders SET status = 'sent', total = total + 1 WHERE id < 20;
+"""
+
+
+@pytest.fixture(scope="module")
+def backup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A stopped server's data directory as the guides have it, and an LSN in its WAL."""
+    with Server(18, test_decoding=False) as server:
+        server.sql("CREATE DATABASE app")
+        server.checkpoint()
+        lsn = server.flush_lsn()
+        for statement in SHOP.strip().split(";\n"):
+            server.sql(statement, dbname="app")
+        server.stop()
+        yield server.copy_to(tmp_path_factory.mktemp("backups") / "app"), lsn
+
+
+@pytest.mark.postgres
+@pytest.mark.spark
+@pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDES], ids=lambda path: path.stem)
+def test_code_blocks_run(
+    page: Path, backup: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    data, lsn = backup
+    monkeypatch.chdir(tmp_path)
+    names = {"spark": request.getfixturevalue("spark")}
+    ran = 0
+    for language, code in BLOCK.findall(page.read_text()):
+        if re.search(r"^(make|pip) ", code, re.MULTILINE):
+            continue
+        here = code.replace("/backups/app", str(data)).replace("/archive/app", str(data / "pg_wal")).replace("0/3000060", lsn)
+        ran += 1
+        if language == "python":
+            exec(compile(here, f"{page.name}", "exec"), names)
+        else:
+            _shell(here)
+    assert ran
+
+
+def _shell(code: str) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-euc", code], env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, f"{code}\n{done.stderr}"
+    assert done.stdout or "-o " in code or ">" in code, f"{code} printed nothing"
+
+
+def test_the_reference_is_current() -> None:
+    made = _printed_by("reference")
+    assert made == (ROOT / "docs/reference.md").read_text(), "run tools/reference.py"
+
+
+def _printed_by(tool: str) -> str:
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); import {tool}; sys.stdout.write({tool}.render())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout

@@ -1,0 +1,25 @@
+"""Draw docs/demo.svg: the closing screen of the demo, as it was when this was run. `python tools/picture.py`."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from tailrace.cli.engine import runner_for
+from tailrace.demo.shop import run_demo
+
+PICTURE = Path(__file__).parents[1] / "docs" / "demo.svg"
+
+
+def main() -> int:
+    screen = Console(record=True, width=112, file=io.StringIO(), force_terminal=False, color_system="truecolor")
+    status = run_demo(runner=runner_for(local=False), console=screen)
+    screen.save_svg(str(PICTURE), title="make demo")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
