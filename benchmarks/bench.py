@@ -75,7 +75,9 @@ def main() -> None:
         for name in options.workloads.split(","):
             for scale in [options.scale / 4, options.scale] if options.slope else [options.scale]:
                 console.print(f"{name}, {scale:g} of full size …")
-                rows += bench_one(WORKLOADS[name], scale, spark, names, home, options.runs)
+                for row in bench_one(WORKLOADS[name], scale, spark, names, home, options.runs):
+                    console.print(f"  {report.told(row)}")
+                    rows.append(row)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     report.show(rows)

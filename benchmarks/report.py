@@ -54,6 +54,13 @@ def cells(row: Row) -> list[str]:
     return [*head, counted, f"{measure.wall:.2f}", f"{measure.cpu:.2f}", speed, rate, *memory, ratio]
 
 
+def told(row: Row) -> str:
+    """A row as a line, while others are still being measured."""
+    return "  ".join(
+        f"{name} {cell}" if name[0] not in "wcs" else cell for name, cell in zip(HEADINGS, cells(row), strict=True) if cell
+    )
+
+
 def show(rows: Sequence[Row]) -> None:
     table = Table(*HEADINGS, title="same WAL, same machine, same run")
     for row in rows:

@@ -62,9 +62,9 @@ def _mixed(_: Server, connection: Connection, trades: int) -> None:
     connection.execute("INSERT INTO accounts SELECT g, g % 10, 0, repeat(' ', 84) FROM generate_series(1, 100000) g")
     connection.execute("INSERT INTO branches SELECT g, 0, repeat(' ', 88) FROM generate_series(1, 10) g")
     connection.execute("""CREATE PROCEDURE trade(n bigint) LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1 .. n LOOP
-        UPDATE accounts SET abalance = abalance + i % 100 WHERE aid = 1 + (i * 7919) % 100000;
+        UPDATE accounts SET abalance = abalance + i % 100 WHERE aid = 1 + (i::bigint * 7919) % 100000;
         UPDATE branches SET bbalance = bbalance + i % 100 WHERE bid = 1 + i % 10;
-        INSERT INTO history VALUES (1 + (i * 7919) % 100000, 1 + i % 10, i % 100, clock_timestamp(), '');
+        INSERT INTO history VALUES (1 + (i::bigint * 7919) % 100000, 1 + i % 10, i % 100, clock_timestamp(), '');
         COMMIT; END LOOP; END $$""")
     connection.execute(f"CALL trade({trades})".encode())
     connection.execute("UPDATE accounts SET abalance = abalance + 1")

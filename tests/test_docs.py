@@ -27,32 +27,35 @@ UPDATE orders SET status = 'sent', total = total + 1 WHERE id < 20;
 
 
 @pytest.fixture(scope="module")
-def backup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A stopped server's data directory as the guides have it, and an LSN in its WAL."""
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What the guides call it -> where it is, and an LSN: a stopped server's data directory, and how it was before."""
     with Server(18, test_decoding=False) as server:
         server.sql("CREATE DATABASE app")
-        server.checkpoint()
+        server.stop()
+        home = tmp_path_factory.mktemp("backups")
+        older = server.copy_to(home / "older")
+        server.start()
         lsn = server.flush_lsn()
         for statement in SHOP.strip().split(";\n"):
             server.sql(statement, dbname="app")
         server.stop()
-        yield server.copy_to(tmp_path_factory.mktemp("backups") / "app"), lsn
+        data = server.copy_to(home / "app")
+        yield {"/backups/older": str(older), "/backups/app": str(data), "/archive/app": str(data / "pg_wal"), "0/3000060": lsn}
 
 
 @pytest.mark.postgres
 @pytest.mark.spark
 @pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDES], ids=lambda path: path.stem)
 def test_code_blocks_run(
-    page: Path, backup: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    page: Path, places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    data, lsn = backup
     monkeypatch.chdir(tmp_path)
     names = {"spark": request.getfixturevalue("spark")}
     ran = 0
     for language, code in BLOCK.findall(page.read_text()):
         if re.search(r"^(make|pip) ", code, re.MULTILINE):
             continue
-        here = code.replace("/backups/app", str(data)).replace("/archive/app", str(data / "pg_wal")).replace("0/3000060", lsn)
+        here = re.sub("|".join(places), lambda met: places[met[0]], code)
         ran += 1
         if language == "python":
             exec(compile(here, f"{page.name}", "exec"), names)

@@ -245,6 +245,18 @@ class Server:
             raise RuntimeError(f"{name} failed with {ran.returncode}:\n{ran.stderr}")
         return ran.stdout
 
+    def run_offline(self, name: str, *arguments: str) -> str:
+        """Run one of PostgreSQL's programs on the files of the stopped server, as the server's user; what it printed."""
+        if self.is_running:
+            raise RuntimeError(f"stop the server first: {name} works on its files")
+        command = [str(self.bin(name)), *arguments]
+        ran = subprocess.run(
+            command, cwd=self._home, env=_environment(), capture_output=True, text=True, check=False, **self._credentials()
+        )
+        if ran.returncode:
+            raise RuntimeError(f"{name} failed with {ran.returncode}:\n{ran.stdout}{ran.stderr}")
+        return ran.stdout
+
     # -- underneath ----------------------------------------------------------------------------------------------------------
 
     def _initdb(self) -> None:

@@ -132,7 +132,7 @@ def append_changes(
 
     `progress(done, of)` is told how many stretches are written.
     """
-    directory = Path(directory)
+    directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     targets = latest_relations(river, tables)
     pieces = pieces_of(river.plan, frozenset(targets))

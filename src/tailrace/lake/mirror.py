@@ -63,7 +63,7 @@ def mirror(
     to where a table is, UsageError if rows of a table cannot be told apart or a column was retyped; tables written before
     that stay written.
     """
-    directory = Path(directory)
+    directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     span = Range.of(river)
     targets = [target for target in _targets(river, directory, span, tables) if target.span.start < span.stop]

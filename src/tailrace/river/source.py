@@ -30,6 +30,7 @@ class Source:
         """A data directory or base backup, a pg_wal, or an archive of segments."""
         if not Path(path).is_dir():
             raise UsageError(f'source directory "{path}" does not exist')
+        path = Path(path).absolute()  # workers may stand elsewhere
         directory = DataDirectory.at(path)
         segments = open_segments(directory.wal if directory else path)
         if directory:

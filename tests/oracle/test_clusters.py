@@ -1,0 +1,283 @@
+"""What happens to whole clusters: crashes, promotions, clones, other segment sizes, compressed page images, xids that begin again.
+
+PostgreSQL's slot is the oracle each time; where a cluster could not have kept one, a clone of it did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from support.cases import Case
+from support.decoding import check, decode, text_of
+from support.live import DBNAME, with_slot, without_slot
+from support.normalise import print_rows
+from support.schedule import make_schedule, run_schedule
+from support.servers import Server
+from tailrace.model import Lsn
+from tailrace.river import LocalRunner, open_river
+
+pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
+MAJORS = (14, 15, 16, 17, 18)
+CHANGES = "SELECT lsn, xid, data FROM pg_logical_slot_get_changes('s', NULL, NULL)"
+SLOT = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding')"
+
+
+def _compare(case: Case) -> None:
+    for captured in (False, True):
+        check(case, decode(case, LocalRunner(2), captured=captured, stretch_bytes=1 << 20))
+    assert "INSERT" in case.expected
+
+
+def _say(server: Server, *statements: str) -> None:
+    with server.connect(DBNAME) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+# -- crashes -----------------------------------------------------------------------------------------------------------------------
+
+
+def _crashes(server: Server) -> None:
+    """Twice in the middle: with transactions open that changed tables and catalogs, and with one prepared."""
+    _say(server, "CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'before')")
+    opened = [server.connect(DBNAME, autocommit=False) for _ in range(3)]
+    opened[0].execute("INSERT INTO t SELECT g, repeat('lost', 500) FROM generate_series(100, 120) g")
+    opened[1].execute("CREATE TABLE lost (id int); INSERT INTO lost VALUES (1); SAVEPOINT s; INSERT INTO lost VALUES (2)")
+    opened[2].execute("INSERT INTO t VALUES (50, 'kept')")
+    opened[2].execute("PREPARE TRANSACTION 'kept'")
+    _say(server, "INSERT INTO t VALUES (2, 'makes all of it reach the disk')", "CHECKPOINT", "INSERT INTO t VALUES (3, 'after')")
+    opened[0].execute("UPDATE t SET v = 'lost too' WHERE id = 1")
+    _say(server, "INSERT INTO t VALUES (4, 'flushed')")
+    server.crash()
+    server.start()
+    _say(server, "COMMIT PREPARED 'kept'", "CREATE TABLE lost (other text)", "INSERT INTO lost VALUES ('another table')")
+    _say(server, "VACUUM FULL pg_class", "ALTER TABLE t ADD w int DEFAULT 8", "INSERT INTO t VALUES (5, 'x', 5)")
+    server.crash()
+    server.start()
+    _say(server, "UPDATE t SET w = w + 1", "DELETE FROM t WHERE id < 3")
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_crash_recovery(major: int, tmp_path: Path) -> None:
+    _compare(with_slot(major, _crashes, tmp_path, wal_segment_mb=1))
+
+
+@pytest.mark.parametrize("major", [15, 18])
+def test_crash_recovery_without_a_slot(major: int, tmp_path: Path) -> None:
+    _compare(without_slot(major, _crashes, tmp_path, wal_segment_mb=1))
+
+
+# -- timelines ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_promotion(major: int, tmp_path: Path) -> None:
+    """A standby fed from the primary's WAL is promoted; its log goes from the old timeline over to the new."""
+    with Server(major) as primary:
+        primary.sql(f"CREATE DATABASE {DBNAME}")
+        primary.checkpoint()
+        start = str(primary.value(SLOT, dbname=DBNAME))
+        _say(primary, "CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'before the copy')")
+        primary.stop()
+        copied = primary.copy_to(tmp_path / "standby")
+        (copied / "standby.signal").touch()
+        primary.start()
+        run_schedule(primary, make_schedule(5, 150))
+        _say(primary, "INSERT INTO t VALUES (2, 'on the old timeline')")
+        with primary.connect(DBNAME, autocommit=False) as open_one:
+            open_one.execute("INSERT INTO t VALUES (3, 'open when the standby is promoted')")
+            primary.sql("SELECT pg_switch_wal()")
+            restore = {"restore_command": f"cp {primary.wal_dir}/%f %p", "hot_standby": "on"}
+            with Server(major, restore, data=copied) as standby:
+                _until(lambda: str(standby.value("SELECT v FROM t WHERE id = 2", dbname=DBNAME)) == "on the old timeline")
+                standby.sql("SELECT pg_promote()")
+                _until(lambda: not standby.value("SELECT pg_is_in_recovery()"))
+                _say(
+                    standby,
+                    "INSERT INTO t VALUES (4, 'on the new timeline')",
+                    "ALTER TABLE t ADD w int",
+                    "VACUUM FULL pg_attribute",
+                )
+                standby.restart()
+                _say(standby, "INSERT INTO t VALUES (5, 'after a restart', 5)")
+                expected = print_rows(standby.sql(CHANGES, dbname=DBNAME))
+                standby.stop()
+                data = standby.copy_to(tmp_path / "promoted")
+    case = Case("promotion", major, "with_slot", data, data, expected, {"dbname": DBNAME, "start_lsn": start})
+    check(case, decode(case, LocalRunner(2), captured=False, stretch_bytes=1 << 20))
+    assert "on the new timeline" in expected
+    assert "open when" not in expected
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_backup_of_a_standby(major: int, tmp_path: Path) -> None:
+    """The data directory of a standby that was never promoted is as good as the primary's."""
+    with Server(major) as primary:
+        primary.sql(f"CREATE DATABASE {DBNAME}")
+        primary.checkpoint()
+        primary.stop()
+        copied = primary.copy_to(tmp_path / "standby")
+        (copied / "standby.signal").touch()
+        primary.start()
+        start = str(primary.value(SLOT, dbname=DBNAME))
+        run_schedule(primary, make_schedule(6, 150))
+        primary.checkpoint()
+        _say(primary, "CREATE TABLE done (id int)", "INSERT INTO done VALUES (1)")
+        expected = print_rows(primary.sql(CHANGES, dbname=DBNAME))
+        primary.sql("SELECT pg_switch_wal()")
+        restore = {"restore_command": f"cp {primary.wal_dir}/%f %p", "hot_standby": "on"}
+        with Server(major, restore, data=copied) as standby:
+            _until(lambda: bool(standby.value("SELECT count(*) FROM done", dbname=DBNAME)))
+            standby.stop()
+            data = standby.copy_to(tmp_path / "backup")
+    case = Case("standby", major, "with_slot", data, data, expected, {"dbname": DBNAME, "start_lsn": start})
+    check(case, decode(case, LocalRunner(2), captured=False, stretch_bytes=1 << 20))
+
+
+def _until(there: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            if there():
+                return
+        except (psycopg.Error, ValueError):
+            pass
+        time.sleep(0.1)
+    raise AssertionError("it did not come to be within a minute")
+
+
+# -- files -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("megabytes", [2, 64, 1024])
+def test_segment_sizes(megabytes: int, tmp_path: Path) -> None:
+    schedule = make_schedule(7, 200)
+    settings = {"wal_init_zero": "off", "min_wal_size": f"{2 * megabytes}MB"}
+    _compare(with_slot(18, lambda server: run_schedule(server, schedule), tmp_path, settings, wal_segment_mb=megabytes))
+
+
+@pytest.mark.parametrize("method", ["pglz", "lz4", "zstd"])
+@pytest.mark.parametrize("major", MAJORS)
+def test_compressed_page_images(major: int, method: str, tmp_path: Path) -> None:
+    if major == 14 and method != "pglz":
+        pytest.skip("since PostgreSQL 15")
+    schedule = make_schedule(8, 150)
+    settings = {"wal_compression": "on" if major == 14 else method}
+    try:
+        case = without_slot(major, lambda server: run_schedule(server, schedule), tmp_path, settings)
+    except RuntimeError as error:
+        if "invalid value for parameter" not in str(error):
+            raise
+        pytest.skip(f"this build of PostgreSQL {major} has no {method}")
+    _compare(case)
+
+
+@pytest.mark.parametrize(
+    ("major", "strategy"), [(14, ""), *((major, each) for major in (15, 18) for each in ("WAL_LOG", "FILE_COPY"))]
+)
+def test_a_database_made_in_the_middle(major: int, strategy: str, tmp_path: Path) -> None:
+    """Its catalogs come from those of its template, which no record of the log describes row by row."""
+    with Server(major) as server:
+        server.sql("CREATE DATABASE shape")
+        server.sql(
+            "CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TABLE inherited (id int PRIMARY KEY, m mood, v text DEFAULT 'd')",
+            dbname="shape",
+        )
+        server.sql("ALTER TABLE inherited ADD w int DEFAULT 3; INSERT INTO inherited VALUES (1, 'ok')", dbname="shape")
+        server.checkpoint()
+        server.sql("ALTER TABLE inherited ADD x int DEFAULT 4", dbname="shape")
+        server.sql(f"CREATE DATABASE {DBNAME} TEMPLATE shape {f'STRATEGY {strategy}' if strategy else ''}")
+        start = str(server.value(SLOT, dbname=DBNAME))
+        _say(
+            server,
+            "INSERT INTO inherited VALUES (2, 'sad')",
+            "UPDATE inherited SET v = 'changed'",
+            "ALTER TABLE inherited DROP COLUMN w",
+        )
+        _say(
+            server,
+            "CREATE TABLE own (m mood[])",
+            "INSERT INTO own VALUES ('{ok,sad}')",
+            "DELETE FROM inherited",
+            "VACUUM FULL pg_class",
+        )
+        _say(server, "INSERT INTO inherited VALUES (3, 'ok')")
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    case = Case("database", major, "with_slot", data, data, expected, {"dbname": DBNAME, "start_lsn": start})
+    check(case, decode(case, LocalRunner(2), captured=False))
+    assert "m[mood]:'sad'" in expected
+
+
+# -- numbers that end --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("major", [16, 18])
+def test_transaction_ids_begin_again(major: int, tmp_path: Path) -> None:
+    """The counter passes 2^32 in the middle: xids of old transactions are larger than those of new ones."""
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        server.sql("ALTER DATABASE template0 ALLOW_CONNECTIONS true")
+        _freeze(server)
+        # In two leaps: one of more than 2^31 would land in the past of what is frozen.
+        for xid in (2_000_000_000, 2**32 - 120):
+            server.stop()
+            _leap(server, xid)
+            server.start()
+            _freeze(server)
+        server.checkpoint()
+        start = str(server.value(SLOT, dbname=DBNAME))
+        run_schedule(server, make_schedule(9, 400))
+        ((epoch,),) = server.sql("SELECT pg_current_xact_id()::text::numeric >= 4294967296")
+        assert epoch, "the counter was to pass its end"
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    case = Case("wraparound", major, "with_slot", data, data, expected, {"dbname": DBNAME, "start_lsn": start})
+    check(case, decode(case, LocalRunner(2), captured=False, stretch_bytes=1 << 20))
+
+
+def test_a_row_of_nearly_a_gigabyte(tmp_path: Path) -> None:
+    """PostgreSQL prints what fits a gigabyte; so much we print as well, and the same."""
+    with Server(18) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        server.checkpoint()
+        start = str(server.value(SLOT, dbname=DBNAME))
+        _say(server, "CREATE TABLE t (id int, v text)", "INSERT INTO t SELECT 1, repeat('0123456789', 70000000)")
+        theirs = server.sql(
+            "SELECT length(data), md5(data) FROM pg_logical_slot_get_changes('s', NULL, NULL) WHERE left(data, 6) = 'table '",
+            dbname=DBNAME,
+        )
+        server.stop()
+        river = open_river(server.data_dir, DBNAME, runner=LocalRunner(1), start_lsn=Lsn.parse(start))
+        ours = text_of(river, {"include-xids": "off", "skip-empty-xacts": "on"}).split("\n")
+    (row,) = [line.split("\t", 2)[2] for line in ours if "\ttable " in line[:60]]
+    assert [(len(row), _md5(row))] == theirs
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode()).hexdigest()
+
+
+def _leap(server: Server, xid: int) -> None:
+    """Let the next transaction id be `xid`. Commit status is kept for 2^20 xids a file; pg_resetwal makes none for the new ones."""
+    first = sorted((server.data_dir / "pg_xact").iterdir())[0]
+    owner = first.stat()
+    for number in (xid >> 20, 0):
+        file = first.with_name(f"{number:04X}")
+        file.write_bytes(bytes(256 << 10))
+        shutil.chown(file, owner.st_uid, owner.st_gid)
+    server.run_offline("pg_resetwal", "-x", str(xid), "-D", str(server.data_dir))
+
+
+def _freeze(server: Server) -> None:
+    for database in ("postgres", "template0", "template1", DBNAME):
+        server.sql("VACUUM (FREEZE, DISABLE_PAGE_SKIPPING)", dbname=database)
