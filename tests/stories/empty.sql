@@ -53,7 +53,10 @@ SELECT * FROM old.items WHERE id = 2 FOR UPDATE;
 INSERT INTO t VALUES (1, 'one row at last');
 COMMIT;
 REINDEX TABLE t;
+-- since 15
 CREATE DATABASE nothing_in_it STRATEGY file_copy;
+-- until 14
+CREATE DATABASE nothing_in_it;
 DROP DATABASE nothing_in_it;
 -- fails
 SELECT 1 / 0;

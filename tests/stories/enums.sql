@@ -23,9 +23,9 @@ COMMIT;
 -- a type of one's own transaction
 -- session main
 BEGIN;
-CREATE TYPE colour AS ENUM ('red');
+CREATE TYPE colour AS ENUM ('red', 'blue');
 ALTER TABLE shirts ADD COLUMN c colour;
-ALTER TYPE colour ADD VALUE 'blue';
+ALTER TYPE colour ADD VALUE 'green';
 INSERT INTO shirts (id, c) VALUES (6, 'blue');
 ALTER TYPE colour RENAME VALUE 'blue' TO 'azure';
 INSERT INTO shirts (id, c) VALUES (7, 'azure');

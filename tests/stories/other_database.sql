@@ -2,7 +2,10 @@
 
 CREATE TABLE t (id int PRIMARY KEY, v text);
 INSERT INTO t VALUES (1, 'before');
+-- since 15
 CREATE DATABASE other2 STRATEGY file_copy;
+-- until 14
+CREATE DATABASE other2;
 INSERT INTO t VALUES (2, 'created');
 -- session other in other2
 CREATE TABLE t (id bigint PRIMARY KEY, w bool);

@@ -51,6 +51,7 @@ DELETE FROM p WHERE region = 'af';
 ALTER TABLE p ATTACH PARTITION p_af FOR VALUES IN ('af');
 INSERT INTO p VALUES (502, 'af', 'attached');
 INSERT INTO p VALUES (502, 'af', 'conflict') ON CONFLICT (id, region) DO UPDATE SET v = excluded.v;
+-- since 15
 MERGE INTO p USING (VALUES (502, 'af'), (503, 'af')) s (id, region) ON p.id = s.id AND p.region = s.region
     WHEN MATCHED THEN UPDATE SET v = 'merged' WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.region, 'merged in');
 DELETE FROM p;

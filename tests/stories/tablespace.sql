@@ -1,6 +1,6 @@
 -- Tables outside the default tablespace, and tables that move.
+-- story since 15
 
--- since 15
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE apart LOCATION '';
 CREATE TABLE t (id int PRIMARY KEY, v text) TABLESPACE apart;

@@ -15,7 +15,10 @@ INSERT INTO floats VALUES (1, 0, 0), (2, '-0', '-0'), (3, 'NaN', 'NaN'), (4, 'In
     (21, NULL, -1.5), (22, 100000, 123456789), (23, 1e10, 100000000000000000000);
 DELETE FROM floats;
 
+-- since 15
 CREATE TABLE numerics (id int PRIMARY KEY, n numeric, f numeric(12, 3), neg numeric(5, -2));
+-- until 14
+CREATE TABLE numerics (id int PRIMARY KEY, n numeric, f numeric(12, 3), neg numeric(5, 0));
 ALTER TABLE numerics REPLICA IDENTITY FULL;
 INSERT INTO numerics VALUES (1, 0, 0, 0), (2, 'NaN', 'NaN', NULL), (3, 'Infinity', NULL, NULL), (4, '-Infinity', NULL, NULL),
     (5, 0.00000000000000000001, 0.001, 12345), (6, -1, -1, -99), (7, 10000, 10000, 10000), (8, 1e50, 123456789.123, 50),

@@ -29,28 +29,48 @@ Work = Callable[[Server], object]
 Settings = Mapping[str, str | int]
 
 
-def with_slot(major: int, work: Work, directory: Path, settings: Settings | None = None, *, wal_segment_mb: int = 16) -> Case:
-    """A case that is known to the LSN."""
-    before = _cluster(major, directory, settings, wal_segment_mb)
+def with_slot(
+    major: int,
+    work: Work,
+    directory: Path,
+    settings: Settings | None = None,
+    *,
+    wal_segment_mb: int = 16,
+    before: Path | None = None,
+) -> Case:
+    """A case that is known to the LSN. It begins with the stopped cluster `before`, else with a new one."""
+    before = before or cluster(major, directory, settings, wal_segment_mb=wal_segment_mb)
     meta, expected = _live_through(major, work, before, directory / "data", settings, with_slot=True)
     return Case("live", major, "with_slot", directory / "data", before, expected, meta)
 
 
-def without_slot(major: int, work: Work, directory: Path, settings: Settings | None = None, *, wal_segment_mb: int = 16) -> Case:
+def without_slot(
+    major: int,
+    work: Work,
+    directory: Path,
+    settings: Settings | None = None,
+    *,
+    wal_segment_mb: int = 16,
+    before: Path | None = None,
+) -> Case:
     """A case whose server had no slot, so that it forgot what no snapshot needed any more."""
-    before = _cluster(major, directory, settings, wal_segment_mb)
+    before = before or cluster(major, directory, settings, wal_segment_mb=wal_segment_mb)
     meta, _ = _live_through(major, work, before, directory / "data", settings, with_slot=False)
     _, expected = _live_through(major, work, before, None, settings, with_slot=True, skip_empty=True)
     meta |= {"options": {"skip-empty-xacts": "on"}}
     return Case("live", major, "no_slot", directory / "data", before, normalise(expected), meta)
 
 
-def _cluster(major: int, directory: Path, settings: Settings | None, wal_segment_mb: int) -> Path:
-    """A stopped cluster to clone: one database, nothing in it."""
+def cluster(
+    major: int, directory: Path, settings: Settings | None = None, prepare: Work | None = None, *, wal_segment_mb: int = 16
+) -> Path:
+    """A stopped cluster to clone: one database, and in it what `prepare` makes."""
     before = directory / "before"
     shutil.rmtree(before, ignore_errors=True)
     with Server(major, settings, wal_segment_mb=wal_segment_mb) as server:
         server.sql(f"CREATE DATABASE {DBNAME}")
+        if prepare:
+            prepare(server)
         server.checkpoint()
         server.switch_wal()
         server.stop()

@@ -11,6 +11,7 @@ psql script and, but for concurrency, is one. What is more than SQL stands in co
     -- fails                   the next statement must fail
     -- since 15, -- until 16   the next statement is for these majors only
     -- needs lz4               the next statement is for builds that have lz4
+    -- story since 15          all of it is, and it says so in its first lines
 
 `COPY ... FROM STDIN;` is followed by its data and `\\.`, as in a dump. Statements run in autocommit; a session that says BEGIN
 keeps its transaction open while others go on. Telling is deterministic: nothing here depends on the time.
@@ -64,9 +65,14 @@ class Step:
         return self.since <= major <= self.until and (self.needs is None or self.needs in features)
 
 
-def stories() -> list[str]:
-    """The names of all stories; a leading underscore marks what is not one."""
-    return sorted(path.stem for path in STORIES.glob("*.sql") if not path.stem.startswith("_"))
+def stories(major: int = 99) -> list[str]:
+    """The names of the stories for this major; a leading underscore marks what is not one."""
+    return sorted(path.stem for path in STORIES.glob("*.sql") if not path.stem.startswith("_") and _since(path) <= major)
+
+
+def _since(path: Path) -> int:
+    found = re.search(r"^-- story since (\d+)$", path.read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def read_story(name: str) -> list[Step]:

@@ -233,6 +233,13 @@ def replay(
         opcode = parsed[INFO] & heap.OPCODE if is_record else 0
         is_heap = is_record and parsed[MANAGER] == HEAP
         is_heap2 = is_record and parsed[MANAGER] == HEAP2
+        added_item = 0  # what the record itself puts on its first page; -1: several
+        if is_heap and opcode == heap.INSERT:
+            added_item = u16(buf, parsed[MAIN])
+        elif is_heap and opcode in (heap.UPDATE, heap.HOT_UPDATE):
+            added_item = u16(buf, parsed[MAIN] + 12)
+        elif is_heap2 and opcode == heap.MULTI_INSERT:
+            added_item = -1
 
         # Room for a page's worth of versions and places, so that nothing below has to check.
         while version_count + 700 > len(versions):
@@ -314,6 +321,9 @@ def replay(
                 key = tid_key(file, block_number, item)
                 place = find(table, keys, key)
                 version = occupant[place] if place >= 0 else -1
+                is_new = i == 0 and xid != 0 and xmin == xid and (added_item == item or (added_item < 0 and version < 0))
+                if is_new:
+                    version = -1
                 if version >= 0:
                     if versions[version, V_XMIN] != xmin or versions[version, V_LENGTH] != size:
                         version = -1
@@ -325,7 +335,7 @@ def replay(
                         if rewritten_count < 299:
                             rewritten[rewritten_count] = version
                             rewritten_count += 1
-                if version < 0:
+                if version < 0 and not is_new:
                     # Is it a copy of a version that we know from the catalog's former file?
                     content = content_key(file_catalog[file], xmin, page, offset + 18, size)
                     slot = find(content_table, content_keys, content)
