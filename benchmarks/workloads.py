@@ -1,4 +1,4 @@
-"""The workloads of design.md section 8, made on a real server: each leaves WAL of one shape behind.
+"""Workloads on a real server: each leaves WAL of one shape behind.
 
 A workload is a set-up and a fill; between them the slots of PostgreSQL's own walsender are made, so that both sides read the same WAL.
 """

@@ -1,4 +1,4 @@
-"""Options of decoding, against a server's own slot with the same: test_decoding's, and two phases (facts 6.11, 6.15)."""
+"""Options of decoding, against a server's own slot with the same: test_decoding's, and two phases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that catalogs keep inside a column: vectors, and the one-element array of a missing value (facts 4.6, A.3)."""
+"""Values that catalogs keep inside a column: vectors, and the one-element array of a missing value (`attmissingval`)."""
 
 from __future__ import annotations
 

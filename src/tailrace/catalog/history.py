@@ -1,4 +1,4 @@
-"""What a relation was, then: answers as PostgreSQL's historic snapshot does (rule 6, facts 6.4).
+"""What a relation was, then: answers as PostgreSQL's historic snapshot does (rule 6; `HeapTupleSatisfiesHistoricMVCC`).
 
 In: every version of the catalog rows that decoding reads. Out: `relation_at(locator, lsn, ordinal)`, `relation_by_oid(…)`, and `timelines(…)`: all
 that a file meant from its first record on, as spans, which is what decoding takes along. An answer that cannot be known raises `MissingHistory`.
@@ -264,7 +264,7 @@ class History:
         return str(namespaces["nspname"][rows[-1]])
 
     def _keys(self, oid: int, letter: str, lsn: int, ordinal: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Attribute numbers of the primary key and of the replica identity (facts 6.6)."""
+        """Attribute numbers of the primary key and of the replica identity (`RelationGetIndexAttrBitmap`)."""
         indexes = self.table("pg_index")
         primary: tuple[int, ...] = ()
         identity: tuple[int, ...] = ()

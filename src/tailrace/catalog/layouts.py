@@ -1,4 +1,4 @@
-"""The columns of the catalogs that decoding reads, per major: only what is needed to walk a row, and the names we ask for (facts 5.3)."""
+"""The columns of the catalogs that decoding reads, per major: only what is needed to walk a row, and the names we ask for (`catalog/pg_*.h`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How PostgreSQL writes the names of things: quote_identifier() and format_type() (facts 6.15 and Appendix B)."""
+"""How PostgreSQL writes the names of things: quote_identifier() and format_type()."""
 
 from __future__ import annotations
 

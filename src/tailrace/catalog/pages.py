@@ -1,4 +1,7 @@
-"""The files beside the heap that catalogs need: pg_control, relation maps, commit status. Bytes in, values out (facts 1.9, 4.7, 5.2)."""
+"""The files beside the heap that catalogs need: pg_control, relation maps, commit status. Bytes in, values out.
+
+Layouts: `catalog/pg_control.h`, `utils/cache/relmapper.c`, `access/clog.h`.
+"""
 
 from __future__ import annotations
 

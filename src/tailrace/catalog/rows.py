@@ -3,7 +3,7 @@
 In: `redo.Versions` and the fates of transactions. Out: `CatalogRows`: the attributes asked for as NumPy arrays, and for each
 row `begin` and `end`, the
 commit LSNs between which others see it (strictly after `begin`, up to and including `end`), and `added` and `deleted`, where its own transaction
-began and ceased to see it (facts 6.4).
+began and ceased to see it.
 """
 
 from __future__ import annotations

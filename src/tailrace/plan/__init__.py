@@ -58,31 +58,16 @@ def make_plan(
     """
     transactions = fates.transactions
     xids = _all_xids(indexes, fates)
+    _note_first_lsns(transactions, xids)
     known, consistent_from = consistency(indexes, open_at_start)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
+    messages = messages_of(indexes, fates, history.database, start, upto, consistent_from)
     in_range = (transactions.commit_lsn >= start) & (transactions.commit_lsn < upto)
     ours = in_range & ((transactions.database == history.database) | (transactions.database == 0))
-    messages = messages_of(indexes, fates, history.database, start, upto, consistent_from)
-    has_message = np.zeros(len(transactions), np.bool_)
-    has_message[[message.ordinal for message in messages if message.ordinal >= 0]] = True
-    changed = np.zeros(len(transactions), np.bool_)
-    owned = xids.ordinal >= 0
-    # A heap record gives a transaction its snapshot, even one of a rolled-back subtransaction; so does, at its commit, a catalog change.
-    changed[xids.ordinal[owned & ((xids.flags & index.HAS_CHANGE) != 0)]] = True
-    changed[xids.ordinal[owned & ~xids.orphan & ((xids.flags & index.CHANGES_CATALOG) != 0)]] = True
-    transactions.first_lsn[:] = np.iinfo(np.int64).max
-    own = owned & (xids.xid == transactions.xid[np.maximum(xids.ordinal, 0)]) if len(transactions) else owned
-    np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
-    # What ends a prepared transaction is told if the transaction itself was, be it before the WAL at hand.
-    ends_prepared = ~transactions.has_rows
-    changed[ends_prepared] = True
-    told_before = ends_prepared & (transactions.prepared >= 0)
-    changed[told_before] = (changed | has_message)[transactions.prepared[told_before]]
-    shown = np.flatnonzero(ours & (changed | has_message))
     shown = whole(
         transactions,
-        shown,
+        np.flatnonzero(ours & _are_told(transactions, xids, messages)),
         known,
         max(consistent_from, Lsn(history.known_from)),
         history.known_from,
@@ -92,7 +77,7 @@ def make_plan(
     row_bytes = np.zeros(len(transactions), np.int64)
     wanted = np.zeros(len(transactions), np.bool_)
     wanted[shown] = True
-    np.add.at(row_bytes, xids.ordinal[owned], xids.bytes[owned])
+    np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
     stretches = _stretch_plans(indexes, fates, wanted, history, segment_size, rewrites=rewrites)
     return Plan(
@@ -108,6 +93,34 @@ class _AllXids:
     first_lsn: NDArray[np.int64]
     flags: NDArray[np.uint8]
     bytes: NDArray[np.int64]
+
+    @property
+    def owned(self) -> NDArray[np.bool_]:
+        """Which belong to a transaction that committed."""
+        return self.ordinal >= 0
+
+
+def _note_first_lsns(transactions: Transactions, xids: _AllXids) -> None:
+    """Where each transaction's own first record is."""
+    transactions.first_lsn[:] = np.iinfo(np.int64).max
+    if len(transactions):
+        own = xids.owned & (xids.xid == transactions.xid[np.maximum(xids.ordinal, 0)])
+        np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
+
+
+def _are_told(transactions: Transactions, xids: _AllXids, messages: Sequence[LogicalMessage]) -> NDArray[np.bool_]:
+    """Which transactions get a BEGIN and COMMIT: those that the server keeps changes, or a snapshot, for."""
+    told = np.zeros(len(transactions), np.bool_)
+    # A heap record gives a transaction its snapshot, even one of a rolled-back subtransaction; so does, at its commit, a catalog change.
+    told[xids.ordinal[xids.owned & ((xids.flags & index.HAS_CHANGE) != 0)]] = True
+    told[xids.ordinal[xids.owned & ~xids.orphan & ((xids.flags & index.CHANGES_CATALOG) != 0)]] = True
+    told[[message.ordinal for message in messages if message.ordinal >= 0]] = True
+    # What ends a prepared transaction is told if the transaction itself was, be it before the WAL at hand.
+    ends_prepared = ~transactions.has_rows
+    told[ends_prepared] = True
+    told_before = ends_prepared & (transactions.prepared >= 0)
+    told[told_before] = told[transactions.prepared[told_before]]
+    return told
 
 
 def _all_xids(indexes: Sequence[Index], fates: Fates) -> _AllXids:

@@ -1,4 +1,4 @@
-"""From where on transactions are known whole (facts 6.2), and whether the stretches at hand fit together."""
+"""From where on transactions are known whole (`snapbuild.c`), and whether the stretches at hand fit together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _begins_after_overwrite(found: Index) -> bool:
 
 
 def consistency(indexes: Sequence[Index], open_at_start: dict[int, int] | None) -> tuple[frozenset[int], Lsn]:
-    """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole (facts 6.2).
+    """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole.
 
     The first RUNNING_XACTS names those that were running; so does a captured state. A shutdown checkpoint, or nothing running, is consistent at once;
     otherwise the consistent point lies where the last of the running has ended.

@@ -46,7 +46,7 @@ def check_decodable(indexes: Sequence[Index], start: int, upto: int, level_at_en
 
 
 def foreign_records(indexes: Sequence[Index]) -> str:
-    """A warning, if custom resource managers wrote into the log: what such a record did to a table is known to its extension only (facts 3)."""
+    """A warning, if custom resource managers wrote into the log: what such a record did to a table is known to its extension only."""
     for found, row, _, parsed in kept_records(indexes, index.ALIEN):
         name = name_of(int(parsed[records.MANAGER]))
         return f"records of custom resource manager {name}, the first at {Lsn(int(found.kept.lsn[row]))}, are not decoded"

@@ -55,7 +55,7 @@ def kept_records(indexes: Sequence[Index], kind: int) -> Iterator[tuple[Index, i
 def messages_of(
     indexes: Sequence[Index], fates: Fates, database: int, start: Lsn, upto: Lsn, consistent: Lsn
 ) -> list[LogicalMessage]:
-    """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves (facts 6.8)."""
+    """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
     found: list[LogicalMessage] = []
     for source, row, raw, parsed in kept_records(indexes, index.MESSAGE):
         main = int(parsed[records.MAIN])

@@ -82,7 +82,7 @@ class StretchPlan:
 
 
 def is_decoded(relation: Relation, *, rewrites: bool = False) -> bool:
-    """Whether PostgreSQL's decoding shows rows of this relation (facts 6.5): logged, no catalog, no TOAST table, sequence or transient heap."""
+    """Whether PostgreSQL's decoding shows rows of this relation: logged, no catalog, no TOAST table, sequence or transient heap."""
     return (
         relation.oid >= FIRST_UNPINNED_OID
         and relation.persistence == "p"

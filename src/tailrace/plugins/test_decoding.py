@@ -1,4 +1,4 @@
-"""test_decoding: the readable form, in PostgreSQL's exact words (facts 6.15; `contrib/test_decoding`'s documented output)."""
+"""test_decoding: the readable form, in PostgreSQL's exact words (manual, appendix F, "test_decoding")."""
 
 from __future__ import annotations
 

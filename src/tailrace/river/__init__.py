@@ -79,17 +79,9 @@ def open_river(
     come at PREPARE; with `rewrites`, so do the rows that a rewrite of a table writes anew."""
     runner = runner or LocalRunner()
     source = source if isinstance(source, Source) else Source.open(source)
-    scan_from = None
-    if catalog is not None:
-        scan_from = (
-            max(catalog.needs_wal_from, source.segments.first_lsn)
-            if catalog.needs_wal_from >= source.segments.first_lsn
-            else None
-        )
-        if scan_from is None:
-            raise MissingHistory(
-                f"the catalog state needs WAL from {catalog.needs_wal_from}, the source begins at {source.segments.first_lsn}"
-            )
+    scan_from = catalog.needs_wal_from if catalog is not None else None
+    if scan_from is not None and scan_from < source.segments.first_lsn:
+        raise MissingHistory(f"the catalog state needs WAL from {scan_from}, the source begins at {source.segments.first_lsn}")
     indexes = scan_log(source.segments, runner, scan_from, stretch_bytes, index_store)
     if start_lsn is not None and not indexes[0].stretch.start <= start_lsn <= indexes[-1].next_lsn:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Where WAL segments lie, and their bytes (facts 1.1, 1.7).
+"""Where WAL segments lie, and their bytes.
 
 In: a directory of segments, plain or compressed, of one or several timelines. Out: `Segments`, which reads any range of the log as an array with
 spare room for framing. Files are opened when read, so a `Segments` travels to Spark's workers as a few paths.

@@ -4,7 +4,8 @@ In: the ends that indexes collected, in WAL order. Out: `Fates`, a sorted map fr
 with one row for each thing that is told of a top-level transaction, in the order of the records that tell it: nearly always that it
 committed.
 
-In two phases (facts 6.11) a prepared transaction is told with its rows at PREPARE, and its COMMIT PREPARED or ROLLBACK PREPARED is told
+In two phases (manual, "Two-phase Commit Support for Logical Decoding")
+a prepared transaction is told with its rows at PREPARE, and its COMMIT PREPARED or ROLLBACK PREPARED is told
 by itself. For others its catalog changes count from COMMIT PREPARED on; that is why a fate says apart whose rows they are and from when
 they can be seen.
 """

@@ -1,4 +1,4 @@
-"""Heap tuples -> where each attribute lies (facts 4.3).
+"""Heap tuples -> where each attribute lies (`access/htup_details.h`).
 
 In: references to logged tuples, each an xl_heap_header (infomask2, infomask, hoff: 5 bytes) and what follows it. Out: for each attribute and row its
 payload's position, length and form. Nothing is copied here and no value is looked at; `tuples.gather` makes columns of it.

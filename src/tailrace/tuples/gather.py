@@ -1,4 +1,4 @@
-"""Positions of attributes -> columns of values: copied together, decompressed, TOAST put in (facts 4.5).
+"""Positions of attributes -> columns of values: copied together, decompressed, TOAST put in (`varatt.h`).
 
 In: what `tuples.deform` found, and the TOAST chunks that serve each row. Out: `Values`. A value that lies in a TOAST table and did not come
 with this record is *unchanged*: neither a value nor NULL.

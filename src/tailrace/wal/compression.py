@@ -13,7 +13,8 @@ from tailrace.wal.loads import u16
 
 @njit(cache=True, nogil=True)
 def pglz(src, at, stop, dst, to, size):  # type: ignore[no-untyped-def]
-    """Expand `src[at:stop]` to exactly `size` bytes at `dst[to:]`. Control byte, then eight items, literal or (length, offset) (facts 2.4)."""
+    """Expand `src[at:stop]` to exactly `size` bytes at `dst[to:]`. Control byte, then eight items, literal or (length, offset)
+    (`common/pg_lzcompress.h`)."""
     begin = to
     end = to + size
     while at < stop and to < end:

@@ -1,6 +1,6 @@
 """Records in words, in the shape of pg_waldump's lines: whose they are, how long, where, what they say, which blocks they name.
 
-In: bytes of whole records. Out: `Described`. Resource managers that decoding reads are told field by field (layouts: facts 3.2-3.9, the headers
+In: bytes of whole records. Out: `Described`. Resource managers that decoding reads are told field by field (layouts: the headers
 named there); of the others, the opcode's number.
 """
 

@@ -6,7 +6,7 @@ sees one array and one kind of offset. Nothing here knows what a record means.
 
 The walk is a loop around the kernel `next_record` (or `next_records`, many at a time), which keeps its place in a small int64 array (the frame). It
 answers with an offset, or with one of the reasons below why there is no next record. Whether a reason is the end of the log or damage is decided
-by `is_end_of_log`, which looks at what follows, as facts about pages (1.2-1.6) allow:
+by `is_end_of_log`, which looks at what follows, as the layout of pages allows (`access/xlog_internal.h`):
 
     record ──► record ──► … ──► NEED_MORE     the rest of it lies beyond the bytes given: feed more, or the log is still growing
                             └─► REACHED_STOP  the next record starts at or after the stop

@@ -1,4 +1,4 @@
-"""Transaction records -> columns (`access/xact.h`, facts 3.4).
+"""Transaction records -> columns (`access/xact.h`).
 
 In: contiguous XACT records. Out: `Ends`, one row per commit, abort or prepare. A stretch of small transactions holds hundreds of
 thousands of these, so they are columns from the start.
