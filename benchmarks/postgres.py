@@ -31,23 +31,36 @@ PLUGINS = {
 def prepare(work: Workload, count: int, home: Path, runs: int) -> tuple[Path, float, dict[str, Measure]]:
     """WAL of the workload in a stopped copy of its cluster; how many MB of it; how long walsenders took to decode it, and pg_waldump to count it."""
     with Server(MAJOR, SETTINGS, wal_segment_mb=16) as server:
-        server.sql("CREATE DATABASE app")
-        with server.connect("app") as connection:
-            for statement in work.setup:
-                connection.execute(statement.encode())
-            connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
-            server.checkpoint()
-            for plugin in PLUGINS:
-                connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [plugin, plugin])
-            work.fill(server, connection, count)
-        server.checkpoint()
-        end = server.flush_lsn()
+        end = _fill(server, work, count)
         theirs = {plugin: median([_walsender(server, plugin, end, number) for number in range(runs)]) for plugin in PLUGINS}
         server.stop()
         copy = home / work.name
         server.copy_to(copy)
     theirs["pg_waldump"] = median([_waldump(copy / "pg_wal", str(end)) for _ in range(runs)])
     return copy, (Lsn.parse(str(end)) - _SEGMENT_BYTES) / 1e6, theirs
+
+
+def write_wal(work: Workload, count: int, home: Path) -> Path:
+    """WAL of the workload alone, in a stopped copy of its cluster."""
+    with Server(MAJOR, SETTINGS, wal_segment_mb=16) as server:
+        _fill(server, work, count)
+        server.stop()
+        return server.copy_to(home / work.name)
+
+
+def _fill(server: Server, work: Workload, count: int) -> str:
+    """Do the work, with slots that were there before it; where its WAL ends."""
+    server.sql("CREATE DATABASE app")
+    with server.connect("app") as connection:
+        for statement in work.setup:
+            connection.execute(statement.encode())
+        connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+        server.checkpoint()
+        for plugin in PLUGINS:
+            connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [plugin, plugin])
+        work.fill(server, connection, count)
+    server.checkpoint()
+    return server.flush_lsn()
 
 
 def _client(name: str) -> str:

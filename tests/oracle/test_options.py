@@ -64,6 +64,30 @@ BEGIN; SELECT pg_logical_emit_message(true, 'p', 'before'); TRUNCATE t; COMMIT;
 CREATE TABLE nothing_to_see (id int);
 """
 
+ORIGINS = """
+CREATE TABLE t (id int PRIMARY KEY, v text);
+SELECT pg_replication_origin_create('elsewhere');
+INSERT INTO t VALUES (1, 'ours');
+SELECT pg_replication_origin_session_setup('elsewhere');
+INSERT INTO t VALUES (2, 'theirs');
+BEGIN; SELECT pg_replication_origin_xact_setup('0/ABCDEF', '2020-01-02 03:04:05+00'); INSERT INTO t VALUES (3, 'at their time'); COMMIT;
+SELECT pg_logical_emit_message(false, 'p', 'theirs, at once'), pg_logical_emit_message(true, 'p', 'theirs');
+CREATE TABLE theirs (id int);
+SELECT pg_replication_origin_session_reset();
+UPDATE t SET v = v || ', changed here';
+TRUNCATE t;
+"""
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_origins(major: int, tmp_path: Path) -> None:
+    options = [{"only-local": "on", "include-timestamp": "on"}, {"only-local": "off", "include-timestamp": "on"}]
+    (ours, theirs), (ours_all, theirs_all) = _both(major, ORIGINS, options, tmp_path)
+    assert ours == theirs
+    assert ours_all == theirs_all
+    assert sum("theirs" in line for line in theirs) < sum("theirs" in line for line in theirs_all)
+    assert any("2020-01-02 03:04:05" in line for line in theirs_all)
+
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_empty_transactions(major: int, tmp_path: Path) -> None:
