@@ -68,7 +68,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     spark = session(options.master)
     names = [name for name in OUTLETS if name in options.outlets.split(",")]
-    console = Console(stderr=True)
+    console = Console(stderr=True, soft_wrap=True)
     home = Path(tempfile.mkdtemp(prefix="tailrace-bench-"))
     rows: list[Row] = []
     try:

@@ -84,7 +84,26 @@ def test_indexes_are_kept_and_used_again(case: Case, tailrace: Run, tmp_path: Pa
     assert tailrace(*words)[:2] == (0, case.expected)
 
 
+def test_parameters_that_text_depends_on(tailrace: Run, tmp_path: Path) -> None:
+    types = open_case("types", 18, "with_slot", tmp_path)
+    words = ("decode", types.data_dir, "--database", "app", "--local", "--start-lsn", types.meta["start_lsn"])
+    status, plain, _ = tailrace(*words)
+    assert (status, plain) == (0, types.expected)
+    status, german, _ = tailrace(*words, "--set", "DateStyle=German", "--set", "bytea_output=escape")
+    assert status == 0
+    dates = re.compile(r"\[date\]:'\d\d\.\d\d\.\d{4}( BC)?'")
+    assert dates.search(german)
+    assert not dates.search(plain)
+    assert len(german.splitlines()) == len(plain.splitlines())
+
+
 REFUSED = {
+    "parameter": (("--database", "app", "--set", "work_mem=1"), 'unrecognized configuration parameter "work_mem"'),
+    "value of a parameter": (
+        ("--database", "app", "--set", "extra_float_digits=x"),
+        'invalid value for parameter "extra_float_digits": "x"',
+    ),
+    "policy": (("--database", "app", "--unknown-types", "guess"), 'invalid value for parameter "unknown_types": "guess"'),
     "database": (("--database", "nope"), 'database "nope" does not exist'),
     "LSN": (("--database", "app", "--start-lsn", "zz"), 'invalid input syntax for type pg_lsn: "zz"'),
     "option": (("--database", "app", "-o", "bad=1"), 'option "bad" = "1" is unknown'),

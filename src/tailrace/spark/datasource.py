@@ -30,6 +30,7 @@ from tailrace.plan.stretch import StretchPlan
 from tailrace.river import River, open_river
 from tailrace.spark.jobs import freeze_once
 from tailrace.spark.schemas import spark_schema
+from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, Transactions
 from tailrace.types.registry import ArrowStyle
@@ -40,6 +41,7 @@ OPTIONS = {
     "database": "the table's database",
     "table": "schema.name, as it is called at the end of the range; it is followed through renames and rewrites",
     "catalog": "file of a captured catalog state",
+    "index": "directory where indexes are kept, and used again, so that WAL is scanned once",
     "startlsn": "transactions that commit here or later",
     "endlsn": "and before here",
     "columns": f"which columns a row has, of {', '.join(COLUMNS)}; each that is left out is time saved",
@@ -85,13 +87,16 @@ class _Piece(InputPartition):
 
 
 class TailraceReader(DataSourceReader):
-    """Decodes the stretches of one plan."""
+    """Decodes the stretches of one plan. Spark sends the reader along with every task; the stretches of others stay behind."""
 
     def __init__(self, segments: Segments, pieces: list[InputPartition], relation: Relation, shape: Shape) -> None:
         self._segments = segments
         self._pieces = pieces
         self._relation = relation
         self._shape = shape
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pieces": []}
 
     def partitions(self) -> list[InputPartition]:
         return self._pieces
@@ -153,11 +158,12 @@ class TailraceSource(DataSource):
 
 
 def _open(options: Mapping[str, str]) -> River:
-    catalog = options.get("catalog")
+    catalog, index = options.get("catalog"), options.get("index")
     return open_river(
         options["source"], options["database"],
         catalog=read_state(Path(catalog).read_bytes(), catalog) if catalog else None,
         start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
+        index_store=IndexStore(Path(index).absolute()) if index else None,
     )  # fmt: skip
 
 

@@ -47,17 +47,26 @@ class _Item(InputPartition):
         self.item = item
 
 
+class StageReader(DataSourceReader):
+    """Runs `work` on each item. Spark sends the reader along with every task, so what it sends must not hold the items of all."""
+
+    def __init__(self, work: bytes, items: Sequence[bytes], heavy: bool) -> None:
+        self._work = work
+        self._items = items
+        self._heavy = heavy
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_items": ()}
+
+    def partitions(self) -> list[InputPartition]:
+        return [_Item(number, item) for number, item in enumerate(self._items)]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        return run_item(self._work, partition, self._heavy)
+
+
 def _stage_source(work: bytes, items: Sequence[bytes], heavy: bool) -> type[DataSource]:
-    """A data source that runs `work` on each item. The class travels by value, with all that it closes over."""
-
-    class Reader(DataSourceReader):
-        def partitions(self) -> list[InputPartition]:
-            return [_Item(number, item) for number, item in enumerate(items)]
-
-        def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-            from tailrace.spark.jobs import run_item  # noqa: PLC0415
-
-            return run_item(work, partition, heavy)
+    """A data source for one job. The class travels by value, with all that it closes over."""
 
     class Stage(DataSource):
         @classmethod
@@ -68,7 +77,9 @@ def _stage_source(work: bytes, items: Sequence[bytes], heavy: bool) -> type[Data
             return _SCHEMA
 
         def reader(self, schema: Any) -> DataSourceReader:
-            return Reader()
+            from tailrace.spark.jobs import StageReader  # noqa: PLC0415 - by name, or it would travel by value as well
+
+            return StageReader(work, items, heavy)
 
     return Stage
 

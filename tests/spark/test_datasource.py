@@ -1,0 +1,135 @@
+"""`spark.read.format("tailrace")`: what a DataFrame holds is what the text outlet prints, and bad options say what is wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.cases import Case, open_case
+from tailrace.catalog.statefile import write_state
+from tailrace.changes import COLUMNS, change_batch
+from tailrace.decode import decode
+from tailrace.lake.changelog import latest_relations
+from tailrace.model import Lsn
+from tailrace.river import LocalRunner, Source, capture, open_river
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return open_case("hot", 18, "with_slot", tmp_path_factory.mktemp("case"))
+
+
+def read(spark: SparkSession, case: Case, **options: str) -> DataFrame:
+    wanted = {"source": str(case.data_dir), "database": "app", "startLsn": case.meta["start_lsn"], "table": "public.h"} | options
+    return spark.read.format("tailrace").options(**wanted).load()
+
+
+def as_python(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.orderBy("commit_lsn", "lsn", "sequence").collect()]
+
+
+def in_this_process(case: Case, table: str, **options: Any) -> list[dict[str, Any]]:
+    river = open_river(case.data_dir, "app", start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(1), **options)
+    (latest,) = latest_relations(river, [table]).values()
+    rows = [
+        row
+        for stretch in river.plan.stretches
+        for batch in decode(stretch, river.source.segments.read)
+        if batch.relation.oid == latest.oid
+        for row in change_batch(batch, river.plan.transactions, latest).to_pylist()
+    ]
+    return sorted(rows, key=lambda row: (row["commit_lsn"], row["lsn"], row["sequence"]))
+
+
+@pytest.mark.parametrize(
+    ("story", "table"), [("subxact", "public.t"), ("toast", "public.t"), ("replica_identity", "public.whole")]
+)
+def test_rows_are_those_of_this_process(spark: SparkSession, story: str, table: str, tmp_path: Path) -> None:
+    case = open_case(story, 18, "with_slot", tmp_path)
+    frame = read(spark, case, table=table)
+    assert frame.columns == list(COLUMNS)
+    rows, expected = as_python(frame), in_this_process(case, table)
+    assert rows
+    assert [_plain(row) for row in rows] == [_plain(row) for row in expected]
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Spark gives times in the session's zone, without one."""
+    return {name: value for name, value in row.items() if name != "commit_timestamp"}
+
+
+def test_counts_are_those_of_the_text(spark: SparkSession, case: Case) -> None:
+    counted = {row["kind"]: row["count"] for row in read(spark, case).groupBy("kind").count().collect()}
+    lines = case.expected.splitlines()
+    # The story renames the table to h1, h2 … and back; it is one table all the same.
+    assert counted == {
+        kind: sum(bool(re.search(rf"table public\.h\d*: {kind.upper()}:", line)) for line in lines) for kind in counted
+    }
+    assert set(counted) == {"insert", "update", "delete"}
+
+
+def test_a_filter_is_not_remembered(spark: SparkSession, case: Case) -> None:
+    """Spark caches the plans of Python sources that push filters down; ours does not, and gives all rows after a filtered query."""
+    frame = read(spark, case)
+    every = frame.count()
+    assert 0 < frame.where("kind = 'delete'").count() < every
+    assert frame.where("new.id > 5").count() < every
+    assert frame.count() == every
+
+
+def test_some_columns(spark: SparkSession, case: Case) -> None:
+    frame = read(spark, case, columns="kind, new")
+    assert frame.columns == ["kind", "new"]
+    assert sorted(map(str, frame.collect())) == sorted(map(str, read(spark, case).select("kind", "new").collect()))
+
+
+def test_two_ranges_are_the_whole(spark: SparkSession, case: Case) -> None:
+    whole = as_python(read(spark, case))
+    middle = str(Lsn(whole[len(whole) // 2]["commit_lsn"]))
+    parts = as_python(read(spark, case, endLsn=middle)) + as_python(read(spark, case, startLsn=middle))
+    assert parts == whole
+
+
+def test_an_archive_a_state_and_kept_indexes(spark: SparkSession, case: Case, tmp_path: Path) -> None:
+    state = tmp_path / "app.state"
+    state.write_bytes(write_state(capture(Source.open(case.before_dir), LocalRunner(1), "app")))
+    frame = read(spark, case, source=str(case.wal_dir), catalog=str(state), index=str(tmp_path / "indexes"))
+    assert as_python(frame) == as_python(read(spark, case))
+
+
+def test_arrays_and_numerics_as_text(spark: SparkSession, tmp_path: Path) -> None:
+    case = open_case("fast_default", 18, "with_slot", tmp_path)
+    settings = {"arrays": "text", "numeric": "text", "times": "text", "DateStyle": "German"}
+    new = as_python(read(spark, case, table="public.t", **settings).select("commit_lsn", "lsn", "sequence", "new"))[-1]["new"]
+    assert new["m"] == '[0:1][2:2]={{x},{"y z"}}'
+    assert new["n"] == "NaN"
+    assert new["d"] == "15.03.0044 BC"
+    with pytest.raises(Exception, match="Set arrays=text"):
+        read(spark, case, table="public.t").collect()
+
+
+WRONG = {
+    "option": ({"tabel": "x"}, 'unrecognized option "tabel"'),
+    "table": ({"table": "public.nope"}, 'relation "public.nope" does not exist'),
+    "no table": ({"table": ""}, 'option "table" missing'),
+    "database": ({"database": "nope"}, 'database "nope" does not exist'),
+    "column": ({"columns": "kind, knid"}, 'column "knid" does not exist'),
+    "LSN": ({"startLsn": "zz"}, 'invalid input syntax for type pg_lsn: "zz"'),
+    "source": ({"source": "/no/such"}, 'source directory "/no/such" does not exist'),
+    "style": ({"numeric": "float"}, 'invalid value for parameter "numeric": "float"'),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_wrong(spark: SparkSession, case: Case, options: dict[str, str], message: str) -> None:
+    with pytest.raises(Exception, match=r"(?s).*") as caught:
+        read(spark, case, **options)
+    assert message in str(caught.value)
