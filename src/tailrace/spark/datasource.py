@@ -87,7 +87,7 @@ class _Piece(InputPartition):
 
 
 class TailraceReader(DataSourceReader):
-    """Decodes the stretches of one plan. Spark sends the reader along with every task; the stretches of others stay behind."""
+    """Decodes the stretches of one plan."""
 
     def __init__(self, segments: Segments, pieces: list[InputPartition], relation: Relation, shape: Shape) -> None:
         self._segments = segments
@@ -139,7 +139,9 @@ class TailraceSource(DataSource):
         return spark_schema(change_schema(relation, shape.columns, shape.style))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return TailraceReader(*self._plan())
+        # Spark sends source and reader along with every task: neither must hold the stretches of all.
+        planned, self._planned = self._plan(), None
+        return TailraceReader(*planned)
 
     def _plan(self) -> tuple[Segments, list[InputPartition], Relation, Shape]:
         if self._planned is None:

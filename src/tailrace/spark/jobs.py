@@ -48,7 +48,7 @@ class _Item(InputPartition):
 
 
 class StageReader(DataSourceReader):
-    """Runs `work` on each item. Spark sends the reader along with every task, so what it sends must not hold the items of all."""
+    """Runs `work` on each item."""
 
     def __init__(self, work: bytes, items: Sequence[bytes], heavy: bool) -> None:
         self._work = work
@@ -65,10 +65,15 @@ class StageReader(DataSourceReader):
         return run_item(self._work, partition, self._heavy)
 
 
-def _stage_source(work: bytes, items: Sequence[bytes], heavy: bool) -> type[DataSource]:
-    """A data source for one job. The class travels by value, with all that it closes over."""
+def _stage_source(work: bytes, all_items: Sequence[bytes], heavy: bool) -> type[DataSource]:
+    """A data source for one job. The class travels by value, with all that it holds.
+
+    Once a reader is made of it, Spark sends source and reader along with every task; by then neither must hold the items of all.
+    """
 
     class Stage(DataSource):
+        items = all_items
+
         @classmethod
         def name(cls) -> str:
             return "tailrace_stage"
@@ -79,6 +84,7 @@ def _stage_source(work: bytes, items: Sequence[bytes], heavy: bool) -> type[Data
         def reader(self, schema: Any) -> DataSourceReader:
             from tailrace.spark.jobs import StageReader  # noqa: PLC0415 - by name, or it would travel by value as well
 
+            items, type(self).items = type(self).items, ()
             return StageReader(work, items, heavy)
 
     return Stage
