@@ -133,3 +133,18 @@ def test_what_is_wrong(spark: SparkSession, case: Case, options: dict[str, str],
     with pytest.raises(Exception, match=r"(?s).*") as caught:
         read(spark, case, **options)
     assert message in str(caught.value)
+
+
+def test_a_task_does_not_take_along_what_others_read() -> None:
+    """Spark pickles source and reader into every task, once the reader is made."""
+    from pyspark import cloudpickle  # noqa: PLC0415
+
+    from tailrace.spark.jobs import _stage_source  # noqa: PLC0415
+
+    source = _stage_source(b"work", [bytes(1 << 20)] * 8, heavy=False)
+    carried = cloudpickle.dumps(source({}))
+    assert len(carried) > 1 << 20
+    planned = cloudpickle.loads(carried)
+    reader = planned.reader(None)
+    assert len(reader.partitions()) == 8
+    assert len(cloudpickle.dumps((planned, reader))) < 1 << 16
