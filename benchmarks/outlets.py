@@ -20,7 +20,7 @@ from tailrace.plan import make_plan
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import Source, know_catalogs, open_river, scan_log
+from tailrace.river import LocalRunner, Source, know_catalogs, open_river, scan_log
 from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.segments import Segments
 from tailrace.wal import index
@@ -66,6 +66,10 @@ def _kind(process: psutil.Process) -> str:
 def _scan(bench: Bench) -> int:
     bench.indexes = scan_log(Source.open(bench.path).segments, bench.runner)
     return sum(found.records for found in bench.indexes)
+
+
+def _scan_on_one_core(bench: Bench) -> int:
+    return sum(found.records for found in scan_log(Source.open(bench.path).segments, LocalRunner(1)))
 
 
 def _plan(bench: Bench) -> int:
@@ -139,6 +143,7 @@ OUTLETS = {
     outlet.name: outlet
     for outlet in (
         Outlet("scan", "pg_waldump", "records", _scan),
+        Outlet("scan on one core", "pg_waldump", "records", _scan_on_one_core),
         Outlet("plan", "", "catalog records", _plan),
         Outlet("decode", "pgoutput", "rows", _decode),
         Outlet("DataFrame", "pgoutput", "", _dataframe),

@@ -139,9 +139,9 @@ def test_a_task_does_not_take_along_what_others_read() -> None:
     """Spark pickles source and reader into every task, once the reader is made."""
     from pyspark import cloudpickle  # noqa: PLC0415
 
-    from tailrace.spark.jobs import _stage_source  # noqa: PLC0415
+    from tailrace.spark.jobs import _Share, _stage_source  # noqa: PLC0415
 
-    source = _stage_source(b"work", [bytes(1 << 20)] * 8, heavy=False)
+    source = _stage_source(b"work", [_Share(number, [bytes(1 << 20)]) for number in range(8)], heavy=False)
     carried = cloudpickle.dumps(source({}))
     assert len(carried) > 1 << 20
     planned = cloudpickle.loads(carried)

@@ -25,14 +25,15 @@ from tailrace.catalog.statefile import read_state
 from tailrace.changes import COLUMNS, change_batch, change_schema
 from tailrace.decode import decode
 from tailrace.errors import UsageError
+from tailrace.lake.changelog import Piece, pieces_of
 from tailrace.model import Lsn, Relation
-from tailrace.plan.stretch import StretchPlan
 from tailrace.river import River, open_river
 from tailrace.spark.jobs import freeze_once
+from tailrace.spark.parcels import pack, unpack
 from tailrace.spark.schemas import spark_schema
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
-from tailrace.transactions.fates import NEVER, Transactions
+from tailrace.transactions.fates import NEVER
 from tailrace.types.registry import ArrowStyle
 from tailrace.types.style import PARAMETERS, TextStyle
 
@@ -77,13 +78,15 @@ class Shape:
         return cls(names, ArrowStyle(**chosen, text=text_style))
 
 
-class _Piece(InputPartition):
-    """A stretch, with the facts of the transactions it shows: `facts[i]` belongs to ordinal `ordinals[i]`."""
+class _Parcel(InputPartition):
+    """A piece on its way."""
 
-    def __init__(self, plan: StretchPlan, ordinals: Any, facts: Transactions) -> None:
-        self.plan = plan
-        self.ordinals = ordinals
-        self.facts = facts
+    def __init__(self, piece: Piece) -> None:
+        self._packed = pack(piece)
+
+    def piece(self) -> Piece:
+        found: Piece = unpack(self._packed)
+        return found
 
 
 class TailraceReader(DataSourceReader):
@@ -104,19 +107,18 @@ class TailraceReader(DataSourceReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if partition is None:
             return
-        style = self._shape.style
-        style = replace(style, text=replace(style.text, names=partition.plan.names))
-        for batch in decode(partition.plan, self._segments.read):
+        piece = partition.piece()
+        style = replace(self._shape.style, text=replace(self._shape.style.text, names=piece.plan.names))
+        for batch in decode(piece.plan, self._segments.read):
             if batch.relation.oid != self._relation.oid:
                 continue
-            renumbered = replace(batch, ordinal=np.searchsorted(partition.ordinals, batch.ordinal))
             changes = change_batch(
-                renumbered,
-                partition.facts,
+                replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal)),
+                piece.facts,
                 self._relation,
                 columns=self._shape.columns,
                 style=style,
-                codec=partition.plan.codec,
+                codec=piece.plan.codec,
             )
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)
@@ -155,7 +157,12 @@ class TailraceSource(DataSource):
             shape = Shape.of(options)
             river = _open(options)
             relation = _relation_of(river, options["table"])
-            self._planned = (river.source.segments, _pieces(river, relation), relation, shape)
+            self._planned = (
+                river.source.segments,
+                [_Parcel(piece) for piece in pieces_of(river.plan, frozenset({relation.oid}))],
+                relation,
+                shape,
+            )
         return self._planned
 
 
@@ -186,12 +193,3 @@ def _relation_of(river: River, table: str) -> Relation:
     if relation is None:
         raise UsageError(f'relation "{table}" does not exist', sqlstate="42P01", context=f"at {Lsn(end)}")
     return relation
-
-
-def _pieces(river: River, relation: Relation) -> list[InputPartition]:
-    pieces: list[InputPartition] = []
-    for plan in river.plan.stretches:
-        if any(met.oid == relation.oid for met in plan.relations):
-            ordinals = np.unique(plan.ordinal)
-            pieces.append(_Piece(plan, ordinals, river.plan.transactions.subset(ordinals)))
-    return pieces

@@ -1,9 +1,8 @@
-"""The stages as Spark jobs: a `Runner` whose items are partitions.
+"""The stages as Spark jobs: a `Runner`.
 
-A stage is a pure function over items (paths, ranges, plans: never bytes). Each item becomes one partition of a Python data
-source made for this job, whose
-reader calls the function and hands its result back as one binary cell: large cells cross Python and JVM at over a gigabyte a second, single
-rows do not. Errors travel back as themselves.
+A stage is a pure function over items (paths, ranges, plans: never bytes). Items are shared out among the partitions of a Python data source made
+for this job, whose reader calls the function and hands its result back as one binary cell: large cells cross Python and JVM at over a gigabyte a
+second, single rows do not. Errors travel back as themselves.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from tailrace.spark.parcels import pack, unpack
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,6 +29,8 @@ _SCHEMA = "item int, part int, unpacked long, payload binary"
 _ARROW_SCHEMA = pa.schema([("item", pa.int32()), ("part", pa.int32()), ("unpacked", pa.int64()), ("payload", pa.binary())])
 _CELL = 64 << 20
 HEAVY_WAVE = 4
+TASKS_PER_CORE = 3
+"""Enough to even out what items take. A task costs some 20 ms of CPU whatever it does, so one item a task would be waste on few cores."""
 _frozen = False
 
 
@@ -41,38 +43,41 @@ def freeze_once() -> None:
         _frozen = True
 
 
-class _Item(InputPartition):
-    def __init__(self, number: int, item: bytes) -> None:
-        self.number = number
-        self.item = item
+class _Share(InputPartition):
+    """What one task does: packed items, the first of which has this number."""
+
+    def __init__(self, first: int, items: Sequence[bytes]) -> None:
+        self.first = first
+        self.items = items
 
 
 class StageReader(DataSourceReader):
     """Runs `work` on each item."""
 
-    def __init__(self, work: bytes, items: Sequence[bytes], heavy: bool) -> None:
+    def __init__(self, work: bytes, shares: Sequence[_Share], heavy: bool) -> None:
         self._work = work
-        self._items = items
+        self._shares = shares
         self._heavy = heavy
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_items": ()}
+        return {**self.__dict__, "_shares": ()}
 
-    def partitions(self) -> list[InputPartition]:
-        return [_Item(number, item) for number, item in enumerate(self._items)]
+    def partitions(self) -> Sequence[InputPartition]:
+        return self._shares
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return run_item(self._work, partition, self._heavy)
+        for number, item in enumerate(partition.items, partition.first):
+            yield from run_item(self._work, number, item, self._heavy)
 
 
-def _stage_source(work: bytes, all_items: Sequence[bytes], heavy: bool) -> type[DataSource]:
+def _stage_source(work: bytes, all_shares: Sequence[_Share], heavy: bool) -> type[DataSource]:
     """A data source for one job. The class travels by value, with all that it holds.
 
-    Once a reader is made of it, Spark sends source and reader along with every task; by then neither must hold the items of all.
+    Once a reader is made of it, Spark sends source and reader along with every task; by then neither must hold what others do.
     """
 
     class Stage(DataSource):
-        items = all_items
+        shares = all_shares
 
         @classmethod
         def name(cls) -> str:
@@ -84,19 +89,19 @@ def _stage_source(work: bytes, all_items: Sequence[bytes], heavy: bool) -> type[
         def reader(self, schema: Any) -> DataSourceReader:
             from tailrace.spark.jobs import StageReader  # noqa: PLC0415 - by name, or it would travel by value as well
 
-            items, type(self).items = type(self).items, ()
-            return StageReader(work, items, heavy)
+            shares, type(self).shares = type(self).shares, ()
+            return StageReader(work, shares, heavy)
 
     return Stage
 
 
-def run_item(work: bytes, partition: _Item, heavy: bool) -> Iterator[pa.RecordBatch]:
+def run_item(work: bytes, number: int, item: bytes, heavy: bool) -> Iterator[pa.RecordBatch]:
     """One item in a worker: its result (or the error), pickled, in cells that Arrow can carry.
 
     Between a worker and the driver a byte is copied half a dozen times, so heavy results are compressed: LZ4 takes less time than the copies.
     """
     try:
-        outcome = (True, pickle.loads(work)(pickle.loads(partition.item)))
+        outcome = (True, unpack(work)(unpack(item)))
     except Exception as error:
         outcome = (False, error)
     payload = memoryview(pickle.dumps(outcome, protocol=5))
@@ -106,7 +111,7 @@ def run_item(work: bytes, partition: _Item, heavy: bool) -> Iterator[pa.RecordBa
         cell = payload[start : start + _CELL]
         packed = pa.compress(cell, codec="lz4_raw") if heavy else pa.py_buffer(cell)
         cells = [
-            pa.array([partition.number], pa.int32()),
+            pa.array([number], pa.int32()),
             pa.array([part], pa.int32()),
             pa.array([len(cell) if heavy else 0], pa.int64()),
             pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, len(packed)], np.int32)), packed]),
@@ -127,22 +132,25 @@ class SparkRunner:
     def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
         wide = self.spark.sparkContext.defaultParallelism
         wave = min(wide, HEAVY_WAVE) if heavy else max(64, 4 * wide)
-        pickled = cloudpickle.dumps(work)
+        packed = pack(work)
         waves = [items[start : start + wave] for start in range(0, len(items), wave)]
         if not waves:
             return
         with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(self._wave, pickled, waves[0], heavy)
+            coming = ahead.submit(self._wave, packed, waves[0], heavy)
             for following in [*waves[1:], None]:
                 results = coming.result()
                 if following is not None:
-                    coming = ahead.submit(self._wave, pickled, following, heavy)
+                    coming = ahead.submit(self._wave, packed, following, heavy)
                 while results:
                     yield _outcome(results.popleft())
 
     def _wave(self, work: bytes, items: Sequence[Any], heavy: bool) -> deque[list[_Cell]]:
         """The cells of each item's result, in the order of the items."""
-        source = _stage_source(work, [cloudpickle.dumps(item) for item in items], heavy)
+        share = -(-len(items) // (TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism))
+        packed = [pack(item) for item in items]
+        shares = [_Share(first, packed[first : first + share]) for first in range(0, len(items), share)]
+        source = _stage_source(work, shares, heavy)
         self.spark.dataSource.register(source)
         table = self.spark.read.format(source.name()).load().toArrow()
         found: dict[int, list[_Cell]] = {}
