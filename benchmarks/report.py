@@ -28,7 +28,8 @@ Same WAL, same machine, same run; warm session, files in the page cache, medians
 tailrace starts from files that are not indexed, on Spark's `local[2]`. Ratios: *decode*, *DataFrame* and *Delta* against a walsender with
 pgoutput (protocol 1) into `pg_recvlogical -f /dev/null`; *text* against one with test_decoding; *scan* against `pg_waldump --stats`.
 
-- *scan* indexes every record and checks every CRC, on Spark, or *on one core* of this process; *plan* goes from indexes to a plan (what it counts are catalog records).
+- *scan* indexes every record and checks every CRC, on Spark, or *on one core* of this process; *plan* goes from indexes to a plan (what it
+  counts are catalog records).
 - *decode* builds typed Arrow columns of every change in the workers and runs over every byte of them.
 - *DataFrame* writes the changes of the main table into Spark's `noop`; *Delta* commits them as files of a Delta table.
 - *text* prints test_decoding's lines in commit order.
@@ -41,10 +42,11 @@ pgoutput (protocol 1) into `pg_recvlogical -f /dev/null`; *text* against one wit
 
 _FINDINGS = """## Where a target is missed
 
-- *decode* on *wide* and *churn*: a walsender goes through WAL that it sends little of at several hundred MB a second, and so do we; what is left is mostly fixed.
-  A Spark job costs 0.1 to 0.2 s, and a run makes two or three. On *wide* the two passes on one core take less than half of the time measured; on *churn* a third is the plan,
-  which is made on the driver, and a third the catalog records on their way there. Tried: fewer tasks (kept: a task costs 20 ms), other codegen and scheduling settings
-  (no difference), RDDs instead of data sources (40 ms a job, but not on Spark Connect).
+- *decode* on *wide* and *churn*: a walsender goes through WAL that it sends little of at several hundred MB a second, and so do we; what is
+  left is mostly fixed. A Spark job costs 0.1 to 0.2 s, and a run makes two or three. On *wide* the two passes on one core take less than
+  half of the time measured; on *churn* a third is the plan, which is made on the driver, and a third the catalog records on their way there.
+  Tried: fewer tasks (kept: a task costs 20 ms), other codegen and scheduling settings (no difference), RDDs instead of data sources (40 ms
+  a job, but not on Spark Connect).
 - *scan* against pg_waldump: it keeps facts of every transaction and file, which pg_waldump --stats does not. Framing and CRC alone are as fast.
 """
 

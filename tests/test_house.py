@@ -192,7 +192,7 @@ DOCUMENTS = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_documents_name_files_that_exist(document: Path) -> None:
     named = set(re.findall(r"`((?:src|tests|tools|docs|benchmarks)/[\w./-]+\.\w+)", document.read_text()))
-    inside = re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)", document.read_text())
+    inside = re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)\b", document.read_text())
     named |= {f"src/tailrace/{name}" for name in inside if not name.startswith(("src/", "tests/", "tools/", "benchmarks/"))}
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 

@@ -12,17 +12,33 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numba import njit
 
 from support.cases import open_case
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segments import open_segments
 from tailrace.wal import framing
 from tailrace.wal.crc import crc32c
-from tailrace.wal.framing import END, LENGTH, LSN, POSITION, PREVIOUS, WalBytes, frame_all, new_frame, next_record
+from tailrace.wal.framing import END, LENGTH, LSN, NEED_MORE, POSITION, PREVIOUS, WalBytes, new_frame, next_record
 
 PAGES = 5
 LARGER = 40
 POISON = 0xAA
+
+
+@njit(nogil=True)
+def frame_all(buf, frame, at, lsn, end):  # type: ignore[no-untyped-def]
+    """Walk to the end, writing each record's offset, LSN and end LSN. Returns how many, and the reason that ended the walk."""
+    count = 0
+    while count < len(at):
+        record = next_record(buf, frame)
+        if record < 0:
+            return count, record
+        at[count] = record
+        lsn[count] = frame[LSN]
+        end[count] = frame[END]
+        count += 1
+    return count, NEED_MORE
 
 
 class Log(NamedTuple):

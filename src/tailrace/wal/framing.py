@@ -347,21 +347,6 @@ def new_frame(
 
 
 @njit(cache=True, nogil=True)
-def frame_all(buf, frame, at, lsn, end):  # type: ignore[no-untyped-def]
-    """Walk to the end, writing each record's offset, LSN and end LSN. Returns how many, and the reason that ended the walk."""
-    count = 0
-    while count < len(at):
-        record = next_record(buf, frame)
-        if record < 0:
-            return count, record
-        at[count] = record
-        lsn[count] = frame[LSN]
-        end[count] = frame[END]
-        count += 1
-    return count, NEED_MORE
-
-
-@njit(cache=True, nogil=True)
 def log_goes_on(buf, frame, position):  # type: ignore[no-untyped-def]
     """Whether anything after `position` was written after it: a later page in its right place, or a record that names it as its predecessor."""
     base = frame[BASE]
