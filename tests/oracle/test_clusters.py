@@ -19,6 +19,7 @@ from support.decoding import check, decode, text_of
 from support.live import DBNAME, with_slot, without_slot
 from support.normalise import print_rows
 from support.schedule import make_schedule, run_schedule
+from support.segments import forget_other_segments
 from support.servers import Server
 from tailrace.model import Lsn
 from tailrace.river import LocalRunner, open_river
@@ -243,6 +244,51 @@ def test_transaction_ids_begin_again(major: int, tmp_path: Path) -> None:
         data = server.copy_to(tmp_path / "data")
     case = Case("wraparound", major, "with_slot", data, data, expected, {"dbname": DBNAME, "start_lsn": start})
     check(case, decode(case, LocalRunner(2), captured=False, stretch_bytes=1 << 20))
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_multixacts_of_before_the_log(major: int, tmp_path: Path) -> None:
+    """Catalog rows that were updated while others held locks on them, as the data directory has them when the log begins."""
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        _say(
+            server,
+            "CREATE TABLE t (id int)",
+            "CREATE TABLE u (id int)",
+            "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+            "CREATE TABLE m (m mood)",
+        )
+        lock = b"SELECT FROM pg_class WHERE relname IN ('t', 'u') FOR KEY SHARE"
+        with server.connect(DBNAME, autocommit=False) as one, server.connect(DBNAME, autocommit=False) as other:
+            for connection in (one, other):
+                connection.execute("SET lock_timeout = '5s'")
+                connection.execute(lock)
+            other.execute("ALTER TABLE t ADD w int DEFAULT 7")
+            one.execute("ALTER TABLE u ADD lost int")
+            other.commit()
+            one.commit()
+        server.checkpoint()
+        server.switch_wal()
+        server.stop()
+        forget_other_segments(server.data_dir)
+        server.start()
+        start = str(server.value(SLOT, dbname=DBNAME))
+        _say(server, "INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (2, 3)")
+        _say(
+            server,
+            "ALTER TABLE t ADD x int",
+            "INSERT INTO t VALUES (4, 5, 6)",
+            "VACUUM FULL pg_class",
+            "INSERT INTO u VALUES (7, 8)",
+        )
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    case = Case("multixacts", major, "with_slot", data, data, expected, {"dbname": DBNAME, "start_lsn": start})
+    check(case, decode(case, LocalRunner(1), captured=False))
+    river = open_river(data, DBNAME, runner=LocalRunner(1))
+    assert any((data / "pg_multixact" / "members" / "0000").read_bytes()[:8192])
+    assert not (river.catalogs.state.versions.rows[:, 7] & 8).any()
 
 
 def test_a_row_of_nearly_a_gigabyte(tmp_path: Path) -> None:

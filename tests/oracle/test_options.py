@@ -150,7 +150,7 @@ def _ours(major: int, data: Path, start: Lsn, options: Options, two_phase: bool)
     plugin = TestDecoding()
     plugin.startup(options, major)
     river = open_river(
-        data, "app", runner=LocalRunner(1), start_lsn=start, rewrites=plugin.receives_rewrites,
+        data, "app", runner=LocalRunner(1), start_lsn=start, rewrites=plugin.receives_rewrites, only_local=plugin.only_local,
         two_phase=TwoPhase(is_plain=plugin.filter_prepare) if two_phase else None,
     )  # fmt: skip
     text = b""

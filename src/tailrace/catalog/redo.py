@@ -43,7 +43,7 @@ V_FIELDS = 8
 XMIN_COMMITTED = 1
 XMIN_ABORTED = 2
 XMAX_COMMITTED = 4
-XMAX_MULTI = 8  # an updating multixact that only pg_multixact can resolve
+XMAX_MULTI = 8  # xmax is a multixact with an updater, which only pg_multixact can name
 XMIN_FROZEN = 16  # committed so long ago that its xid may be another transaction's by now
 
 PAGE_KNOWN = 1
@@ -348,7 +348,7 @@ def replay(
                             and versions[candidate, V_LENGTH] == size
                             and same_bytes(store, versions[candidate, V_AT] + 5, page, offset + 23, size - 5)
                         ):
-                            if versions[candidate, V_XMAX] == xmax:
+                            if versions[candidate, V_XMAX] == xmax or (state & XMAX_MULTI and versions[candidate, V_XMAX] != 0):
                                 version = candidate
                                 break
                             if xmax == 0 and second_best < 0:

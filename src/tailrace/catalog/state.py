@@ -16,8 +16,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.multixacts import Multixacts
 from tailrace.catalog.pages import CommitStatus, page_lsns, read_relation_map
-from tailrace.catalog.redo import PAGE_FIRST_TOUCH_WHOLE, Versions, first_touches, replay, tid_key
+from tailrace.catalog.redo import PAGE_FIRST_TOUCH_WHOLE, V_STATE, V_XMAX, XMAX_MULTI, Versions, first_touches, replay, tid_key
 from tailrace.catalog.rows import Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
@@ -64,9 +65,9 @@ class CatalogPages:
 class CatalogState:
     """The catalogs of one database (and the shared ones) as of `lsn`; `encoding` is the database's, by PostgreSQL's number.
 
-    `files` says which catalog each file holds, files of the past included. `complete` states know every page. `status` is pg_xact of the
-    directory, for transactions that ended before the WAL at hand. `xids_open` are the transactions open at `lsn` with the LSN
-    of their first record; WAL is needed from the least of them, or from `lsn`.
+    `files` says which catalog each file holds, files of the past included. `complete` states know every page. `status` and `multixacts` are
+    pg_xact and pg_multixact of the directory, for transactions that ended before the WAL at hand. `xids_open` are the transactions open at
+    `lsn` with the LSN of their first record; WAL is needed from the least of them, or from `lsn`.
     """
 
     system: int
@@ -82,6 +83,7 @@ class CatalogState:
     files: dict[FileKey, int]
     complete: bool
     status: CommitStatus | None
+    multixacts: Multixacts | None
     xids_open: dict[int, int]
 
     @property
@@ -151,9 +153,23 @@ def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, until: Ls
                 context=f"WAL record at {Lsn(int(log.lsn[bad]))}",
             )
         raise MissingHistory(f"cannot read the catalog record at {Lsn(int(log.lsn[bad]))}")
-    return replace(
-        state, lsn=until, versions=Versions(rows[:count].copy(), store[:used].copy(), place_key.copy(), place_version.copy())
-    )
+    rows = _without_multixacts(rows[:count], state.multixacts)
+    return replace(state, lsn=until, versions=Versions(rows, store[:used].copy(), place_key.copy(), place_version.copy()))
+
+
+def _without_multixacts(rows: NDArray[np.int64], multixacts: Multixacts | None) -> NDArray[np.int64]:
+    """A copy where the xmax of each version is a transaction, or none."""
+    rows = rows.copy()
+    for row in np.flatnonzero(rows[:, V_STATE] & XMAX_MULTI).tolist():
+        updater = multixacts.updater_of(int(rows[row, V_XMAX])) if multixacts else None
+        if updater is None:
+            raise MissingHistory(
+                f"MultiXactId {rows[row, V_XMAX]} does no longer exist",
+                hint="A catalog row was updated under it before the WAL at hand. Start later, or from a captured state (--catalog).",
+            )
+        rows[row, V_XMAX] = updater
+        rows[row, V_STATE] &= ~XMAX_MULTI
+    return rows
 
 
 def _untouched(

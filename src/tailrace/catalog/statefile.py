@@ -37,6 +37,6 @@ def read_state(data: bytes, where: str) -> CatalogState:
     return CatalogState(
         system=facts["system"], timeline=facts["timeline"], major=facts["major"], lsn=Lsn.parse(facts["lsn"]), database=facts["database"],
         database_name=facts["database_name"], default_tablespace=facts["default_tablespace"], encoding=facts["encoding"], next_xid=facts["next_xid"],
-        versions=versions, files={(database, number): oid for database, number, oid in facts["files"]}, complete=True, status=None,
+        versions=versions, files={(database, number): oid for database, number, oid in facts["files"]}, complete=True, status=None, multixacts=None,
         xids_open={int(xid): lsn for xid, lsn in facts["open"].items()},
     )  # fmt: skip

@@ -53,7 +53,7 @@ def decode(
         river = open_river(
             opened, database, runner=runner_for(local=local), catalog=state, start_lsn=start, upto_lsn=upto,
             index_store=IndexStore(index) if index else None, two_phase=TwoPhase(is_plain=chosen.filter_prepare) if two_phase else None,
-            rewrites=chosen.receives_rewrites,
+            rewrites=chosen.receives_rewrites, only_local=chosen.only_local,
         )  # fmt: skip
         if river.warning:
             sys.stderr.write(f"tailrace: warning: {river.warning}\n")

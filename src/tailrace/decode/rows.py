@@ -50,7 +50,7 @@ Reader = Callable[..., WalBytes]
 
 @njit(cache=True, nogil=True)
 def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, file_key, file_bounds, file_has_own,  # type: ignore[no-untyped-def]
-                 own_table, own_key, own_bounds, span_start, span_relation, confirmed, parsed, rows, chunks):  # fmt: skip
+                 own_table, own_key, own_bounds, span_start, span_relation, confirmed, only_local, parsed, rows, chunks):  # fmt: skip
     """References to the wanted rows and TOAST chunks of a stretch, in `rows` and `chunks` (offset, length, epoch).
 
     Returns (rows, chunks, reason, fingerprint, LSN of an unmapped row or 0, its file).
@@ -92,6 +92,8 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
         if mine < 0:
             continue
         records.parse(buf, at, length, compressed, parsed)
+        if only_local and parsed[records.ORIGIN] != 0:
+            continue
         kind = heap.row_kind(buf, parsed)
         if kind == heap.NOT_A_ROW:
             continue
@@ -230,7 +232,7 @@ def references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.in
             wal.buf, frame, form.image_compressed, rehashed(xids, len(xids), len(xids)), xids, plan.ordinal,
             rehashed(files.key, len(files.key), max(1, len(files.key))), files.key, files.bounds, files.has_own,
             rehashed(files.own_key, len(files.own_key), max(1, len(files.own_key))), files.own_key, files.own_bounds,
-            files.span_start, files.span_relation, plan.confirmed, records.new_parsed(),
+            files.span_start, files.span_relation, plan.confirmed, plan.only_local, records.new_parsed(),
             np.zeros((wal.raw // _SMALLEST_ROW + 64, R_FIELDS), np.int64), np.zeros((wal.raw // _SMALLEST_RECORD + 64, 3), np.int64),
         )  # fmt: skip
         reason = found[2]

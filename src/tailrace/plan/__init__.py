@@ -49,9 +49,10 @@ class Plan:
 
 def make_plan(
     indexes: Sequence[Index], history: History, fates: Fates, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, segment_size: int,
-    open_at_start: dict[int, int] | None = None, rewrites: bool = False,
+    open_at_start: dict[int, int] | None = None, rewrites: bool = False, only_local: bool = False,
 ) -> Plan:  # fmt: skip
-    """Decide what to show of `[start_lsn, upto_lsn)` and where it lies; with `rewrites`, also the rows that a rewrite of a table writes anew.
+    """Decide what to show of `[start_lsn, upto_lsn)` and where it lies; with `rewrites`, also the rows that a rewrite of a table writes anew; with
+    `only_local`, nothing that was replicated from elsewhere, as its origin says.
 
     `open_at_start` are the xids that a captured state knows to have been open, with their first LSN: those within the indexes are read whole.
     Raises MissingHistory if a transaction to be shown began before the first index.
@@ -62,9 +63,11 @@ def make_plan(
     known, consistent_from = consistency(indexes, open_at_start)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
-    messages = messages_of(indexes, fates, history.database, start, upto, consistent_from)
+    messages = messages_of(indexes, fates, history.database, start, upto, consistent_from, only_local=only_local)
     in_range = (transactions.commit_lsn >= start) & (transactions.commit_lsn < upto)
     ours = in_range & ((transactions.database == history.database) | (transactions.database == 0))
+    if only_local:
+        ours &= transactions.origin == 0
     shown = whole(
         transactions,
         np.flatnonzero(ours & _are_told(transactions, xids, messages)),
@@ -79,10 +82,9 @@ def make_plan(
     wanted[shown] = True
     np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
-    stretches = _stretch_plans(indexes, fates, wanted, history, segment_size, rewrites=rewrites)
-    return Plan(
-        transactions, shown, row_bytes[shown], stretches, messages, truncations_of(indexes, fates, wanted, history), consistent_from, start, upto
-    )  # fmt: skip
+    stretches = _stretch_plans(indexes, fates, wanted, history, segment_size, rewrites=rewrites, only_local=only_local)
+    truncations = truncations_of(indexes, fates, wanted, history, only_local=only_local)
+    return Plan(transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto)
 
 
 @dataclass(slots=True)
@@ -145,7 +147,14 @@ def _all_xids(indexes: Sequence[Index], fates: Fates) -> _AllXids:
 
 
 def _stretch_plans(
-    indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool_], history: History, segment_size: int, *, rewrites: bool
+    indexes: Sequence[Index],
+    fates: Fates,
+    wanted: NDArray[np.bool_],
+    history: History,
+    segment_size: int,
+    *,
+    rewrites: bool,
+    only_local: bool,
 ) -> list[StretchPlan]:
     mapper = FileMapper(history, fates.transactions.commit_lsn, wanted, rewrites=rewrites)
     plans: list[StretchPlan] = []
@@ -180,6 +189,7 @@ def _stretch_plans(
                     confirmed,
                     names_at(history, int(found.stretch.stop)) if points_into_catalogs(relations) else None,
                     history.codec,
+                    only_local,
                 )  # fmt: skip
             )
         # Chunks wait for the row that they serve, over as many stretches as it takes.

@@ -53,13 +53,13 @@ def kept_records(indexes: Sequence[Index], kind: int) -> Iterator[tuple[Index, i
 
 
 def messages_of(
-    indexes: Sequence[Index], fates: Fates, database: int, start: Lsn, upto: Lsn, consistent: Lsn
+    indexes: Sequence[Index], fates: Fates, database: int, start: Lsn, upto: Lsn, consistent: Lsn, *, only_local: bool
 ) -> list[LogicalMessage]:
     """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
     found: list[LogicalMessage] = []
     for source, row, raw, parsed in kept_records(indexes, index.MESSAGE):
         main = int(parsed[records.MAIN])
-        if number(raw, main, 4) != database:
+        if number(raw, main, 4) != database or (only_local and parsed[records.ORIGIN]):
             continue
         lsn = Lsn(int(source.kept.lsn[row]))
         xid = int(parsed[records.XID])
@@ -85,13 +85,20 @@ def messages_of(
     return found
 
 
-def truncations_of(indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool_], history: History) -> list[Truncation]:
+def truncations_of(
+    indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool_], history: History, *, only_local: bool
+) -> list[Truncation]:
     found: list[Truncation] = []
     for source, row, raw, parsed in kept_records(indexes, index.TRUNCATE):
         main = int(parsed[records.MAIN])
         xid = int(parsed[records.XID])
         ordinal = int(fates.ordinals_of(np.array([xid], np.uint32))[0])
-        if number(raw, main, 4) != history.database or ordinal < 0 or not wanted[ordinal]:
+        if (
+            number(raw, main, 4) != history.database
+            or ordinal < 0
+            or not wanted[ordinal]
+            or (only_local and parsed[records.ORIGIN])
+        ):
             continue
         lsn = Lsn(int(source.kept.lsn[row]))
         oids = [number(raw, main + 12 + 4 * i, 4) for i in range(number(raw, main + 4, 4))]

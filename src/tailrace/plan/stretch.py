@@ -49,7 +49,7 @@ class Carried:
 class StretchPlan:
     """`start` is where the first record begins. `xid` (sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their rows
     take here; `confirmed` are speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if there
-    are such columns; `codec` what the text in values is written in."""
+    are such columns; `codec` what the text in values is written in; `only_local` leaves out rows with an origin."""
 
     stretch: Stretch
     start: int
@@ -65,6 +65,7 @@ class StretchPlan:
     confirmed: NDArray[np.int64]
     names: CatalogNames | None = None
     codec: str = UTF8
+    only_local: bool = False
 
     def restricted_to(self, wanted: NDArray[np.bool_]) -> StretchPlan | None:
         """The same with only the transactions whose ordinals are `wanted`; None if none of them is here."""

@@ -26,6 +26,8 @@ class OutputPlugin:
     style = TextStyle()
     """How values are printed. Set before `startup`."""
     skips_empty_transactions = False
+    only_local = False
+    """Whether it wants nothing that was replicated from elsewhere, as the manual's filter_by_origin_cb says for it."""
     messages_begin = True
     """Where empty transactions are skipped, whether a message makes its transaction worth a BEGIN."""
     receives_rewrites = False

@@ -36,7 +36,7 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
         if int(xid) not in ended and not control.shut_down
     }
     return replace(
-        state, versions=_settled(state, catalogs.fates), status=None, complete=True, xids_open=still_open,
+        state, versions=_settled(state, catalogs.fates), status=None, multixacts=None, complete=True, xids_open=still_open,
         lsn=control.checkpoint if control.shut_down else indexes[-1].next_lsn,
     )  # fmt: skip
 

@@ -160,7 +160,7 @@ def _empty_state(source: Source, indexes: Sequence[Index], fates: Fates, databas
         system=control.system, timeline=control.timeline, major=control.major, lsn=after, database=0, database_name="",
         default_tablespace=DEFAULT_TABLESPACE, encoding=0, next_xid=control.next_xid, versions=Versions.none(),
         files={key: oid for key, oid in initial_files(0, shared, {}).items() if oid == 1262}, complete=False,
-        status=directory.commit_status(), xids_open={},
+        status=directory.commit_status(), multixacts=directory.multixacts(), xids_open={},
     )  # fmt: skip
     seen = advance(blank, catalog_log(indexes).after(after), directory.pages(blank.files), after)
     rows = rows_of(

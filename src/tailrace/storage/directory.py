@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tailrace.catalog.multixacts import Multixacts
 from tailrace.catalog.pages import CommitStatus, ControlFile, read_control, read_relation_map
 from tailrace.catalog.state import CatalogPages, FileKey
 from tailrace.errors import CorruptWal, UsageError
@@ -57,6 +58,13 @@ class DataDirectory:
 
     def commit_status(self) -> CommitStatus:
         return CommitStatus({int(file.name, 16): file.read_bytes() for file in (self.path / "pg_xact").glob("????")})
+
+    def multixacts(self) -> Multixacts:
+        def read(folder: str, number: int) -> bytes:
+            file = self.path / "pg_multixact" / folder / f"{number:04X}"
+            return file.read_bytes() if file.exists() else b""
+
+        return Multixacts(read)
 
     def pages(self, files: dict[FileKey, int], tablespace: int = DEFAULT_TABLESPACE) -> CatalogPages:
         """The main forks of these files, as far as they exist (all their 1 GB parts)."""

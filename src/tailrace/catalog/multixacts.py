@@ -1,0 +1,63 @@
+"""pg_multixact: which member of a multixact updated the row (`access/multixact_internal.h`).
+
+A row that one transaction updates while others hold key locks on it names them all by one number. Catalog rows of before the WAL at hand may do so;
+which of the members made the row a dead one stands nowhere else.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import cache
+
+OFFSETS, MEMBERS = "offsets", "members"
+ReadFile = Callable[[str, int], bytes]
+"""A file of pg_multixact, by folder and number; empty if it is not there."""
+
+_PAGE = 8192
+_PAGES_PER_FILE = 32
+_OFFSETS_PER_PAGE = _PAGE // 4
+_GROUP = 20  # four bytes of status, four xids
+_GROUPS_PER_PAGE = _PAGE // _GROUP
+_MEMBERS_PER_PAGE = 4 * _GROUPS_PER_PAGE
+_MOST_MEMBERS = 10_000
+_UPDATES = frozenset({4, 5})  # MultiXactStatusNoKeyUpdate, MultiXactStatusUpdate
+
+
+class Multixacts:
+    """A directory's multixacts, read where they are asked for."""
+
+    def __init__(self, read: ReadFile) -> None:
+        self._read = cache(read)
+
+    def updater_of(self, multixact: int) -> int | None:
+        """The xid that updated or deleted; 0 if all its members only locked; None if it is no longer (or not) known."""
+        first = self._offset(multixact)
+        if first is None:
+            return None
+        following = self._offset(multixact % 0xFFFFFFFF + 1)
+        count = (following - first) % 2**32 if following is not None else _MOST_MEMBERS
+        for number in range(first, first + min(count, _MOST_MEMBERS)):
+            status, xid = self._member(number % 2**32)
+            if xid == 0:
+                break
+            if status in _UPDATES:
+                return xid
+        return 0
+
+    def _offset(self, multixact: int) -> int | None:
+        page, place = divmod(multixact, _OFFSETS_PER_PAGE)
+        found = self._word(OFFSETS, page, 4 * place)
+        return found or None
+
+    def _member(self, number: int) -> tuple[int, int]:
+        page, place = divmod(number, _MEMBERS_PER_PAGE)
+        group, member = divmod(place, 4)
+        status = self._word(MEMBERS, page, _GROUP * group) >> (8 * member) & 0xFF
+        return status, self._word(MEMBERS, page, _GROUP * group + 4 + 4 * member)
+
+    def _word(self, folder: str, page: int, at: int) -> int:
+        file, page_there = divmod(page, _PAGES_PER_FILE)
+        data = self._read(folder, file)
+        at += page_there * _PAGE
+        return int(struct.unpack_from("<I", data, at)[0]) if at + 4 <= len(data) else 0
