@@ -42,12 +42,13 @@ pgoutput (protocol 1) into `pg_recvlogical -f /dev/null`; *text* against one wit
 
 _FINDINGS = """## Where a target is missed
 
-- *decode* on *wide* and *churn*: a walsender goes through WAL that it sends little of at several hundred MB a second, and so do we; what is
-  left is mostly fixed. A Spark job costs 0.1 to 0.2 s, and a run makes two or three. On *wide* the two passes on one core take less than
-  half of the time measured; on *churn* a third is the plan, which is made on the driver, and a third the catalog records on their way there.
-  Tried: fewer tasks (kept: a task costs 20 ms), other codegen and scheduling settings (no difference), RDDs instead of data sources (40 ms
-  a job, but not on Spark Connect).
-- *scan* against pg_waldump: it keeps facts of every transaction and file, which pg_waldump --stats does not. Framing and CRC alone are as fast.
+- *decode* on *wide* and *churn*: a walsender goes through WAL of which it sends little at several hundred MB a second, and so do we; what is
+  left is mostly fixed, the cost of two or three Spark jobs. On *churn* much of it is the plan, which is made on the driver (its line above).
+  Tried: fewer, larger tasks (kept), items and plans compressed on their way (kept), other codegen and scheduling settings of Spark (no
+  difference), RDDs instead of data sources (a little faster, but they do not exist on Spark Connect).
+- *scan* on Spark, per CPU second: as above, the JVM's and the workers' part of a job. On one core of one process it is another figure (*scan on
+  one core*, in tables made since that line was added). Against pg_waldump: it keeps facts of every transaction and file, which
+  `pg_waldump --stats` does not.
 """
 
 
