@@ -27,7 +27,7 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds, and a minute of generated workloads (needs npm)
 	$(BIN)/python -m pytest -q -m matrix
-	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1
+	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1
 
 MINUTES ?= 10
 fuzz: $(READY) ## generated workloads on all majors for MINUTES=10, every line compared (needs npm)

@@ -61,8 +61,8 @@ def _measured(tree: Path, path: Path, workload: str, outlets: str) -> dict[str, 
     """What `single.py` measures with the modules of a tree."""
     places = [tree / "src", tree / "benchmarks", tree / "tests"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
-    command = [sys.executable, str(ROOT / "benchmarks/single.py"), str(path), workload, outlets, "1"]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-P", str(ROOT / "benchmarks/single.py"), str(path), workload, outlets, "1"]
+    ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(ran.stdout.splitlines()[-1])
 
 
