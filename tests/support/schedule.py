@@ -380,8 +380,12 @@ class _Drawing:
         self._say(session, f"ROLLBACK TO {name}")
 
     def _message(self, session: _Session) -> None:
+        """Behind one that waits for its commit stands one that does not: a record between it and the next row. Where the two touch, the server
+        may print the row first (story `message_ties`), and whether they touch is not the same in two clusters."""
         transactional = self.dice.choice(("true", "false"))
-        self._say(session, f"SELECT pg_logical_emit_message({transactional}, 'p', 'message {self._number()}')")
+        number = self._number()
+        behind = ", pg_logical_emit_message(false, 'p', 'behind it')" if transactional == "true" else ""
+        self._say(session, f"SELECT pg_logical_emit_message({transactional}, 'p', 'message {number}'){behind}")
 
     # -- the model ---------------------------------------------------------------------------------------------------------------
 
