@@ -1,4 +1,5 @@
 -- Messages in subtransactions, and rows of others directly behind them: their positions are equal, and the server's merge decides.
+-- story of one cluster
 
 create table a (id int primary key, v text);
 create table b (id int);

@@ -12,6 +12,7 @@ psql script and, but for concurrency, is one. What is more than SQL stands in co
     -- since 15, -- until 16   the next statement is for these majors only
     -- needs lz4               the next statement is for builds that have lz4
     -- story since 15          all of it is, and it says so in its first lines
+    -- story of one cluster    what comes out depends on where records lie; two clusters, told the same, may differ
 
 `COPY ... FROM STDIN;` is followed by its data and `\\.`, as in a dump. Statements run in autocommit; a session that says BEGIN
 keeps its transaction open while others go on. Telling is deterministic: nothing here depends on the time.
@@ -68,6 +69,10 @@ class Step:
 def stories(major: int = 99) -> list[str]:
     """The names of the stories for this major; a leading underscore marks what is not one."""
     return sorted(path.stem for path in STORIES.glob("*.sql") if not path.stem.startswith("_") and _since(path) <= major)
+
+
+def is_of_one_cluster(name: str) -> bool:
+    return "\n-- story of one cluster\n" in (STORIES / f"{name}.sql").read_text()
 
 
 def _since(path: Path) -> int:
