@@ -49,9 +49,9 @@ __all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Batch"
 class Batch:
     """Changes of one version of a relation, in WAL order.
 
-    The order key of a row is (its transaction's commit LSN, `lsn`, `sub`); `ordinal` names the transaction, `xid` the
-    subtransaction (or it). `new` and `old` hold one `Values` per
-    live column; rows without such a tuple are invalid there, and `old_kind` says which have an old tuple and whether it is only a key.
+    The order key of a row is (its transaction's commit LSN, `lsn`, `sub`); `ordinal` names the transaction, `xid` the subtransaction (or it).
+    `new` and `old` hold one `Values` per live column; rows without such a tuple are invalid there, and `old_kind` says
+    which have an old tuple and whether it is only a key.
     """
 
     relation: Relation

@@ -190,7 +190,7 @@ def _stretch_plans(
                     names_at(history, int(found.stretch.stop)) if points_into_catalogs(relations) else None,
                     history.codec,
                     only_local,
-                )  # fmt: skip
+                )
             )
         # Chunks wait for the row that they serve, over as many stretches as it takes.
         if waiting:

@@ -30,26 +30,41 @@ def written_behind(
 ) -> dict[int, int]:
     """Which of `inside` (by number) are messages that the server prints behind the rows of the record after them, and where that begins."""
     behind: dict[int, int] = {}
-    for ordinal in {item.ordinal for item in inside}:
+    of_ordinal: dict[int, list[tuple[int, LogicalMessage | Truncation]]] = {}
+    for number, item in enumerate(inside):
+        of_ordinal.setdefault(item.ordinal, []).append((number, item))
+    for ordinal, mine in of_ordinal.items():
         top = int(top_xid[ordinal])
-        mine = [(number, item) for number, item in enumerate(inside) if item.ordinal == ordinal]
+        rows = _rows_of(results, ordinal)
         messages = [(int(item.end_lsn), item.xid, number) for number, item in mine if isinstance(item, LogicalMessage)]
-        records = _records_of(results, ordinal) | {int(item.lsn): top for _, item in mine if isinstance(item, Truncation)}
-        ties = [(position, number) for position, xid, number in messages if records.get(position, xid) != xid]
+        truncations = {int(item.lsn): top for _, item in mine if isinstance(item, Truncation)}
+        ties = [(at, number) for at, xid, number in messages if truncations.get(at, _xid_at(rows, at, xid)) != xid]
         if ties:
+            records = truncations | {
+                lsn: xid for part in rows for lsn, xid in zip(*(each.tolist() for each in part), strict=True)
+            }
             order = merged([*((lsn, xid, -1) for lsn, xid in records.items()), *messages], top)
             place = {(position, number): at for at, (position, _, number) in enumerate(order)}
             behind |= {number: position for position, number in ties if place[position, number] > place[position, -1]}
     return behind
 
 
-def _records_of(results: Sequence[Formatted], ordinal: int) -> dict[int, int]:
-    """LSN of each record with rows of the transaction -> its xid."""
-    found: dict[int, int] = {}
-    for part in results:
-        rows = slice(*np.searchsorted(part.ordinal, [ordinal, ordinal + 1]).tolist())
-        found |= dict(zip(part.lsn[rows].tolist(), part.xid[rows].tolist(), strict=True))
-    return found
+Rows = list[tuple[NDArray[np.int64], NDArray[np.uint32]]]
+"""LSNs, ascending, and xids: of the rows of one transaction, a pair for each stretch."""
+
+
+def _rows_of(results: Sequence[Formatted], ordinal: int) -> Rows:
+    bounds = (np.searchsorted(part.ordinal, [ordinal, ordinal + 1]).tolist() for part in results)
+    return [(part.lsn[start:stop], part.xid[start:stop]) for part, (start, stop) in zip(results, bounds, strict=True)]
+
+
+def _xid_at(rows: Rows, position: int, otherwise: int) -> int:
+    """Whose the record at a position is, if it has rows here."""
+    for lsn, xid in rows:
+        at = int(np.searchsorted(lsn, position))
+        if at < len(lsn) and lsn[at] == position:
+            return int(xid[at])
+    return otherwise
 
 
 def merged(changes: Sequence[Change], top: int) -> list[Change]:

@@ -153,8 +153,13 @@ def _heap(opcode: int, main: _Main) -> str:
         relations = ", ".join(str(main.u(12 + 4 * i, 4)) for i in range(main.u(4, 4)))
         return f"db: {main.u(0, 4)}, flags: 0x{main.u(8, 1):02X}, nrelids: {main.u(4, 4)}, relids: [{relations}]"
     if opcode == heap.LOCK:
-        return f"xmax: {main.u(0, 4)}, off: {main.u(4, 2)}, infobits: 0x{main.u(6, 1):02X}, flags: 0x{main.u(7, 1):02X}"
+        return _lock(main)
     return f"off: {main.u(0, 2)}"
+
+
+def _lock(main: _Main) -> str:
+    """xl_heap_lock and xl_heap_lock_updated are laid out alike."""
+    return f"xmax: {main.u(0, 4)}, off: {main.u(4, 2)}, infobits: 0x{main.u(6, 1):02X}, flags: 0x{main.u(7, 1):02X}"
 
 
 def _heap2(opcode: int, main: _Main) -> str:
@@ -166,7 +171,7 @@ def _heap2(opcode: int, main: _Main) -> str:
     if opcode == heap.VISIBLE:
         return f"horizon: {main.u(0, 4)}, flags: 0x{main.u(4, 1):02X}"
     if opcode == heap.LOCK_UPDATED:
-        return f"xmax: {main.u(0, 4)}, off: {main.u(4, 2)}, infobits: 0x{main.u(6, 1):02X}, flags: 0x{main.u(7, 1):02X}"
+        return _lock(main)
     if opcode == heap.REWRITE:
         return f"xid: {main.u(0, 4)}, db: {main.u(4, 4)}, rel: {main.u(8, 4)}, mappings: {main.u(24, 4)}"
     if main.form.major >= 17:
