@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from support.cases import Case, open_case
+from support.decoding import text_of
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UnsupportedWal, UsageError
 from tailrace.model import Lsn
-from tailrace.plugins.printing import print_rows
-from tailrace.plugins.registry import plugin_named
 from tailrace.river import LocalRunner, Source, capture, open_river, scan_log
 from tailrace.wal.crc import record_crc
 from tailrace.wal.framing import LENGTH, LSN, new_frame, next_record
@@ -194,10 +193,7 @@ def _parameter_change(wal_level: int) -> bytes:
 
 def _rows(case: Case, **options: object) -> str:
     river = open_river(case.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(case.meta["start_lsn"]), **options)  # type: ignore[arg-type]
-    plugin = plugin_named("test_decoding")
-    plugin.startup({}, river.source.segments.major)
-    rows = (print_rows(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin))
-    return b"".join(rows).decode()
+    return text_of(river, {})
 
 
 def test_wal_level_lowered_inside_the_range(small: Case) -> None:

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from support.decoding import text_of
 from support.normalise import print_rows
 from support.servers import Server
 from tailrace.changes import change_batch
 from tailrace.decode import decode
 from tailrace.model import Lsn
-from tailrace.plugins.printing import print_rows as print_lines
-from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import LocalRunner, Source, capture, open_river
 
 pytestmark = pytest.mark.matrix
@@ -61,12 +60,8 @@ def test_words(encoding: str, major: int, tmp_path: Path) -> None:
         server.stop()
         theirs = print_rows((_text(lsn), _text(xid), _text(data)) for lsn, xid, data in got).encode()
         state = capture(Source.open(server.data_dir), LocalRunner(1), "app")
-        plugin = TestDecoding()
-        plugin.startup({}, major)
         river = open_river(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(str(start)))
-        ours = b"".join(
-            print_lines(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin)
-        )
+        ours = text_of(river, {}).encode()
         rows = [
             row
             for stretch in river.plan.stretches

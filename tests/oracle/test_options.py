@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from support.decoding import text_of
 from support.normalise import print_rows
 from support.servers import Server
 from tailrace.model import Lsn
-from tailrace.plugins.printing import in_hex
-from tailrace.plugins.printing import print_rows as print_lines
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import LocalRunner, open_river
 from tailrace.transactions.fates import TwoPhase
@@ -153,8 +152,4 @@ def _ours(major: int, data: Path, start: Lsn, options: Options, two_phase: bool)
         data, "app", runner=LocalRunner(1), start_lsn=start, rewrites=plugin.receives_rewrites, only_local=plugin.only_local,
         two_phase=TwoPhase(is_plain=plugin.filter_prepare) if two_phase else None,
     )  # fmt: skip
-    text = b""
-    for part in river.lines(plugin):
-        texts = in_hex(part.texts) if plugin.writes_binary else part.texts
-        text += print_lines(part.lsn, part.xid, texts.offsets, texts.data).tobytes()
-    return text.decode().splitlines()
+    return text_of(river, options).splitlines()

@@ -13,7 +13,7 @@ from support.normalise import normalise
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.model import Lsn
-from tailrace.plugins.printing import print_rows
+from tailrace.plugins.printing import in_hex, print_rows
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import LocalRunner, River, Runner, Source, capture, open_river
 
@@ -42,8 +42,11 @@ def text_of(river: River, options: Mapping[str, str]) -> str:
     """What test_decoding prints, with LSN and xid before each row."""
     plugin = TestDecoding()
     plugin.startup(options, river.catalogs.state.major)
-    rows = (print_rows(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin))
-    return b"".join(rows).decode()
+    printed = []
+    for part in river.lines(plugin):
+        texts = in_hex(part.texts) if plugin.writes_binary else part.texts
+        printed.append(print_rows(part.lsn, part.xid, texts.offsets, texts.data).tobytes())
+    return b"".join(printed).decode()
 
 
 def check(case: Case, text: str) -> None:
