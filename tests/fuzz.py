@@ -1,8 +1,8 @@
 """Workloads that nobody has seen, for as long as there is time: `python tests/fuzz.py [--minutes 60] [--majors 14,18] [--seed 7]`.
 
-Each round draws a seed and tells a schedule (:mod:`support.schedule`) to two clones of a cluster, or lets threads race each other on one with a
-slot (:mod:`support.threads`); tailrace decodes the WAL with catalogs rebuilt and captured, and not a byte may differ from what PostgreSQL's slot
-gave. The last lines are the tally. A difference ends the run: its case is kept, and the command that makes it again is printed.
+Each round draws a seed and tells a schedule (:mod:`support.schedule`) to two clones of a cluster, lets threads race each other on one with a
+slot (:mod:`support.threads`), or nests savepoints there (:mod:`support.savepoints`); tailrace decodes the WAL with catalogs rebuilt and captured, and
+not a byte may differ from what PostgreSQL's slot gave. The last lines are the tally. A difference ends the run: its case is kept, and the command that makes it again is printed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ import psycopg
 from support.cases import Case
 from support.decoding import check, decode
 from support.live import with_slot, without_slot
+from support.savepoints import run_savepoints
 from support.schedule import make_schedule, run_schedule
 from support.threads import run_threads
 from tailrace.river import LocalRunner
 
 MAJORS = (14, 15, 16, 17, 18)
 TRANSACTIONS = (150, 600, 2000)
+KINDS = ("schedule", "schedule", "threads", "savepoints")
 
 
 def main() -> int:
@@ -42,7 +44,7 @@ def main() -> int:
     for major in cycle(options.majors):
         if time.monotonic() > ends:
             break
-        seed, count, kind = seeds.randrange(10**6), seeds.choice(TRANSACTIONS), seeds.choice(("schedule", "schedule", "threads"))
+        seed, count, kind = seeds.randrange(10**6), seeds.choice(TRANSACTIONS), seeds.choice(KINDS)
         directory = Path(tempfile.mkdtemp(prefix="tailrace-fuzz-"))
         began = time.monotonic()
         try:
@@ -68,7 +70,7 @@ def main() -> int:
 
 def _round(kind: str, major: int, seed: int, count: int, directory: Path) -> int:
     """Lines compared, all of them equal."""
-    case = _schedule(major, seed, count, directory) if kind == "schedule" else _threads(major, seed, count, directory)
+    case = {"schedule": _schedule, "threads": _threads, "savepoints": _savepoints}[kind](major, seed, count, directory)
     for captured in (False, True):
         check(case, decode(case, LocalRunner(2), captured=captured, stretch_bytes=1 << 20))
     return case.expected.count("\n")
@@ -81,6 +83,10 @@ def _schedule(major: int, seed: int, count: int, directory: Path) -> Case:
 
 def _threads(major: int, seed: int, count: int, directory: Path) -> Case:
     return with_slot(major, lambda server: run_threads(server, "app", seed, count), directory)
+
+
+def _savepoints(major: int, seed: int, count: int, directory: Path) -> Case:
+    return with_slot(major, lambda server: run_savepoints(server, "app", seed, count), directory)
 
 
 def _options() -> argparse.Namespace:

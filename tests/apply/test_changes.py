@@ -43,7 +43,6 @@ def _batch(of=None):
     new_big.unchanged = np.array([False, True, False, True])
     return Batch(
         of or relation(), np.array([0, 0, 1, 1]), np.array([100, 110, 120, 130]), np.array([0, 0, 0, 3]),
-        np.array([7, 7, 8, 9], np.uint32),
         np.array([INSERT, UPDATE, DELETE, UPDATE], np.uint8), np.array([NO_OLD, OLD_KEY, OLD_KEY, OLD_ROW], np.uint8),
         [_ints(1, 2, None, 4), _texts("a", "b", None, "d"), _ints(10, None, None, 40), new_big],
         [_ints(None, 1, 3, 4), _texts(None, "a", "c", "d"), _ints(None, 99, 99, 39), _texts(None, None, None, "whole")],

@@ -1,7 +1,8 @@
 """Generated workloads on live servers: concurrent transactions with DDL, rewritten catalogs, rollbacks, savepoints and TOAST.
 
 Schedules are told to two clones of a cluster. One has a slot, and PostgreSQL decodes it. The other never had one, so that its catalogs are pruned
-as they are everywhere; its WAL is ours to decode. Threads race each other on one server with a slot. The seed is in the test's name, and
+as they are everywhere; its WAL is ours to decode. Threads race each other, and savepoints are nested, on one server with a slot.
+The seed is in the test's name, and
 `make fuzz` tries seeds that nobody has seen.
 """
 
@@ -13,6 +14,7 @@ import pytest
 
 from support.decoding import check, decode
 from support.live import with_slot, without_slot
+from support.savepoints import run_savepoints
 from support.schedule import make_schedule, run_schedule
 from support.threads import run_threads
 from tailrace.river import LocalRunner
@@ -34,5 +36,13 @@ def test_schedule_without_a_slot(major: int, seed: int, tmp_path: Path) -> None:
 def test_threads_with_a_slot(major: int, tmp_path: Path) -> None:
     """Six clients at once, known to the LSN: not a byte may differ."""
     case = with_slot(major, lambda server: run_threads(server, "app", seed=3, transactions=1000), tmp_path)
+    for captured in (False, True):
+        check(case, decode(case, LocalRunner(2), captured=captured, stretch_bytes=SMALL_STRETCH))
+
+
+@pytest.mark.parametrize("major", [14, 15, 16, 17, 18])
+def test_savepoints_with_a_slot(major: int, tmp_path: Path) -> None:
+    """Where a message ties with the row behind it, only all that the server had queued before decides."""
+    case = with_slot(major, lambda server: run_savepoints(server, "app", seed=major, transactions=300), tmp_path)
     for captured in (False, True):
         check(case, decode(case, LocalRunner(2), captured=captured, stretch_bytes=SMALL_STRETCH))

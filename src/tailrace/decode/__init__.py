@@ -28,7 +28,6 @@ from tailrace.decode.rows import (
     R_OLD_LENGTH,
     R_ORDINAL,
     R_SUB,
-    R_XID,
     UPDATE,
     Reader,
     grouped,
@@ -49,7 +48,7 @@ __all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Batch"
 class Batch:
     """Changes of one version of a relation, in WAL order.
 
-    The order key of a row is (its transaction's commit LSN, `lsn`, `sub`); `ordinal` names the transaction, `xid` the subtransaction (or it).
+    The order key of a row is (its transaction's commit LSN, `lsn`, `sub`); `ordinal` names the transaction.
     `new` and `old` hold one `Values` per live column; rows without such a tuple are invalid there, and `old_kind` says
     which have an old tuple and whether it is only a key.
     """
@@ -58,7 +57,6 @@ class Batch:
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
     sub: NDArray[np.int64]
-    xid: NDArray[np.uint32]
     kind: NDArray[np.uint8]
     old_kind: NDArray[np.uint8]
     new: list[Values]
@@ -98,7 +96,6 @@ def _batch(relation: Relation, rows: NDArray[np.int64], buf: NDArray[np.uint8], 
         np.ascontiguousarray(rows[:, R_ORDINAL]),
         np.ascontiguousarray(rows[:, R_LSN]),
         np.ascontiguousarray(rows[:, R_SUB]),
-        rows[:, R_XID].astype(np.uint32),
         rows[:, R_KIND].astype(np.uint8),
         rows[:, R_OLD_KIND].astype(np.uint8),
         new,

@@ -38,8 +38,7 @@ R_OLD = 7
 R_OLD_LENGTH = 8
 R_OLD_KIND = 9
 R_EPOCH = 10
-R_XID = 11
-R_FIELDS = 12
+R_FIELDS = 11
 
 _SMALLEST_ROW = 8
 """Bytes of WAL that a row takes at least: one of a multi-insert with no columns."""
@@ -147,7 +146,6 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
                 rows[count, R_ORDINAL] = ordinals[mine]
                 rows[count, R_LSN] = lsn
                 rows[count, R_SUB] = n
-                rows[count, R_XID] = xid
                 rows[count, R_EPOCH] = epoch[mine]
                 rows[count, R_NEW] = -1
                 rows[count, R_OLD] = -1

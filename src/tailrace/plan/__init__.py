@@ -19,6 +19,7 @@ from tailrace.plan.consistency import consistency, whole
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
 from tailrace.plan.files import FileMapper
 from tailrace.plan.stretch import Carried, StretchPlan
+from tailrace.plan.xids import AllXids, all_xids
 from tailrace.transactions.fates import Fates, Transactions
 from tailrace.wal import index
 from tailrace.wal.index import Index
@@ -58,7 +59,7 @@ def make_plan(
     Raises MissingHistory if a transaction to be shown began before the first index.
     """
     transactions = fates.transactions
-    xids = _all_xids(indexes, fates)
+    xids = all_xids(indexes, fates)
     _note_first_lsns(transactions, xids)
     known, consistent_from = consistency(indexes, open_at_start)
     start = start_lsn if start_lsn is not None else consistent_from
@@ -87,22 +88,7 @@ def make_plan(
     return Plan(transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto)
 
 
-@dataclass(slots=True)
-class _AllXids:
-    xid: NDArray[np.uint32]
-    ordinal: NDArray[np.int64]
-    orphan: NDArray[np.bool_]  # rolled back, but of a transaction that committed
-    first_lsn: NDArray[np.int64]
-    flags: NDArray[np.uint8]
-    bytes: NDArray[np.int64]
-
-    @property
-    def owned(self) -> NDArray[np.bool_]:
-        """Which belong to a transaction that committed."""
-        return self.ordinal >= 0
-
-
-def _note_first_lsns(transactions: Transactions, xids: _AllXids) -> None:
+def _note_first_lsns(transactions: Transactions, xids: AllXids) -> None:
     """Where each transaction's own first record is."""
     transactions.first_lsn[:] = np.iinfo(np.int64).max
     if len(transactions):
@@ -110,12 +96,11 @@ def _note_first_lsns(transactions: Transactions, xids: _AllXids) -> None:
         np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
 
 
-def _are_told(transactions: Transactions, xids: _AllXids, messages: Sequence[LogicalMessage]) -> NDArray[np.bool_]:
+def _are_told(transactions: Transactions, xids: AllXids, messages: Sequence[LogicalMessage]) -> NDArray[np.bool_]:
     """Which transactions get a BEGIN and COMMIT: those that the server keeps changes, or a snapshot, for."""
     told = np.zeros(len(transactions), np.bool_)
-    # A heap record gives a transaction its snapshot, even one of a rolled-back subtransaction; so does, at its commit, a catalog change.
-    told[xids.ordinal[xids.owned & ((xids.flags & index.HAS_CHANGE) != 0)]] = True
-    told[xids.ordinal[xids.owned & ~xids.orphan & ((xids.flags & index.CHANGES_CATALOG) != 0)]] = True
+    # A heap record gives a transaction its snapshot; so does, at its commit, a catalog change. Those of rolled-back subtransactions count.
+    told[xids.ordinal[xids.owned & ((xids.flags & (index.HAS_CHANGE | index.CHANGES_CATALOG)) != 0)]] = True
     told[[message.ordinal for message in messages if message.ordinal >= 0]] = True
     # What ends a prepared transaction is told if the transaction itself was, be it before the WAL at hand.
     ends_prepared = ~transactions.has_rows
@@ -123,27 +108,6 @@ def _are_told(transactions: Transactions, xids: _AllXids, messages: Sequence[Log
     told_before = ends_prepared & (transactions.prepared >= 0)
     told[told_before] = told[transactions.prepared[told_before]]
     return told
-
-
-def _all_xids(indexes: Sequence[Index], fates: Fates) -> _AllXids:
-    """Xids of all stretches, each with the committed transaction it belongs to: its own fate's, or its top-level's if it was rolled back alone."""
-    xid = np.concatenate([found.xids.xid for found in indexes])
-    top = np.concatenate([found.xids.top for found in indexes])
-    # Only the first record of a subtransaction names its top-level one; later stretches know it from there.
-    named = np.flatnonzero(top != 0)
-    named = named[np.argsort(xid[named], kind="stable")]
-    if len(named):
-        place = np.minimum(np.searchsorted(xid[named], xid), len(named) - 1)
-        top = np.where(xid[named][place] == xid, top[named][place], 0).astype(np.uint32)
-    ordinal = fates.ordinals_of(xid)
-    orphan = (ordinal < 0) & (top != 0)
-    ordinal[orphan] = fates.ordinals_of(top[orphan])
-    return _AllXids(
-        xid, ordinal, orphan,
-        np.concatenate([found.xids.first_lsn for found in indexes]),
-        np.concatenate([found.xids.flags for found in indexes]),
-        np.concatenate([found.xids.bytes for found in indexes]),
-    )  # fmt: skip
 
 
 def _stretch_plans(

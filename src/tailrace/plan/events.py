@@ -21,7 +21,8 @@ from tailrace.wal.versions import FORMATS
 @dataclass(frozen=True, slots=True)
 class LogicalMessage:
     """pg_logical_emit_message(). `ordinal` is its transaction's, or -1 for one that does not wait for a commit; `lsn` is the record's start.
-    `prefix` and `content` are in the database's encoding, bytes of the prefix that are not UTF-8 as surrogates."""
+    `prefix` and `content` are in the database's encoding, bytes of the prefix that are not UTF-8 as surrogates. `followed_by` is as in the index;
+    `behind` says that the server prints it after the rows of the record that begins where it ends (:mod:`tailrace.plan.ties`)."""
 
     lsn: Lsn
     end_lsn: Lsn
@@ -29,6 +30,8 @@ class LogicalMessage:
     ordinal: int
     prefix: str
     content: bytes
+    followed_by: int = 0
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ def messages_of(
                 ordinal,
                 text[: prefix_size - 1].decode(errors="surrogateescape"),
                 text[prefix_size:],
-            )  # fmt: skip
+                int(source.kept.followed_by[row]),
+            )
         )
     return found
 

@@ -41,9 +41,8 @@ def format_stretch(plan: StretchPlan, read: Reader, plugin: OutputPlugin) -> For
     ordinal = np.concatenate([batch.ordinal for batch, _ in parts]) if parts else np.zeros(0, np.int64)
     lsn = np.concatenate([batch.lsn for batch, _ in parts]) if parts else np.zeros(0, np.int64)
     sub = np.concatenate([batch.sub for batch, _ in parts]) if parts else np.zeros(0, np.int64)
-    xid = np.concatenate([batch.xid for batch, _ in parts]) if parts else np.zeros(0, np.uint32)
     order = np.lexsort((sub, lsn, ordinal))
-    return Formatted(ordinal[order], lsn[order], sub[order], xid[order], taken([texts for _, texts in parts], order))
+    return Formatted(ordinal[order], lsn[order], sub[order], taken([texts for _, texts in parts], order))
 
 
 def drive(plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted]) -> Iterator[Lines]:

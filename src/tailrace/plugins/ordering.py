@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plugins.merging import written_behind
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.transactions.fates import Transactions
 from tailrace.types.values import Texts
@@ -46,14 +45,13 @@ class Formatted:
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
     sub: NDArray[np.int64]
-    xid: NDArray[np.uint32]
     texts: Texts
 
     def part(self, start: int, stop: int) -> Formatted:
         """Rows `[start, stop)`, sharing memory."""
         offsets = self.texts.offsets[start : stop + 1]
         texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
-        return Formatted(self.ordinal[start:stop], self.lsn[start:stop], self.sub[start:stop], self.xid[start:stop], texts)
+        return Formatted(self.ordinal[start:stop], self.lsn[start:stop], self.sub[start:stop], texts)
 
     def copied(self) -> Formatted:
         """The same in memory of its own, so that what it was a part of can be freed."""
@@ -61,7 +59,6 @@ class Formatted:
             self.ordinal.copy(),
             self.lsn.copy(),
             self.sub.copy(),
-            self.xid.copy(),
             Texts(self.texts.offsets, self.texts.data.copy()),
         )
 
@@ -98,7 +95,7 @@ def in_order(
     texts += [plugin.begin_texts(transactions.subset(beginning)), _end_texts(plugin, transactions, ending)]
 
     due_lsn = np.array([message.lsn for message in due], np.int64)
-    order = _order(transactions.commit_lsn, transactions.xid, results, inside, due_lsn, beginning, begin_at, ending)
+    order = _order(transactions.commit_lsn, results, inside, due_lsn, beginning, begin_at, ending)
     all_printed = np.concatenate(
         [printed, np.array([message.end_lsn for message in due], np.int64), begin_lsn, transactions.end_lsn[ending]]
     )
@@ -135,7 +132,7 @@ def _end_texts(plugin: OutputPlugin, transactions: Transactions, ordinals: NDArr
 
 
 def _order(
-    commit_lsn: NDArray[np.int64], top_xid: NDArray[np.uint32], results: list[Formatted], inside: list[LogicalMessage | Truncation],
+    commit_lsn: NDArray[np.int64], results: list[Formatted], inside: list[LogicalMessage | Truncation],
     due: NDArray[np.int64],
     begun: NDArray[np.int64], begun_at: NDArray[np.int64], ended: NDArray[np.int64],
 ) -> NDArray[np.int64]:  # fmt: skip
@@ -158,12 +155,8 @@ def _order(
         keys.append(np.stack([commit_lsn[part.ordinal[at]], np.full(len(at), _CHANGE), part.lsn[at], part.sub[at]]))
         base += len(part.ordinal)
     rows = base
-    behind = written_behind(results, inside, top_xid)
-    inside_lsn = [behind.get(number, item.lsn) for number, item in enumerate(inside)]
-    inside_sub = [_BEHIND if number in behind else 0 for number in range(len(inside))]
     singles = [
-        np.stack([commit_lsn[[item.ordinal for item in inside]], np.full(len(inside), _CHANGE), inside_lsn, inside_sub])
-        if inside else np.zeros((4, 0), np.int64),
+        np.array([(commit_lsn[item.ordinal], _CHANGE, *_place(item)) for item in inside], np.int64).reshape(-1, 4).T,
         np.stack([due, np.full(len(due), _CHANGE), due, np.zeros(len(due), np.int64)]),
         np.stack([commit_lsn[begun], np.full(len(begun), _CHANGE), begun_at, np.full(len(begun), _BEFORE)]),
         np.stack([commit_lsn[ended], np.full(len(ended), _COMMIT), np.zeros(len(ended), np.int64), np.zeros(len(ended), np.int64)]),
@@ -186,6 +179,13 @@ def expanded(start, length, total):  # type: ignore[no-untyped-def]
             out[to] = start[run] + i
             to += 1
     return out
+
+
+def _place(item: LogicalMessage | Truncation) -> tuple[int, int]:
+    """Where it stands among the rows of its transaction: (LSN, number within the record)."""
+    if isinstance(item, LogicalMessage) and item.behind:
+        return item.end_lsn, _BEHIND
+    return item.lsn, 0
 
 
 def _inside_text(plugin: OutputPlugin, item: LogicalMessage | Truncation) -> str | bytes:

@@ -7,16 +7,17 @@ and the pure stages decide.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.model import Lsn
+from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.decodable import check_decodable, foreign_records
 from tailrace.plan.stretch import StretchPlan
+from tailrace.plan.ties import find_ties, resolved
 from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.ordering import Formatted, Lines
 from tailrace.plugins.plugin import OutputPlugin
@@ -30,6 +31,7 @@ from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, TwoPhase
 from tailrace.types.encodings import codec_named
 from tailrace.wal.index import Index
+from tailrace.wal.queues import Queued, QueueErrand, queued
 
 __all__ = [
     "STRETCH_BYTES",
@@ -63,7 +65,26 @@ class River:
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order."""
         plugin = plugin.knowing(None, codec_named(self.catalogs.state.encoding))
-        return drive(self.plan, plugin, partial(self.runner.run, heavy=True), partial(_format, self.source.segments, plugin))
+        plan = self._with_ties_resolved(only_local=plugin.only_local)
+        return drive(plan, plugin, partial(self.runner.run, heavy=True), partial(_format, self.source.segments, plugin))
+
+    def _with_ties_resolved(self, *, only_local: bool) -> Plan:
+        ties = find_ties(self.indexes, self.catalogs.fates, self.plan, self.catalogs.state.database, only_local=only_local)
+        if ties is None:
+            return self.plan
+        results = list(self.runner.run(partial(_queued, self.source.segments), ties.errands))
+        return replace(self.plan, messages=resolved(ties, self.plan, results))
+
+
+def _queued(segments: Segments, errand: QueueErrand) -> Queued:
+    ahead = 4 * PAGE_SIZE
+    while True:
+        wal = segments.read(errand.stretch.start, errand.stretch.stop + ahead)
+        at_end_of_log = wal.base + wal.raw < errand.stretch.stop + ahead
+        found = queued(wal, errand, segments.segment_size, at_end_of_log=at_end_of_log)
+        if found is not None:
+            return found
+        ahead *= 16
 
 
 def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Formatted:

@@ -30,7 +30,7 @@ from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, IGNORED, LOGICALM
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 class NeedMoreWal(CorruptWal):
@@ -59,6 +59,9 @@ TIMELINE_END = 8  # END_OF_RECOVERY, OVERWRITE_CONTRECORD
 RELATION_MAP = 9
 STORAGE = 10  # SMGR on a catalog's file, DBASE
 ALIEN = 11  # first record of a custom resource manager
+
+UNKNOWN_XID = 0xFFFFFFFF
+"""Of the record behind a message, where that is in the next stretch."""
 
 # Flags of an xid in a stretch
 HAS_CHANGE = 1
@@ -102,6 +105,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
     saw_alien = False
     last_xid = np.int64(-1)
     slot = np.int64(-1)
+    message = -1
     count = 0
     last = np.int64(0)
     batch = np.empty((framing.BATCH, framing.F_FIELDS), np.int64)
@@ -121,6 +125,9 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
         here += 1
         manager = u8(buf, at + 17)
         xid = u32(buf, at + 4)
+        if message >= 0:
+            kept[message, 5] = xid if lsn == kept[message, 4] else 0
+            message = -1
         # Of an index, say, only the first record of an xid matters: it may name the top-level transaction.
         passed_over = PASSED_OVER[manager] and (xid == 0 or xid == last_xid)
         if not passed_over and not records.parse(buf, at, length, compressed, parsed):
@@ -217,8 +224,10 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                 if slot >= 0:
                     xid_flags[slot] |= CHANGES_CATALOG
             elif slot >= 0:
-                if heap.begins_transaction(parsed) or (manager == HEAP and opcode == heap.INPLACE and inplace_is_change):
+                if heap.begins_transaction(parsed):
                     xid_flags[slot] |= HAS_CHANGE
+                elif manager == HEAP and opcode == heap.INPLACE and inplace_is_change:
+                    xid_flags[slot] |= HAS_CHANGE | CHANGES_CATALOG
                 if manager == HEAP and opcode == heap.TRUNCATE:
                     keep = TRUNCATE
                 kind = heap.row_kind(buf, parsed)
@@ -297,7 +306,10 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
             kept[kept_count, 2] = length
             kept[kept_count, 3] = lsn
             kept[kept_count, 4] = end
+            message = kept_count if keep == MESSAGE else -1
             kept_count += 1
+    if message >= 0:
+        kept[message, 5] = UNKNOWN_XID
 
     totals[T_RECORDS] = count
     totals[T_LAST] = last
@@ -324,7 +336,7 @@ def _room(raw: int) -> tuple[NDArray, ...]:
     return (
         np.full(size, -1, np.int32), *by_xid, np.full(size, -1, np.int32), *by_file,
         np.zeros((raw // 32 + 64, xact.E_FIELDS), np.int64), np.zeros((raw // 32 + 64, 3), np.int64),
-        np.zeros((raw // framing.RECORD_HEADER + 64, 5), np.int64), np.zeros((many, 3), np.int64),
+        np.zeros((raw // framing.RECORD_HEADER + 64, 6), np.int64), np.zeros((many, 3), np.int64),
         new_parsed(), np.zeros(T_FIELDS, np.int64),
     )  # fmt: skip
 
@@ -346,11 +358,13 @@ def gather(buf, starts, lengths, align):  # type: ignore[no-untyped-def]
 
 @dataclass(slots=True)
 class Kept:
-    """Records kept whole, in WAL order: row i is `data[at[i] : at[i] + length[i]]`, starting 8-aligned."""
+    """Records kept whole, in WAL order: row i is `data[at[i] : at[i] + length[i]]`, starting 8-aligned. `followed_by` is, for messages, the xid of
+    the record that begins where it ends; 0 if none does or it has none, UNKNOWN_XID if that lies beyond the stretch."""
 
     kind: NDArray[np.uint8]
     lsn: NDArray[np.int64]
     end_lsn: NDArray[np.int64]
+    followed_by: NDArray[np.uint32]
     at: NDArray[np.int64]
     length: NDArray[np.int64]
     data: NDArray[np.uint8]
@@ -512,7 +526,10 @@ def _index(
             loc_first.copy(), loc_count.copy(), loc_tracked.astype(np.bool_),
         ),
         ends=_ends(wal, ends, end_lsn),
-        kept=Kept(kept[:, 0].astype(np.uint8), kept[:, 3].copy(), kept[:, 4].copy(), at[:-1].copy(), kept[:, 2].copy(), data),
+        kept=Kept(
+            kept[:, 0].astype(np.uint8), kept[:, 3].copy(), kept[:, 4].copy(), kept[:, 5].astype(np.uint32), at[:-1].copy(), kept[:, 2].copy(),
+            data,
+        ),
         waiting_xid=xid_key[waiting[:, 0]].astype(np.uint32),
         waiting_lsn=waiting[:, 2].copy(),
         also=also,

@@ -1,0 +1,50 @@
+"""The transaction ids of all stretches, each with the committed transaction that it belongs to, also where it was itself rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.transactions.fates import Fates
+from tailrace.wal.index import Index
+
+
+@dataclass(slots=True)
+class AllXids:
+    """By stretch and xid: what the xid did there, and `ordinal`, the transaction it belongs to (negative: none that committed)."""
+
+    xid: NDArray[np.uint32]
+    ordinal: NDArray[np.int64]
+    orphan: NDArray[np.bool_]  # rolled back, but of a transaction that committed
+    first_lsn: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    bytes: NDArray[np.int64]
+
+    @property
+    def owned(self) -> NDArray[np.bool_]:
+        """Which belong to a transaction that committed."""
+        return self.ordinal >= 0
+
+
+def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
+    """Xids of all stretches in their order; each belongs to the transaction of its own fate, or to its top-level's if it was rolled back alone."""
+    xid = np.concatenate([found.xids.xid for found in indexes])
+    top = np.concatenate([found.xids.top for found in indexes])
+    # Only the first record of a subtransaction names its top-level one; later stretches know it from there.
+    named = np.flatnonzero(top != 0)
+    named = named[np.argsort(xid[named], kind="stable")]
+    if len(named):
+        place = np.minimum(np.searchsorted(xid[named], xid), len(named) - 1)
+        top = np.where(xid[named][place] == xid, top[named][place], 0).astype(np.uint32)
+    ordinal = fates.ordinals_of(xid)
+    orphan = (ordinal < 0) & (top != 0)
+    ordinal[orphan] = fates.ordinals_of(top[orphan])
+    return AllXids(
+        xid, ordinal, orphan,
+        np.concatenate([found.xids.first_lsn for found in indexes]),
+        np.concatenate([found.xids.flags for found in indexes]),
+        np.concatenate([found.xids.bytes for found in indexes]),
+    )  # fmt: skip
