@@ -2,7 +2,8 @@
 
 Each round draws a seed and tells a schedule (:mod:`support.schedule`) to two clones of a cluster, lets threads race each other on one with a
 slot (:mod:`support.threads`), or nests savepoints there (:mod:`support.savepoints`); tailrace decodes the WAL with catalogs rebuilt and captured, and
-not a byte may differ from what PostgreSQL's slot gave. The last lines are the tally. A difference ends the run: its case is kept, and the command that makes it again is printed.
+not a byte may differ from what PostgreSQL's slot gave. The last lines are the tally. A difference ends the run: its case is kept,
+and the command that makes it again is printed.
 """
 
 from __future__ import annotations
