@@ -10,6 +10,7 @@ or ends, and a timeline is the answer at each of those points, equal neighbours 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,11 +137,14 @@ class History:
         return np.setdiff1d(classes["relfilenode"][rowless], classes["relfilenode"][~rowless])
 
     def timelines(
-        self, locator: Locator, since: int, commits: NDArray[np.int64], wanted: NDArray[np.bool_]
+        self, locator: Locator, since: int, begins: NDArray[np.int64], commits: NDArray[np.int64], wanted: NDArray[np.bool_]
     ) -> tuple[list[Span], dict[int, list[Span]]]:
         """All that `locator` meant from its first record at `since` on: to others, and to each `wanted` transaction (by ordinal) that changed its
-        meaning itself and committed (`commits`) after that record."""
+        meaning itself and committed (`commits`) after that record. The latter tell of no more than the time from where it `begins`."""
         about = [part for part in self._about(locator) if part[0].last_change(part[1], part[2]) >= since]
+        until = int(
+            self.table("pg_class").rows.end[self._classes_of(locator)].max(initial=since)
+        )  # then no relation has it any more
         points: set[int] = set()
         inside: dict[int, set[int]] = {}
         for table, column, value in about:
@@ -148,15 +152,23 @@ class History:
             points.update(source.begin[rows].tolist())
             points.update(source.end[rows].tolist())
             for changer, at in ((source.made_by[rows], source.added[rows]), (source.unmade_by[rows], source.deleted[rows])):
-                mine = np.flatnonzero((changer >= 0) & wanted[changer] & (commits[changer] > since))
+                mine = np.flatnonzero((changer >= 0) & wanted[changer] & (commits[changer] > since) & (at <= until))
                 for ordinal, point in zip(changer[mine].tolist(), at[mine].tolist(), strict=True):
                     inside.setdefault(ordinal, set()).add(point)
-        own = {ordinal: self._spans_since(locator, since, points | more, ordinal) for ordinal, more in sorted(inside.items())}
-        return self._spans_since(locator, since, points, -1), own
+        in_order = sorted(point for point in points if since <= point <= until and point < NEVER)
+        own = {}
+        for ordinal, more in sorted(inside.items()):
+            start = max(since, int(begins[ordinal]))
+            meanwhile = in_order[bisect_left(in_order, start) : bisect_left(in_order, int(commits[ordinal]))]
+            own[ordinal] = self._spans_of(
+                locator, start, sorted({*meanwhile, *(point for point in more if point >= start)}), ordinal
+            )
+        return self._spans_of(locator, since, in_order, -1), own
 
-    def _spans_since(self, locator: Locator, since: int, points: set[int], ordinal: int) -> list[Span]:
+    def _spans_of(self, locator: Locator, since: int, points: list[int], ordinal: int) -> list[Span]:
+        """What it meant at `since`, and what after each of these points, where that is something else."""
         spans: list[Span] = []
-        for point in [since - 1, *sorted(point for point in points if since <= point < NEVER)]:
+        for point in [since - 1, *points]:
             try:
                 relation = self.relation_at(locator, max(point + 1, self.known_from), ordinal)
             except MissingHistory:

@@ -83,7 +83,8 @@ def make_plan(
     wanted[shown] = True
     np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
-    stretches = _stretch_plans(indexes, fates, wanted, history, segment_size, rewrites=rewrites, only_local=only_local)
+    begins = xids.begins(len(transactions))
+    stretches = _stretch_plans(indexes, fates, begins, wanted, history, segment_size, rewrites=rewrites, only_local=only_local)
     truncations = truncations_of(indexes, fates, wanted, history, only_local=only_local)
     return Plan(transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto)
 
@@ -113,6 +114,7 @@ def _are_told(transactions: Transactions, xids: AllXids, messages: Sequence[Logi
 def _stretch_plans(
     indexes: Sequence[Index],
     fates: Fates,
+    begins: NDArray[np.int64],
     wanted: NDArray[np.bool_],
     history: History,
     segment_size: int,
@@ -120,7 +122,7 @@ def _stretch_plans(
     rewrites: bool,
     only_local: bool,
 ) -> list[StretchPlan]:
-    mapper = FileMapper(history, fates.transactions.commit_lsn, wanted, rewrites=rewrites)
+    mapper = FileMapper(history, begins, fates.transactions.commit_lsn, wanted, rewrites=rewrites)
     plans: list[StretchPlan] = []
     waiting: dict[int, list[tuple[Index, NDArray[np.int64]]]] = {}
     confirmed = _confirmed_elsewhere(indexes)

@@ -12,11 +12,21 @@ from tailrace.wal.index import Index
 
 
 class FileMapper:
-    """Files -> what they meant, found once per file for all stretches. Transactions that are not `wanted` need no timeline of their own."""
+    """Files -> what they meant, found once per file for all stretches. By ordinal, `begins` and `commits` say where transactions lie; those that are
+    not `wanted` need no timeline of their own."""
 
-    def __init__(self, history: History, commits: NDArray[np.int64], wanted: NDArray[np.bool_], *, rewrites: bool) -> None:
+    def __init__(
+        self,
+        history: History,
+        begins: NDArray[np.int64],
+        commits: NDArray[np.int64],
+        wanted: NDArray[np.bool_],
+        *,
+        rewrites: bool,
+    ) -> None:
         self._rewrites = rewrites
         self._history = history
+        self._begins = begins
         self._commits = commits
         self._wanted = wanted
         self._timelines: dict[Locator, tuple[list[Span], dict[int, list[Span]]]] = {}
@@ -83,5 +93,5 @@ class FileMapper:
 
     def _timeline(self, locator: Locator, first: int) -> tuple[list[Span], dict[int, list[Span]]]:
         if locator not in self._timelines:
-            self._timelines[locator] = self._history.timelines(locator, first, self._commits, self._wanted)
+            self._timelines[locator] = self._history.timelines(locator, first, self._begins, self._commits, self._wanted)
         return self._timelines[locator]

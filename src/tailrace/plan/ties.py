@@ -11,7 +11,7 @@ which that happens their WAL is read once more (`errands`, `tailrace.wal.queues`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,10 +29,9 @@ from tailrace.wal.queues import Queued, QueueErrand
 
 @dataclass(slots=True)
 class Ties:
-    """Messages (their numbers in the plan) that may tie, and the ordinals of their transactions."""
+    """Messages (their numbers in the plan) that may tie, and what is to be read to know."""
 
     messages: list[int]
-    ordinals: NDArray[np.int64]
     xids: AllXids
     errands: list[QueueErrand]
 
@@ -50,7 +49,7 @@ def find_ties(indexes: Sequence[Index], fates: Fates, plan: Plan, database: int,
         for found in indexes
         if len(mine := np.intersect1d(found.xids.xid, wanted))
     ]
-    return Ties(messages, ordinals, xids, errands)
+    return Ties(messages, xids, errands)
 
 
 def _may_tie(message: LogicalMessage, transactions: Transactions) -> bool:
@@ -63,78 +62,87 @@ def _may_tie(message: LogicalMessage, transactions: Transactions) -> bool:
 
 def resolved(ties: Ties, plan: Plan, results: Sequence[Queued]) -> list[LogicalMessage]:
     """The plan's messages, those `behind` that the server prints after the rows of the record behind them."""
+    queues = _queues(ties, plan.transactions, results)
     messages = list(plan.messages)
-    for ordinal in ties.ordinals.tolist():
-        position, kind = _merged(ties, plan.transactions, ordinal, results)
+    of_ordinal: dict[int, list[int]] = {}
+    for number in ties.messages:
+        of_ordinal.setdefault(messages[number].ordinal, []).append(number)
+    for ordinal, numbers in of_ordinal.items():
+        position, kind = _merged(queues, plan.transactions, ordinal)
         by_position = np.argsort(position, kind="stable")
-        for number in ties.messages:
+        for number in numbers:
             message = messages[number]
-            if message.ordinal == ordinal:
-                start, stop = np.searchsorted(position, [message.end_lsn, message.end_lsn + 1], sorter=by_position)
-                at_once = kind[by_position[start:stop]].tolist()
-                behind = _CHANGE in at_once and at_once.index(_MESSAGE) > at_once.index(_CHANGE)
-                messages[number] = replace(message, behind=behind)
+            start, stop = np.searchsorted(position, [message.end_lsn, message.end_lsn + 1], sorter=by_position)
+            at_once = kind[by_position[start:stop]].tolist()
+            behind = _CHANGE in at_once and at_once.index(_MESSAGE) > at_once.index(_CHANGE)
+            messages[number] = replace(message, behind=behind)
     return messages
 
 
 _CHANGE, _MESSAGE, _SNAPSHOT = 0, 1, 2
+_TOP = -1
 
 
-def _merged(
-    ties: Ties, transactions: Transactions, ordinal: int, results: Sequence[Queued]
-) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Position and kind of all that the server has queued for a transaction, in the order in which its heap gives it."""
-    top = transactions.xid[ordinal]
-    family = np.concatenate([[top], _as_assigned(ties.xids, transactions.subxids_of(ordinal))]).astype(np.uint32)
-    keep = [np.isin(part.xid, family) for part in results]
-    position = np.concatenate([part.position[mine] for part, mine in zip(results, keep, strict=True)])
-    xid = np.concatenate([part.xid[mine] for part, mine in zip(results, keep, strict=True)])
-    kind = np.concatenate([part.is_message[mine] for part, mine in zip(results, keep, strict=True)]).astype(np.int8)
-    snapshots = _snapshots(ties, transactions, ordinal, results)
-    position = np.concatenate([position, snapshots])
-    xid = np.concatenate([xid, np.full(len(snapshots), top, np.uint32)])
-    kind = np.concatenate([kind, np.full(len(snapshots), _SNAPSHOT, np.int8)])
+@dataclass(slots=True)
+class _Queues:
+    """What is queued, sorted by ordinal: position, queue and kind. A queue is named after the first LSN of its subtransaction, which is the order
+    in which they get into the heap; the top-level transaction's is _TOP. Further, by ordinal, from where on it has a snapshot; by catalog change,
+    where it was committed and by whom."""
 
-    by_xid = np.argsort(family)
-    queue = by_xid[np.searchsorted(family[by_xid], xid)]
-    order = np.lexsort((position, queue))
-    counts = np.unique(queue, return_counts=True)[1]  # empty queues are not in the heap
-    given = order[merge(position[order], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))]
-    return position[given], kind[given]
+    ordinal: NDArray[np.int64]
+    position: NDArray[np.int64]
+    queue: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    snapshot_from: NDArray[np.int64]
+    changed_at: NDArray[np.int64]
+    changed_by: NDArray[np.int64]
 
 
-def _as_assigned(xids: AllXids, subxids: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Subtransactions in the order in which WAL first names them."""
-    mine = np.flatnonzero(np.isin(xids.xid, subxids))
-    seen, first = np.unique(xids.xid[mine[np.argsort(xids.first_lsn[mine], kind="stable")]], return_index=True)
-    return seen[np.argsort(first)]
+def _queues(ties: Ties, transactions: Transactions, results: Sequence[Queued]) -> _Queues:
+    order = np.lexsort((ties.xids.first_lsn, ties.xids.xid))
+    xids, first = np.unique(ties.xids.xid[order], return_index=True)
+    order = order[first]
+    ordinals, rolled_back = ties.xids.ordinal[order], ties.xids.orphan[order]
+    is_top = (ordinals >= 0) & (transactions.xid[np.maximum(ordinals, 0)] == xids)
+    names = np.where(is_top, _TOP, ties.xids.first_lsn[order])
+
+    snapshot_from = np.full(len(transactions), np.iinfo(np.int64).max, np.int64)
+    for errand, part in zip(ties.errands, results, strict=True):
+        np.minimum.at(snapshot_from, ordinals[np.searchsorted(xids, errand.xids)], part.snapshot_from)
+
+    of = np.searchsorted(xids, np.concatenate([part.xid for part in results]))
+    mine = np.flatnonzero(~rolled_back[of])
+    mine = mine[np.argsort(ordinals[of[mine]], kind="stable")]
+    position = np.concatenate([part.position for part in results])[mine]
+    kind = np.where(np.concatenate([part.is_message for part in results]), _MESSAGE, _CHANGE).astype(np.int8)[mine]
+    changed_by = _catalog_changes(ties.xids, transactions)
+    return _Queues(
+        ordinals[of[mine]], position, names[of[mine]], kind, snapshot_from, transactions.commit_lsn[changed_by], changed_by
+    )
 
 
-def _snapshots(ties: Ties, transactions: Transactions, ordinal: int, results: Sequence[Queued]) -> NDArray[np.int64]:
-    """Where the server queues a new snapshot for the transaction: at every commit of a catalog change, its own included, since it had one."""
-    xids = ties.xids
+def _catalog_changes(xids: AllXids, transactions: Transactions) -> NDArray[np.int64]:
+    """Ordinals of the commits that make a change of catalogs seen."""
     changing = np.zeros(len(transactions), np.bool_)
     changing[xids.ordinal[xids.owned & ((xids.flags & index.CHANGES_CATALOG) != 0)]] = True
     later = (transactions.kind == xact.COMMIT_PREPARED) & (transactions.prepared >= 0)
     changing[later] = changing[transactions.prepared[later]]
-    changing &= np.isin(transactions.kind, (xact.COMMIT, xact.COMMIT_PREPARED))
-    mine = set(xids.xid[xids.ordinal == ordinal].tolist())
-    since = min(
-        (
-            lsn
-            for errand, part in zip(ties.errands, results, strict=True)
-            for xid, lsn in _first_snapshots(errand, part)
-            if xid in mine
-        ),
-        default=0,
-    )
-    commit = transactions.commit_lsn
-    own = int(commit[ordinal])
-    return commit[changing & (((commit > since) & (commit < own)) | (np.arange(len(commit)) == ordinal))]
+    return np.flatnonzero(changing & np.isin(transactions.kind, (xact.COMMIT, xact.COMMIT_PREPARED)))
 
 
-def _first_snapshots(errand: QueueErrand, part: Queued) -> Iterator[tuple[int, int]]:
-    return zip(errand.xids.tolist(), part.snapshot_from.tolist(), strict=True)
+def _merged(queues: _Queues, transactions: Transactions, ordinal: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    """Position and kind of all that the server has queued for a transaction, in the order in which its heap gives it."""
+    mine = slice(*np.searchsorted(queues.ordinal, [ordinal, ordinal + 1]).tolist())
+    # A commit that changes catalogs puts a snapshot into the queue of every transaction that has one; its own included, be it the first.
+    since, own = queues.snapshot_from[ordinal], transactions.commit_lsn[ordinal]
+    given = queues.changed_at[((queues.changed_at > since) & (queues.changed_at < own)) | (queues.changed_by == ordinal)]
+    position = np.concatenate([queues.position[mine], given])
+    queue = np.concatenate([queues.queue[mine], np.full(len(given), _TOP)])
+    kind = np.concatenate([queues.kind[mine], np.full(len(given), _SNAPSHOT, np.int8)])
+    order = np.lexsort((position, queue))
+    counts = np.unique(queue, return_counts=True)[1]
+    order = order[merge(position[order], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))]
+    return position[order], kind[order]
 
 
 @njit(cache=True, nogil=True)

@@ -28,6 +28,12 @@ class AllXids:
         """Which belong to a transaction that committed."""
         return self.ordinal >= 0
 
+    def begins(self, transactions: int) -> NDArray[np.int64]:
+        """By ordinal, the first record of a transaction, its subtransactions' included."""
+        first = np.full(transactions, np.iinfo(np.int64).max, np.int64)
+        np.minimum.at(first, self.ordinal[self.owned], self.first_lsn[self.owned])
+        return first
+
 
 def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
     """Xids of all stretches in their order; each belongs to the transaction of its own fate, or to its top-level's if it was rolled back alone."""
