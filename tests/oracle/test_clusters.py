@@ -75,6 +75,43 @@ def test_crash_recovery_without_a_slot(major: int, tmp_path: Path) -> None:
     _compare(without_slot(major, _crashes, tmp_path, wal_segment_mb=1))
 
 
+@pytest.mark.parametrize("megabytes", [5, 40])
+@pytest.mark.parametrize("major", MAJORS)
+def test_a_record_that_a_crash_cut_off(major: int, megabytes: int, tmp_path: Path) -> None:
+    """Its beginning fills 2 MB of the log, of which that is the end; then the server goes on where the rest of it would be."""
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        start = str(server.value(SLOT, dbname=DBNAME))
+        _say(server, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+        message = Lsn.parse(server.flush_lsn())
+        _say(server, f"SELECT pg_logical_emit_message(false, 'm', repeat('x', {megabytes} << 20))")
+        server.crash()
+        _cut_off(server.wal_dir, message + (2 << 20))
+        cut = Path(shutil.copytree(server.data_dir, tmp_path / "cut", symlinks=True))
+        server.start()
+        before = print_rows(server.sql(CHANGES.replace("get", "peek"), dbname=DBNAME))
+        _say(server, "INSERT INTO t VALUES (2)")
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    for directory, text in ((cut, before), (data, expected)):
+        case = Case("cut off", major, "with_slot", directory, directory, text, {"dbname": DBNAME, "start_lsn": start})
+        for stretch_bytes in (1 << 17, 64 << 20):
+            check(case, decode(case, LocalRunner(2), captured=False, stretch_bytes=stretch_bytes))
+    assert "id[integer]:2" in expected
+
+
+def _cut_off(wal_dir: Path, lsn: int) -> None:
+    """No page of the log from there on was ever written."""
+    for path in wal_dir.glob("?" * 24):
+        begin = (int(path.name[8:16], 16) << 32) + (int(path.name[16:], 16) << 20)
+        if begin >= lsn:
+            path.unlink()
+        elif begin + (1 << 20) > lsn:
+            within = lsn % (1 << 20) // 8192 * 8192
+            path.write_bytes(path.read_bytes()[:within].ljust(1 << 20, b"\0"))
+
+
 # -- timelines ---------------------------------------------------------------------------------------------------------------------
 
 

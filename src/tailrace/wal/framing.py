@@ -100,7 +100,7 @@ def check_page(buf, at, lsn, frame):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def next_record(buf, frame):  # type: ignore[no-untyped-def]
-    """Offset of the next record's bytes in `buf`, or a reason. Moves the frame only when there is a record."""
+    """Offset of the next record's bytes in `buf`, or a reason; the frame is then at the record, or at what should have been one."""
     base = frame[BASE]
     raw = frame[RAW]
     position = frame[POSITION]
@@ -120,17 +120,16 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
                     frame[DETAIL] = position
                     return INVALID_CONTINUATION
                 tail = (u32(buf, at + 16) + 7) & ~7
-                if tail > PAGE_SIZE - header:
-                    position += PAGE_SIZE
-                    continue
-                header += tail
+                header += min(tail, PAGE_SIZE - header)
                 if header == PAGE_SIZE:
                     position += PAGE_SIZE
+                    frame[POSITION] = position
                     continue
             position += header
             at += header
             if position >= frame[STOP]:
                 return REACHED_STOP
+            frame[POSITION] = position
         if at + 8 > raw:
             return NEED_MORE
         break
@@ -160,9 +159,11 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
             return INVALID_PREVIOUS
         if (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE + LONG_PAGE_HEADER > raw:
             return NEED_MORE
-        if record + length > len(buf):
-            return NEED_MORE  # every record that is here in full has its place in the spare room
-        buf[record : record + in_page] = buf[at : at + in_page]
+        # Every record that is here in full has its place in the spare room. One that has none is walked through all the same: a crash may have
+        # cut it off, however long it was to be, and the log went on.
+        fits = record + length <= len(buf)
+        if fits:
+            buf[record : record + in_page] = buf[at : at + in_page]
         got = in_page
         page = (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE
         while got < length:
@@ -182,7 +183,8 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
             take = min(length - got, PAGE_SIZE - header)
             if page + header + take > raw:
                 return NEED_MORE
-            buf[record + got : record + got + take] = buf[page + header : page + header + take]
+            if fits:
+                buf[record + got : record + got + take] = buf[page + header : page + header + take]
             got += take
             last = page + header + take
             page += PAGE_SIZE
@@ -347,10 +349,31 @@ def new_frame(
 
 
 @njit(cache=True, nogil=True)
+def first_page_behind(buf, frame, position):  # type: ignore[no-untyped-def]
+    """The page after the one with `position`; if the record there was cut off while it was being written, the page that lacks the rest of it."""
+    at = position - frame[BASE]
+    after = (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE
+    if at + 8 > frame[RAW]:
+        return after
+    length = u32(buf, at)
+    got = after - at
+    page = after
+    while got < length and page + LONG_PAGE_HEADER <= frame[RAW]:
+        header = check_page(buf, page, frame[BASE] + page, frame)
+        if header < 0:
+            return page
+        if not u16(buf, page + 2) & FIRST_IS_CONTRECORD or u32(buf, page + 16) != length - got:
+            return after
+        got += PAGE_SIZE - header
+        page += PAGE_SIZE
+    return after
+
+
+@njit(cache=True, nogil=True)
 def log_goes_on(buf, frame, position):  # type: ignore[no-untyped-def]
     """Whether anything after `position` was written after it: a later page in its right place, or a record that names it as its predecessor."""
     base = frame[BASE]
-    page = ((position - base) & ~(PAGE_SIZE - 1)) + PAGE_SIZE
+    page = first_page_behind(buf, frame, position)
     while page + LONG_PAGE_HEADER <= frame[RAW]:
         if check_page(buf, page, base + page, frame) > 0:
             return True
