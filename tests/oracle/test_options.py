@@ -75,6 +75,13 @@ CREATE TABLE theirs (id int);
 SELECT pg_replication_origin_session_reset();
 UPDATE t SET v = v || ', changed here';
 TRUNCATE t;
+\\connect
+SELECT pg_replication_origin_create('nowhen');
+\\connect
+SELECT pg_replication_origin_session_setup('nowhen');
+INSERT INTO t VALUES (4, 'theirs, of no time');
+BEGIN; INSERT INTO t VALUES (5, 'theirs'); PREPARE TRANSACTION 'at its own time';
+COMMIT PREPARED 'at its own time';
 """
 
 
@@ -86,6 +93,7 @@ def test_origins(major: int, tmp_path: Path) -> None:
     assert ours_all == theirs_all
     assert sum("theirs" in line for line in theirs) < sum("theirs" in line for line in theirs_all)
     assert any("2020-01-02 03:04:05" in line for line in theirs_all)
+    assert any("2000-01-01 00:00:00" in line for line in theirs_all)
 
 
 @pytest.mark.parametrize("major", MAJORS)
@@ -125,9 +133,10 @@ def _both(
         server.checkpoint()
         create = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding', false, %s)"
         start = Lsn.parse(str(server.value(create, [two_phase], dbname="app")))
-        with server.connect("app") as connection:
-            for statement in script.replace(";\n", "; ").strip().rstrip(";").split("; "):
-                connection.execute(statement.encode())
+        for session in script.split("\\connect\n"):
+            with server.connect("app") as connection:
+                for statement in session.replace(";\n", "; ").strip().rstrip(";").split("; "):
+                    connection.execute(statement.encode())
         theirs = [_theirs(server, options) for options in all_options]
         server.stop()
         server.copy_to(tmp_path / "data")

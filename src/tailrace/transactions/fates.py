@@ -132,7 +132,7 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None) -> Fat
         commit_lsn=told.lsn,
         end_lsn=ends.end_lsn[row],
         first_lsn=np.zeros(len(row), np.int64),
-        time=np.where((ends.origin != 0) & (ends.origin_time != 0), ends.origin_time, ends.time)[row],
+        time=np.where((ends.origin != 0) & ((ends.kind != xact.PREPARE) | (ends.origin_time != 0)), ends.origin_time, ends.time)[row],
         database=ends.database[row],
         origin=ends.origin[row],
         origin_lsn=ends.origin_lsn[row],
