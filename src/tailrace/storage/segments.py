@@ -163,13 +163,14 @@ def open_segments(directory: str | Path) -> Segments:
         )
     size, system, form = _first_page(listed)
     per = (1 << 32) // size
-    history = _history_of(directory, max(segment.timeline for segment in listed))
+    newest = max(segment.timeline for segment in listed)
+    history = _history_of(directory, newest)
     by_number: dict[int, Segment] = {}
     for raw in listed:
         segment = Segment(
             raw.timeline, (raw.number >> 32) * per + (raw.number & 0xFFFFFFFF), raw.path, raw.compression, raw.partial
         )
-        if not _on_line(segment, history, size):
+        if not _on_line(segment, newest, history, size):
             continue
         rival = by_number.get(segment.number)
         if rival is None or (segment.timeline, not segment.partial, not segment.compression) > (
@@ -224,9 +225,10 @@ def _history_of(directory: str | Path, timeline: int) -> list[tuple[int, Lsn]]:
     return [(int(parts[0]), Lsn.parse(parts[1])) for parts in lines]
 
 
-def _on_line(segment: Segment, history: list[tuple[int, Lsn]], size: int) -> bool:
-    """Whether the segment belongs to the newest timeline's past: an ancestor's, that begins before the ancestor was left."""
+def _on_line(segment: Segment, newest: int, history: list[tuple[int, Lsn]], size: int) -> bool:
+    """Whether the segment is the newest timeline's, or of its past: an ancestor's, that begins before the ancestor was left. Without a history all
+    are taken for ancestors."""
     for timeline, left in history:
         if segment.timeline == timeline:
             return segment.number * size < left
-    return True
+    return segment.timeline == newest or not history
