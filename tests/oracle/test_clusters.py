@@ -16,13 +16,13 @@ import pytest
 
 from support.cases import Case
 from support.decoding import check, decode, text_of
-from support.live import DBNAME, with_slot, without_slot
+from support.live import DBNAME, cluster, with_slot, without_slot
 from support.normalise import print_rows
 from support.schedule import make_schedule, run_schedule
 from support.segments import forget_other_segments
 from support.servers import Server
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, open_river
+from tailrace.river import LocalRunner, Source, capture, open_river
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 MAJORS = (14, 15, 16, 17, 18)
@@ -179,6 +179,36 @@ def test_backup_of_a_standby(major: int, tmp_path: Path) -> None:
     check(case, decode(case, LocalRunner(2), captured=False, stretch_bytes=1 << 20))
 
 
+@pytest.mark.parametrize("major", [14, 18])
+def test_state_captured_from_a_stopped_standby(major: int, tmp_path: Path) -> None:
+    """Its checkpoint may be the shutdown of the primary that it is a copy of; it has replayed more since."""
+    with Server(major) as primary:
+        primary.sql(f"CREATE DATABASE {DBNAME}")
+        primary.stop()
+        copied = primary.copy_to(tmp_path / "standby")
+        (copied / "standby.signal").touch()
+        primary.start()
+        start = str(primary.value(SLOT, dbname=DBNAME))
+        _say(primary, "CREATE TABLE t (id int)", "INSERT INTO t VALUES (1)")
+        with primary.connect(DBNAME, autocommit=False) as opened:
+            opened.execute("INSERT INTO t VALUES (2)")
+            _say(primary, "CREATE TABLE done (id int)", "INSERT INTO done VALUES (1)", "SELECT pg_switch_wal()")
+            restore = {"restore_command": f"cp {primary.wal_dir}/%f %p", "hot_standby": "on"}
+            with Server(major, restore, data=copied) as standby:
+                _until(lambda: bool(standby.value("SELECT count(*) FROM done", dbname=DBNAME)))
+                standby.stop()
+                state = capture(Source.open(standby.data_dir), LocalRunner(1), DBNAME)
+        _say(primary, "ALTER TABLE t ADD v text", "INSERT INTO t VALUES (3, 'three')")
+        expected = print_rows(primary.sql(CHANGES, dbname=DBNAME))
+        primary.stop()
+        data = primary.copy_to(tmp_path / "data")
+    assert state.lsn > Lsn.parse(start)
+    river = open_river(data, DBNAME, runner=LocalRunner(1), catalog=state, start_lsn=state.lsn)
+    text = text_of(river, {})
+    assert expected.endswith(text)
+    assert "id[integer]:2" in text
+
+
 def _until(there: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -253,6 +283,19 @@ def test_a_database_made_in_the_middle(major: int, strategy: str, tmp_path: Path
     case = Case("database", major, "with_slot", data, data, expected, {"dbname": DBNAME, "start_lsn": start})
     check(case, decode(case, LocalRunner(2), captured=False))
     assert "m[mood]:'sad'" in expected
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_catalogs_vacuumed_without_page_images(major: int, tmp_path: Path) -> None:
+    """With full_page_writes off, the first record on a page of a catalog brings no image; freezing it takes nothing from what it says."""
+
+    def work(server: Server) -> None:
+        _say(server, "VACUUM FREEZE pg_attribute", "INSERT INTO t VALUES (1, 'one')", "UPDATE t SET id = 2")
+
+    settings = {"full_page_writes": "off"}
+    before = cluster(major, tmp_path, settings, lambda server: _say(server, "CREATE TABLE t (id int PRIMARY KEY, v text)"))
+    case = with_slot(major, work, tmp_path, settings, before=before)
+    _compare(case)
 
 
 # -- numbers that end --------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tailrace.wal.crc import crc32c
 
 _RELMAP_MAGIC = 0x00592717
 _XIDS_PER_STATUS_FILE = 1048576
-SHUT_DOWN = (1, 2)  # DB_SHUTDOWNED, DB_SHUTDOWNED_IN_RECOVERY
+SHUT_DOWN = (1,)  # DB_SHUTDOWNED. A standby that was stopped has replayed more than its checkpoint says.
 
 # xid states in pg_xact (access/clog.h)
 IN_PROGRESS, COMMITTED, ABORTED, SUB_COMMITTED = 0, 1, 2, 3
