@@ -115,7 +115,7 @@ def restore_image(buf, parsed, block, pglz_bit, lz4_bit, zstd_bit, page, scratch
 
 @njit(cache=True, nogil=True)
 def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key):  # type: ignore[no-untyped-def]
-    """Which catalog pages the records touch. Returns (page keys, lsn row of the first touch, flags) with keys as `tid_key(file, block, 0)`."""
+    """Which catalog pages the records touch; pruning, freezing and the like do not count, unless they bring an image. Returns (page keys, lsn row of the first touch, flags) with keys as `tid_key(file, block, 0)`."""
     parsed = np.zeros(records.PARSED_SIZE, np.int64)
     capacity = 1024
     table = new_table(capacity)
@@ -136,6 +136,11 @@ def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key):
             file = find(file_table, file_key, (parsed[block + records.DATABASE] << 32) | parsed[block + records.NUMBER])
             if file < 0:
                 continue
+            whole = parsed[block + records.BLOCK_FLAGS] & records.WILL_INIT
+            if parsed[block + IMAGE] != 0 and parsed[block + records.IMAGE_INFO] & apply_bit:
+                whole = 1
+            if not whole and not heap.changes_rows(parsed):
+                continue
             key = tid_key(file, parsed[block + records.BLOCK], 0)
             place = find(table, keys, key)
             if place >= 0:
@@ -150,9 +155,6 @@ def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key):
             table[-1 - place] = count
             keys[count] = key
             rows[count] = row
-            whole = parsed[block + records.BLOCK_FLAGS] & records.WILL_INIT
-            if parsed[block + IMAGE] != 0 and parsed[block + records.IMAGE_INFO] & apply_bit:
-                whole = 1
             flags[count] = PAGE_TOUCHED | (PAGE_FIRST_TOUCH_WHOLE if whole else 0)
             count += 1
     return keys[:count], rows[:count], flags[:count]

@@ -100,3 +100,13 @@ def begins_transaction(parsed):  # type: ignore[no-untyped-def]
     if parsed[MANAGER] == HEAP:
         return opcode != LOCK and opcode != INPLACE
     return parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT
+
+
+@njit(cache=True, nogil=True)
+def changes_rows(parsed):  # type: ignore[no-untyped-def]
+    """Whether the record adds, replaces or removes rows of its pages. Pruning, freezing, locking and in-place updates leave what rows say, as far as
+    decoding asks."""
+    opcode = parsed[INFO] & OPCODE
+    if parsed[MANAGER] == HEAP:
+        return opcode in (INSERT, DELETE, UPDATE, HOT_UPDATE)
+    return parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT
