@@ -115,7 +115,10 @@ def restore_image(buf, parsed, block, pglz_bit, lz4_bit, zstd_bit, page, scratch
 
 @njit(cache=True, nogil=True)
 def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key):  # type: ignore[no-untyped-def]
-    """Which catalog pages the records touch; pruning, freezing and the like do not count, unless they bring an image. Returns (page keys, lsn row of the first touch, flags) with keys as `tid_key(file, block, 0)`."""
+    """Which catalog pages the records touch; pruning, freezing and the like do not count, unless they bring an image.
+
+    Returns (page keys, lsn row of the first touch, flags) with keys as `tid_key(file, block, 0)`.
+    """
     parsed = np.zeros(records.PARSED_SIZE, np.int64)
     capacity = 1024
     table = new_table(capacity)

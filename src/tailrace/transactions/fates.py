@@ -125,6 +125,7 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None) -> Fat
     ordinal_of_end = np.full(len(ends.kind), -1, np.int64)
     ordinal_of_end[row[has_rows]] = np.flatnonzero(has_rows)
     subxid_rows, bounds = _subxids_at(ends, row)
+    at_origin = (ends.origin != 0) & ((ends.kind != xact.PREPARE) | (ends.origin_time != 0))
     transactions = Transactions(
         kind=told.kind,
         prepared=np.where(told.prepared >= 0, ordinal_of_end[told.prepared], -1),
@@ -132,7 +133,7 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None) -> Fat
         commit_lsn=told.lsn,
         end_lsn=ends.end_lsn[row],
         first_lsn=np.zeros(len(row), np.int64),
-        time=np.where((ends.origin != 0) & ((ends.kind != xact.PREPARE) | (ends.origin_time != 0)), ends.origin_time, ends.time)[row],
+        time=np.where(at_origin, ends.origin_time, ends.time)[row],
         database=ends.database[row],
         origin=ends.origin[row],
         origin_lsn=ends.origin_lsn[row],

@@ -6,7 +6,7 @@ sees one array and one kind of offset. Nothing here knows what a record means.
 
 The walk is a loop around the kernel `next_record` (or `next_records`, many at a time), which keeps its place in a small int64 array (the frame). It
 answers with an offset, or with one of the reasons below why there is no next record. Whether a reason is the end of the log or damage is decided
-by `is_end_of_log`, which looks at what follows, as the layout of pages allows (`access/xlog_internal.h`):
+by `ending.log_goes_on`, which looks at what follows, as the layout of pages allows (`access/xlog_internal.h`):
 
     record ──► record ──► … ──► NEED_MORE     the rest of it lies beyond the bytes given: feed more, or the log is still growing
                             └─► REACHED_STOP  the next record starts at or after the stop
@@ -346,46 +346,6 @@ def new_frame(
     frame[CUSTOM_MANAGERS] = custom_managers
     frame[SYSTEM] = np.uint64(system).astype(np.int64)
     return frame
-
-
-@njit(cache=True, nogil=True)
-def first_page_behind(buf, frame, position):  # type: ignore[no-untyped-def]
-    """The page after the one with `position`; if the record there was cut off while it was being written, the page that lacks the rest of it."""
-    at = position - frame[BASE]
-    after = (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE
-    if at + 8 > frame[RAW]:
-        return after
-    length = u32(buf, at)
-    got = after - at
-    page = after
-    while got < length and page + LONG_PAGE_HEADER <= frame[RAW]:
-        header = check_page(buf, page, frame[BASE] + page, frame)
-        if header < 0:
-            return page
-        if not u16(buf, page + 2) & FIRST_IS_CONTRECORD or u32(buf, page + 16) != length - got:
-            return after
-        got += PAGE_SIZE - header
-        page += PAGE_SIZE
-    return after
-
-
-@njit(cache=True, nogil=True)
-def log_goes_on(buf, frame, position):  # type: ignore[no-untyped-def]
-    """Whether anything after `position` was written after it: a later page in its right place, or a record that names it as its predecessor."""
-    base = frame[BASE]
-    page = first_page_behind(buf, frame, position)
-    while page + LONG_PAGE_HEADER <= frame[RAW]:
-        if check_page(buf, page, base + page, frame) > 0:
-            return True
-        page += PAGE_SIZE
-    at = position - base
-    stop = min(frame[RAW], (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE) - RECORD_HEADER
-    at += 8
-    while at <= stop:
-        if u64(buf, at + 8) == position and RECORD_HEADER <= u32(buf, at) <= MAX_RECORD and u16(buf, at + 18) == 0:
-            return True
-        at += 8
-    return False
 
 
 def explain(reason: int, frame: NDArray[np.int64]) -> str:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tailrace.errors import CorruptWal
 from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.wal import framing, heap, records, xact
+from tailrace.wal.ending import log_goes_on
 from tailrace.wal.framing import POSITION, WalBytes, next_records
 from tailrace.wal.hashing import find, rehashed
 from tailrace.wal.loads import u8, u16, u32, u64
@@ -484,7 +485,7 @@ def _judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, at_end_of_l
         raise NeedMoreWal(words, context=f"WAL record at {Lsn(position)}")
     if reason == framing.INVALID_SYSTEM:
         raise CorruptWal(words, context=f"LSN {Lsn(position)}")
-    if framing.log_goes_on(wal.buf, frame, position):
+    if log_goes_on(wal.buf, frame, position):
         raise CorruptWal(
             words,
             hint="Valid WAL follows, so this is damage and not the end of the log. Take the segment from another copy or the archive.",

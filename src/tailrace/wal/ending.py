@@ -1,0 +1,61 @@
+"""Where a walk over records stopped: is that the end of the log, or damage?
+
+In: pages, and the frame of a walk that found no next record. Out: whether anything behind was written after it. A server that was killed, or still
+runs, leaves a log that ends anywhere, also within a record that fills many pages.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from tailrace.model import PAGE_SIZE
+from tailrace.wal.framing import (
+    BASE,
+    FIRST_IS_CONTRECORD,
+    LONG_PAGE_HEADER,
+    MAX_RECORD,
+    RAW,
+    RECORD_HEADER,
+    check_page,
+)  # fmt: skip
+from tailrace.wal.loads import u16, u32, u64
+
+
+@njit(cache=True, nogil=True)
+def first_page_behind(buf, frame, position):  # type: ignore[no-untyped-def]
+    """The page after the one with `position`; if the record there was cut off while it was being written, the page that lacks the rest of it."""
+    at = position - frame[BASE]
+    after = (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE
+    if at + 8 > frame[RAW]:
+        return after
+    length = u32(buf, at)
+    got = after - at
+    page = after
+    while got < length and page + LONG_PAGE_HEADER <= frame[RAW]:
+        header = check_page(buf, page, frame[BASE] + page, frame)
+        if header < 0:
+            return page
+        if not u16(buf, page + 2) & FIRST_IS_CONTRECORD or u32(buf, page + 16) != length - got:
+            return after
+        got += PAGE_SIZE - header
+        page += PAGE_SIZE
+    return after
+
+
+@njit(cache=True, nogil=True)
+def log_goes_on(buf, frame, position):  # type: ignore[no-untyped-def]
+    """Whether anything after `position` was written after it: a later page in its right place, or a record that names it as its predecessor."""
+    base = frame[BASE]
+    page = first_page_behind(buf, frame, position)
+    while page + LONG_PAGE_HEADER <= frame[RAW]:
+        if check_page(buf, page, base + page, frame) > 0:
+            return True
+        page += PAGE_SIZE
+    at = position - base
+    stop = min(frame[RAW], (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE) - RECORD_HEADER
+    at += 8
+    while at <= stop:
+        if u64(buf, at + 8) == position and RECORD_HEADER <= u32(buf, at) <= MAX_RECORD and u16(buf, at + 18) == 0:
+            return True
+        at += 8
+    return False
