@@ -21,6 +21,7 @@ from support.normalise import print_rows
 from support.schedule import make_schedule, run_schedule
 from support.segments import forget_other_segments
 from support.servers import Server
+from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.river import LocalRunner, Source, capture, open_river
 
@@ -110,6 +111,76 @@ def _cut_off(wal_dir: Path, lsn: int) -> None:
         elif begin + (1 << 20) > lsn:
             within = lsn % (1 << 20) // 8192 * 8192
             path.write_bytes(path.read_bytes()[:within].ljust(1 << 20, b"\0"))
+
+
+# -- transactions that were open -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_transactions_open_where_we_begin(major: int, tmp_path: Path) -> None:
+    """Of those that began before a running server's last checkpoint, a captured state knows where; without the WAL from there they are refused."""
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        server.checkpoint()
+        server.sql(SLOT, dbname=DBNAME)
+        _say(server, "CREATE TABLE t (id int PRIMARY KEY, v text)")
+        opened = [server.connect(DBNAME, autocommit=False) for _ in range(3)]
+        for number, connection in enumerate(opened):
+            connection.execute(f"INSERT INTO t VALUES ({number}, 'before')")
+        opened[2].execute("PREPARE TRANSACTION 'p'")
+        server.switch_wal()
+        server.checkpoint()
+        opened[0].execute("INSERT INTO t VALUES (10, 'between')")
+        server.switch_wal()
+        state = capture(Source.open(server.data_dir), LocalRunner(1), DBNAME)
+        opened[0].execute("INSERT INTO t VALUES (20, 'after')")
+        opened[0].commit()
+        first_end = Lsn.parse(server.flush_lsn())
+        opened[1].commit()
+        second_end = Lsn.parse(server.flush_lsn())
+        _say(server, "COMMIT PREPARED 'p'", "INSERT INTO t VALUES (3, 'all of it')")
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    assert len(state.xids_open) == 3
+    river = open_river(data, DBNAME, runner=LocalRunner(1), catalog=state)
+    text = text_of(river, {})
+    assert text.count("INSERT") == 6
+    assert expected.endswith(text)
+
+    for path in (data / "pg_wal").glob("?" * 24):
+        if int(path.name[16:], 16) << 20 < state.lsn - (1 << 20):
+            path.unlink()
+    for start in (state.lsn, first_end, second_end):
+        with pytest.raises(MissingHistory, match="began before the WAL at hand"):
+            open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=start)
+    text = text_of(open_river(data, DBNAME, runner=LocalRunner(1)), {})
+    assert text.count("INSERT") == 1
+    assert expected.endswith(text)
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_transactions_prepared_before_a_restart(major: int, tmp_path: Path) -> None:
+    """A shutdown checkpoint is where nothing runs, but for them."""
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        _say(server, "CREATE TABLE t (id int)", "BEGIN", "INSERT INTO t VALUES (1)", "PREPARE TRANSACTION 'p'")
+        server.stop()
+        forget_other_segments(server.data_dir)
+        server.start()
+        server.switch_wal()
+        server.stop()
+        forget_other_segments(server.data_dir)
+        server.start()
+        start = Lsn.parse(server.flush_lsn())
+        _say(server, "INSERT INTO t VALUES (2)", "COMMIT PREPARED 'p'", "INSERT INTO t VALUES (3)")
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    with pytest.raises(MissingHistory, match="began before the WAL at hand"):
+        open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=start)
+    text = text_of(open_river(data, DBNAME, runner=LocalRunner(1)), {})
+    assert text.count("INSERT") == 1
+    assert "id[integer]:3" in text
 
 
 # -- timelines ---------------------------------------------------------------------------------------------------------------------

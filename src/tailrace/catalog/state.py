@@ -67,7 +67,8 @@ class CatalogState:
 
     `files` says which catalog each file holds, files of the past included. `complete` states know every page. `status` and `multixacts` are
     pg_xact and pg_multixact of the directory, for transactions that ended before the WAL at hand. `xids_open` are the transactions open at
-    `lsn` with the LSN of their first record; WAL is needed from the least of them, or from `lsn`.
+    `lsn` with the LSN of their first record, or 0 if that lies before all WAL that was at hand: what such a one did cannot be read.
+    WAL is needed from the least of the others, or from `lsn`.
     """
 
     system: int
@@ -88,8 +89,8 @@ class CatalogState:
 
     @property
     def needs_wal_from(self) -> Lsn:
-        """Where scanning must begin so that the transactions open here are read whole."""
-        return Lsn(min([self.lsn, *self.xids_open.values()]))
+        """Where scanning must begin so that the transactions open here are read whole, as far as that can be."""
+        return Lsn(min([self.lsn, *(lsn for lsn in self.xids_open.values() if lsn)]))
 
 
 def initial_files(database: int, shared_map: dict[int, int], database_map: dict[int, int]) -> dict[FileKey, int]:

@@ -61,7 +61,7 @@ def make_plan(
     transactions = fates.transactions
     xids = all_xids(indexes, fates)
     _note_first_lsns(transactions, xids)
-    known, consistent_from = consistency(indexes, open_at_start)
+    unread, consistent_from = consistency(indexes, open_at_start, transactions)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
     messages = messages_of(indexes, fates, history.database, start, upto, consistent_from, only_local=only_local)
@@ -71,8 +71,8 @@ def make_plan(
         ours &= transactions.origin == 0
     shown = whole(
         transactions,
-        np.flatnonzero(ours & _are_told(transactions, xids, messages)),
-        known,
+        np.flatnonzero(ours & (_are_told(transactions, xids, messages) | _are_of(unread, transactions))),
+        unread,
         max(consistent_from, Lsn(history.known_from)),
         history.known_from,
         explicit=start_lsn is not None,
@@ -87,6 +87,11 @@ def make_plan(
     stretches = _stretch_plans(indexes, fates, begins, wanted, history, segment_size, rewrites=rewrites, only_local=only_local)
     truncations = truncations_of(indexes, fates, wanted, history, only_local=only_local)
     return Plan(transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto)
+
+
+def _are_of(unread: frozenset[int], transactions: Transactions) -> NDArray[np.bool_]:
+    """Which transactions may have rows before the WAL at hand, and so have something to tell though nothing of it is here."""
+    return np.isin(transactions.xid, np.array(sorted(unread), np.uint32)) & transactions.has_rows
 
 
 def _note_first_lsns(transactions: Transactions, xids: AllXids) -> None:

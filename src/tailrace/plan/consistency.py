@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import Lsn
 from tailrace.transactions.fates import Transactions
-from tailrace.wal import index, records
+from tailrace.wal import index, records, xact
 from tailrace.wal.index import Index
 from tailrace.wal.loads import number
 from tailrace.wal.versions import FORMATS
@@ -34,16 +34,20 @@ def _begins_after_overwrite(found: Index) -> bool:
     return bool(len(rows)) and int(found.kept.lsn[rows[0]]) == found.first
 
 
-def consistency(indexes: Sequence[Index], open_at_start: dict[int, int] | None) -> tuple[frozenset[int], Lsn]:
+def consistency(
+    indexes: Sequence[Index], open_at_start: dict[int, int] | None, transactions: Transactions
+) -> tuple[frozenset[int], Lsn]:
     """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole.
 
-    The first RUNNING_XACTS names those that were running; so does a captured state. A shutdown checkpoint, or nothing running, is consistent at once;
-    otherwise the consistent point lies where the last of the running has ended.
+    The first RUNNING_XACTS names those that were running; so does a captured state. A shutdown checkpoint, or nothing running, is consistent at once,
+    but for prepared transactions; otherwise the consistent point lies where the last of the running has ended.
     """
     first = indexes[0].stretch.start
+    prepared = _prepared_before(indexes, transactions)
     if open_at_start is not None:
-        unread = frozenset(xid for xid, lsn in open_at_start.items() if lsn < first)
-        return unread, Lsn(first)
+        unread = frozenset(xid for xid, lsn in open_at_start.items() if lsn < first) | prepared
+        return unread, _all_ended(unread, indexes, first)
+    next_xid = _next_xid_at_redo(indexes)
     for found in indexes:
         for row in range(len(found.kept)):
             kind = found.kept.kind[row]
@@ -53,16 +57,39 @@ def consistency(indexes: Sequence[Index], open_at_start: dict[int, int] | None) 
             lsn = Lsn(int(found.kept.lsn[row]))
             if kind == index.CHECKPOINT:
                 if raw[16] & 0xF0 == 0:
-                    return frozenset(), lsn
+                    return prepared, _all_ended(prepared, indexes, lsn)
                 continue
             running = _running_xids(raw, found.major)
-            if not running:
-                return frozenset(), lsn
-            return running, _all_ended(running, indexes, lsn)
+            earlier = (xid for part in indexes for xid in part.ends.xid[part.ends.lsn < lsn].tolist())
+            before = frozenset(xid for xid in (*running, *earlier) if (xid - next_xid) % 2**32 >= 2**31)
+            return before | prepared, _all_ended(running | prepared, indexes, lsn)
     raise MissingHistory(
         f"no consistent point between {indexes[0].first} and {indexes[-1].next_lsn}",
         hint="The WAL holds neither a RUNNING_XACTS record nor a shutdown checkpoint. Run CHECKPOINT on the source, or give a captured catalog state.",  # noqa: E501
     )
+
+
+def _prepared_before(indexes: Sequence[Index], transactions: Transactions) -> frozenset[int]:
+    """Transactions that come with their rows at COMMIT PREPARED, and were prepared before the first index. No checkpoint names them."""
+
+    def ended_as(kind: int) -> NDArray[np.uint32]:
+        return np.concatenate([found.ends.xid[found.ends.kind == kind] for found in indexes])
+
+    committed = np.setdiff1d(ended_as(xact.COMMIT_PREPARED), ended_as(xact.PREPARE))
+    return frozenset(np.intersect1d(committed, transactions.xid[transactions.kind == xact.COMMIT]).tolist())
+
+
+def _next_xid_at_redo(indexes: Sequence[Index]) -> int:
+    """The transaction id that was next where the first checkpoint at hand began: what has it, or a later one, began after that."""
+    for found in indexes:
+        for row in found.kept.rows_of(index.CHECKPOINT).tolist():
+            raw = np.frombuffer(found.kept.record(row), np.uint8)
+            parsed = records.new_parsed()
+            records.parse(raw, 0, len(raw), FORMATS[found.major].image_compressed, parsed)
+            main = int(parsed[records.MAIN])
+            if number(raw, main, 8) >= indexes[0].stretch.start:
+                return number(raw, main + 24, 4)
+    return 0
 
 
 def _running_xids(raw: NDArray[np.uint8], major: int) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +12,13 @@ from tailrace.catalog.redo import V_STATE, V_XMAX, V_XMIN, XMAX_COMMITTED, XMIN_
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.plan.consistency import consistency
 from tailrace.river.catalogs import know_catalogs
 from tailrace.river.runner import Runner
 from tailrace.river.scanning import scan_log
 from tailrace.river.source import Source
 from tailrace.transactions.fates import Fates
+from tailrace.wal.index import Index
 
 
 def capture(source: Source, runner: Runner, database: str) -> CatalogState:
@@ -24,21 +27,28 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
     if directory is None:
         raise UsageError("a catalog state is captured from a data directory", hint=f'"{source.segments.directory}" is only WAL.')
     control = directory.control()
-    # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it.
-    indexes = scan_log(source.segments, runner, control.redo, stop=Lsn(control.redo + 1) if control.shut_down else None)
+    # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it. In another, what is open may have begun before.
+    start, stop = (control.redo, Lsn(control.redo + 1)) if control.shut_down else (None, None)
+    indexes = scan_log(source.segments, runner, start, stop=stop)
     catalogs = know_catalogs(source, indexes, runner, database, None)
     state = catalogs.state
-    ended = set(catalogs.fates.xid.tolist())
-    still_open = {
-        int(xid): int(lsn)
-        for found in indexes
-        for xid, lsn in zip(found.xids.xid, found.xids.first_lsn, strict=True)
-        if int(xid) not in ended and not control.shut_down
-    }
+    still_open = {} if control.shut_down else _still_open(indexes, catalogs.fates)
     return replace(
         state, versions=_settled(state, catalogs.fates), status=None, multixacts=None, complete=True, xids_open=still_open,
         lsn=control.checkpoint if control.shut_down else indexes[-1].next_lsn,
     )  # fmt: skip
+
+
+def _still_open(indexes: Sequence[Index], fates: Fates) -> dict[int, int]:
+    """Transactions without an end, and where each began; 0 if that may be before the WAL at hand."""
+    ended = set(fates.xid.tolist())
+    still_open: dict[int, int] = {}
+    for found in indexes:
+        for xid, lsn in zip(found.xids.xid.tolist(), found.xids.first_lsn.tolist(), strict=True):
+            if xid not in ended:
+                still_open.setdefault(xid, lsn)
+    unread, _ = consistency(indexes, None, fates.transactions)
+    return still_open | dict.fromkeys(unread - ended, 0)
 
 
 def _settled(state: CatalogState, fates: Fates) -> Versions:
