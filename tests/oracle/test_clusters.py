@@ -21,7 +21,7 @@ from support.normalise import print_rows
 from support.schedule import make_schedule, run_schedule
 from support.segments import forget_other_segments
 from support.servers import Server
-from tailrace.errors import MissingHistory
+from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.river import LocalRunner, Source, capture, open_river
 
@@ -367,6 +367,29 @@ def test_catalogs_vacuumed_without_page_images(major: int, tmp_path: Path) -> No
     before = cluster(major, tmp_path, settings, lambda server: _say(server, "CREATE TABLE t (id int PRIMARY KEY, v text)"))
     case = with_slot(major, work, tmp_path, settings, before=before)
     _compare(case)
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_wal_level_that_was_lower_where_the_log_begins(major: int, tmp_path: Path) -> None:
+    """The log at hand tells of the change to logical only, not what the level was before."""
+    with Server(major, {"wal_level": "replica"}) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        server.switch_wal()
+        server.stop()
+        forget_other_segments(server.data_dir)
+        server.start()
+        _say(server, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+        server.stop()
+        server.settings["wal_level"] = "logical"
+        server.start()
+        start = str(server.value(SLOT, dbname=DBNAME))
+        _say(server, "INSERT INTO t VALUES (2)")
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical"):
+        open_river(data, DBNAME, runner=LocalRunner(1))
+    assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=Lsn.parse(start)), {}) == expected
 
 
 # -- numbers that end --------------------------------------------------------------------------------------------------------------

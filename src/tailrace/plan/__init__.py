@@ -16,6 +16,7 @@ from tailrace.catalog.history import History
 from tailrace.catalog.references import names_at, points_into_catalogs
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, whole
+from tailrace.plan.decodable import check_logged_for_decoding
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
 from tailrace.plan.files import FileMapper
 from tailrace.plan.stretch import Carried, StretchPlan
@@ -77,6 +78,7 @@ def make_plan(
         history.known_from,
         explicit=start_lsn is not None,
     )
+    check_logged_for_decoding(transactions, shown)
 
     row_bytes = np.zeros(len(transactions), np.int64)
     wanted = np.zeros(len(transactions), np.bool_)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plan.events import kept_records
-from tailrace.wal import index, records
+from tailrace.transactions.fates import Transactions
+from tailrace.wal import index, records, xact
 from tailrace.wal.index import Index
 from tailrace.wal.loads import number
 from tailrace.wal.resource_managers import name_of
@@ -41,6 +45,19 @@ def check_decodable(indexes: Sequence[Index], start: int, upto: int, level_at_en
             "logical decoding requires wal_level >= logical",
             hint="wal_level was lowered on the source; WAL after that cannot be decoded. Decode up to there with --upto-lsn.",
             context=f"parameter change at {Lsn(low[0])}",
+            sqlstate="55000",
+        )
+
+
+def check_logged_for_decoding(transactions: Transactions, shown: NDArray[np.int64]) -> None:
+    """Raise if one of the transactions to be shown was written with less than logical, whatever the log says of settings: its COMMIT names no
+    database then (`XactLogCommitRecord`), and its rows are not there."""
+    bare = shown[(transactions.database[shown] == 0) & (transactions.kind[shown] == xact.COMMIT)]
+    if len(bare):
+        raise UsageError(
+            "logical decoding requires wal_level >= logical",
+            hint="wal_level was lower when this WAL was written. Start after it was raised, with --start-lsn.",
+            context=f"WAL record at {Lsn(int(transactions.commit_lsn[bare[-1]]))}",
             sqlstate="55000",
         )
 
