@@ -392,6 +392,33 @@ def test_wal_level_that_was_lower_where_the_log_begins(major: int, tmp_path: Pat
     assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=Lsn.parse(start)), {}) == expected
 
 
+@pytest.mark.parametrize("how", ["open", "new"])
+def test_a_server_that_goes_on_while_it_is_read(how: str) -> None:
+    """Between the copy of its WAL and the reading of its pages, it commits an ALTER and writes that to its files."""
+    with Server(18) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        _say(server, "CREATE TABLE t (id int)", "SELECT pg_switch_wal()")
+        server.stop()
+        forget_other_segments(server.data_dir)
+        server.start()
+        start = Lsn.parse(server.flush_lsn())
+        _say(server, "INSERT INTO t VALUES (1)")
+        with server.connect(DBNAME, autocommit=False) as altering:
+            if how == "open":
+                altering.execute("ALTER TABLE t ADD w int DEFAULT 3")
+                server.switch_wal()
+            source = Source.open(server.data_dir)
+            if how == "new":
+                altering.execute("ALTER TABLE t ADD w int DEFAULT 3")
+        server.checkpoint()
+        if how == "new":
+            with pytest.raises(MissingHistory, match="but the WAL at hand ends at"):
+                open_river(source, DBNAME, runner=LocalRunner(1), start_lsn=start)
+            source = Source.open(server.data_dir)
+        text = text_of(open_river(source, DBNAME, runner=LocalRunner(1), start_lsn=start), {"include-xids": "off"})
+    assert [line.split("\t")[2] for line in text.splitlines()][:3] == ["BEGIN", "table public.t: INSERT: id[integer]:1", "COMMIT"]
+
+
 # -- numbers that end --------------------------------------------------------------------------------------------------------------
 
 

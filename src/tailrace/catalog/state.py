@@ -138,6 +138,7 @@ def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, until: Ls
     base_key, base_pages = (np.zeros(0, np.int64), np.zeros((0, 8192), np.uint8))
     if pages:
         base_key, base_pages = _untouched(log, pages, keys, form, file_table, file_key)
+        _check_not_newer(base_pages, until)
     found = replay(
         log.data, log.at, log.length, log.lsn, form.image_compressed, form.image_apply, form.image_pglz, form.image_lz4, form.image_zstd,
         form.inplace_header, file_table, file_key, file_catalog, base_pages, base_key, images, image_at, state.complete,
@@ -206,6 +207,16 @@ def _untouched(
     if not base_key:
         return np.zeros(0, np.int64), np.zeros((0, 8192), np.uint8)
     return np.concatenate(base_key), np.concatenate(base_pages)
+
+
+def _check_not_newer(pages: NDArray[np.uint8], until: Lsn) -> None:
+    """Raise if a page was changed after the log at hand: what it said before cannot be told from it."""
+    newest = int(page_lsns(pages).max(initial=0))
+    if newest > until:
+        raise MissingHistory(
+            f"a catalog page was changed at {Lsn(newest)}, but the WAL at hand ends at {until}",
+            hint="If a server is running there, it went on while it was read: try again. Else give the rest of the WAL.",
+        )
 
 
 def _zstd_images(log: CatalogLog, form: WalFormat) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

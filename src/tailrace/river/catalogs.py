@@ -160,9 +160,9 @@ def _empty_state(source: Source, indexes: Sequence[Index], fates: Fates, databas
         system=control.system, timeline=control.timeline, major=control.major, lsn=after, database=0, database_name="",
         default_tablespace=DEFAULT_TABLESPACE, encoding=0, next_xid=control.next_xid, versions=Versions.none(),
         files={key: oid for key, oid in initial_files(0, shared, {}).items() if oid == 1262}, complete=False,
-        status=directory.commit_status(), multixacts=directory.multixacts(), xids_open={},
+        status=source.status or directory.commit_status(), multixacts=directory.multixacts(), xids_open={},
     )  # fmt: skip
-    seen = advance(blank, catalog_log(indexes).after(after), directory.pages(blank.files), after)
+    seen = advance(blank, catalog_log(indexes).after(after), directory.pages(blank.files), indexes[-1].next_lsn)
     rows = rows_of(
         seen.versions, spans_of(seen.versions, fates, seen.status), 1262, layouts_of(control.major)["pg_database"],
         ("oid", "datname", "dattablespace", "encoding"),

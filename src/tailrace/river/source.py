@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tailrace.catalog.pages import CommitStatus
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.kernels import user_cache
 from tailrace.storage.directory import DataDirectory
@@ -20,10 +21,12 @@ def spool_directory() -> Path:
 
 @dataclass(slots=True)
 class Source:
-    """WAL, and the data directory that it belongs to if there is one."""
+    """WAL, and the data directory that it belongs to if there is one; of a running server also pg_xact, as it was before the WAL was copied, so that
+    it knows of no end that is not in there."""
 
     segments: Segments
     directory: DataDirectory | None
+    status: CommitStatus | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Source:
@@ -32,6 +35,7 @@ class Source:
             raise UsageError(f'source directory "{path}" does not exist')
         path = Path(path).absolute()  # workers may stand elsewhere
         directory = DataDirectory.at(path)
+        status = directory.commit_status() if directory and directory.is_running else None
         segments = open_segments(directory.wal if directory else path)
         if directory:
             control = directory.control()
@@ -43,4 +47,4 @@ class Source:
                 )
             if directory.is_running:
                 segments = spooled(segments, spool_directory())
-        return cls(segments, directory)
+        return cls(segments, directory, status)
