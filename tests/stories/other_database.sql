@@ -42,3 +42,8 @@ VACUUM FULL pg_authid;
 INSERT INTO t VALUES (7, 'shared catalogs rewritten', 7);
 DROP ROLE somebody;
 INSERT INTO t VALUES (8, 'last', 8);
+-- session third
+CREATE DATABASE other3;
+ALTER DATABASE app CONNECTION LIMIT 50;
+-- session main
+INSERT INTO t VALUES (9, 'rows of the new pg_database changed', 9);

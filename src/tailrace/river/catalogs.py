@@ -95,7 +95,7 @@ def know_catalogs(
                 hint="Give a catalog state (--catalog FILE), or a data directory as SOURCE.",
             )
         known_from = after = first_redo(indexes)
-        start = _empty_state(source, indexes, fates, database, after)
+        start = _empty_state(source, indexes, fates, runner, database, after)
         pages_of = source.directory
     supplements: list[Index] = []
     maps = [found.kept.record(row) for found in indexes for row in found.kept.rows_of(index.RELATION_MAP)]
@@ -150,8 +150,10 @@ def first_redo(indexes: Sequence[Index]) -> Lsn:
     )
 
 
-def _empty_state(source: Source, indexes: Sequence[Index], fates: Fates, database: str, after: Lsn) -> CatalogState:
-    """A state that knows only which database is meant and where its catalogs lie."""
+def _empty_state(
+    source: Source, indexes: Sequence[Index], fates: Fates, runner: Runner, database: str, after: Lsn
+) -> CatalogState:
+    """A state that knows only which database is meant and where its catalogs lie. pg_database itself may have moved to a new file."""
     directory = source.directory
     assert directory is not None
     control = directory.control()
@@ -162,7 +164,9 @@ def _empty_state(source: Source, indexes: Sequence[Index], fates: Fates, databas
         files={key: oid for key, oid in initial_files(0, shared, {}).items() if oid == 1262}, complete=False,
         status=source.status or directory.commit_status(), multixacts=directory.multixacts(), xids_open={},
     )  # fmt: skip
-    seen = advance(blank, catalog_log(indexes).after(after), directory.pages(blank.files), indexes[-1].next_lsn)
+    supplements = list(runner.run(partial(_supplement, source.segments), list(_untracked(indexes, blank.files, []).items())))
+    log = catalog_log([*indexes, *supplements]).after(after)
+    seen = advance(blank, log, directory.pages(blank.files), indexes[-1].next_lsn)
     rows = rows_of(
         seen.versions, spans_of(seen.versions, fates, seen.status), 1262, layouts_of(control.major)["pg_database"],
         ("oid", "datname", "dattablespace", "encoding"),
