@@ -9,6 +9,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -417,6 +418,32 @@ def test_a_server_that_goes_on_while_it_is_read(how: str) -> None:
             source = Source.open(server.data_dir)
         text = text_of(open_river(source, DBNAME, runner=LocalRunner(1), start_lsn=start), {"include-xids": "off"})
     assert [line.split("\t")[2] for line in text.splitlines()][:3] == ["BEGIN", "table public.t: INSERT: id[integer]:1", "COMMIT"]
+
+
+@pytest.mark.parametrize("major", [15, 18])
+def test_a_database_that_moves(major: int, tmp_path: Path) -> None:
+    """To another tablespace, in the middle. The slot is read before that, since afterwards the server does not find those files."""
+    before: list[str] = []
+
+    def work(server: Server) -> None:
+        _say(server, "CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'before')")
+        server.checkpoint()
+        before.append(print_rows(server.sql(CHANGES, dbname=DBNAME)))
+        with server.connect() as connection:
+            for statement in (b"SET allow_in_place_tablespaces = on", b"CREATE TABLESPACE apart LOCATION ''"):
+                connection.execute(statement)
+            connection.execute(f"ALTER DATABASE {DBNAME} SET TABLESPACE apart".encode())
+        _say(
+            server,
+            "INSERT INTO t VALUES (2, 'after')",
+            "CREATE TABLE u (id int)",
+            "INSERT INTO u VALUES (1)",
+            "VACUUM FULL pg_class",
+        )
+        _say(server, "ALTER TABLE t SET TABLESPACE pg_default", "INSERT INTO t VALUES (3, 'back')", "INSERT INTO u VALUES (2)")
+
+    case = with_slot(major, work, tmp_path, wal_segment_mb=1)
+    _compare(replace(case, expected=before[0] + case.expected))
 
 
 # -- numbers that end --------------------------------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
     "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
     "pg_proc": ("oid", "proname", "pronamespace", "proargtypes"),
     "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
+    "pg_database": ("oid", "dattablespace"),
     "pg_authid": ("oid", "rolname"),
     "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
     "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
@@ -190,7 +191,13 @@ class History:
         classes = self.table("pg_class")
         rows = classes.where("relfilenode", locator.number)
         space = classes["reltablespace"][rows]
-        return rows[np.where(space == 0, self.default_tablespace, space) == locator.tablespace]
+        return rows[(space == locator.tablespace) | ((space == 0) & (locator.tablespace in self._default_tablespaces))]
+
+    @cached_property
+    def _default_tablespaces(self) -> set[int]:
+        """Where tables of no tablespace of their own have been: a database may move, and its files keep their numbers."""
+        databases = self.table("pg_database")
+        return {self.default_tablespace, *databases["dattablespace"][databases.where("oid", self.database)].tolist()}
 
     def _about(self, locator: Locator) -> Iterator[About]:
         """Every catalog row, of any time, that has a say in what `locator` meant."""
