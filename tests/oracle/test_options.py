@@ -114,6 +114,28 @@ def test_two_phases(major: int, tmp_path: Path) -> None:
         assert any("ROLLBACK PREPARED 'three'" in line for line in theirs)
 
 
+@pytest.mark.parametrize("major", [14, 18])
+def test_a_phase_that_was_rolled_back(major: int, tmp_path: Path) -> None:
+    """Whoever reads before the ROLLBACK PREPARED gets its rows; whoever reads only afterwards may not (docs/fidelity.md)."""
+    prepared = "CREATE TABLE t (id int); BEGIN; ALTER TABLE t ADD v int; INSERT INTO t VALUES (1, 2); PREPARE TRANSACTION 'one'"
+    with Server(major) as server:
+        server.sql("CREATE DATABASE app")
+        server.checkpoint()
+        create = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding', false, true)"
+        start = Lsn.parse(str(server.value(create, dbname="app")))
+        with server.connect("app") as connection:
+            for statement in prepared.split("; "):
+                connection.execute(statement.encode())
+        whole = _theirs(server, {})
+        server.sql("ROLLBACK PREPARED 'one'", dbname="app")
+        late = _theirs(server, {})
+        server.stop()
+        ours = _ours(major, server.data_dir, start, {}, two_phase=True)
+    assert ours[:-1] == whole
+    assert ours[-1] == late[-1]
+    assert len(late) < len(ours)
+
+
 @pytest.mark.parametrize("major", MAJORS)
 def test_rewrites_and_binary(major: int, tmp_path: Path) -> None:
     options = [{"include-rewrites": "on"}, {"include-rewrites": "off", "force-binary": "on"}]
