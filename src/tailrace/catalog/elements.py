@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.wal.compression import lz4, pglz
+from tailrace.wal.compression import expanded
 
 
 def signed16(value: int) -> int:
@@ -36,13 +36,5 @@ def only_element(payload: bytes, length: int, align: int) -> bytes | None:
         return payload[start + 1 : start + (first >> 1)]
     total = int.from_bytes(payload[start : start + 4], "little") >> 2
     if first & 3 == 2:
-        return _expanded(payload[start : start + total])
+        return expanded(payload[start : start + total])
     return payload[start + 4 : start + total]
-
-
-def _expanded(stored: bytes) -> bytes:
-    info = int.from_bytes(stored[4:8], "little")
-    out = np.zeros(info & 0x3FFFFFFF, np.uint8)
-    expand = lz4 if info >> 30 else pglz
-    expand(np.frombuffer(stored, np.uint8).copy(), 8, len(stored), out, 0, len(out))
-    return out.tobytes()

@@ -9,13 +9,18 @@ import struct
 
 from tailrace.errors import UnsupportedWal
 from tailrace.types.values import Texts
+from tailrace.wal.compression import expanded
 
 WORD = 4
 """Width of the length word in front of the payload."""
 
 
 def read_value(payload: bytes, at: int, length: int, align: int) -> tuple[bytes, int]:
-    """The value at position `at` or at the next aligned one, and the position after it (`access/tupmacs.h`)."""
+    """The value at position `at` or at the next aligned one, and the position after it (`access/tupmacs.h`).
+
+    A row that becomes a value takes its fields as they lie in it, compressed ones included; only what lies elsewhere is fetched
+    (`toast_flatten_tuple_to_datum`).
+    """
     if length > 0:
         at += -at % align
         return payload[at - WORD : at - WORD + length], at + length
@@ -29,9 +34,9 @@ def read_value(payload: bytes, at: int, length: int, align: int) -> tuple[bytes,
         if size == 0:
             raise UnsupportedWal("cannot decode an out-of-line value inside another value")
         return payload[at - WORD + 1 : at - WORD + size], at + size
-    if head & 2:
-        raise UnsupportedWal("cannot decode a compressed value inside another value")
     size = struct.unpack_from("<I", payload, at - WORD)[0] >> 2
+    if head & 2:
+        return expanded(payload[at - WORD : at - WORD + size]), at + size
     return payload[at : at - WORD + size], at + size
 
 

@@ -6,9 +6,14 @@ comes from Arrow, outside kernels.
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
+from tailrace.errors import CorruptWal
 from tailrace.wal.loads import u16
+
+RAW_SIZE = 0x3FFFFFFF
+"""Bits of the word behind the length word that give the size before compression; the two above them name the method (`varatt.h`)."""
 
 
 @njit(cache=True, nogil=True)
@@ -94,3 +99,13 @@ def lz4(src, at, stop, dst, to, size):  # type: ignore[no-untyped-def]
             dst[to + i] = dst[to + i - offset]
         to += length
     return to - begin if to == end else -1
+
+
+def expanded(stored: bytes) -> bytes:
+    """The payload of a value that is compressed where it lies inside another value; `stored` has its length word. Raises CorruptWal."""
+    info = int.from_bytes(stored[4:8], "little")
+    out = np.zeros(info & RAW_SIZE, np.uint8)
+    expand = lz4 if info >> 30 else pglz
+    if expand(np.frombuffer(stored, np.uint8).copy(), 8, len(stored), out, 0, len(out)) != len(out):
+        raise CorruptWal("compressed data inside a value is corrupted")
+    return out.tobytes()
