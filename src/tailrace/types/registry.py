@@ -47,6 +47,7 @@ from tailrace.types import (
     timetexts,
     tsqueries,
     vectors,
+    xmls,
 )
 from tailrace.types.codec import (
     ArrowStyle,
@@ -114,8 +115,9 @@ register(
     ),
     kind="d",
 )  # fmt: skip
-# Texts: text json xml bpchar varchar refcursor, and citext | name | "char"
-register(_STRINGS, oids=(25, 114, 142, 1042, 1043, 1790), name="citext")
+# Texts: text json bpchar varchar refcursor, and citext | xml | name | "char"
+register(_STRINGS, oids=(25, 114, 1042, 1043, 1790), name="citext")
+register(Codec(xmls.format_xmls, strings.parse_strings, None, None, "quoted", xmls.format_xmls, sends.receive_bytes), oids=(142,))
 register(
     Codec(strings.format_names, strings.parse_names, None, None, "quoted", strings.send_names, strings.receive_names), oids=(19,)
 )

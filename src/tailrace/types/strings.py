@@ -1,4 +1,4 @@
-"""Types that are their own text: text, varchar, bpchar, json, xml (nothing to do), name and "char" (fixed places)."""
+"""Types that are their own text: text, varchar, bpchar, json (nothing to do), name and "char" (fixed places)."""
 
 from __future__ import annotations
 
