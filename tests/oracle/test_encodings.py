@@ -53,6 +53,10 @@ def test_words(encoding: str, major: int, tmp_path: Path) -> None:
             run(f'UPDATE "{table}" SET "{table}" = repeat(\'{quoted}\', 3000) WHERE id = 1')
             run(f'ALTER TABLE "{table}" REPLICA IDENTITY FULL')
             run(f'DELETE FROM "{table}" WHERE id = 1')
+            run("CREATE TYPE pair AS (a int, b text); CREATE TYPE words AS RANGE (subtype = text)")
+            run("CREATE TABLE containers (p pair, ps pair[], w words, v tsvector, q tsquery, j jsonpath)")
+            inside = f"ROW(1, '{quoted}'), ARRAY[ROW(2, '{table} x')::pair], words('{table}', NULL), '{table}:1A', '{table} & b', '$.\"{table}\"'"
+            run(f"INSERT INTO containers VALUES ({inside})")
             run(f"SELECT pg_logical_emit_message(true, '{table}', '{quoted}')")
             client = "SQL_ASCII" if encoding == "SQL_ASCII" else "UTF8"
             data = f"lsn::text, xid::text, convert_to(data, '{client}')"

@@ -18,7 +18,7 @@ from tailrace.types.codec import format_each, parse_each, parse_texts, receive_e
 from tailrace.types.floats import format_floats
 from tailrace.types.sends import send_versioned, without_version
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Mask, Texts, Values
+from tailrace.types.values import Mask, Texts, Values, as_string
 
 FLOAT8 = PgType(701, "pg_catalog", "float8", "double precision", "b", 8, 8)
 NULL_VALUE, END, NEW_FORM, FIRST = 0x40000000, 0x3FFFFFFF, 0x80000000, 0x80000000
@@ -41,7 +41,7 @@ def format_hstores(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 
 def _in_quotes(word: bytes) -> str:
-    return '"' + word.decode().replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + as_string(word).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _read_pairs(payload: bytes) -> Pairs:
@@ -208,7 +208,7 @@ def _level(payload: bytes, at: int, flag: int, variants: int, low: int, high: in
     names = []
     for _ in range(variants):
         _, size, marks = struct.unpack_from("<iHB", payload, at)
-        names.append(payload[at + 7 : at + 7 + size].decode() + _marks(marks))
+        names.append(as_string(payload[at + 7 : at + 7 + size]) + _marks(marks))
         at += 8 + size + -size % 8
     text = ("!" if flag & 0x10 else "") + "|".join(names) if variants else "*"
     if variants and not flag & 0x20:
@@ -239,7 +239,7 @@ def _infix(payload: bytes, count: int, item: int, first: bool) -> str:
     kind, left, code, flag, size, where = struct.unpack_from("<hhiBBH", payload, 4 + 12 * item)
     if kind == 2:
         start = 4 + 12 * count + where
-        return payload[start : start + size].decode() + _marks(flag)
+        return as_string(payload[start : start + size]) + _marks(flag)
     if chr(code) == "!":
         inner = struct.unpack_from("<h", payload, 4 + 12 * (item + 1))[0] == 3
         text = _infix(payload, count, item + 1, inner)

@@ -15,7 +15,7 @@ from tailrace.types.codec import format_each
 from tailrace.types.numerics import format_numerics
 from tailrace.types.sends import send_versioned
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Mask, Texts, Values
+from tailrace.types.values import Mask, Texts, Values, as_string
 
 LAX = 0x80000000
 EVER = 0xFFFFFFFF
@@ -218,4 +218,4 @@ def _enclosed(text: str, brackets: bool) -> str:
 
 
 def _quoted(word: bytes) -> str:
-    return '"' + word.decode().translate(ESCAPES) + '"'
+    return '"' + as_string(word).translate(ESCAPES) + '"'

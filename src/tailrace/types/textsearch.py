@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tailrace.model import PgType
 from tailrace.types.codec import format_each, parse_each, receive_each, syntax_error
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Mask, Texts, Values
+from tailrace.types.values import Mask, Texts, Values, as_string
 
 WEIGHTS = "DCBA"
 LEXEME = re.compile(r"\s*'((?:[^']|'')*)'(?::((?:\d+[ABCD]?,?)+))?|\s*([^\s:']+)(?::((?:\d+[ABCD]?,?)+))?", re.S)
@@ -39,7 +39,7 @@ def format_tsvectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts
 
 
 def quote_lexeme(word: bytes) -> str:
-    return "'" + word.decode().replace("\\", "\\\\").replace("'", "''") + "'"
+    return "'" + as_string(word).replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _read_vector(payload: bytes) -> list[tuple[bytes, tuple[int, ...]]]:

@@ -126,8 +126,8 @@ class Texts:
         return cls(*binary_buffers(wide))
 
     def to_list(self) -> list[str]:
-        """As Python strings. For tests and error messages."""
-        return [text.decode() for text in self.to_bytes()]
+        """As Python strings, which `of` turns back into the same bytes. For values so rare that a loop is fine."""
+        return [as_string(text) for text in self.to_bytes()]
 
     def to_bytes(self) -> list[bytes]:
         """As Python bytes: for binary forms, and for values so rare that a loop is fine."""
@@ -139,6 +139,12 @@ class Texts:
         mask = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
         buffers = [mask, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.large_string(), len(self), buffers)
+
+
+def as_string(raw: bytes) -> str:
+    """Bytes as a string that `Texts.of` turns back into them. They are in the database's encoding, so what is not UTF-8 must pass too; everything
+    that output functions look for is ASCII, which is the same in all."""
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def as_writable(array: NDArray[Any]) -> NDArray[Any]:
