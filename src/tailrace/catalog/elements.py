@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from tailrace.wal.compression import expanded
@@ -17,6 +19,7 @@ def int2_vector(payload: bytes) -> tuple[int, ...]:
     return tuple(np.frombuffer(payload, "<i2", offset=20).tolist())
 
 
+@lru_cache(maxsize=1 << 14)
 def oid_vector(payload: bytes) -> tuple[int, ...]:
     """The same of an oidvector."""
     return tuple(np.frombuffer(payload, "<u4", offset=20).tolist())

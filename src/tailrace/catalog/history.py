@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.elements import int2_vector, only_element, signed16
 from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.names import type_label
+from tailrace.catalog.names import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.redo import Versions
 from tailrace.catalog.rows import CatalogTable, Spans, rows_of
 from tailrace.errors import MissingHistory
@@ -30,7 +30,6 @@ from tailrace.transactions.fates import NEVER
 from tailrace.types.encodings import UTF8, as_stored
 from tailrace.wal.index import TRACKED_CATALOGS
 
-ARRAY_SUBSCRIPT_HANDLER = 6179
 FIRST_UNPINNED_TYPE = 10000
 """Types below are pg_type.dat's, the same in every database of a major version and for ever."""
 _ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
@@ -347,8 +346,7 @@ class History:
                 oid,
                 schema,
                 name,
-                # int2vector and oidvector are subscripted as arrays are, but keep their names.
-                element if kind == "a" and oid not in (22, 30) else None,
+                element if kind == "a" and oid not in VECTORS else None,
                 visible=self._is_visible(schema, name, lsn, ordinal),
                 major=self.major,
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from tailrace.model import PgType
 
@@ -12,6 +13,11 @@ _STANDARD_NAMES = {
     1043: "character varying", 1083: "time without time zone", 1266: "time with time zone", 1114: "timestamp without time zone",
     1184: "timestamp with time zone", 1560: "bit", 1562: "bit varying", 1186: "interval", 1700: "numeric", 114: "json",
 }  # fmt: skip
+
+ARRAY_SUBSCRIPT_HANDLER = 6179
+"""What makes a type a true array (`catalog/pg_proc.dat`)."""
+VECTORS = (22, 30)
+"""int2vector and oidvector are subscripted as arrays are, but keep their names."""
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
@@ -32,6 +38,7 @@ _SINCE_16 = frozenset("json_array json_arrayagg json_object json_objectagg syste
 _SINCE_17 = frozenset("json json_exists json_query json_scalar json_serialize json_table json_value merge_action".split())
 
 
+@lru_cache(maxsize=1 << 16)
 def quote_identifier(name: str, major: int = 18) -> str:
     """`name`, in double quotes if PostgreSQL of that major would put it in them."""
     keywords = (name in _KEYWORDS) or (major >= 16 and name in _SINCE_16) or (major >= 17 and name in _SINCE_17)

@@ -1,20 +1,20 @@
 """What regclass, regproc and their kin print: names of things by oid, as one moment's catalogs have them (`utils/adt/regproc.c`).
 
-In: a history and a position. Out: `CatalogNames`, which goes along with a stretch whose tables have columns of such types. A name stands alone where
-the search path finds it, and after its schema elsewhere.
+In: a history and a position. Out: the names of that moment; `name_timelines` has those of all moments of a stretch. A name stands alone where the
+search path finds it, and after its schema elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailrace.catalog.elements import oid_vector
-from tailrace.catalog.names import quote_identifier
-from tailrace.errors import MissingHistory
+from tailrace.catalog.elements import oid_vector, signed16
+from tailrace.catalog.names import ARRAY_SUBSCRIPT_HANDLER, VECTORS, quote_identifier, type_label
 from tailrace.model import PgType, Relation
 from tailrace.types.encodings import as_stored
 
@@ -24,80 +24,103 @@ if TYPE_CHECKING:
 REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE = 24, 2202, 2203, 2204, 2205, 2206
 REGNAMESPACE, REGROLE, REGCONFIG, REGDICTIONARY, REGCOLLATION = 4089, 4096, 3734, 3769, 4191
 ACLITEM = 1033
-_POINTING = frozenset(
-    {
-        REGPROC,
-        REGPROCEDURE,
-        REGOPER,
-        REGOPERATOR,
-        REGCLASS,
-        REGTYPE,
-        REGNAMESPACE,
-        REGROLE,
-        REGCONFIG,
-        REGDICTIONARY,
-        REGCOLLATION,
-        ACLITEM,
-    }
-)
+_READS: Mapping[int, tuple[str, ...]] = {
+    REGPROC: ("pg_proc",), REGPROCEDURE: ("pg_proc", "pg_type"), REGOPER: ("pg_operator",), REGOPERATOR: ("pg_operator", "pg_type"),
+    REGCLASS: ("pg_class",), REGTYPE: ("pg_type",), REGNAMESPACE: (), REGROLE: ("pg_authid",), REGCONFIG: ("pg_ts_config",),
+    REGDICTIONARY: ("pg_ts_dict",), REGCOLLATION: ("pg_collation",), ACLITEM: ("pg_authid",),
+}  # fmt: skip
+"""The types that print names, and the catalogs, beside pg_namespace, that have them."""
 _SIMPLE = (
     (REGCLASS, "pg_class", "rel"), (REGCONFIG, "pg_ts_config", "cfg"), (REGDICTIONARY, "pg_ts_dict", "dict"),
     (REGCOLLATION, "pg_collation", "coll"),
 )  # fmt: skip
 
 
+Names = dict[tuple[int, int], str]
+"""(oid of the reg type, oid) -> what it prints."""
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogNames:
-    """(oid of the reg type, oid) -> what it prints."""
+    """The names of one moment: those of another, and what is different (None: gone)."""
 
-    by_oid: dict[tuple[int, int], str]
+    others: Names
+    different: dict[tuple[int, int], str | None]
 
     def __call__(self, reg_type: int, oid: int) -> str | None:
-        return self.by_oid.get((reg_type, oid))
+        key = (reg_type, oid)
+        return self.different[key] if key in self.different else self.others.get(key)
 
 
-def points_into_catalogs(relations: Iterable[Relation]) -> bool:
-    """Whether a column of theirs, however deep inside, is of a type that prints names."""
-    return any(column.type is not None and _points(column.type) for relation in relations for column in relation.columns)
+def pointing_types(relation: Relation) -> frozenset[int]:
+    """The types that print names among those of its columns, however deep inside."""
+    return frozenset(oid for column in relation.columns if column.type is not None for oid in _pointing(column.type))
 
 
-def _points(pg_type: PgType) -> bool:
-    if pg_type.oid in _POINTING or (pg_type.element is not None and _points(pg_type.element)):
-        return True
-    return any(field.type is not None and _points(field.type) for field in pg_type.fields)
+def _pointing(pg_type: PgType) -> Iterator[int]:
+    if pg_type.oid in _READS:
+        yield pg_type.oid
+    for part in (pg_type.element, *(field.type for field in pg_type.fields)):
+        if part is not None:
+            yield from _pointing(part)
 
 
-def names_at(history: History, lsn: int) -> CatalogNames:
-    """All names as a change at `lsn` saw them."""
-    look = _Look(history, lsn)
-    found: dict[tuple[int, int], str] = {}
+def catalogs_of(reg_types: Iterable[int]) -> set[str]:
+    """The catalogs on which their names depend."""
+    return {"pg_namespace"}.union(*(_READS[reg_type] for reg_type in reg_types))
+
+
+def names_at(history: History, reg_types: frozenset[int], lsn: int, ordinal: int) -> Names:
+    """All names of those types as a change at `lsn` in transaction `ordinal` (-1: one that changed none) saw them."""
+    look = _Look(history, lsn, ordinal)
+    found: Names = {}
     for reg_type, catalog, prefix in _SIMPLE:
-        found |= {(reg_type, oid): text for oid, text in look.in_schemas(catalog, f"{prefix}name", f"{prefix}namespace")}
-    for reg_type, catalog, column in ((REGNAMESPACE, "pg_namespace", "nspname"), (REGROLE, "pg_authid", "rolname")):
-        found |= {(reg_type, oid): look.quoted(name) for oid, name in look.rows(catalog, "oid", column)}
-    found |= {(REGTYPE, oid): text for oid, text in look.types()}
-    found |= dict(look.functions())
-    found |= dict(look.operators())
-    return CatalogNames({key: as_stored(text, history.codec) for key, text in found.items()})
+        if reg_type in reg_types:
+            found |= {(reg_type, oid): text for oid, text in look.in_schemas(catalog, f"{prefix}name", f"{prefix}namespace")}
+    if REGNAMESPACE in reg_types:
+        found |= {(REGNAMESPACE, oid): look.quoted(name) for oid, name in look.rows("pg_namespace", "oid", "nspname")}
+    if REGROLE in reg_types or ACLITEM in reg_types:
+        found |= {(REGROLE, oid): look.quoted(name) for oid, name in look.rows("pg_authid", "oid", "rolname")}
+    if REGTYPE in reg_types:
+        found |= {(REGTYPE, oid): text for oid, text in look.types()}
+    if REGPROC in reg_types or REGPROCEDURE in reg_types:
+        found |= dict(look.functions())
+    if REGOPER in reg_types or REGOPERATOR in reg_types:
+        found |= dict(look.operators())
+    return {key: as_stored(text, history.codec) for key, text in found.items()}
 
 
 class _Look:
-    """The catalogs at one LSN, as names are looked up in them."""
+    """The catalogs as a change saw them, as names are looked up in them."""
 
-    def __init__(self, history: History, lsn: int) -> None:
+    def __init__(self, history: History, lsn: int, ordinal: int) -> None:
         self._history = history
         self._lsn = lsn
+        self._ordinal = ordinal
         self._schemas: dict[int, str] = dict(self.rows("pg_namespace", "oid", "nspname"))
         path = {name: place for place, name in enumerate(history.search_path)}
         self._place = {oid: path[name] for oid, name in self._schemas.items() if name in path}
         self._labels: dict[int, str] = {}
+
+    @cached_property
+    def _types(self) -> dict[int, tuple[str, int, int]]:
+        """oid -> name, schema, and the element if it is an array."""
+        found = self.rows("pg_type", "oid", "typname", "typnamespace", "typelem", "typsubscript", "typlen")
+        return {
+            oid: (name, schema, element if subscript == ARRAY_SUBSCRIPT_HANDLER and signed16(length) == -1 else 0)
+            for oid, name, schema, element, subscript, length in found
+        }
+
+    @cached_property
+    def _first_types(self) -> dict[object, int]:
+        return self._first_places((name, schema) for name, schema, _ in self._types.values())
 
     def quoted(self, name: str) -> str:
         return quote_identifier(name, self._history.major)
 
     def rows(self, catalog: str, *columns: str) -> Iterator[tuple[Any, ...]]:
         table = self._history.table(catalog)
-        seen = table.rows.seen(np.arange(len(table.rows)), self._lsn, -1)
+        seen = table.rows.seen(np.arange(len(table.rows)), self._lsn, self._ordinal)
         return zip(*(table[column][seen].tolist() for column in columns), strict=True)
 
     def in_schemas(self, catalog: str, name: str, namespace: str) -> Iterator[tuple[int, str]]:
@@ -107,7 +130,7 @@ class _Look:
             yield oid, self._qualified(called, schema, seen=self._place.get(schema, -1) == first.get(called))
 
     def types(self) -> Iterator[tuple[int, str]]:
-        for (oid,) in self.rows("pg_type", "oid"):
+        for oid in self._types:
             yield oid, self._label(oid)
 
     def functions(self) -> Iterator[tuple[tuple[int, int], str]]:
@@ -154,8 +177,14 @@ class _Look:
 
     def _label(self, oid: int) -> str:
         if oid not in self._labels:
-            try:
-                self._labels[oid] = self._history.type_at(oid, self._lsn).label
-            except MissingHistory:
-                self._labels[oid] = "???"  # as format_type prints a type that is gone
+            self._labels[oid] = self._new_label(oid)
         return self._labels[oid]
+
+    def _new_label(self, oid: int) -> str:
+        if oid not in self._types:
+            return "???"  # as format_type prints a type that is gone
+        name, schema, element = self._types[oid]
+        if element and oid not in VECTORS:
+            return f"{self._label(element)}[]"
+        visible = self._place.get(schema, -1) == self._first_types.get(name)
+        return type_label(oid, self._schemas.get(schema, ""), name, None, visible=visible, major=self._history.major)

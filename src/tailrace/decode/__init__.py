@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.references import pointing_types
 from tailrace.decode.rows import (
     DELETE,
     INSERT,
@@ -39,6 +40,7 @@ from tailrace.plan.stretch import StretchPlan
 from tailrace.tuples.deform import deform
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
+from tailrace.types.style import NameOf
 from tailrace.types.values import Mask, Values
 
 __all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Batch", "Reader", "decode"]
@@ -50,7 +52,7 @@ class Batch:
 
     The order key of a row is (its transaction's commit LSN, `lsn`, `sub`); `ordinal` names the transaction.
     `new` and `old` hold one `Values` per live column; rows without such a tuple are invalid there, and `old_kind` says
-    which have an old tuple and whether it is only a key.
+    which have an old tuple and whether it is only a key. `names` is what columns of regclass and their kin print, if there are such columns.
     """
 
     relation: Relation
@@ -61,6 +63,7 @@ class Batch:
     old_kind: NDArray[np.uint8]
     new: list[Values]
     old: list[Values] | None
+    names: NameOf | None = None
 
     def __len__(self) -> int:
         return len(self.lsn)
@@ -81,13 +84,23 @@ def decode(plan: StretchPlan, read: Reader) -> Iterator[Batch]:
         mine = rows if len(rows) == bounds[number + 1] - bounds[number] else rows[numbers[bounds[number] : bounds[number + 1]]]
         if len(mine):
             try:
-                yield _batch(relation, mine, wal.buf, chunks)
+                for names, part in _moments(plan, relation, mine):
+                    yield _batch(relation, part, wal.buf, chunks, names)
             except TailraceError as error:
                 error.context = error.context or f"table {relation}, stretch {plan.stretch}"
                 raise
 
 
-def _batch(relation: Relation, rows: NDArray[np.int64], buf: NDArray[np.uint8], chunks: Chunks) -> Batch:
+def _moments(plan: StretchPlan, relation: Relation, rows: NDArray[np.int64]) -> Iterator[tuple[NameOf | None, NDArray[np.int64]]]:
+    """The rows, apart where names that they print were others."""
+    if plan.names is None or not pointing_types(relation):
+        yield None, rows
+        return
+    for names, part in plan.names.parts(rows[:, R_LSN], rows[:, R_ORDINAL]):
+        yield names, rows[part]
+
+
+def _batch(relation: Relation, rows: NDArray[np.int64], buf: NDArray[np.uint8], chunks: Chunks, names: NameOf | None) -> Batch:
     epoch = np.ascontiguousarray(rows[:, R_EPOCH])
     new = _columns(relation, buf, rows[:, R_NEW], rows[:, R_NEW_LENGTH], epoch, chunks)
     old = _columns(relation, buf, rows[:, R_OLD], rows[:, R_OLD_LENGTH], epoch, chunks) if (rows[:, R_OLD] >= 0).any() else None
@@ -100,6 +113,7 @@ def _batch(relation: Relation, rows: NDArray[np.int64], buf: NDArray[np.uint8], 
         rows[:, R_OLD_KIND].astype(np.uint8),
         new,
         old,
+        names,
     )
 
 

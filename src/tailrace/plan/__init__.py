@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
-from tailrace.catalog.references import names_at, points_into_catalogs
+from tailrace.catalog.name_timelines import name_timeline
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, whole
 from tailrace.plan.decodable import check_logged_for_decoding
@@ -129,7 +129,8 @@ def _stretch_plans(
     rewrites: bool,
     only_local: bool,
 ) -> list[StretchPlan]:
-    mapper = FileMapper(history, begins, fates.transactions.commit_lsn, wanted, rewrites=rewrites)
+    commits = fates.transactions.commit_lsn
+    mapper = FileMapper(history, begins, commits, wanted, rewrites=rewrites)
     plans: list[StretchPlan] = []
     waiting: dict[int, list[tuple[Index, NDArray[np.int64]]]] = {}
     confirmed = _confirmed_elsewhere(indexes)
@@ -160,7 +161,7 @@ def _stretch_plans(
                     relations,
                     carried,
                     confirmed,
-                    names_at(history, int(found.stretch.stop)) if points_into_catalogs(relations) else None,
+                    name_timeline(history, found.stretch, relations, ordinal[mine], found.xids.first_lsn[mine], commits),
                     history.codec,
                     only_local,
                 )

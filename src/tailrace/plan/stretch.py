@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.references import CatalogNames
+from tailrace.catalog.name_timelines import NameTimeline
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
 from tailrace.types.encodings import UTF8
 
@@ -63,7 +63,7 @@ class StretchPlan:
     relations: tuple[Relation, ...]
     carried: tuple[Carried, ...]
     confirmed: NDArray[np.int64]
-    names: CatalogNames | None = None
+    names: NameTimeline | None = None
     codec: str = UTF8
     only_local: bool = False
 

@@ -36,8 +36,7 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 
 def format_stretch(plan: StretchPlan, read: Reader, plugin: OutputPlugin) -> Formatted:
     """Decode a stretch and let the plugin format it. Runs in a worker."""
-    knowing = plugin.knowing(plan.names, plan.codec)
-    parts = [(batch, knowing.change_texts(batch)) for batch in decode(plan, read)]
+    parts = [(batch, plugin.knowing(batch.names, plan.codec).change_texts(batch)) for batch in decode(plan, read)]
     ordinal = np.concatenate([batch.ordinal for batch, _ in parts]) if parts else np.zeros(0, np.int64)
     lsn = np.concatenate([batch.lsn for batch, _ in parts]) if parts else np.zeros(0, np.int64)
     sub = np.concatenate([batch.sub for batch, _ in parts]) if parts else np.zeros(0, np.int64)

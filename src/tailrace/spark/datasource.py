@@ -108,7 +108,6 @@ class TailraceReader(DataSourceReader):
         if partition is None:
             return
         piece = partition.piece()
-        style = replace(self._shape.style, text=replace(self._shape.style.text, names=piece.plan.names))
         for batch in decode(piece.plan, self._segments.read):
             if batch.relation.oid != self._relation.oid:
                 continue
@@ -117,7 +116,7 @@ class TailraceReader(DataSourceReader):
                 piece.facts,
                 self._relation,
                 columns=self._shape.columns,
-                style=style,
+                style=replace(self._shape.style, text=replace(self._shape.style.text, names=batch.names)),
                 codec=piece.plan.codec,
             )
             for start in range(0, len(changes), _ROWS):
