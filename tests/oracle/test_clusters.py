@@ -388,9 +388,11 @@ def test_wal_level_that_was_lower_where_the_log_begins(major: int, tmp_path: Pat
         expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
         server.stop()
         data = server.copy_to(tmp_path / "data")
+    first = Source.open(data).segments.first_lsn
     with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical"):
-        open_river(data, DBNAME, runner=LocalRunner(1))
+        open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=Lsn(first))
     assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=Lsn.parse(start)), {}) == expected
+    assert text_of(open_river(data, DBNAME, runner=LocalRunner(1)), {}).endswith(expected)
 
 
 @pytest.mark.parametrize("how", ["open", "new"])

@@ -16,7 +16,7 @@ from tailrace.catalog.history import History
 from tailrace.catalog.name_timelines import name_timeline
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, whole
-from tailrace.plan.decodable import check_logged_for_decoding
+from tailrace.plan.decodable import logged_for_decoding
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
 from tailrace.plan.files import FileMapper
 from tailrace.plan.stretch import Carried, StretchPlan
@@ -78,14 +78,14 @@ def make_plan(
         history.known_from,
         explicit=start_lsn is not None,
     )
-    check_logged_for_decoding(transactions, shown)
+    begins = xids.begins(len(transactions))
+    shown = logged_for_decoding(indexes, transactions, begins, shown, explicit=start_lsn is not None)
 
     row_bytes = np.zeros(len(transactions), np.int64)
     wanted = np.zeros(len(transactions), np.bool_)
     wanted[shown] = True
     np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
-    begins = xids.begins(len(transactions))
     stretches = _stretch_plans(indexes, fates, begins, wanted, history, segment_size, rewrites=rewrites, only_local=only_local)
     truncations = truncations_of(indexes, fates, wanted, history, only_local=only_local)
     return Plan(transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto)

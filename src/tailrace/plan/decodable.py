@@ -26,10 +26,7 @@ def check_decodable(indexes: Sequence[Index], start: int, upto: int, level_at_en
     The log says which level came before and after only where it changes; if it never does, `level_at_end` (the control file's, if there is one)
     was in effect all along.
     """
-    changes: list[tuple[int, int]] = []
-    for found, row, raw, parsed in kept_records(indexes, index.WAL_SETTINGS):
-        if raw[16] & 0xF0 == _PARAMETER_CHANGE:
-            changes.append((int(found.kept.lsn[row]), number(raw, int(parsed[records.MAIN]) + 20, 4)))
+    changes = _level_changes(indexes)
     before = [level for lsn, level in changes if lsn < start]
     at_start = before[-1] if before else None if changes else level_at_end
     low = [lsn for lsn, level in changes if start <= lsn < upto and level < _LOGICAL]
@@ -49,17 +46,44 @@ def check_decodable(indexes: Sequence[Index], start: int, upto: int, level_at_en
         )
 
 
-def check_logged_for_decoding(transactions: Transactions, shown: NDArray[np.int64]) -> None:
-    """Raise if one of the transactions to be shown was written with less than logical, whatever the log says of settings: its COMMIT names no
-    database then (`XactLogCommitRecord`), and its rows are not there."""
-    bare = shown[(transactions.database[shown] == 0) & (transactions.kind[shown] == xact.COMMIT)]
-    if len(bare):
+def logged_for_decoding(
+    indexes: Sequence[Index], transactions: Transactions, begins: NDArray[np.int64], shown: NDArray[np.int64], *, explicit: bool
+) -> NDArray[np.int64]:
+    """Those of `shown` that `begin` after wal_level was last raised to logical: of older ones rows are missing. If the user named the start, such a
+    one is an error."""
+    raised = _raised_at(indexes, transactions)
+    early = shown[begins[shown] < raised]
+    if explicit and len(early):
         raise UsageError(
             "logical decoding requires wal_level >= logical",
             hint="wal_level was lower when this WAL was written. Start after it was raised, with --start-lsn.",
-            context=f"WAL record at {Lsn(int(transactions.commit_lsn[bare[-1]]))}",
+            context=f"transaction {int(transactions.xid[early[0]])} begins at {Lsn(int(begins[early[0]]))}, wal_level is raised at {Lsn(raised)}",
             sqlstate="55000",
         )
+    return shown[begins[shown] >= raised]
+
+
+def _raised_at(indexes: Sequence[Index], transactions: Transactions) -> int:
+    """Where wal_level was last raised to logical, or 0. The log does not say what it was before the first change; a COMMIT does, which names no
+    database below logical (`XactLogCommitRecord`)."""
+    changes = _level_changes(indexes)
+    bare = transactions.commit_lsn[(transactions.database == 0) & (transactions.kind == xact.COMMIT)]
+    was_low = bool(changes) and bool((bare < changes[0][0]).any())
+    raised = 0
+    for lsn, level in changes:
+        if was_low and level >= _LOGICAL:
+            raised = lsn
+        was_low = level < _LOGICAL
+    return raised
+
+
+def _level_changes(indexes: Sequence[Index]) -> list[tuple[int, int]]:
+    """(LSN, wal_level) of each change of parameters."""
+    return [
+        (int(found.kept.lsn[row]), number(raw, int(parsed[records.MAIN]) + 20, 4))
+        for found, row, raw, parsed in kept_records(indexes, index.WAL_SETTINGS)
+        if raw[16] & 0xF0 == _PARAMETER_CHANGE
+    ]
 
 
 def foreign_records(indexes: Sequence[Index]) -> str:
