@@ -28,6 +28,7 @@ from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
 from tailrace.types.encodings import UTF8, as_stored
+from tailrace.types.searchpath import SEARCH_PATH
 from tailrace.wal.index import TRACKED_CATALOGS
 
 FIRST_UNPINNED_TYPE = 10000
@@ -73,7 +74,7 @@ class Span:
     relation: Relation | None
 
 
-About = tuple[CatalogTable, str, int]
+About = tuple[CatalogTable, str, int | str]
 """Rows of a catalog: those whose column has a value."""
 
 
@@ -82,7 +83,7 @@ class History:
 
     def __init__(
         self, versions: Versions, spans: Spans, major: int, *, database: int, default_tablespace: int, known_from: int = 0,
-        search_path: tuple[str, ...] = ("pg_catalog", "public"), codec: str = UTF8,
+        search_path: tuple[str, ...] = SEARCH_PATH, codec: str = UTF8,
     ) -> None:  # fmt: skip
         self._versions = versions
         self._spans = spans
@@ -218,6 +219,8 @@ class History:
         types, ranges, attributes = self.table("pg_type"), self.table("pg_range"), self.table("pg_attribute")
         rows = types.where("oid", oid)
         yield types, "oid", oid
+        for name in set(types["typname"][rows].tolist()):
+            yield types, "typname", name  # another of that name may come to stand before it on the search path
         yield self.table("pg_enum"), "enumtypid", oid
         for namespace in set(types["typnamespace"][rows].tolist()):
             yield self.table("pg_namespace"), "oid", namespace
@@ -365,7 +368,7 @@ class History:
             return False
         before = set(self.search_path[: self.search_path.index(schema)])
         types = self.table("pg_type")
-        rivals = types.rows.seen(np.flatnonzero(types["typname"] == name), lsn, ordinal) if before else ()
+        rivals = types.seen_where("typname", name, lsn, ordinal).tolist() if before else ()
         return not any(self._namespace(int(types["typnamespace"][row]), lsn, ordinal) in before for row in rivals)
 
     def _labels(self, oid: int, lsn: int, ordinal: int) -> tuple[tuple[int, str], ...]:

@@ -108,9 +108,9 @@ class CatalogTable:
 
     def __init__(self, rows: CatalogRows) -> None:
         self.rows = rows
-        self._groups: dict[str, dict[int, tuple[NDArray[np.int64], int]]] = {}
+        self._groups: dict[str, dict[int | str, tuple[NDArray[np.int64], int]]] = {}
 
-    def _group(self, column: str, value: int) -> tuple[NDArray[np.int64], int]:
+    def _group(self, column: str, value: int | str) -> tuple[NDArray[np.int64], int]:
         """Row numbers whose `column` equals `value`, and the last LSN at which one of them began or ended."""
         if column not in self._groups:
             values = self.rows.columns[column]
@@ -122,15 +122,15 @@ class CatalogTable:
             self._groups[column] = dict(zip(keys.tolist(), zip(rows, last, strict=True), strict=True))
         return self._groups[column].get(value, _NO_ROWS)
 
-    def where(self, column: str, value: int) -> NDArray[np.int64]:
+    def where(self, column: str, value: int | str) -> NDArray[np.int64]:
         """Row numbers whose `column` equals `value`."""
         return self._group(column, value)[0]
 
-    def last_change(self, column: str, value: int) -> int:
+    def last_change(self, column: str, value: int | str) -> int:
         """The last LSN at which one of those rows began or ended."""
         return self._group(column, value)[1]
 
-    def seen_where(self, column: str, value: int, lsn: int, ordinal: int) -> NDArray[np.int64]:
+    def seen_where(self, column: str, value: int | str, lsn: int, ordinal: int) -> NDArray[np.int64]:
         return self.rows.seen(self.where(column, value), lsn, ordinal)
 
     def __getitem__(self, column: str) -> NDArray:

@@ -18,9 +18,9 @@ from tailrace.plugins.registry import plugin_named
 from tailrace.river import Source, open_river
 from tailrace.storage.index_store import IndexStore
 from tailrace.transactions.fates import TwoPhase
-from tailrace.types.style import TextStyle
+from tailrace.types.style import PARAMETERS, TextStyle
 
-_PARAMETERS = "Parameter that the text of values depends on, NAME=VALUE: DateStyle, TimeZone, IntervalStyle, bytea_output, extra_float_digits."
+_PARAMETERS = f"Parameter that the text of values depends on, NAME=VALUE: {', '.join(PARAMETERS)}."
 
 
 def decode(
@@ -53,7 +53,7 @@ def decode(
         river = open_river(
             opened, database, runner=runner_for(local=local), catalog=state, start_lsn=start, upto_lsn=upto,
             index_store=IndexStore(index) if index else None, two_phase=TwoPhase(is_plain=chosen.filter_prepare) if two_phase else None,
-            rewrites=chosen.receives_rewrites, only_local=chosen.only_local,
+            rewrites=chosen.receives_rewrites, only_local=chosen.only_local, search_path=chosen.style.schemas,
         )  # fmt: skip
         if river.warning:
             sys.stderr.write(f"tailrace: warning: {river.warning}\n")

@@ -30,6 +30,7 @@ from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, TwoPhase
 from tailrace.types.encodings import codec_named
+from tailrace.types.searchpath import SEARCH_PATH
 from tailrace.wal.index import Index
 from tailrace.wal.queues import Queued, QueueErrand, queued
 
@@ -94,11 +95,11 @@ def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Form
 def open_river(
     source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
     upto_lsn: Lsn | None = None, stretch_bytes: int = STRETCH_BYTES, index_store: IndexStore | None = None, two_phase: TwoPhase | None = None,
-    rewrites: bool = False, only_local: bool = False,
+    rewrites: bool = False, only_local: bool = False, search_path: tuple[str, ...] = SEARCH_PATH,
 ) -> River:  # fmt: skip
     """Scan `source` and plan the decoding of `database`. See `tailrace decode` for what the positions mean. With `two_phase`, prepared transactions
     come at PREPARE; with `rewrites`, so do the rows that a rewrite of a table writes anew; with `only_local`, nothing comes that was replicated from
-    elsewhere."""
+    elsewhere. `search_path` decides which types, and which names in values, are printed with their schema."""
     runner = runner or LocalRunner()
     source = source if isinstance(source, Source) else Source.open(source)
     scan_from = catalog.needs_wal_from if catalog is not None else None
@@ -114,7 +115,7 @@ def open_river(
     level = source.directory.control().wal_level if source.directory else None
     check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER), level)
     plan = make_plan(
-        indexes, catalogs.history(), catalogs.fates, start_lsn=start_lsn, upto_lsn=upto_lsn,
+        indexes, catalogs.history(search_path), catalogs.fates, start_lsn=start_lsn, upto_lsn=upto_lsn,
         segment_size=source.segments.segment_size, open_at_start=catalogs.open_at_start, rewrites=rewrites, only_local=only_local,
     )  # fmt: skip
     return River(source, runner, indexes, catalogs, plan)

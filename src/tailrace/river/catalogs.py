@@ -31,6 +31,7 @@ from tailrace.storage.directory import DEFAULT_TABLESPACE
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, Fates, TwoPhase, fates_of
 from tailrace.types.encodings import codec_named
+from tailrace.types.searchpath import SEARCH_PATH
 from tailrace.wal import index
 from tailrace.wal.index import Index
 from tailrace.wal.loads import number
@@ -59,11 +60,12 @@ class Catalogs:
     fates: Fates
     open_at_start: dict[int, int] | None
 
-    def history(self) -> History:
+    def history(self, search_path: tuple[str, ...] = SEARCH_PATH) -> History:
         spans = spans_of(self.state.versions, self.fates, self.state.status)
         return History(
             self.state.versions, spans, self.state.major, database=self.state.database,
-            default_tablespace=self.state.default_tablespace, known_from=self.known_from, codec=codec_named(self.state.encoding),
+            default_tablespace=self.state.default_tablespace, known_from=self.known_from, search_path=search_path,
+            codec=codec_named(self.state.encoding),
         )  # fmt: skip
 
 

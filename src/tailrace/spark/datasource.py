@@ -154,7 +154,7 @@ class TailraceSource(DataSource):
                 if not options.get(name):
                     raise UsageError(f'option "{name}" missing')
             shape = Shape.of(options)
-            river = _open(options)
+            river = _open(options, shape.style.text.schemas)
             relation = _relation_of(river, options["table"])
             self._planned = (
                 river.source.segments,
@@ -165,13 +165,13 @@ class TailraceSource(DataSource):
         return self._planned
 
 
-def _open(options: Mapping[str, str]) -> River:
+def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> River:
     catalog, index = options.get("catalog"), options.get("index")
     return open_river(
         options["source"], options["database"],
         catalog=read_state(Path(catalog).read_bytes(), catalog) if catalog else None,
         start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
-        index_store=IndexStore(Path(index).absolute()) if index else None,
+        index_store=IndexStore(Path(index).absolute()) if index else None, search_path=search_path,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tailrace.errors import UsageError
+from tailrace.types import searchpath
 
 NameOf = Callable[[int, int], str | None]
 
@@ -19,7 +20,7 @@ _FORMS = {"iso": "ISO", "sql": "SQL", "german": "German"}
 _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY"}
 PARAMETERS = {
     "datestyle": "date_style", "timezone": "time_zone", "intervalstyle": "interval_style", "bytea_output": "bytea_output",
-    "extra_float_digits": "extra_float_digits",
+    "extra_float_digits": "extra_float_digits", "search_path": "search_path", "role": "role",
 }  # fmt: skip
 """PostgreSQL's parameters, in lower case as it compares them -> our fields."""
 _INTERVALS = ("postgres", "postgres_verbose", "sql_standard", "iso_8601")
@@ -31,7 +32,8 @@ class TextStyle:
     """How values look as text. The defaults are those of a fresh cluster, with TimeZone UTC.
 
     `major` is the server whose output functions are imitated, where majors differ. `unknown_types` says what becomes of a type
-    that no codec reads: `error`, or `hex`, which prints the stored bytes as bytea would.
+    that no codec reads: `error`, or `hex`, which prints the stored bytes as bytea would. `search_path` decides which names are
+    printed with their schema; `role` is whom "$user" in it stands for.
     """
 
     date_style: str = "ISO, MDY"
@@ -39,12 +41,15 @@ class TextStyle:
     interval_style: str = "postgres"
     bytea_output: str = "hex"
     extra_float_digits: int = 1
+    search_path: str = searchpath.DEFAULT
+    role: str = ""
     major: int = 18
     names: NameOf | None = field(default=None, compare=False)
     unknown_types: str = "error"
 
     def __post_init__(self) -> None:
         read_date_style(self.date_style)
+        searchpath.read_search_path(self.search_path)
         if self.interval_style.lower() not in _INTERVALS:
             raise _refusal("IntervalStyle", self.interval_style, ", ".join(_INTERVALS))
         if self.bytea_output not in {"hex", "escape"}:
@@ -70,6 +75,11 @@ class TextStyle:
             except ValueError:
                 raise UsageError(f'invalid value for parameter "{name}": "{value}"', sqlstate="22023") from None
         return replace(self, **values)  # type: ignore[arg-type]
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """The search path, in order."""
+        return searchpath.read_search_path(self.search_path, self.role)
 
     @property
     def date_form(self) -> str:
