@@ -184,6 +184,44 @@ def test_transactions_prepared_before_a_restart(major: int, tmp_path: Path) -> N
     assert "id[integer]:3" in text
 
 
+@pytest.mark.parametrize("major", [14, 18])
+@pytest.mark.parametrize("at_hand", [False, True])
+def test_state_captured_with_a_prepared_transaction(major: int, tmp_path: Path, *, at_hand: bool) -> None:
+    """The stopped directory names it; whether its rows can be shown depends on the WAL."""
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        server.value(SLOT, dbname=DBNAME)
+        _say(
+            server,
+            "CREATE TABLE t (id int)",
+            "BEGIN",
+            "INSERT INTO t VALUES (1)",
+            "SAVEPOINT a",
+            "INSERT INTO t VALUES (2)",
+            "PREPARE TRANSACTION 'p'",
+        )
+        server.stop()
+        if not at_hand:
+            forget_other_segments(server.data_dir)
+            server.start()
+            server.switch_wal()
+            server.stop()
+            forget_other_segments(server.data_dir)
+        state = capture(Source.open(server.data_dir), LocalRunner(1), DBNAME)
+        server.start()
+        _say(server, "INSERT INTO t VALUES (3)", "COMMIT PREPARED 'p'", "INSERT INTO t VALUES (4)")
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME)) if at_hand else ""
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    if at_hand:
+        assert expected.endswith(text_of(open_river(data, DBNAME, runner=LocalRunner(1), catalog=state, start_lsn=state.lsn), {}))
+        assert "id[integer]:2" in expected
+    else:
+        with pytest.raises(MissingHistory, match="began before the WAL at hand"):
+            open_river(data, DBNAME, runner=LocalRunner(1), catalog=state, start_lsn=state.lsn)
+        assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), catalog=state), {}).count("INSERT") == 1
+
+
 # -- timelines ---------------------------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from tailrace.river.runner import Runner
 from tailrace.river.scanning import scan_log
 from tailrace.river.source import Source
 from tailrace.transactions.fates import Fates
+from tailrace.wal import xact
 from tailrace.wal.index import Index
 
 
@@ -27,12 +28,17 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
     if directory is None:
         raise UsageError("a catalog state is captured from a data directory", hint=f'"{source.segments.directory}" is only WAL.')
     control = directory.control()
-    # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it. In another, what is open may have begun before.
-    start, stop = (control.redo, Lsn(control.redo + 1)) if control.shut_down else (None, None)
-    indexes = scan_log(source.segments, runner, start, stop=stop)
+    prepared = directory.prepared() if control.shut_down else set()
+    # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it. In another, what is open may have begun before;
+    # prepared transactions are open in either.
+    start = control.redo if control.shut_down and not prepared else None
+    indexes = scan_log(source.segments, runner, start, stop=Lsn(control.redo + 1) if control.shut_down else None)
     catalogs = know_catalogs(source, indexes, runner, database, None)
     state = catalogs.state
-    still_open = {} if control.shut_down else _still_open(indexes, catalogs.fates)
+    still_open = {} if control.shut_down and not prepared else _still_open(indexes, catalogs.fates)
+    if prepared:
+        family = prepared | _subxids_of(prepared, indexes)
+        still_open = {xid: still_open.get(xid, 0) for xid in family}
     return replace(
         state, versions=_settled(state, catalogs.fates), status=None, multixacts=None, complete=True, xids_open=still_open,
         lsn=control.checkpoint if control.shut_down else indexes[-1].next_lsn,
@@ -49,6 +55,16 @@ def _still_open(indexes: Sequence[Index], fates: Fates) -> dict[int, int]:
                 still_open.setdefault(xid, lsn)
     unread, _ = consistency(indexes, None, fates.transactions)
     return still_open | dict.fromkeys(unread - ended, 0)
+
+
+def _subxids_of(prepared: set[int], indexes: Sequence[Index]) -> set[int]:
+    """Their subtransactions, as far as the PREPAREs are at hand."""
+    return {
+        xid
+        for found in indexes
+        for row in np.flatnonzero((found.ends.kind == xact.PREPARE) & np.isin(found.ends.xid, sorted(prepared))).tolist()
+        for xid in found.ends.subxids[found.ends.subxact_bounds[row] : found.ends.subxact_bounds[row + 1]].tolist()
+    }
 
 
 def _settled(state: CatalogState, fates: Fates) -> Versions:

@@ -59,6 +59,10 @@ class DataDirectory:
     def commit_status(self) -> CommitStatus:
         return CommitStatus({int(file.name, 16): file.read_bytes() for file in (self.path / "pg_xact").glob("????")})
 
+    def prepared(self) -> set[int]:
+        """Xids of transactions that were prepared and had not ended by the last checkpoint. Files are named after them, since 17 with the epoch."""
+        return {int(file.name[-8:], 16) for file in (self.path / "pg_twophase").glob("[0-9A-F]*")}
+
     def multixacts(self) -> Multixacts:
         def read(folder: str, number: int) -> bytes:
             file = self.path / "pg_multixact" / folder / f"{number:04X}"

@@ -202,7 +202,7 @@ def _xact(opcode: int, main: _Main) -> str:
         said.append(f"subxacts: {' '.join(map(str, xids))}")
     if facts[xact.E_INVALIDATION_COUNT]:
         said.append(f"inval msgs: {facts[xact.E_INVALIDATION_COUNT]}")
-    if facts[xact.E_ORIGIN_LSN]:
+    if main.parsed[records.ORIGIN]:
         said.append(
             f"origin: node {main.parsed[records.ORIGIN]}, lsn {Lsn(facts[xact.E_ORIGIN_LSN])}, at {_time(facts[xact.E_ORIGIN_TIME])}"
         )
