@@ -202,7 +202,8 @@ def test_every_kind_of_type(server, tmp_path):
     for change in ("INSERT INTO kinds (id) VALUES (3)", "UPDATE kinds SET id = id + 10"):
         mirror(open_river(server.data_dir, "postgres"), tmp_path, ["kinds"])
         _run(server, change)
-    mirror(open_river(server.data_dir, "postgres"), tmp_path, ["kinds"])
+    (done,) = mirror(open_river(server.data_dir, "postgres"), tmp_path, ["kinds"])
+    assert done.unbounded == {"ts": 1, "tt": 1, "d": 1}
     table = DeltaTable(tmp_path / "public.kinds").to_pyarrow_table().sort_by("id")
     infinite = [table[name].cast(kind)[0].as_py() for name, kind in (("ts", pa.int64()), ("tt", pa.int64()), ("d", pa.int32()))]
     assert infinite == [2**63 - 1, -(2**63), 2**31 - 1]

@@ -14,9 +14,9 @@ _DAYS = 73_000_000
 _MICROSECONDS = _DAYS * 86_400_000_000
 
 
-def unbounded_columns(rows: pa.Table) -> frozenset[str]:
-    """The columns of dates or timestamps with values that statistics cannot hold."""
-    found = set()
+def unbounded_values(rows: pa.Table) -> dict[str, int]:
+    """How many dates or timestamps statistics cannot hold, by the columns that have any."""
+    found = {}
     for field in rows.schema:
         if pa.types.is_date32(field.type):
             limit, whole = _DAYS, pa.int32()
@@ -24,11 +24,12 @@ def unbounded_columns(rows: pa.Table) -> frozenset[str]:
             limit, whole = _MICROSECONDS, pa.int64()
         else:
             continue
-        ends = pc.min_max(rows[field.name].cast(whole))
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-        if low is not None and not -limit < low <= high < limit:
-            found.add(field.name)
-    return frozenset(found)
+        numbers = rows[field.name].cast(whole)
+        beyond = pc.or_(pc.less_equal(numbers, pa.scalar(-limit, whole)), pc.greater_equal(numbers, pa.scalar(limit, whole)))
+        count = pc.sum(beyond).as_py()
+        if count:
+            found[field.name] = count
+    return found
 
 
 def without_statistics(columns: frozenset[str]) -> WriterProperties | None:

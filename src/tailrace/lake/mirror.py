@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -24,7 +24,7 @@ from deltalake import DeltaTable, write_deltalake
 from tailrace.apply.net import NetChange, OrderKey, net_change
 from tailrace.apply.tables import applied, filled
 from tailrace.changes import change_schema, missing_value, row_schema, widened
-from tailrace.lake.bounds import unbounded_columns, without_statistics
+from tailrace.lake.bounds import unbounded_values, without_statistics
 from tailrace.lake.changelog import FileAdded, folder_of, latest_relations, pieces_of, write_changes
 from tailrace.lake.position import Position, Range, check_reaches, columns_of, commit_properties, position_of, tables_in
 from tailrace.model import Relation
@@ -36,13 +36,15 @@ _DELETED = "__tailrace_deleted"
 @dataclass(frozen=True, slots=True)
 class Mirrored:
     """What was done for a table: changes read, rows written or replaced, keys (or rows) removed. All zero if it was there
-    already."""
+    already. `unbounded` counts, by column, the values written that are 'infinity' or as far away: the table holds them as the
+    ends of its type, and has no statistics of the column."""
 
     table: str
     path: Path
     changes: int
     upserts: int
     deletes: int
+    unbounded: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ def _bring_up(target: _Target, changes: pa.Table, truncations: Sequence[OrderKey
     """One commit: the net of the changes, and the position."""
     relation, schema = target.relation, row_schema(target.relation)
     net = net_change(changes, relation, truncations)
-    unbounded = unbounded_columns(net.upserts) | (target.position.unbounded if target.position else frozenset())
+    beyond = unbounded_values(net.upserts)
+    unbounded = frozenset(beyond) | (target.position.unbounded if target.position else frozenset())
     properties = commit_properties(target.span, relation, unbounded)
     how = {"commit_properties": properties, "writer_properties": without_statistics(unbounded)}
     if target.table is None or target.position is None:
@@ -151,7 +154,7 @@ def _bring_up(target: _Target, changes: pa.Table, truncations: Sequence[OrderKey
         write_deltalake(target.path, net.upserts, mode="append", **how)
     else:
         target.table.create_write_transaction([], "append", target.table.schema(), commit_properties=properties)
-    return Mirrored(str(relation), target.path, len(changes), len(net.upserts), len(net.deletes))
+    return Mirrored(str(relation), target.path, len(changes), len(net.upserts), len(net.deletes), beyond)
 
 
 def _conformed(rows: pa.Table, position: Position, relation: Relation) -> pa.Table:
