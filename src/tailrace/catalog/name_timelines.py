@@ -1,11 +1,13 @@
-"""What regclass and its kin printed when: the names of `references` at all moments of a stretch at which one of them changed.
+"""What regclass and its kin printed when: the names of `references` at all moments of a stretch.
 
 In: a history, a stretch, and the transactions with rows in it. Out: `NameTimeline`, which goes along with a stretch whose tables have columns of
-such types, and sorts their rows by the names that they saw.
+such types, and sorts their rows by the names that they saw. It holds all names once, as they were at the start, and of those that changed what they
+were when (`name_changes`): it is made in time, and has a size, in proportion to what changed.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.references import CatalogNames, Names, catalogs_of, names_at, pointing_types
+from tailrace.catalog.name_changes import Changes, NamingCatalogs, View
+from tailrace.catalog.references import Names, names_at, pointing_types
 from tailrace.model import Relation, Stretch
 
 if TYPE_CHECKING:
@@ -22,23 +25,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NameTimeline:
-    """From `starts[i]` (exclusive) on, the names are `names[i]`; `own` is how transactions (by ordinal) saw them that changed some themselves."""
+    """`common` is what names were at the start, `changes` what others saw of those that changed, and `own`, by ordinal, what transactions saw that
+    changed some themselves: of all that these affect, from the first row on."""
 
-    starts: tuple[int, ...]
-    names: tuple[CatalogNames, ...]
-    own: dict[int, NameTimeline]
+    common: Names
+    changes: Changes
+    own: dict[int, Changes]
 
-    def parts(self, lsn: NDArray[np.int64], ordinal: NDArray[np.int64]) -> Iterator[tuple[CatalogNames, NDArray[np.int64]]]:
+    def name_at(self, reg_type: int, oid: int, lsn: int, ordinal: int) -> str | None:
+        """What the reg type prints for the oid to a change at `lsn` in that transaction."""
+        key = (reg_type, oid)
+        for changes in (self.own.get(ordinal, {}), self.changes):
+            starts, texts = changes.get(key, ((), ()))
+            if place := bisect_left(starts, lsn):
+                return texts[place - 1]
+        return self.common.get(key)
+
+    def parts(self, lsn: NDArray[np.int64], ordinal: NDArray[np.int64]) -> Iterator[tuple[Moment, NDArray[np.int64]]]:
         """The rows, by number, that saw the same names, in their order."""
-        changers = [number for number in np.unique(ordinal).tolist() if number in self.own]
-        yield from self._parts(lsn, np.flatnonzero(~np.isin(ordinal, changers)))
-        for number in changers:
-            yield from self.own[number]._parts(lsn, np.flatnonzero(ordinal == number))
+        if not len(lsn):
+            return
+        moment = np.searchsorted(_all_starts(self.changes), lsn)
+        changers = np.where(np.isin(ordinal, list(self.own)), ordinal, -1)
+        order = np.argsort(changers, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(changers[order])) + 1):
+            changer = int(changers[rows[0]])
+            # Both counts only grow with the LSN: their sum is the same where neither has changed.
+            held = moment[rows] + np.searchsorted(_all_starts(self.own.get(changer, {})), lsn[rows])
+            by_moment = np.argsort(held, kind="stable")
+            for part in np.split(rows[by_moment], np.flatnonzero(np.diff(held[by_moment])) + 1):
+                yield Moment(self, int(lsn[part[0]]), changer), part
 
-    def _parts(self, lsn: NDArray[np.int64], rows: NDArray[np.int64]) -> Iterator[tuple[CatalogNames, NDArray[np.int64]]]:
-        held = np.searchsorted(np.array(self.starts, np.int64), lsn[rows]) - 1
-        for place in np.unique(held).tolist():
-            yield self.names[place], rows[held == place]
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A timeline asked at one LSN, by one transaction."""
+
+    timeline: NameTimeline
+    lsn: int
+    ordinal: int
+
+    def __call__(self, reg_type: int, oid: int) -> str | None:
+        return self.timeline.name_at(reg_type, oid, self.lsn, self.ordinal)
 
 
 def name_timeline(
@@ -55,33 +83,52 @@ def name_timeline(
     if not reg_types:
         return None
     start, stop = int(stretch.start), int(stretch.stop)
-    points: set[int] = set()
-    inside: dict[int, set[int]] = {}
-    for source in (history.table(name).rows for name in catalogs_of(reg_types)):
-        points.update(source.begin.tolist(), source.end.tolist())
-        for changer, at in ((source.made_by, source.added), (source.unmade_by, source.deleted)):
-            mine = np.isin(changer, ordinal)
-            for number, point in zip(changer[mine].tolist(), at[mine].tolist(), strict=True):
-                inside.setdefault(number, set()).add(point)
     common = names_at(history, reg_types, start, -1)
-
-    def between(first: int, last: int, more: set[int], number: int) -> NameTimeline:
-        found: list[tuple[int, CatalogNames]] = []
-        for point in [first - 1, *sorted(point for point in points | more if first <= point < last)]:
-            names = _different(common, names_at(history, reg_types, point + 1, number))
-            if not found or found[-1][1].different != names.different:
-                found.append((point, names))
-        return NameTimeline(tuple(point for point, _ in found), tuple(names for _, names in found), {})
-
-    own = {
-        number: between(int(first_lsn[ordinal == number].min()), min(int(commits[number]), stop), more, number)
-        for number, more in sorted(inside.items())
-    }
-    others = between(start, stop, set(), -1)
-    return NameTimeline(others.starts, others.names, own)
+    catalogs = NamingCatalogs(history, reg_types)
+    changes = View(catalogs, -1, start, stop).changes(_came_or_went(catalogs, start, stop), common)
+    begins: dict[int, int] = {}
+    for number, lsn in zip(ordinal.tolist(), first_lsn.tolist(), strict=True):
+        begins[number] = min(lsn, begins.get(number, lsn))
+    own: dict[int, Changes] = {}
+    for number, touched in sorted(_touched(catalogs, begins, stop).items()):
+        first, last = begins[number], min(int(commits[number]), stop)
+        seen = View(catalogs, number, first, last).changes(touched, common)
+        own[number] = {key: spans for key, spans in seen.items() if key in changes or spans[1] != (common.get(key),)}
+    return NameTimeline(common, changes, {number: seen for number, seen in own.items() if seen})
 
 
-def _different(others: Names, names: Names) -> CatalogNames:
-    return CatalogNames(
-        others, {key: names.get(key) for key in others.keys() | names.keys() if others.get(key) != names.get(key)}
-    )
+def _came_or_went(catalogs: NamingCatalogs, start: int, stop: int) -> dict[str, NDArray[np.int64]]:
+    """The rows that began or ended for others from `start` up to `stop`, by catalog."""
+    found = {}
+    for catalog in catalogs.names:
+        begin, end = catalogs.table(catalog).rows.begin, catalogs.table(catalog).rows.end
+        found[catalog] = np.flatnonzero((begin < end) & (begin < stop) & (end >= start) & ((begin >= start) | (end < stop)))
+    return found
+
+
+def _touched(catalogs: NamingCatalogs, begins: dict[int, int], stop: int) -> dict[int, dict[str, NDArray[np.int64]]]:
+    """By transaction and catalog, the rows that it made or unmade itself before `stop`, without those that were gone again where it `begins`."""
+    numbers = np.array(sorted(begins), np.int64)
+    firsts = np.array([begins[number] for number in numbers.tolist()], np.int64)
+    found: dict[int, dict[str, NDArray[np.int64]]] = {}
+    for catalog in catalogs.names:
+        source = catalogs.table(catalog).rows
+        made = np.flatnonzero(np.isin(source.made_by, numbers) & (source.added < stop))
+        unmade = np.flatnonzero(np.isin(source.unmade_by, numbers) & (source.deleted < stop))
+        both = unmade[source.made_by[unmade] == source.unmade_by[unmade]]
+        brief = both[source.deleted[both] < firsts[np.searchsorted(numbers, source.unmade_by[both])]]
+        rows = np.concatenate([made, unmade])
+        changer = np.concatenate([source.made_by[made], source.unmade_by[unmade]])
+        kept = ~np.isin(rows, brief)
+        rows, changer = rows[kept], changer[kept]
+        order = np.argsort(changer, kind="stable")
+        for part in np.split(order, np.flatnonzero(np.diff(changer[order])) + 1):
+            if len(part):
+                none = dict.fromkeys(catalogs.names, np.zeros(0, np.int64))
+                found.setdefault(int(changer[part[0]]), none)[catalog] = np.unique(rows[part])
+    return found
+
+
+def _all_starts(changes: Changes) -> NDArray[np.int64]:
+    starts = [start for starts, _ in changes.values() for start in starts]
+    return np.unique(np.array(starts, np.int64))

@@ -1,17 +1,17 @@
 """What regclass, regproc and their kin print: names of things by oid, as one moment's catalogs have them (`utils/adt/regproc.c`).
 
-In: a history and a position. Out: the names of that moment; `name_timelines` has those of all moments of a stretch. A name stands alone where the
-search path finds it, and after its schema elsewhere.
+In: a history and a position. Out: the names of that moment, all or some; `name_timelines` has those of all moments of a stretch. A name stands alone
+where the search path finds it, and after its schema elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.catalog.elements import oid_vector, signed16
 from tailrace.catalog.names import ARRAY_SUBSCRIPT_HANDLER, VECTORS, quote_identifier, type_label
@@ -21,6 +21,7 @@ from tailrace.types.encodings import as_stored
 if TYPE_CHECKING:
     from tailrace.catalog.history import History
 
+_NO_ROWS = np.zeros(0, np.int64)
 REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE = 24, 2202, 2203, 2204, 2205, 2206
 REGNAMESPACE, REGROLE, REGCONFIG, REGDICTIONARY, REGCOLLATION = 4089, 4096, 3734, 3769, 4191
 ACLITEM = 1033
@@ -30,26 +31,20 @@ _READS: Mapping[int, tuple[str, ...]] = {
     REGDICTIONARY: ("pg_ts_dict",), REGCOLLATION: ("pg_collation",), ACLITEM: ("pg_authid",),
 }  # fmt: skip
 """The types that print names, and the catalogs, beside pg_namespace, that have them."""
-_SIMPLE = (
-    (REGCLASS, "pg_class", "rel"), (REGCONFIG, "pg_ts_config", "cfg"), (REGDICTIONARY, "pg_ts_dict", "dict"),
-    (REGCOLLATION, "pg_collation", "coll"),
-)  # fmt: skip
-
+PRINTERS: Mapping[str, tuple[int, ...]] = {
+    "pg_class": (REGCLASS,), "pg_type": (REGTYPE,), "pg_proc": (REGPROC, REGPROCEDURE), "pg_operator": (REGOPER, REGOPERATOR),
+    "pg_namespace": (REGNAMESPACE,), "pg_authid": (REGROLE,), "pg_ts_config": (REGCONFIG,), "pg_ts_dict": (REGDICTIONARY,),
+    "pg_collation": (REGCOLLATION,),
+}  # fmt: skip
+"""The other way round: what prints the names of a catalog's things."""
+PREFIXES: Mapping[str, str] = {
+    "pg_class": "rel", "pg_type": "typ", "pg_proc": "pro", "pg_operator": "opr", "pg_ts_config": "cfg", "pg_ts_dict": "dict", "pg_collation": "coll",
+}  # fmt: skip
+"""What the columns `name` and `namespace` of a catalog begin with, for things that are in schemas."""
+_SIMPLE = ((REGCLASS, "pg_class"), (REGCONFIG, "pg_ts_config"), (REGDICTIONARY, "pg_ts_dict"), (REGCOLLATION, "pg_collation"))
 
 Names = dict[tuple[int, int], str]
 """(oid of the reg type, oid) -> what it prints."""
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogNames:
-    """The names of one moment: those of another, and what is different (None: gone)."""
-
-    others: Names
-    different: dict[tuple[int, int], str | None]
-
-    def __call__(self, reg_type: int, oid: int) -> str | None:
-        key = (reg_type, oid)
-        return self.different[key] if key in self.different else self.others.get(key)
 
 
 def pointing_types(relation: Relation) -> frozenset[int]:
@@ -70,33 +65,43 @@ def catalogs_of(reg_types: Iterable[int]) -> set[str]:
     return {"pg_namespace"}.union(*(_READS[reg_type] for reg_type in reg_types))
 
 
-def names_at(history: History, reg_types: frozenset[int], lsn: int, ordinal: int) -> Names:
-    """All names of those types as a change at `lsn` in transaction `ordinal` (-1: one that changed none) saw them."""
-    look = _Look(history, lsn, ordinal)
+def asked(reg_types: frozenset[int]) -> frozenset[int]:
+    """The reg types whose names they ask for: an aclitem holds roles."""
+    return (reg_types - {ACLITEM}) | {REGROLE} if ACLITEM in reg_types else reg_types
+
+
+def names_at(
+    history: History, reg_types: frozenset[int], lsn: int, ordinal: int, among: Mapping[str, NDArray[np.int64]] | None = None
+) -> Names:
+    """The names of those types as a change at `lsn` in transaction `ordinal` (-1: one that changed none) saw them. All, or only what the rows `among`
+    (by catalog) tell: that is right for those whose rivals, schemas and argument types are among them."""
+    look = _Look(history, lsn, ordinal, among)
+    wanted = asked(reg_types)
     found: Names = {}
-    for reg_type, catalog, prefix in _SIMPLE:
-        if reg_type in reg_types:
-            found |= {(reg_type, oid): text for oid, text in look.in_schemas(catalog, f"{prefix}name", f"{prefix}namespace")}
-    if REGNAMESPACE in reg_types:
+    for reg_type, catalog in _SIMPLE:
+        if reg_type in wanted:
+            found |= {(reg_type, oid): text for oid, text in look.in_schemas(catalog)}
+    if REGNAMESPACE in wanted:
         found |= {(REGNAMESPACE, oid): look.quoted(name) for oid, name in look.rows("pg_namespace", "oid", "nspname")}
-    if REGROLE in reg_types or ACLITEM in reg_types:
+    if REGROLE in wanted:
         found |= {(REGROLE, oid): look.quoted(name) for oid, name in look.rows("pg_authid", "oid", "rolname")}
-    if REGTYPE in reg_types:
+    if REGTYPE in wanted:
         found |= {(REGTYPE, oid): text for oid, text in look.types()}
-    if REGPROC in reg_types or REGPROCEDURE in reg_types:
-        found |= dict(look.functions())
-    if REGOPER in reg_types or REGOPERATOR in reg_types:
-        found |= dict(look.operators())
-    return {key: as_stored(text, history.codec) for key, text in found.items()}
+    if REGPROC in wanted or REGPROCEDURE in wanted:
+        found |= dict(look.functions(labelled=REGPROCEDURE in wanted))
+    if REGOPER in wanted or REGOPERATOR in wanted:
+        found |= dict(look.operators(labelled=REGOPERATOR in wanted))
+    return {key: as_stored(text, history.codec) for key, text in found.items() if key[0] in wanted}
 
 
 class _Look:
     """The catalogs as a change saw them, as names are looked up in them."""
 
-    def __init__(self, history: History, lsn: int, ordinal: int) -> None:
+    def __init__(self, history: History, lsn: int, ordinal: int, among: Mapping[str, NDArray[np.int64]] | None) -> None:
         self._history = history
         self._lsn = lsn
         self._ordinal = ordinal
+        self._among = among
         self._schemas: dict[int, str] = dict(self.rows("pg_namespace", "oid", "nspname"))
         path = {name: place for place, name in enumerate(history.search_path)}
         self._place = {oid: path[name] for oid, name in self._schemas.items() if name in path}
@@ -120,11 +125,12 @@ class _Look:
 
     def rows(self, catalog: str, *columns: str) -> Iterator[tuple[Any, ...]]:
         table = self._history.table(catalog)
-        seen = table.rows.seen(np.arange(len(table.rows)), self._lsn, self._ordinal)
+        rows = np.arange(len(table.rows)) if self._among is None else self._among.get(catalog, _NO_ROWS)
+        seen = table.rows.seen(rows, self._lsn, self._ordinal) if len(rows) else rows
         return zip(*(table[column][seen].tolist() for column in columns), strict=True)
 
-    def in_schemas(self, catalog: str, name: str, namespace: str) -> Iterator[tuple[int, str]]:
-        found = list(self.rows(catalog, "oid", name, namespace))
+    def in_schemas(self, catalog: str) -> Iterator[tuple[int, str]]:
+        found = list(self.rows(catalog, "oid", f"{PREFIXES[catalog]}name", f"{PREFIXES[catalog]}namespace"))
         first = self._first_places((called, schema) for _, called, schema in found)
         for oid, called, schema in found:
             yield oid, self._qualified(called, schema, seen=self._place.get(schema, -1) == first.get(called))
@@ -133,7 +139,7 @@ class _Look:
         for oid in self._types:
             yield oid, self._label(oid)
 
-    def functions(self) -> Iterator[tuple[tuple[int, int], str]]:
+    def functions(self, *, labelled: bool) -> Iterator[tuple[tuple[int, int], str]]:
         """regproc stands alone if it is the only one of its name on the path, regprocedure if no other with its arguments comes before."""
         rows = self.rows("pg_proc", "oid", "proname", "pronamespace", "proargtypes")
         found = [(oid, name, schema, oid_vector(vector)) for oid, name, schema, vector in rows]
@@ -145,10 +151,11 @@ class _Look:
         for oid, name, schema, arguments in found:
             mine = self._place.get(schema, -1) == first.get((name, arguments))
             yield (REGPROC, oid), self._qualified(name, schema, seen=mine and len(on_path.get(name, ())) == 1)
-            types = ",".join(self._label(argument) for argument in arguments)
-            yield (REGPROCEDURE, oid), f"{self._qualified(name, schema, seen=mine)}({types})"
+            if labelled:
+                types = ",".join(self._label(argument) for argument in arguments)
+                yield (REGPROCEDURE, oid), f"{self._qualified(name, schema, seen=mine)}({types})"
 
-    def operators(self) -> Iterator[tuple[tuple[int, int], str]]:
+    def operators(self, *, labelled: bool) -> Iterator[tuple[tuple[int, int], str]]:
         """The same for operators, whose own names are never quoted."""
         found = list(self.rows("pg_operator", "oid", "oprname", "oprnamespace", "oprleft", "oprright"))
         on_path: dict[str, set[tuple[int, int]]] = {}
@@ -160,8 +167,9 @@ class _Look:
             mine = self._place.get(schema, -1) == first.get((name, left, right))
             prefix = f"{self.quoted(self._schemas.get(schema, ''))}."
             yield (REGOPER, oid), name if mine and len(on_path.get(name, ())) == 1 else prefix + name
-            sides = ",".join(self._label(side) if side else "NONE" for side in (left, right))
-            yield (REGOPERATOR, oid), f"{'' if mine else prefix}{name}({sides})"
+            if labelled:
+                sides = ",".join(self._label(side) if side else "NONE" for side in (left, right))
+                yield (REGOPERATOR, oid), f"{'' if mine else prefix}{name}({sides})"
 
     def _first_places(self, keys: Iterable[tuple[object, int]]) -> dict[object, int]:
         """For each key the first place of the search path that has it."""

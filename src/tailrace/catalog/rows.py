@@ -91,13 +91,17 @@ class CatalogRows:
     def __len__(self) -> int:
         return len(self.begin)
 
+    def lifetimes(self, rows: NDArray[np.int64], ordinal: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Begin and end of each of `rows` as transaction `ordinal` (-1: nobody's) sees them: what it did itself, from where it did it."""
+        if ordinal < 0:
+            return self.begin[rows], self.end[rows]
+        begin = np.where(self.made_by[rows] == ordinal, self.added[rows], self.begin[rows])
+        return begin, np.where(self.unmade_by[rows] == ordinal, self.deleted[rows], self.end[rows])
+
     def seen(self, rows: NDArray[np.int64], lsn: int, ordinal: int) -> NDArray[np.int64]:
         """Those of `rows` that a change at `lsn` in transaction `ordinal` (-1: nobody's) sees."""
-        if ordinal < 0:
-            return rows[(self.begin[rows] < lsn) & (self.end[rows] >= lsn)]
-        inserted = np.where(self.made_by[rows] == ordinal, self.added[rows], self.begin[rows]) < lsn
-        gone = np.where(self.unmade_by[rows] == ordinal, self.deleted[rows], self.end[rows]) < lsn
-        return rows[inserted & ~gone]
+        begin, end = self.lifetimes(rows, ordinal)
+        return rows[(begin < lsn) & (end >= lsn)]
 
 
 _NO_ROWS: tuple[NDArray[np.int64], int] = (np.zeros(0, np.int64), 0)
