@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.decoding import text_of
+from support.encodings import DIGESTS, digest, our_map, server_map
 from support.normalise import print_rows
 from support.servers import Server
 from tailrace.changes import change_batch
@@ -21,10 +22,24 @@ WORDS = {
     "WIN1251": ("привет", "Ж'ё", "мир€"),
     "KOI8R": ("привет", "Ж'ё", "мир"),
     "WIN1252": ("€", "“smart”", "’tis"),
-    "EUC_JP": ("日本", "漢字'カナ", "ひらがな"),
-    "EUC_KR": ("한국", "서울'시", "말"),
+    "EUC_JP": ("日本", "漢字'カナ①", "ひらがな～"),
+    "EUC_KR": ("한국", "서울'시", "말€"),
+    "EUC_CN": ("中国", "汉字'x", "国"),
+    "EUC_TW": ("中國", "漢字'x", "國"),
+    "EUC_JIS_2004": ("日本", "か゚'俱", "𠂉～"),
     "SQL_ASCII": ("é", "日本", "ж"),
 }
+
+
+@pytest.mark.parametrize("major", [14, 18])
+def test_every_code_of_every_encoding(major: int) -> None:
+    """What the server prints we print, and what it refuses we refuse in its words."""
+    with Server(major) as server:
+        for encoding in DIGESTS:
+            theirs, ours = server_map(server, encoding), our_map(encoding)
+            different = [(code.hex(), theirs[code], ours[code]) for code in sorted(theirs) if ours[code] != theirs[code]]
+            assert (encoding, different[:5]) == (encoding, [])
+            assert digest(theirs) == DIGESTS[encoding]
 
 
 @pytest.mark.parametrize(("encoding", "major"), [("LATIN1", 14), ("EUC_JP", 14), *((each, 18) for each in WORDS)])

@@ -13,28 +13,35 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from tailrace.errors import UnsupportedWal, UsageError
+from tailrace.errors import UnsupportedWal
+from tailrace.types import multibyte
 from tailrace.types.codec import mask_buffer
 from tailrace.types.values import Texts
 
 UTF8 = ""
-_CODECS = {
-    0: UTF8, 1: "euc_jp", 2: "gb2312", 3: "euc_kr", 5: "euc_jis_2004", 6: UTF8, 8: "iso8859_1", 9: "iso8859_2", 10: "iso8859_3", 11: "iso8859_4",
-    12: "iso8859_9", 13: "iso8859_10", 14: "iso8859_13", 15: "iso8859_14", 16: "iso8859_15", 17: "iso8859_16", 18: "cp1256", 19: "cp1258",
-    20: "cp866", 21: "cp874", 22: "koi8_r", 23: "cp1251", 24: "cp1252", 25: "iso8859_5", 26: "iso8859_6", 27: "iso8859_7", 28: "iso8859_8",
-    29: "cp1250", 30: "cp1253", 31: "cp1254", 32: "cp1255", 33: "cp1257", 34: "koi8_u",
+NAMES = {
+    0: "SQL_ASCII", 1: "EUC_JP", 2: "EUC_CN", 3: "EUC_KR", 4: "EUC_TW", 5: "EUC_JIS_2004", 6: "UTF8", 7: "MULE_INTERNAL", 8: "LATIN1",
+    9: "LATIN2", 10: "LATIN3", 11: "LATIN4", 12: "LATIN5", 13: "LATIN6", 14: "LATIN7", 15: "LATIN8", 16: "LATIN9", 17: "LATIN10",
+    18: "WIN1256", 19: "WIN1258", 20: "WIN866", 21: "WIN874", 22: "KOI8R", 23: "WIN1251", 24: "WIN1252", 25: "ISO_8859_5", 26: "ISO_8859_6",
+    27: "ISO_8859_7", 28: "ISO_8859_8", 29: "WIN1250", 30: "WIN1253", 31: "WIN1254", 32: "WIN1255", 33: "WIN1257", 34: "KOI8U",
 }  # fmt: skip
-_MULTIBYTE = frozenset({"euc_jp", "gb2312", "euc_kr", "euc_jis_2004"})
+"""pg_database.encoding, of those that a database may have -> what the server calls it (`mb/pg_wchar.h`)."""
+_CODECS = {
+    0: UTF8, 6: UTF8, 8: "iso8859_1", 9: "iso8859_2", 10: "iso8859_3", 11: "iso8859_4", 12: "iso8859_9", 13: "iso8859_10", 14: "iso8859_13",
+    15: "iso8859_14", 16: "iso8859_15", 17: "iso8859_16", 18: "cp1256", 19: "cp1258", 20: "cp866", 21: "cp874", 22: "koi8_r", 23: "cp1251",
+    24: "cp1252", 25: "iso8859_5", 26: "iso8859_6", 27: "iso8859_7", 28: "iso8859_8", 29: "cp1250", 30: "cp1253", 31: "cp1254", 32: "cp1255",
+    33: "cp1257", 34: "koi8_u", **{number: multibyte.codec_of(name) for number, name in NAMES.items() if name in multibyte.FORMS},
+}  # fmt: skip
+"""The codec of each: of a byte a character, Python's own, which agree with the server."""
+_NAME_OF = {codec: NAMES[number] for number, codec in _CODECS.items() if codec}
 
 
 def codec_named(encoding: int) -> str:
-    """Python's name of a pg_database.encoding (`mb/pg_wchar.h`), empty if there is nothing to convert. Raises UnsupportedWal for EUC_TW and
-    MULE_INTERNAL, of which Python knows nothing."""
+    """The codec of a pg_database.encoding, empty if there is nothing to convert. Raises UnsupportedWal, in the server's words, for MULE_INTERNAL,
+    which the server does not convert either."""
     codec = _CODECS.get(encoding)
     if codec is None:
-        raise UnsupportedWal(
-            f"databases in encoding {encoding} are not read", hint="EUC_TW and MULE_INTERNAL cannot be converted to UTF8."
-        )
+        raise UnsupportedWal(f"conversion between UTF8 and {NAMES.get(encoding, encoding)} is not supported")
     return codec
 
 
@@ -44,18 +51,18 @@ def as_stored(text: str, codec: str) -> str:
 
 
 def to_utf8(texts: Texts, codec: str) -> Texts:
-    """The texts, converted. Raises UsageError for bytes that are none of the encoding's."""
+    """The texts, converted. Raises UsageError, as the server does, for bytes that are none of the encoding's, or have no equivalent."""
     if not codec or not len(texts.data) or int(texts.data.max()) < 128:
         return texts
-    if codec in _MULTIBYTE:
-        return Texts.of([_read(text, codec) for text in texts.to_bytes()])
+    encoding = _NAME_OF[codec]
+    if encoding in multibyte.FORMS:
+        return multibyte.converted(texts, encoding)
     table, widths = _table(codec)
     offsets = np.zeros(len(texts.offsets), np.int64)
     sizes = np.zeros(len(texts.data) + 1, np.int64)
     np.cumsum(widths[texts.data], out=sizes[1:])
     if (widths[texts.data] == 0).any():
-        strange = int(texts.data[widths[texts.data] == 0][0])
-        raise UsageError(f'invalid byte sequence for encoding "{codec}": 0x{strange:02x}', sqlstate="22021")
+        raise multibyte.untranslatable(texts.data[widths[texts.data] == 0][:1].tobytes(), encoding)
     offsets[:] = sizes[texts.offsets]
     out = np.empty(sizes[-1], np.uint8)
     spell(texts.data, table, widths, out)
@@ -83,14 +90,6 @@ def strings_to_utf8(array: pa.Array, codec: str) -> pa.Array:
             array.offsets, strings_to_utf8(array.values, codec), type=array.type, mask=array.is_null()
         )
     return array
-
-
-def _read(text: bytes, codec: str) -> str:
-    try:
-        return text.decode(codec)
-    except UnicodeDecodeError as error:
-        bad = text[error.start : error.end].hex(" ")
-        raise UsageError(f'invalid byte sequence for encoding "{codec}": {bad}', sqlstate="22021") from None
 
 
 @cache
