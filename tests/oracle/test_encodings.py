@@ -98,3 +98,29 @@ def test_words(encoding: str, major: int, tmp_path: Path) -> None:
 def _text(value: str | bytes) -> str:
     """What psycopg leaves as bytes where the client's encoding is SQL_ASCII."""
     return value if isinstance(value, str) else bytes(value).decode()
+
+
+@pytest.mark.parametrize("major", [14, 18])
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "UTF8"])
+def test_collations_of_other_encodings(encoding: str, major: int) -> None:
+    """They are not found without their schema, and hide nothing."""
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE app ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+        server.checkpoint()
+        with server.connect("app", options="-c client_encoding=SQL_ASCII") as connection:
+            create = "SELECT lsn::text FROM pg_create_logical_replication_slot('s', 'test_decoding')"
+            ((start,),) = connection.execute(create).fetchall()
+            connection.execute("CREATE TABLE t (of text, c regcollation)")
+            connection.execute("INSERT INTO t SELECT 'all', oid FROM pg_collation ORDER BY oid")
+            for name in ("ucs_basic", "C", "und-x-icu", "mine"):
+                connection.execute(f"CREATE COLLATION \"{name}\" (LOCALE = 'C')")
+            connection.execute("INSERT INTO t SELECT 'beside', oid FROM pg_collation WHERE collencoding <> -1 OR oid >= 16384")
+            connection.execute("INSERT INTO t VALUES ('names', 'ucs_basic'), ('names', '\"C\"')")
+            got = connection.execute(
+                "SELECT lsn::text, xid::text, data FROM pg_logical_slot_get_changes('s', NULL, NULL)"
+            ).fetchall()
+        server.stop()
+        theirs = print_rows((_text(lsn), _text(xid), _text(data)) for lsn, xid, data in got)
+        river = open_river(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(_text(start)))
+        assert text_of(river, {}) == theirs
+    assert ("c[regcollation]:'pg_catalog.ucs_basic'" in theirs) == (encoding != "UTF8")

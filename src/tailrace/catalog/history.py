@@ -27,7 +27,7 @@ from tailrace.catalog.rows import CatalogTable, Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
-from tailrace.types.encodings import UTF8, as_stored
+from tailrace.types.encodings import as_stored, codec_named
 from tailrace.types.searchpath import SEARCH_PATH
 from tailrace.wal.index import TRACKED_CATALOGS
 
@@ -62,7 +62,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
     "pg_authid": ("oid", "rolname"),
     "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
     "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
-    "pg_collation": ("oid", "collname", "collnamespace"),
+    "pg_collation": ("oid", "collname", "collnamespace", "collprovider", "collencoding"),
 }  # fmt: skip
 
 
@@ -83,7 +83,7 @@ class History:
 
     def __init__(
         self, versions: Versions, spans: Spans, major: int, *, database: int, default_tablespace: int, known_from: int = 0,
-        search_path: tuple[str, ...] = SEARCH_PATH, codec: str = UTF8,
+        search_path: tuple[str, ...] = SEARCH_PATH, encoding: int = 6,
     ) -> None:  # fmt: skip
         self._versions = versions
         self._spans = spans
@@ -96,7 +96,8 @@ class History:
         self.default_tablespace = default_tablespace
         self.known_from = known_from
         self.search_path = search_path
-        self.codec = codec
+        self.encoding = encoding
+        self.codec = codec_named(encoding)
 
     def table(self, name: str) -> CatalogTable:
         """A catalog's rows, made when first asked for."""

@@ -118,6 +118,6 @@ def layouts_of(major: int) -> dict[str, CatalogLayout]:
         "pg_authid": "oid:o rolname:n",
         "pg_ts_config": "oid:o cfgname:n cfgnamespace:o",
         "pg_ts_dict": "oid:o dictname:n dictnamespace:o",
-        "pg_collation": "oid:o collname:n collnamespace:o",
+        "pg_collation": "oid:o collname:n collnamespace:o collowner:o collprovider:c collisdeterministic:b collencoding:i",
     }
     return {name: _layout(text) for name, text in texts.items()}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.elements import oid_vector, signed16
 from tailrace.catalog.names import ARRAY_SUBSCRIPT_HANDLER, VECTORS, quote_identifier, type_label
 from tailrace.model import PgType, Relation
-from tailrace.types.encodings import as_stored
+from tailrace.types.encodings import WITHOUT_ICU, as_stored
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History
@@ -25,6 +25,8 @@ _NO_ROWS = np.zeros(0, np.int64)
 REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE = 24, 2202, 2203, 2204, 2205, 2206
 REGNAMESPACE, REGROLE, REGCONFIG, REGDICTIONARY, REGCOLLATION = 4089, 4096, 3734, 3769, 4191
 ACLITEM = 1033
+ANY_ENCODING = (1 << 32) - 1
+"""collencoding -1, as unsigned."""
 _READS: Mapping[int, tuple[str, ...]] = {
     REGPROC: ("pg_proc",), REGPROCEDURE: ("pg_proc", "pg_type"), REGOPER: ("pg_operator",), REGOPERATOR: ("pg_operator", "pg_type"),
     REGCLASS: ("pg_class",), REGTYPE: ("pg_type",), REGNAMESPACE: (), REGROLE: ("pg_authid",), REGCONFIG: ("pg_ts_config",),
@@ -131,9 +133,23 @@ class _Look:
 
     def in_schemas(self, catalog: str) -> Iterator[tuple[int, str]]:
         found = list(self.rows(catalog, "oid", f"{PREFIXES[catalog]}name", f"{PREFIXES[catalog]}namespace"))
-        first = self._first_places((called, schema) for _, called, schema in found)
+        foreign = self._foreign_collations() if catalog == "pg_collation" else set()
+        first = self._first_places((called, schema) for oid, called, schema in found if oid not in foreign)
         for oid, called, schema in found:
-            yield oid, self._qualified(called, schema, seen=self._place.get(schema, -1) == first.get(called))
+            mine = oid not in foreign and self._place.get(schema, -1) == first.get(called)
+            yield oid, self._qualified(called, schema, seen=mine)
+
+    def _foreign_collations(self) -> set[int]:
+        """Those that are not found in a database of this encoding (`lookup_collation` in `catalog/namespace.c`)."""
+        encoding = self._history.encoding
+        found = list(self.rows("pg_collation", "oid", "collname", "collnamespace", "collprovider", "collencoding"))
+        own = {(name, schema) for _, name, schema, _, of in found if of == encoding}
+        return {
+            oid
+            for oid, name, schema, provider, of in found
+            if of != encoding
+            and (of != ANY_ENCODING or (name, schema) in own or (chr(provider) == "i" and encoding in WITHOUT_ICU))
+        }
 
     def types(self) -> Iterator[tuple[int, str]]:
         for oid in self._types:

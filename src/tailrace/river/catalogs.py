@@ -30,7 +30,6 @@ from tailrace.river.source import Source
 from tailrace.storage.directory import DEFAULT_TABLESPACE
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER, Fates, TwoPhase, fates_of
-from tailrace.types.encodings import codec_named
 from tailrace.types.searchpath import SEARCH_PATH
 from tailrace.wal import index
 from tailrace.wal.index import Index
@@ -65,7 +64,7 @@ class Catalogs:
         return History(
             self.state.versions, spans, self.state.major, database=self.state.database,
             default_tablespace=self.state.default_tablespace, known_from=self.known_from, search_path=search_path,
-            codec=codec_named(self.state.encoding),
+            encoding=self.state.encoding,
         )  # fmt: skip
 
 

@@ -26,6 +26,8 @@ NAMES = {
     27: "ISO_8859_7", 28: "ISO_8859_8", 29: "WIN1250", 30: "WIN1253", 31: "WIN1254", 32: "WIN1255", 33: "WIN1257", 34: "KOI8U",
 }  # fmt: skip
 """pg_database.encoding, of those that a database may have -> what the server calls it (`mb/pg_wchar.h`)."""
+WITHOUT_ICU = frozenset({0, 5, 7, 17, 21})
+"""Encodings that ICU does not know, so that none of its collations is seen there (`common/encnames.c`)."""
 _CODECS = {
     0: UTF8, 6: UTF8, 8: "iso8859_1", 9: "iso8859_2", 10: "iso8859_3", 11: "iso8859_4", 12: "iso8859_9", 13: "iso8859_10", 14: "iso8859_13",
     15: "iso8859_14", 16: "iso8859_15", 17: "iso8859_16", 18: "cp1256", 19: "cp1258", 20: "cp866", 21: "cp874", 22: "koi8_r", 23: "cp1251",
