@@ -104,9 +104,11 @@ def _parameters() -> str:
         ("`bytea_output`", f"`{style.bytea_output}`"),
         ("`extra_float_digits`", f"`{style.extra_float_digits}`"),
     ]
-    return "## Parameters\n\nWhat the text of values depends on (`--set NAME=VALUE`), as in PostgreSQL.\n\n" + _table(
-        ("parameter", "default"), rows
+    told = (
+        "What the text of values depends on (`--set NAME=VALUE`), as in PostgreSQL. TimeZone may be a name, hours, an interval or a POSIX "
+        "string; names are looked up where `PYTHONTZPATH` says, else in the machine's zone data."
     )
+    return f"## Parameters\n\n{told}\n\n" + _table(("parameter", "default"), rows)
 
 
 def _errors() -> str:

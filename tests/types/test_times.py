@@ -43,6 +43,29 @@ def test_names_of_zones_are_read_in_any_case() -> None:
         assert format_values(of("<i8", 0), STAMPTZ, TextStyle(time_zone=zone)).to_list() == ["1999-12-31 19:00:00-05"]
 
 
+@pytest.mark.parametrize(
+    ("zone", "winter", "summer"),
+    [
+        ("CET-1CEST", "Sat Jan 01 01:00:00 2000 CET", "Sat Jul 01 02:00:00 2000 CEST"),
+        ("foo3", "Fri Dec 31 21:00:00 1999 FOO", "Fri Jun 30 21:00:00 2000 FOO"),
+        ("5:30", "Fri Dec 31 18:30:00 1999 ", "Fri Jun 30 18:30:00 2000 "),
+        ("5.5", "Sat Jan 01 05:30:00 2000 +05:30", "Sat Jul 01 05:30:00 2000 +05:30"),
+        ("interval '-100 hours'", "Mon Dec 27 20:00:00 1999 -100", "Mon Jun 26 20:00:00 2000 -100"),
+        ("AEST-10AEDT,M10.1.0,M4.1.0/3", "Sat Jan 01 11:00:00 2000 AEDT", "Sat Jul 01 10:00:00 2000 AEST"),
+    ],
+)
+def test_zones_without_a_name(zone: str, winter: str, summer: str) -> None:
+    """As a server prints them (`tests/oracle/test_zones.py` has more)."""
+    style = TextStyle(time_zone=zone, date_style="Postgres")
+    assert format_values(of("<i8", 0, 182 * 86_400_000_000), STAMPTZ, style).to_list() == [winter, summer]
+
+
+@pytest.mark.parametrize("zone", ["168", "FOO3:60", "FOO3BAR,M3.2.0", "interval '1 mon'", "-05:30:15", "Z"])
+def test_what_is_no_zone_is_refused(zone: str) -> None:
+    with pytest.raises(UsageError, match=r"TimeZone|leap seconds"):
+        format_values(of("<i8", 0), STAMPTZ, TextStyle(time_zone=zone))
+
+
 def test_arrow_counts_from_1970() -> None:
     assert to_arrow(of("<i4", 0, 366, -10957), DATE).to_pylist() == [
         dt.date(2000, 1, 1),

@@ -23,15 +23,15 @@ _LONGEST_ZONE = 10
 def restyled(texts: Texts, style: TextStyle, zones: Sequence[str] = ()) -> Texts:
     """ISO texts in the style's form; `zones` has the abbreviation of each row's offset, or nothing."""
     rows = texts.to_list()
-    return Texts.of([_restyled(text, style, zones[row] if zones else "") for row, text in enumerate(rows)])
+    return Texts.of([_restyled(text, style, zones[row] if zones else None) for row, text in enumerate(rows)])
 
 
-def _restyled(text: str, style: TextStyle, zone: str) -> str:
+def _restyled(text: str, style: TextStyle, zone: str | None) -> str:
     found = _ISO.fullmatch(text)
     if found is None:
         return text
     year, month, day, clock, era = found.groups(default="")
-    form, zone = style.date_form, f" {zone[:_LONGEST_ZONE]}" if zone else ""
+    form, zone = style.date_form, "" if zone is None else f" {zone[:_LONGEST_ZONE]}"  # a zone may have an empty name
     if form == "Postgres" and clock:
         counted = 1 - int(year) if era else int(year)
         # The calendar repeats after 400 years, days of the week included.

@@ -24,7 +24,7 @@ PARAMETERS = {
 }  # fmt: skip
 """PostgreSQL's parameters, in lower case as it compares them -> our fields."""
 _INTERVALS = ("postgres", "postgres_verbose", "sql_standard", "iso_8601")
-_UTC_NAMES = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "ETC/GMT", "ZULU", "UCT", "UNIVERSAL"})
+_UTC_NAMES = frozenset({"UTC", "GMT", "ETC/UTC", "ETC/GMT", "ZULU", "UCT", "UNIVERSAL"})
 
 
 @dataclass(frozen=True, slots=True)

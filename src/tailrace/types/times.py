@@ -75,7 +75,7 @@ def _put_zone(out: Any, at: Any, east: Any) -> Any:
     """+HH[:MM[:SS]] of seconds east of Greenwich."""
     out[at] = 43 if east >= 0 else 45
     away = abs(east)
-    at = put_padded(out, at + 1, np.uint64(away // 3600), 2)
+    at = put_padded(out, at + 1, np.uint64(away // 3600), 2 if away < 360_000 else 3)
     if away % 3600:
         out[at] = 58
         at = put_padded(out, at + 1, np.uint64(away // 60 % 60), 2)
@@ -90,7 +90,7 @@ def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, pa
     """`parts` is 1 for days, 2 for a time of day in microseconds, 3 for both; `zones` is empty, one offset, or one a row.
 
     `low` and `high` are the infinities (equal if the type has none). 40 bytes hold the longest:
-    294276-12-31 23:59:59.999999+15:59:59 BC.
+    294276-12-31 23:59:59.999999+167:59:59.
     """
     rows = len(stamps)
     offsets = np.empty(rows + 1, np.int64)

@@ -1,56 +1,39 @@
 """Offsets of named time zones, for many moments at once.
 
 Python's zoneinfo answers for one moment. Zones change rarely, so we ask it for the changes of each year that occurs
-(a probe per week, then bisection to the second) and look all moments up in that table.
+(a probe per week, then bisection to the second) and look all moments up in that table. Zones without a name are `posixzones`.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import UsageError
+from tailrace.types.posixzones import CYCLE, PosixZone, posix_zone, zone_of_offset
 from tailrace.types.values import Mask
 
 SECOND = 1_000_000
 EPOCH = datetime(2000, 1, 1)
-CYCLE = 146_097 * 86_400
-"""Seconds in 400 years: the calendar, days of the week included, repeats."""
 WEEK = 7 * 86_400
-FIXED = re.compile(r"<([^>]{3,})>([+-]?)(\d{1,2})(?::(\d\d))?(?::(\d\d))?|([+-]?\d{1,2}(?:\.\d+)?)")
-"""The POSIX form of one offset, counted westward, such as <+03>-03; or hours eastward, as SET TimeZone takes them."""
 
 
 @lru_cache(maxsize=64)
-def zone_of(name: str) -> tzinfo:
-    """The zone of a TimeZone setting, in any case of letters. POSIX rules with daylight saving time are not read."""
-    fixed = FIXED.fullmatch(name)
-    if fixed:
-        return _fixed_zone(fixed)
+def zone_of(name: str) -> tzinfo | PosixZone:
+    """The zone of a TimeZone setting, in any case of letters: told, else named, else a POSIX string. Raises UsageError."""
+    told = zone_of_offset(name)
+    if told is not None:
+        return told
+    named = name.removeprefix(":")
     try:
-        return ZoneInfo(name)
+        return ZoneInfo(named)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        same = [known for known in available_timezones() if known.lower() == name.lower()]
-    if not same:
-        raise UsageError(f'invalid value for parameter "TimeZone": "{name}"', hint="Use a name of the tz database.")
-    return ZoneInfo(same[0])
-
-
-def _fixed_zone(found: re.Match[str]) -> tzinfo:
-    if found[6]:
-        east = round(float(found[6]) * 3600)
-        hours, rest = divmod(abs(east), 3600)
-        label = f"{'-' if east < 0 else '+'}{hours:02d}" + (f":{rest // 60:02d}" if rest else "")
-    else:
-        west = int(found[3]) * 3600 + int(found[4] or 0) * 60 + int(found[5] or 0)
-        east, label = west if found[2] == "-" else -west, found[1]
-    return timezone(timedelta(seconds=east), label)
+        same = [known for known in available_timezones() if known.lower() == named.lower()]
+    return ZoneInfo(same[0]) if same else posix_zone(name)
 
 
 def utc_offsets(stamps: NDArray[np.int64], valid: Mask, name: str) -> NDArray[np.int64]:
@@ -67,10 +50,12 @@ def abbreviations(stamps: NDArray[np.int64], valid: Mask, name: str) -> list[str
 
 def _held(stamps: NDArray[np.int64], valid: Mask, name: str) -> tuple[list[int], list[str], NDArray[np.int64]]:
     """Offsets and abbreviations of all stretches of time that matter, and in which of them each moment lies."""
-    zone_of(name)
+    zone = zone_of(name)
     bounds = np.iinfo(np.int64)
     finite = valid & (stamps != bounds.min) & (stamps != bounds.max)
     seconds = np.where(finite, stamps // SECOND, 0)
+    if isinstance(zone, PosixZone):
+        return list(zone.offsets), list(zone.labels), zone.kinds_at(seconds)
     low, high = int((datetime(1, 1, 2) - EPOCH).total_seconds()), int((datetime(9599, 1, 1) - EPOCH).total_seconds())
     # Before year 1 the first rule holds, as at its start; beyond the calendar of Python the last rules repeat.
     seconds = np.where(seconds < low, low, np.where(seconds >= high, high - CYCLE + (seconds - high) % CYCLE, seconds))
@@ -91,6 +76,7 @@ def _held(stamps: NDArray[np.int64], valid: Mask, name: str) -> tuple[list[int],
 def _changes(name: str, year: int) -> list[tuple[int, int, str]]:
     """From when (seconds since 2000) which offset and abbreviation hold, in one year; the first entry is the year's start."""
     zone = zone_of(name)
+    assert isinstance(zone, tzinfo)
     start, stop = (int((datetime(y, 1, 1) - EPOCH).total_seconds()) for y in (year, year + 1))
     found = [(start, *_offset(zone, max(start, int((datetime(1, 1, 2) - EPOCH).total_seconds()))))]
     before = start
