@@ -161,6 +161,45 @@ def test_transactions_open_where_we_begin(major: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("major", MAJORS)
+def test_transactions_open_at_a_redo_pointer(major: int, tmp_path: Path) -> None:
+    """The WAL at hand begins with a RUNNING_XACTS that knows of none: they begin behind it, but before the catalogs are known."""
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        server.checkpoint()
+        server.sql(SLOT, dbname=DBNAME)
+        _say(server, "CREATE TABLE t (id int PRIMARY KEY, v text)")
+        server.checkpoint()
+        server.switch_wal()
+        begins = Lsn.parse(server.flush_lsn())
+        server.sql(SLOT.replace("'s'", "'another'"), dbname=DBNAME)
+        plain, nested = (server.connect(DBNAME, autocommit=False) for _ in range(2))
+        plain.execute("INSERT INTO t VALUES (1, 'before')")
+        nested.execute("SAVEPOINT a; CREATE TABLE n (id int); INSERT INTO n VALUES (1); RELEASE a")
+        server.checkpoint()
+        start = Lsn.parse(server.flush_lsn())
+        _say(server, "INSERT INTO t VALUES (2, 'meanwhile')")
+        plain.commit()
+        plain_ends = Lsn.parse(server.flush_lsn())
+        nested.execute("INSERT INTO n VALUES (2)")
+        nested.commit()
+        nested_ends = Lsn.parse(server.flush_lsn())
+        _say(server, "INSERT INTO t VALUES (3, 'all of it')")
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    for path in (data / "pg_wal").glob("?" * 24):
+        if int(path.name[16:], 16) << 20 <= begins - (1 << 20):
+            path.unlink()
+    text = text_of(open_river(data, DBNAME, runner=LocalRunner(1)), {})
+    assert text.count("INSERT") == 1
+    assert expected.endswith(text)
+    for position in (start, plain_ends):
+        with pytest.raises(MissingHistory, match="began before the WAL at hand"):
+            open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=position)
+    assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=nested_ends), {}) == text
+
+
+@pytest.mark.parametrize("major", MAJORS)
 def test_transactions_prepared_before_a_restart(major: int, tmp_path: Path) -> None:
     """A shutdown checkpoint is where nothing runs, but for them."""
     with Server(major) as server:

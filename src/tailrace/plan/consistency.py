@@ -39,19 +39,20 @@ def consistency(
 ) -> tuple[frozenset[int], Lsn]:
     """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole.
 
-    The first RUNNING_XACTS names those that were running; so does a captured state. A shutdown checkpoint, or nothing running, is consistent at once,
-    but for prepared transactions; otherwise the consistent point lies where the last of the running has ended.
+    The first RUNNING_XACTS behind the first redo pointer names those that were running; so does a captured state. A shutdown checkpoint, or nothing
+    running, is consistent at once, but for prepared transactions; otherwise the consistent point lies where the last of the running has ended.
+    One that is logged before the redo pointer does not know who began between the two, where the catalogs are not known yet.
     """
     first = indexes[0].stretch.start
     prepared = _prepared_before(indexes, transactions)
     if open_at_start is not None:
         unread = frozenset(xid for xid, lsn in open_at_start.items() if lsn < first) | prepared
         return unread, _all_ended(unread, indexes, first)
-    next_xid = _next_xid_at_redo(indexes)
+    redo, next_xid = _first_checkpoint(indexes)
     for found in indexes:
         for row in range(len(found.kept)):
             kind = found.kept.kind[row]
-            if kind not in (index.RUNNING_XACTS, index.CHECKPOINT):
+            if kind not in (index.RUNNING_XACTS, index.CHECKPOINT) or found.kept.lsn[row] < redo:
                 continue
             raw = np.frombuffer(found.kept.record(row), np.uint8)
             lsn = Lsn(int(found.kept.lsn[row]))
@@ -79,17 +80,18 @@ def _prepared_before(indexes: Sequence[Index], transactions: Transactions) -> fr
     return frozenset(np.intersect1d(committed, transactions.xid[transactions.kind == xact.COMMIT]).tolist())
 
 
-def _next_xid_at_redo(indexes: Sequence[Index]) -> int:
-    """The transaction id that was next where the first checkpoint at hand began: what has it, or a later one, began after that."""
+def _first_checkpoint(indexes: Sequence[Index]) -> tuple[int, int]:
+    """The redo pointer of the first checkpoint at hand, and the transaction id that was next there: what has it, or a later one, began after that."""
     for found in indexes:
         for row in found.kept.rows_of(index.CHECKPOINT).tolist():
             raw = np.frombuffer(found.kept.record(row), np.uint8)
             parsed = records.new_parsed()
             records.parse(raw, 0, len(raw), FORMATS[found.major].image_compressed, parsed)
             main = int(parsed[records.MAIN])
-            if number(raw, main, 8) >= indexes[0].stretch.start:
-                return number(raw, main + 24, 4)
-    return 0
+            redo = number(raw, main, 8)
+            if redo >= indexes[0].stretch.start:
+                return redo, number(raw, main + 24, 4)
+    return 0, 0
 
 
 def _running_xids(raw: NDArray[np.uint8], major: int) -> frozenset[int]:
