@@ -200,6 +200,33 @@ def test_transactions_open_at_a_redo_pointer(major: int, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("major", MAJORS)
+def test_messages_while_an_older_transaction_is_open(major: int, tmp_path: Path) -> None:
+    """It is rolled back, so that the start may lie before its end; what needs no commit is told from there on."""
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        server.checkpoint()
+        server.sql(SLOT, dbname=DBNAME)
+        _say(server, "CREATE TABLE t (id int PRIMARY KEY)")
+        before = len(server.sql(CHANGES, dbname=DBNAME))
+        older = server.connect(DBNAME, autocommit=False)
+        older.execute("INSERT INTO t VALUES (1)")
+        server.switch_wal()
+        server.checkpoint()
+        start = Lsn.parse(server.flush_lsn())
+        _say(server, "SELECT pg_logical_emit_message(false, 'while', 'it is open')", "INSERT INTO t VALUES (2)")
+        older.rollback()
+        _say(server, "SELECT pg_logical_emit_message(false, 'after', 'its end')", "INSERT INTO t VALUES (3)")
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    assert before
+    for path in (data / "pg_wal").glob("?" * 24):
+        if int(path.name[16:], 16) << 20 <= start - (1 << 20):
+            path.unlink()
+    assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=start), {}) == expected
+
+
+@pytest.mark.parametrize("major", MAJORS)
 def test_transactions_prepared_before_a_restart(major: int, tmp_path: Path) -> None:
     """A shutdown checkpoint is where nothing runs, but for them."""
     with Server(major) as server:

@@ -65,7 +65,7 @@ def make_plan(
     unread, consistent_from = consistency(indexes, open_at_start, transactions)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
-    messages = messages_of(indexes, fates, history.database, start, upto, consistent_from, only_local=only_local)
+    messages = messages_of(indexes, fates, history.database, start, upto, only_local=only_local)
     in_range = (transactions.commit_lsn >= start) & (transactions.commit_lsn < upto)
     ours = in_range & ((transactions.database == history.database) | (transactions.database == 0))
     if only_local:

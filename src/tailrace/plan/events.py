@@ -56,7 +56,7 @@ def kept_records(indexes: Sequence[Index], kind: int) -> Iterator[tuple[Index, i
 
 
 def messages_of(
-    indexes: Sequence[Index], fates: Fates, database: int, start: Lsn, upto: Lsn, consistent: Lsn, *, only_local: bool
+    indexes: Sequence[Index], fates: Fates, database: int, start: Lsn, upto: Lsn, *, only_local: bool
 ) -> list[LogicalMessage]:
     """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
     found: list[LogicalMessage] = []
@@ -72,7 +72,7 @@ def messages_of(
             ordinal = int(fates.ordinals_of(np.array([xid], np.uint32))[0])
             if ordinal < 0:
                 continue
-        elif not max(start, consistent) <= lsn < upto:
+        elif not start <= lsn < upto:
             continue
         text = raw[main + 24 : main + 24 + prefix_size + size].tobytes()
         found.append(
