@@ -331,6 +331,38 @@ def test_promotion(major: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("major", MAJORS)
+def test_a_state_of_another_history(major: int, tmp_path: Path) -> None:
+    """The old primary goes on by itself after the promotion: what its catalogs say then is nothing that the new timeline has seen."""
+    with Server(major) as primary:
+        primary.sql(f"CREATE DATABASE {DBNAME}")
+        _say(primary, "CREATE TABLE t (id int PRIMARY KEY, v text)")
+        primary.stop()
+        common = primary.copy_to(tmp_path / "common")
+        primary.start()
+        _say(primary, "ALTER TABLE t RENAME v TO of_the_old", "INSERT INTO t VALUES (1, 'the old primary')")
+        primary.stop()
+        alone = capture(Source.open(primary.data_dir), LocalRunner(1), DBNAME)
+    before = capture(Source.open(common), LocalRunner(1), DBNAME)
+    (common / "standby.signal").touch()
+    with Server(major, {"restore_command": "false"}, data=common) as promoted:
+        promoted.sql("SELECT pg_promote()")
+        promoted.sql(SLOT, dbname=DBNAME)
+        _say(promoted, "INSERT INTO t SELECT i, repeat('the new', 100) FROM generate_series(1, 200) i")
+        at_work = capture(Source.open(promoted.data_dir), LocalRunner(1), DBNAME)
+        _say(promoted, "INSERT INTO t VALUES (1000, 'afterwards')")
+        expected = print_rows(promoted.sql(CHANGES, dbname=DBNAME))
+        promoted.stop()
+        wal = promoted.copy_to(tmp_path / "data") / "pg_wal"
+    assert (before.timeline, alone.timeline, at_work.timeline) == (1, 1, 2)
+    with pytest.raises(UsageError, match="not in the history of timeline 2"):
+        open_river(wal, DBNAME, runner=LocalRunner(1), catalog=alone)
+    for state in (before, at_work):
+        text = text_of(open_river(wal, DBNAME, runner=LocalRunner(1), catalog=state), {})
+        assert "afterwards" in text
+        assert expected.endswith(text) or text.endswith(expected)
+
+
+@pytest.mark.parametrize("major", MAJORS)
 def test_backup_of_a_standby(major: int, tmp_path: Path) -> None:
     """The data directory of a standby that was never promoted is as good as the primary's."""
     with Server(major) as primary:

@@ -42,6 +42,7 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
     return replace(
         state, versions=_settled(state, catalogs.fates), status=None, multixacts=None, complete=True, xids_open=still_open,
         lsn=control.checkpoint if control.shut_down else indexes[-1].next_lsn,
+        timeline=control.timeline if control.shut_down else source.segments.timeline,
     )  # fmt: skip
 
 

@@ -88,6 +88,7 @@ def know_catalogs(
             raise UsageError(f'the catalog state is of database "{captured.database_name}", not "{database}"')
         if captured.system != source.segments.system:
             raise UsageError(f"the catalog state is of system {captured.system}, the WAL of {source.segments.system}")
+        _check_line(captured, source.segments)
         after = captured.lsn
     else:
         if source.directory is None:
@@ -112,6 +113,16 @@ def know_catalogs(
         if moved.items() <= files.items():
             return Catalogs(grown, known_from, fates, None if captured is None else captured.xids_open)
         files |= moved
+
+
+def _check_line(captured: CatalogState, segments: Segments) -> None:
+    """Raise unless the WAL goes on from where the state is, rather than from before, on another timeline."""
+    left = dict(segments.history) | {segments.timeline: Lsn(NEVER)}
+    if captured.timeline > segments.timeline or (segments.history and captured.lsn > left.get(captured.timeline, 0)):
+        raise UsageError(
+            f"the catalog state is at {captured.lsn} on timeline {captured.timeline}, which is not in the history of timeline {segments.timeline}",
+            hint="Capture a state on the timeline that the WAL follows, or before it branched off.",
+        )
 
 
 def _supplement(segments: Segments, lacking: tuple[Stretch, list[Locator]]) -> Index:
