@@ -6,6 +6,7 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from support.cases import Case, open_case
 from support.decoding import text_of
 from tailrace.catalog.statefile import read_state, write_state
+from tailrace.cli import main
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UnsupportedWal, UsageError
 from tailrace.model import Lsn
 from tailrace.river import LocalRunner, Source, capture, open_river, scan_log
@@ -111,6 +113,47 @@ def test_another_versions_page_in_the_middle(case: Case) -> None:
     with pytest.raises(CorruptWal, match="invalid magic number D118") as caught:
         _open(case)
     assert segment.name in str(caught.value)
+
+
+def _middle_missing(segment: Path) -> None:
+    segment.unlink()
+
+
+def _middle_zeroed(segment: Path) -> None:
+    segment.write_bytes(bytes(len(segment.read_bytes())))
+
+
+def _middle_page_zeroed(segment: Path) -> None:
+    data = segment.read_bytes()
+    segment.write_bytes(data[: 8 * PAGE] + bytes(PAGE) + data[9 * PAGE :])
+
+
+def _middle_of_another_system(segment: Path) -> None:
+    data = bytearray(segment.read_bytes())
+    data[24] ^= 0xFF
+    segment.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [_middle_missing, _middle_zeroed, _middle_page_zeroed, _middle_of_another_system])
+@pytest.mark.parametrize("verb", ["dump", "stat", "verify"])
+def test_who_looks_at_the_log_learns_that_it_goes_on(
+    verb: str, damage: Callable[[Path], None], case: Case, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Damage is not where the log ends; what lies before it can still be looked at."""
+    first, middle = _segments(case)[:2]
+    damage(middle)
+    assert _status("wal", verb, case.data_dir, monkeypatch=monkeypatch) == 1
+    said = capfd.readouterr().err
+    assert said.startswith("tailrace: error: ")
+    assert middle.name in said or first.name in said  # a record that is cut off begins in the one before
+    assert _status("wal", "dump", case.data_dir, "--end", f"0/{int(first.name[16:], 16):X}80000", monkeypatch=monkeypatch) == 0
+
+
+def _status(*words: object, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["tailrace", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
 
 
 def test_a_log_of_another_system_than_the_directorys(case: Case) -> None:

@@ -72,13 +72,15 @@ def _note(segments: Segments, segment: Segment, start: Lsn) -> str:
 @app.command()
 def stat(source: Where, top: Annotated[int, typer.Option(help="How many relations and transactions to show.")] = 20) -> None:
     """Counts and bytes per resource manager, and the relations and transactions that take the most."""
-    counts = count_records(Source.open(source).segments)
+    segments = Source.open(source).segments
+    counts = count_records(segments)
     console = Console()
     console.print(_table("resource manager", counts.managers, len(counts.managers)))
     console.print(_table("tablespace/database/file", counts.files, top))
     console.print(_table("transaction", counts.transactions, top))
     total = f"{counts.managers.total_records:,} records from {counts.first} to {counts.stop}"
     console.print(f"{total}, where the walk ended: {counts.reason}", soft_wrap=True)
+    _check_end(segments, counts.stop - 1)
 
 
 def _table(noun: str, counted: Counted, top: int) -> Table:
@@ -106,14 +108,23 @@ def dump(
     segments = Source.open(source).segments
     managers = {_manager_named(name) for name in rmgr or ()}
     printed = 0
-    for record in walk(segments, parse_lsn(start), parse_lsn(end)):
+    begin, stop = parse_lsn(start), parse_lsn(end)
+    last = int(begin or segments.first_lsn)
+    for record in walk(segments, begin, stop):
         if limit is not None and printed >= limit:
-            break
+            return
+        last = record.lsn
         if managers and record.manager not in managers:
             continue
         if (xid is None or record.xid == xid) and (not relation or relation in map(str, record.files)):
             sys.stdout.write(f"{record}\n")
             printed += 1
+    _check_end(segments, last, stop)
+
+
+def _check_end(segments: Segments, last: int, stop: Lsn | None = None) -> None:
+    """Raise if that is not where the log ends, but damage: `last` lies in the last record that was read."""
+    scan_log(segments, LocalRunner(), Lsn(max(last, segments.first_lsn)), stop=stop)
 
 
 def _manager_named(name: str) -> int:

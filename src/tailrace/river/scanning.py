@@ -76,6 +76,8 @@ def scan_log(
             if not part.sealed:
                 ended = part
     for missing, present in segments.gaps:
+        if stop is not None and missing * segments.segment_size >= stop:
+            break
         raise CorruptWal(
             f"WAL segment {segments.name_at(missing * segments.segment_size)} is missing, but {segments.by_number[present].path} is there",
             context=f"LSN {Lsn(missing * segments.segment_size)}",

@@ -31,6 +31,7 @@ class Log(Protocol):
     """What this needs of segments."""
 
     segment_size: int
+    system: int
     magic: int
     major: int
 
@@ -126,7 +127,7 @@ def count_records(log: Log, chunk: int = _CHUNK) -> Counts:
         wal = log.read(base, base + size)
         frame = framing.new_frame(
             wal, position, base + size, log.segment_size, log.magic, check_crc=False,
-            custom_managers=form.custom_resource_managers, previous=previous,
+            custom_managers=form.custom_resource_managers, system=log.system, previous=previous,
         )  # fmt: skip
         rows = np.zeros((wal.raw // framing.RECORD_HEADER + 1, _FIELDS), np.int64)
         count, ended = tally(wal.buf, frame, form.image_compressed, rows)
@@ -159,7 +160,7 @@ def walk(log: Log, start: int | None = None, stop: int | None = None, chunk: int
         wal = log.read(base, base + size)
         frame = framing.new_frame(
             wal, position, min(base + size, last), log.segment_size, log.magic, check_crc=True,
-            custom_managers=form.custom_resource_managers, previous=previous,
+            custom_managers=form.custom_resource_managers, system=log.system, previous=previous,
         )  # fmt: skip
         count = 0
         while (at := next_record(wal.buf, frame)) >= 0:
