@@ -156,6 +156,15 @@ def _status(*words: object, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(ended.value.code or 0)
 
 
+def test_a_first_segment_of_zeros(case: Case) -> None:
+    """A start in there was taken for one where nothing had happened yet."""
+    segment = _segments(case)[0]
+    segment.write_bytes(bytes(len(segment.read_bytes())))
+    with pytest.raises(CorruptWal, match="invalid magic number 0000") as caught:
+        _open(case, start_lsn=_first(case))
+    assert segment.name in str(caught.value)
+
+
 def test_a_log_of_another_system_than_the_directorys(case: Case) -> None:
     for segment in _segments(case):
         data = bytearray(segment.read_bytes())
