@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import re
 import subprocess
@@ -163,6 +164,18 @@ def test_a_first_segment_of_zeros(case: Case) -> None:
     with pytest.raises(CorruptWal, match="invalid magic number 0000") as caught:
         _open(case, start_lsn=_first(case))
     assert segment.name in str(caught.value)
+
+
+@pytest.mark.parametrize("bytes_left", [0, 100_000])
+def test_a_compressed_segment_in_the_middle_that_holds_too_little(bytes_left: int, case: Case) -> None:
+    """Not one record fails its checksum, and yet this is not the end of the log."""
+    segment = _segments(case)[1]
+    compressed = segment.with_name(f"{segment.name}.gz")
+    compressed.write_bytes(gzip.compress(segment.read_bytes()[:bytes_left]))
+    segment.unlink()
+    with pytest.raises(CorruptWal, match=f"has {bytes_left} bytes, expected 1048576") as caught:
+        scan_log(Source.open(case.data_dir).segments, LocalRunner(1))
+    assert compressed.name in str(caught.value)
 
 
 def test_a_log_of_another_system_than_the_directorys(case: Case) -> None:

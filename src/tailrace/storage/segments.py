@@ -116,6 +116,8 @@ class Segments:
             done = _read_into(segment, within, buf[got : got + take])
             got += done
             if done < take:
+                if number < max(self.by_number):
+                    raise _wrong_size(segment, within + done, number, size)
                 break
         return WalBytes(buf, start, got // PAGE_SIZE * PAGE_SIZE)
 
@@ -188,10 +190,14 @@ def _check_sizes(by_number: dict[int, Segment], size: int) -> None:
             continue
         found = Path(segment.path).stat().st_size
         if found != size:
-            raise CorruptWal(
-                f'WAL segment "{segment.path}" has {found} bytes, expected {size}',
-                hint="Take the segment from another copy or the archive.", context=f"LSN {Lsn(position * size)}",
-            )  # fmt: skip
+            raise _wrong_size(segment, found, position, size)
+
+
+def _wrong_size(segment: Segment, found: int, position: int, size: int) -> CorruptWal:
+    return CorruptWal(
+        f'WAL segment "{segment.path}" has {found} bytes, expected {size}',
+        hint="Take the segment from another copy or the archive.", context=f"LSN {Lsn(position * size)}",
+    )  # fmt: skip
 
 
 def _first_page(listed: list[Segment]) -> tuple[int, int, WalFormat]:
