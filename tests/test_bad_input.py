@@ -178,6 +178,35 @@ def test_a_compressed_segment_in_the_middle_that_holds_too_little(bytes_left: in
     assert compressed.name in str(caught.value)
 
 
+def test_a_compressed_segment_that_is_damaged(case: Case) -> None:
+    segment = _segments(case)[1]
+    compressed = bytearray(gzip.compress(segment.read_bytes()))
+    compressed[20:60] = b"\xff" * 40
+    segment.with_name(f"{segment.name}.gz").write_bytes(compressed)
+    segment.unlink()
+    with pytest.raises(CorruptWal, match="could not decompress WAL segment"):
+        _open(case)
+
+
+@pytest.mark.parametrize("content", [b"no history", b"1", b"1\t0/1x\tno reason", b"\xff\xfe\0\1"])
+def test_a_history_file_that_is_none(content: bytes, case: Case) -> None:
+    (case.wal_dir / "00000001.history").write_bytes(content)
+    with pytest.raises(CorruptWal, match=r"invalid data in history file .*00000001\.history"):
+        _open(case)
+
+
+def test_a_relation_map_that_was_cut_off(case: Case) -> None:
+    for file in case.data_dir.glob("base/*/pg_filenode.map"):
+        file.write_bytes(file.read_bytes()[:5])
+    with pytest.raises(CorruptWal, match=r"relation mapping file .* contains invalid data"):
+        _open(case)
+
+
+def test_a_file_of_another_name_in_pg_xact(case: Case) -> None:
+    (case.data_dir / "pg_xact" / "copy").write_bytes(b"")
+    _open(case)
+
+
 def test_a_log_of_another_system_than_the_directorys(case: Case) -> None:
     for segment in _segments(case):
         data = bytearray(segment.read_bytes())

@@ -77,7 +77,7 @@ def read_control(data: bytes, where: str) -> ControlFile:
 
 def read_relation_map(data: bytes, where: str) -> dict[int, int]:
     """pg_filenode.map, or the image of one in a RELMAP record: catalog oid -> file number (`utils/cache/relmapper.c`)."""
-    magic, count = struct.unpack_from("<Ii", data, 0)
+    magic, count = struct.unpack_from("<Ii", data.ljust(8, b"\0"), 0)
     if magic != _RELMAP_MAGIC or not 0 <= count <= 64 or len(data) < 8 + 8 * count:
         raise CorruptWal(f'relation mapping file "{where}" contains invalid data')
     pairs = struct.unpack_from(f"<{2 * count}I", data, 8)

@@ -57,7 +57,8 @@ class DataDirectory:
         return versions[-1] / str(database)
 
     def commit_status(self) -> CommitStatus:
-        return CommitStatus({int(file.name, 16): file.read_bytes() for file in (self.path / "pg_xact").glob("????")})
+        files = (self.path / "pg_xact").glob("[0-9A-F]" * 4)
+        return CommitStatus({int(file.name, 16): file.read_bytes() for file in files})
 
     def prepared(self) -> set[int]:
         """Xids of transactions that were prepared and had not ended by the last checkpoint. Files are named after them, since 17 with the epoch."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +58,7 @@ class Segment:
             return data
         try:
             return _EXPANDERS[self.compression](data)
-        except (OSError, EOFError, pa.ArrowInvalid) as error:
+        except (OSError, EOFError, zlib.error, pa.ArrowInvalid) as error:
             raise CorruptWal(f'could not decompress WAL segment "{self.path}": {error}') from error
 
 
@@ -227,8 +228,13 @@ def _history_of(directory: str | Path, timeline: int) -> list[tuple[int, Lsn]]:
     path = Path(directory) / f"{timeline:08X}.history"
     if not path.exists():
         return []
-    lines = (line.split("\t") for line in path.read_text().splitlines() if line.strip() and not line.startswith("#"))
-    return [(int(parts[0]), Lsn.parse(parts[1])) for parts in lines]
+    lines = (line.split() for line in path.read_text(errors="replace").splitlines() if line.strip() and not line.startswith("#"))
+    try:
+        return [(int(parts[0]), Lsn.parse(parts[1])) for parts in lines]
+    except (ValueError, IndexError) as error:
+        raise CorruptWal(
+            f'invalid data in history file "{path}"', hint="Take the file from another copy or the archive."
+        ) from error
 
 
 def _on_line(segment: Segment, newest: int, history: list[tuple[int, Lsn]], size: int) -> bool:
