@@ -202,6 +202,15 @@ def test_a_relation_map_that_was_cut_off(case: Case) -> None:
         _open(case)
 
 
+def test_a_relation_map_with_a_bit_flipped(case: Case) -> None:
+    for file in case.data_dir.glob("base/*/pg_filenode.map"):
+        data = bytearray(file.read_bytes())
+        data[12] ^= 1
+        file.write_bytes(data)
+    with pytest.raises(CorruptWal, match=r"relation mapping file .* contains incorrect checksum"):
+        _open(case)
+
+
 def test_a_file_of_another_name_in_pg_xact(case: Case) -> None:
     (case.data_dir / "pg_xact" / "copy").write_bytes(b"")
     _open(case)

@@ -16,6 +16,8 @@ from tailrace.model import Lsn
 from tailrace.wal.crc import crc32c
 
 _RELMAP_MAGIC = 0x00592717
+_RELMAP_CRC = {512: 504, 524: 520}
+"""Where the checksum stands, by the size of the file: up to 15 there is room for 62 catalogs, since 16 for 64."""
 _XIDS_PER_STATUS_FILE = 1048576
 SHUT_DOWN = (1,)  # DB_SHUTDOWNED. A standby that was stopped has replayed more than its checkpoint says.
 
@@ -80,6 +82,9 @@ def read_relation_map(data: bytes, where: str) -> dict[int, int]:
     magic, count = struct.unpack_from("<Ii", data.ljust(8, b"\0"), 0)
     if magic != _RELMAP_MAGIC or not 0 <= count <= 64 or len(data) < 8 + 8 * count:
         raise CorruptWal(f'relation mapping file "{where}" contains invalid data')
+    crc_at = _RELMAP_CRC.get(len(data))
+    if crc_at and crc32c(data[:crc_at]) != struct.unpack_from("<I", data, crc_at)[0]:
+        raise CorruptWal(f'relation mapping file "{where}" contains incorrect checksum')
     pairs = struct.unpack_from(f"<{2 * count}I", data, 8)
     return dict(zip(pairs[::2], pairs[1::2], strict=True))
 

@@ -108,6 +108,10 @@ def dump(
     segments = Source.open(source).segments
     managers = {_manager_named(name) for name in rmgr or ()}
     printed = 0
+    if relation and not re.fullmatch(r"\d+/\d+/\d+", relation):
+        raise UsageError(
+            f'invalid relation specification: "{relation}"', hint='Expecting "tablespace OID/database OID/relation filenode".'
+        )
     begin, stop = parse_lsn(start), parse_lsn(end)
     last = int(begin or segments.first_lsn)
     for record in walk(segments, begin, stop):
