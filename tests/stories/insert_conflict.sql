@@ -1,4 +1,4 @@
--- INSERT ... ON CONFLICT: what is inserted, what is updated, what is neither, and what is inserted in vain.
+-- ON CONFLICT: what is inserted, what is updated, what is neither, and what is inserted in vain.
 
 CREATE TABLE t (id int PRIMARY KEY, n int, v text);
 INSERT INTO t VALUES (1, 1, 'plain');

@@ -1,4 +1,4 @@
--- INSERT ... ON CONFLICT inserts first and asks later. Usually the row is confirmed; if somebody else was quicker to the same key, it
+-- ON CONFLICT inserts first and asks later. Usually the row is confirmed; if somebody else was quicker to the same key, it
 -- is taken back ("super-deleted") and the conflict is dealt with. Neither trace may be seen.
 
 CREATE TABLE t (id int PRIMARY KEY, v text);
