@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.model import Lsn
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.decodable import check_decodable, foreign_records
 from tailrace.plan.stretch import StretchPlan
@@ -24,7 +24,7 @@ from tailrace.plugins.plugin import OutputPlugin
 from tailrace.river.capture import capture
 from tailrace.river.catalogs import Catalogs, know_catalogs
 from tailrace.river.runner import LocalRunner, Runner
-from tailrace.river.scanning import STRETCH_BYTES, scan_log
+from tailrace.river.scanning import STRETCH_BYTES, read_whole, scan_log
 from tailrace.river.source import Source
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
@@ -78,14 +78,7 @@ class River:
 
 
 def _queued(segments: Segments, errand: QueueErrand) -> Queued:
-    ahead = 4 * PAGE_SIZE
-    while True:
-        wal = segments.read(errand.stretch.start, errand.stretch.stop + ahead)
-        at_end_of_log = wal.base + wal.raw < errand.stretch.stop + ahead
-        found = queued(wal, errand, segments.segment_size, at_end_of_log=at_end_of_log)
-        if found is not None:
-            return found
-        ahead *= 16
+    return read_whole(segments, errand.stretch, partial(queued, errand=errand, segment_size=segments.segment_size))
 
 
 def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Formatted:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch
@@ -11,30 +12,43 @@ from tailrace.plan.consistency import check_chain
 from tailrace.river.runner import Runner
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
+from tailrace.wal.framing import WalBytes
 from tailrace.wal.index import Index, NeedMoreWal, scan
 from tailrace.wal.versions import FORMATS
 
 STRETCH_BYTES = 64 << 20
+Found = TypeVar("Found")
 
 
 def scan_stretch(segments: Segments, also: Sequence[Locator], stretch: Stretch) -> Index:
     """Read a stretch and index it; errors name the file. Runs in a worker."""
     form = FORMATS[segments.major]
+
+    def work(wal: WalBytes, *, at_end_of_log: bool) -> Index:
+        return scan(
+            wal, stretch, form, segments.segment_size, system=segments.system, timeline=segments.timeline,
+            at_end_of_log=at_end_of_log, also=also,
+        )  # fmt: skip
+
+    try:
+        return read_whole(segments, stretch, work)
+    except TailraceError as error:
+        position = error.context.rpartition(" ")[2]
+        if "/" in position:
+            error.context += f', file "{segments.name_at(Lsn.parse(position))}"'
+        raise
+
+
+def read_whole(segments: Segments, stretch: Stretch, work: Callable[..., Found]) -> Found:
+    """`work(wal, at_end_of_log=…)` on the bytes of a stretch, and on as many behind it as its last record takes: until it no longer raises
+    NeedMoreWal."""
     ahead = 4 * PAGE_SIZE
     while True:
         wal = segments.read(stretch.start, stretch.stop + ahead)
         try:
-            return scan(
-                wal, stretch, form, segments.segment_size, system=segments.system, timeline=segments.timeline,
-                at_end_of_log=wal.base + wal.raw < stretch.stop + ahead, also=also,
-            )  # fmt: skip
+            return work(wal, at_end_of_log=wal.base + wal.raw < stretch.stop + ahead)
         except NeedMoreWal:
             ahead *= 16
-        except TailraceError as error:
-            position = error.context.rpartition(" ")[2]
-            if "/" in position:
-                error.context += f', file "{segments.name_at(Lsn.parse(position))}"'
-            raise
 
 
 def stretches_of(segments: Segments, start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:

@@ -17,6 +17,7 @@ from tailrace.model import Stretch
 from tailrace.wal import framing, heap, records, xact
 from tailrace.wal.framing import WalBytes, next_records
 from tailrace.wal.hashing import find, rehashed
+from tailrace.wal.index import NeedMoreWal
 from tailrace.wal.loads import u8, u32
 from tailrace.wal.records import DATABASE, FIRST_BLOCK, INFO, MAIN, ORIGIN
 from tailrace.wal.resource_managers import HEAP, HEAP2, LOGICALMSG, XACT
@@ -52,8 +53,8 @@ class Queued:
     snapshot_from: NDArray[np.int64]
 
 
-def queued(wal: WalBytes, errand: QueueErrand, segment_size: int, *, at_end_of_log: bool) -> Queued | None:
-    """What the stretch has for these xids; None if `wal` ends within its last record, though the log does not."""
+def queued(wal: WalBytes, errand: QueueErrand, segment_size: int, *, at_end_of_log: bool) -> Queued:
+    """What the stretch has for these xids. Raises NeedMoreWal if `wal` ends within its last record, though the log does not."""
     form = FORMATS[errand.major]
     frame = framing.new_frame(wal, errand.start, errand.stretch.stop, segment_size, form.page_magic, check_crc=False)
     xids = errand.xids.astype(np.int64)
@@ -64,7 +65,7 @@ def queued(wal: WalBytes, errand: QueueErrand, segment_size: int, *, at_end_of_l
         rehashed(xids, len(xids), len(xids)), xids, records.new_parsed(), entries, snapshot_from,
     )  # fmt: skip
     if reason == framing.NEED_MORE and not at_end_of_log:
-        return None
+        raise NeedMoreWal(framing.explain(reason, frame))
     entries = entries[:count]
     return Queued(entries[:, 0].copy(), errand.xids[entries[:, 1]], entries[:, 2] == MESSAGE, snapshot_from)
 
