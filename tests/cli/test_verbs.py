@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -127,13 +128,36 @@ def test_a_source_that_is_not_there(tailrace: Run) -> None:
 
 def test_a_state_that_cannot_be_written(case: Case, tailrace: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for target in (tmp_path / "nowhere" / "state", tmp_path / "file" / "state", tmp_path):
+    for target in (tmp_path / "nowhere" / "state", tmp_path / "file" / "state"):
         before = sorted(tmp_path.iterdir())
         status, out, err = tailrace("catalog", "capture", case.data_dir, "--database", "app", "-o", target)
         assert (status, out) == (1, "")
         assert err.startswith(f'tailrace: error: could not use "{target}": ')
         assert err.count("\n") == 1
         assert sorted(tmp_path.iterdir()) == before
+
+
+def _make_device(path: Path) -> None:
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(os.mkfifo, "a pipe"), (os.mkdir, "a directory"), (_make_device, "a device")],
+    ids=["pipe", "directory", "device"],
+)
+def test_a_state_replaces_files_only(case: Case, tailrace: Run, tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
+    """As root, `-o /dev/null` made the device a file."""
+    target = tmp_path / "there"
+    make(target)
+    before = target.stat()
+    status, out, err = tailrace("catalog", "capture", case.data_dir, "--database", "app", "-o", target)
+    assert (status, out) == (1, "")
+    assert err.startswith(f'tailrace: error: "{target}" is {kind}, it cannot be replaced by a file\nHINT:  ')
+    assert (target.stat().st_ino, target.stat().st_mode) == (before.st_ino, before.st_mode)
 
 
 def _piped(case: Case, into: str) -> subprocess.CompletedProcess[str]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.model import Stretch
+from tailrace.storage.whole_file import write_whole
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import read_index, write_index
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStore:
-    """Indexes of any number of systems and timelines below one directory. Written whole, synced, renamed: readers never see half a file."""
+    """Indexes of any number of systems and timelines below one directory."""
 
     directory: Path
 
@@ -24,12 +24,7 @@ class IndexStore:
     def save(self, index: Index) -> None:
         path = self._path(index.system, index.timeline, index.stretch)
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}.new")
-        with new.open("wb") as file:
-            file.write(write_index(index))
-            file.flush()
-            os.fsync(file.fileno())
-        new.rename(path)
+        write_whole(path, write_index(index))
 
     def _path(self, system: int, timeline: int, stretch: Stretch) -> Path:
         return self.directory / str(system) / f"{timeline:08X}" / f"{int(stretch.start):016X}-{int(stretch.stop):016X}.index"

@@ -1,0 +1,71 @@
+"""The one way in which files of ours come to be: beside their place, synced, renamed, the folder synced. Readers see all of a file or none of it, and
+so does who looks after a crash.
+
+Only a regular file is ever replaced, or a name that nothing has: whoever may write to a device's folder must not find the device gone.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from tailrace.errors import UsageError
+
+_KINDS = {
+    stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket",
+}  # fmt: skip
+UNFINISHED = ".new"
+"""How the names of files end that are still being written, or were when their writer died."""
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise UsageError unless `path` is a regular file, or nothing yet. To be asked before long work whose result goes there."""
+    with suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise UsageError(
+                f'"{path}" is {_KINDS.get(stat.S_IFMT(mode), "no regular file")}, it cannot be replaced by a file',
+                hint="Name a file, or a name that nothing has.",
+            )
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` once all is written, and is dropped if anything fails. Behind a symbolic link it is the
+    link's target that is replaced. Raises UsageError as `check_replaceable` does, OSErrors name `path`."""
+    check_replaceable(path)
+    target = Path(os.path.realpath(path))
+    new = target.with_name(f".{target.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    try:
+        with new.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        if error.filename in (None, str(new)):
+            error.filename, error.filename2 = str(path), None
+        raise
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """All of `data`, or nothing. Raises as `whole_file` does."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+def _sync_folder(folder: Path) -> None:
+    """A name is on disk only once its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
