@@ -22,6 +22,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
 from numpy.typing import NDArray
 
+from tailrace.catalog.identifiers import read_table_name
 from tailrace.changes import change_batch, change_schema
 from tailrace.decode import Reader, decode
 from tailrace.lake.position import Range, check_reaches, commit_properties, position_of
@@ -105,9 +106,8 @@ def latest_relations(river: River, names: Sequence[str] | None = None) -> dict[i
     met: dict[int, list[Relation]] = {}
     for relation in [*river.plan.relations, *(each for found in river.plan.truncations for each in found.relations)]:
         met.setdefault(relation.oid, []).append(relation)
-    wanted = [name if "." in name else f"public.{name}" for name in names or ()]
-    for name in wanted:
-        schema, _, table = name.partition(".")
+    wanted = [read_table_name(name) for name in names or ()]
+    for schema, table in wanted:
         named = history.relation_named(schema, table, end)
         if named is not None:
             met.setdefault(named.oid, []).append(named)
@@ -118,7 +118,7 @@ def latest_relations(river: River, names: Sequence[str] | None = None) -> dict[i
             column.number: column.missing for version in versions for column in version.columns if column.missing is not None
         }
         columns = tuple(replace(column, missing=column.missing or defaults.get(column.number)) for column in latest.columns)
-        ours = oid >= FIRST_NORMAL_OID if names is None else str(latest) in wanted
+        ours = oid >= FIRST_NORMAL_OID if names is None else (latest.schema, latest.name) in wanted
         if ours and latest.live_columns and latest.kind != "p":
             found[oid] = replace(latest, columns=columns)
     return found

@@ -1,0 +1,50 @@
+"""Qualified names as people write them, by PostgreSQL's rules (`SplitIdentifierString`, `makeRangeVarFromNameList`).
+
+In: `orders`, `public.orders`, `"My Schema"."do.t"`. Out: schema and name, as the catalogs have them: what stands in double quotes is taken as
+it is, a doubled quote for one; the rest is folded to lower case. And back: what, read so, names a table again.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tailrace.catalog.names import quote_identifier
+from tailrace.errors import UsageError
+
+_SPACE = r"[ \t\n\r\f\v]*"
+_PART = re.compile(rf'{_SPACE}(?:"((?:[^"]|"")*)"|([^". \t\n\r\f\v][^. \t\n\r\f\v]*)){_SPACE}(\.|$)')
+_FOLDED = str.maketrans({chr(letter): chr(letter).lower() for letter in range(ord("A"), ord("Z") + 1)})
+"""Where characters have several bytes, PostgreSQL folds ASCII alone (`downcase_identifier`)."""
+
+
+def read_identifiers(text: str) -> tuple[str, ...]:
+    """The parts of a dotted name. Raises UsageError, in PostgreSQL's words, for what is no name. Nothing is cut to 63 bytes: a longer name is
+    nobody's."""
+    parts = []
+    at = 0
+    while at <= len(text):
+        found = _PART.match(text, at)
+        if found is None:
+            raise UsageError("invalid name syntax", context=f'name "{text}"', sqlstate="42602")
+        quoted, bare, dot = found.groups()
+        parts.append(bare.translate(_FOLDED) if quoted is None else quoted.replace('""', '"'))
+        at = found.end() if dot else len(text) + 1
+    return tuple(parts)
+
+
+def read_table_name(text: str, default_schema: str = "public") -> tuple[str, str]:
+    """Schema and name of a table; a name alone is in `default_schema`."""
+    match read_identifiers(text):
+        case (name,):
+            return default_schema, name
+        case (schema, name):
+            return schema, name
+        case (_, _, _):
+            raise UsageError(f"cross-database references are not implemented: {text}", sqlstate="0A000")
+        case _:
+            raise UsageError(f"improper relation name (too many dotted names): {text}", sqlstate="42601")
+
+
+def write_table_name(schema: str, name: str) -> str:
+    """What `read_table_name` reads as this schema and name."""
+    return f"{quote_identifier(schema)}.{quote_identifier(name)}"
