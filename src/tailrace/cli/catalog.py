@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 
 from tailrace.catalog.statefile import write_state
-from tailrace.river import LocalRunner, Source
+from tailrace.cli.engine import OnOption, runner_for
+from tailrace.cli.progress import counted
+from tailrace.river import Source
 from tailrace.river import capture as capture_state
+from tailrace.river.choice import On
 from tailrace.storage.whole_file import check_replaceable, write_whole
 
 app = typer.Typer(help="Catalog states.", no_args_is_help=True)
@@ -25,9 +28,13 @@ def capture(
     source: Annotated[Path, typer.Argument(help="Data directory (running or stopped) or base backup.")],
     database: Annotated[str, typer.Option(help="Database whose catalogs to capture.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    on: OnOption = On.AUTO,
 ) -> None:
     """Capture the catalog state of a database."""
     check_replaceable(output)
-    state = capture_state(Source.open(source), LocalRunner(), database)
+    opened = Source.open(source)
+    with counted("records") as progress:
+        runner = runner_for(on, opened.segments.stop_lsn - opened.segments.first_lsn, progress.tell)
+        state = capture_state(opened, runner, database)
     write_whole(output, write_state(state))
     typer.echo(f"catalogs of {database} as of {state.lsn}; decoding needs WAL from {state.needs_wal_from}", err=True)

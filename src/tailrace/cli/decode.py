@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from tailrace.catalog.statefile import read_state
-from tailrace.cli.engine import runner_for
+from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import counted
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.printing import in_hex, print_rows
 from tailrace.plugins.registry import plugin_named
 from tailrace.river import Source, open_river
+from tailrace.river.choice import On
 from tailrace.storage.index_store import IndexStore
 from tailrace.transactions.fates import TwoPhase
 from tailrace.types.style import PARAMETERS, TextStyle
@@ -37,7 +38,7 @@ def decode(
     upto_lsn: Annotated[str, typer.Option(help="… and before here.")] = "",
     index: Annotated[Path | None, typer.Option(help="Keep indexes here, and use those that are.")] = None,
     two_phase: Annotated[bool, typer.Option("--two-phase", help="Show prepared transactions at PREPARE TRANSACTION.")] = False,
-    local: Annotated[bool, typer.Option("--local", help="In this process, without Spark.")] = False,
+    on: OnOption = On.AUTO,
 ) -> None:
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
     start, upto = parse_lsn(start_lsn), parse_lsn(upto_lsn)
@@ -50,8 +51,10 @@ def decode(
     with counted("rows") as progress:
         opened = Source.open(source)
         chosen.startup(options, opened.segments.major)
+        begin = state.needs_wal_from if state else opened.segments.first_lsn
+        runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
         river = open_river(
-            opened, database, runner=runner_for(local=local), catalog=state, start_lsn=start, upto_lsn=upto,
+            opened, database, runner=runner, catalog=state, start_lsn=start, upto_lsn=upto,
             index_store=IndexStore(index) if index else None, two_phase=TwoPhase(is_plain=chosen.filter_prepare) if two_phase else None,
             rewrites=chosen.receives_rewrites, only_local=chosen.only_local, search_path=chosen.style.schemas,
         )  # fmt: skip
@@ -60,7 +63,7 @@ def decode(
         for lines in river.lines(chosen):
             texts = in_hex(lines.texts) if chosen.writes_binary else lines.texts
             sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data))
-            progress(len(lines))
+            progress.add(len(lines))
         sys.stdout.buffer.flush()
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.engine import runner_for
+from tailrace.river.choice import On
 
 
 def demo(
@@ -16,4 +17,4 @@ def demo(
     """A small shop on an embedded PostgreSQL, decoded on Spark, mirrored into Delta, compared row by row."""
     from tailrace.demo.shop import run_demo  # noqa: PLC0415 - asks for the demo's extras
 
-    raise typer.Exit(run_demo(keep, runner_for(local=False)))
+    raise typer.Exit(run_demo(keep, runner_for(On.SPARK, 0, lambda why: None)))

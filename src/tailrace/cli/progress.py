@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.status import Status
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is told while a verb works. Says nothing unless stderr is a terminal, and counts only if the rows go elsewhere."""
+
+    noun: str
+    shown: bool = field(default_factory=sys.stderr.isatty)
+    status: Status | None = None
+    total: int = 0
+
+    def tell(self, line: str) -> None:
+        """A line that stays."""
+        if self.status is not None:
+            self.status.console.print(line, highlight=False, markup=False)
+        elif self.shown:
+            sys.stderr.write(f"{line}\n")
+
+    def add(self, more: int) -> None:
+        self.total += more
+        if self.status is not None:
+            self.status.update(f"{self.total:,} {self.noun}")
 
 
 @contextmanager
-def counted(noun: str) -> Iterator[Callable[[int], None]]:
-    """Gives a function to be told how many more there are. Silent unless stderr is a terminal and the rows go elsewhere."""
-    if not sys.stderr.isatty() or sys.stdout.isatty():
-        yield lambda more: None
+def counted(noun: str) -> Iterator[Progress]:
+    """A progress that is told how many more there are."""
+    progress = Progress(noun)
+    if not progress.shown or sys.stdout.isatty():
+        yield progress
         return
-    total = 0
-    with Console(stderr=True).status("reading the log") as status:
+    from rich.console import Console  # noqa: PLC0415 - it takes a tenth of a second, and only a terminal shows it
 
-        def add(more: int) -> None:
-            nonlocal total
-            total += more
-            status.update(f"{total:,} {noun}")
-
-        yield add
-    sys.stderr.write(f"{total:,} {noun}\n")
+    with Console(stderr=True).status("reading the log") as progress.status:
+        yield progress
+    progress.status = None
+    progress.tell(f"{progress.total:,} {noun}")

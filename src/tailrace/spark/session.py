@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from tailrace.errors import UsageError
 from tailrace.kernels import user_cache
+from tailrace.spark.configured import configured_master, is_connect
 
 MINIMUM_JAVA = 17
 _LONGEST_SOCKET_DIRECTORY = 60
@@ -75,13 +76,18 @@ def _socket_directory() -> str:
     return folder
 
 
-def session(master: str = "local[*]", *, app: str = "tailrace", driver_memory: str = "2g", **conf: str) -> SparkSession:
-    """Start (or get) a session. `conf` takes further settings, with `__` for dots."""
+def session(master: str = "", *, app: str = "tailrace", driver_memory: str = "2g", **conf: str) -> SparkSession:
+    """Start (or get) a session. Without a `master` it runs where the environment's Spark configuration says, else on all cores of this machine.
+    `conf` takes further settings, with `__` for dots."""
+    if not master and is_connect():
+        return SparkSession.builder.appName(app).getOrCreate()  # Java, memory and workers are the server's own
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(master).appName(app)
+    builder = SparkSession.builder.appName(app)
+    if master or not configured_master():
+        builder = builder.master(master or "local[*]")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
