@@ -1,8 +1,8 @@
 """PostgreSQL's walsender and tailrace on the same WAL, in one run: `make bench`, `make bench-small`.
 
 Per workload and size: a server writes the WAL, its walsender decodes it into `pg_recvlogical -f /dev/null` (pgoutput and test_decoding), the server
-stops, pg_waldump counts, and tailrace goes over the same files on Spark, from nothing indexed, once for each outlet. Medians of `--runs`, after one
-run that warms up; ratios are what counts.
+stops, pg_waldump counts, and tailrace goes over the same files, from nothing indexed, once for each outlet: in this process, on a warm Spark session,
+and as the command comes, its start included. Medians of `--runs`, after one run that warms up; ratios are what counts.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from rich.console import Console
 
 import report
 from measure import Measure, Row, median
-from outlets import OUTLETS, Bench
+from outlets import COMMAND, OUTLETS, PROCESS, SPARK, Bench, Outlet
 from postgres import MAJOR, prepare
 from tailrace.spark.session import session
 from workloads import WORKLOADS, Workload
 
 
-def bench_one(work: Workload, scale: float, spark: SparkSession, names: list[str], home: Path, runs: int) -> Iterator[Row]:
+def bench_one(
+    work: Workload, scale: float, spark: SparkSession | None, names: list[str], places: list[str], home: Path, runs: int
+) -> Iterator[Row]:
     """All lines of one workload at one size."""
     count = max(1, int(work.scale * scale))
     path, megabytes, theirs = prepare(work, count, home, runs)
@@ -36,21 +38,22 @@ def bench_one(work: Workload, scale: float, spark: SparkSession, names: list[str
         size = f"{count:,}"
         for name, measure in theirs.items():
             what = name if name == "pg_waldump" else f"walsender, {name}"
-            yield Row(work.name, size, what, megabytes, measure, ours=False)
-        bench = Bench(spark, path, work)
-        for name in names:
-            outlet = OUTLETS[name]
-            measure, error = _measure(bench, name, runs)
-            yield Row(work.name, size, f"tailrace, {name}", megabytes, measure, outlet.noun, theirs.get(outlet.against), error)
+            yield Row(work.name, size, what, "", megabytes, measure, ours=False)
+        for place in places:
+            bench = Bench(spark if place == SPARK else None, path, work)
+            for outlet in (OUTLETS[name] for name in names if place in OUTLETS[name].places):
+                measure, error = _measure(bench, outlet, runs)
+                against = theirs.get(outlet.against)
+                yield Row(work.name, size, f"tailrace, {outlet.name}", place, megabytes, measure, outlet.noun, against, error)
     finally:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _measure(bench: Bench, name: str, runs: int) -> tuple[Measure | None, str]:
+def _measure(bench: Bench, outlet: Outlet, runs: int) -> tuple[Measure | None, str]:
     """Warm up, then measure. A failure is a line of the table, and the rest goes on."""
     try:
-        bench.measure(OUTLETS[name])
-        return median([bench.measure(OUTLETS[name]) for _ in range(runs)]), ""
+        bench.measure(outlet)
+        return median([bench.measure(outlet) for _ in range(runs)]), ""
     except Exception as error:
         return None, f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
 
@@ -59,6 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--outlets", default=",".join(OUTLETS))
+    parser.add_argument("--on", default=f"{PROCESS},{SPARK},{COMMAND}", help="where tailrace runs")
     parser.add_argument("--scale", type=float, default=1.0, help="fraction of the full size")
     parser.add_argument("--slope", action="store_true", help="measure a quarter of that size as well, and print the slope")
     parser.add_argument("--runs", type=int, default=3)
@@ -66,7 +70,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write docs/performance.md here")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    spark = session(options.master)
+    places = options.on.split(",")
+    spark = session(options.master) if SPARK in places else None
     names = [name for name in OUTLETS if name in options.outlets.split(",")]
     console = Console(stderr=True, soft_wrap=True)
     home = Path(tempfile.mkdtemp(prefix="tailrace-bench-"))
@@ -75,7 +80,7 @@ def main() -> None:
         for name in options.workloads.split(","):
             for scale in [options.scale / 4, options.scale] if options.slope else [options.scale]:
                 console.print(f"{name}, {scale:g} of full size …")
-                for row in bench_one(WORKLOADS[name], scale, spark, names, home, options.runs):
+                for row in bench_one(WORKLOADS[name], scale, spark, names, places, home, options.runs):
                     console.print(f"  {report.told(row)}")
                     rows.append(row)
     finally:

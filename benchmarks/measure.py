@@ -26,8 +26,9 @@ class Measure:
 class Watch:
     """Samples process trees while work runs. Processes that end keep their last reading."""
 
-    def __init__(self, roots: Sequence[int], kind_of: Callable[[psutil.Process], str]) -> None:
+    def __init__(self, roots: Sequence[int], kind_of: Callable[[psutil.Process], str], *, children: bool = True) -> None:
         self._roots = roots
+        self._children = children
         self._kind_of = kind_of
         self._begin: dict[int, float] = {}
         self._cpu: dict[int, float] = {}
@@ -71,15 +72,17 @@ class Watch:
         for root in self._roots:
             try:
                 process = psutil.Process(root)
-                found += [process, *process.children(recursive=True)]
+                found += [process, *(process.children(recursive=True) if self._children else ())]
             except psutil.Error:
                 continue
         return found
 
 
-def measured(work: Callable[[], int], roots: Sequence[int], kind_of: Callable[[psutil.Process], str]) -> Measure:
+def measured(
+    work: Callable[[], int], roots: Sequence[int], kind_of: Callable[[psutil.Process], str], *, children: bool = True
+) -> Measure:
     """Run it once."""
-    with Watch(roots, kind_of) as watch:
+    with Watch(roots, kind_of, children=children) as watch:
         started = time.monotonic()
         count = work()
         wall = time.monotonic() - started
@@ -99,11 +102,12 @@ def median(measures: Sequence[Measure]) -> Measure:
 
 @dataclass(slots=True)
 class Row:
-    """A line of the table: who did what on which workload. `against` is the measure to compare with, `error` why there is none."""
+    """A line of the table: who did what where on which workload. `against` is the measure to compare with, `error` why there is none."""
 
     workload: str
     size: str
     what: str
+    where: str
     megabytes: float
     measure: Measure | None
     noun: str = "rows"

@@ -1,8 +1,12 @@
-"""Our side: what can be done with the WAL of a stopped data directory, each from files that are not indexed to the outlet's end, on Spark."""
+"""Our side: what can be done with the WAL of a stopped data directory, each from files that are not indexed to the outlet's end.
+
+Three places to do it: this process (threads), a warm Spark session, and the command as it comes, its start included.
+"""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,7 +24,7 @@ from tailrace.plan import make_plan
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, Source, know_catalogs, open_river, scan_log
+from tailrace.river import LocalRunner, Runner, Source, know_catalogs, open_river, scan_log
 from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.segments import Segments
 from tailrace.wal import index
@@ -28,33 +32,37 @@ from tailrace.wal.index import Index
 from workloads import Workload
 
 DATABASE = "app"
+PROCESS, SPARK, COMMAND = "process", "Spark", "command"
 
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """`against` names the PostgreSQL measure that it is compared with; `noun` what it counts."""
+    """`against` names the PostgreSQL measure that it is compared with; `noun` what it counts; `places` where it can run."""
 
     name: str
     against: str
     noun: str
     run: Callable[[Bench], int]
+    places: tuple[str, ...] = (PROCESS, SPARK)
 
 
 @dataclass(slots=True)
 class Bench:
-    """A workload's data directory, and the session to run on."""
+    """A workload's data directory, and the session to run on; None is this process."""
 
-    spark: SparkSession
+    spark: SparkSession | None
     path: Path
     work: Workload
     indexes: list[Index] | None = None
 
     @property
-    def runner(self) -> SparkRunner:
-        return SparkRunner(self.spark)
+    def runner(self) -> Runner:
+        return SparkRunner(self.spark) if self.spark else LocalRunner()
 
     def measure(self, outlet: Outlet) -> Measure:
-        return measured(lambda: outlet.run(self), [psutil.Process().pid], _kind)
+        """In this process alone: nothing that it does starts another, and an idle JVM is not counted."""
+        alone = self.spark is None and COMMAND not in outlet.places
+        return measured(lambda: outlet.run(self), [psutil.Process().pid], _kind, children=not alone)
 
 
 def _kind(process: psutil.Process) -> str:
@@ -109,6 +117,7 @@ def checksummed(segments: Segments, plan: StretchPlan) -> tuple[int, int]:
 
 
 def _dataframe(bench: Bench) -> int:
+    assert bench.spark is not None
     options = {"source": str(bench.path), "database": DATABASE, "table": f"public.{bench.work.main_table}"}
     changes = bench.spark.read.format("tailrace").options(**options).load()
     changes.write.format("noop").mode("overwrite").save()
@@ -136,6 +145,13 @@ def _text(bench: Bench) -> int:
     return rows
 
 
+def _command(bench: Bench) -> int:
+    """A process of its own, from its start to its end; its output goes nowhere."""
+    words = [sys.executable, "-m", "tailrace", "decode", str(bench.path), "--database", DATABASE]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=3600)
+    return 0
+
+
 # Workers do not have this folder on their path, so what they are to run travels by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -143,11 +159,12 @@ OUTLETS = {
     outlet.name: outlet
     for outlet in (
         Outlet("scan", "pg_waldump", "records", _scan),
-        Outlet("scan on one core", "pg_waldump", "records", _scan_on_one_core),
+        Outlet("scan on one core", "pg_waldump", "records", _scan_on_one_core, (PROCESS,)),
         Outlet("plan", "", "catalog records", _plan),
         Outlet("decode", "pgoutput", "rows", _decode),
-        Outlet("DataFrame", "pgoutput", "", _dataframe),
+        Outlet("DataFrame", "pgoutput", "", _dataframe, (SPARK,)),
         Outlet("Delta", "pgoutput", "rows", _delta),
         Outlet("text", "test_decoding", "rows", _text),
+        Outlet("decode verb", "test_decoding", "", _command, (COMMAND,)),
     )
 }
