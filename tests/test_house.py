@@ -19,7 +19,7 @@ from tailrace.wal.xact import Ends
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 
-FOUNDATION = ("kernels", "errors", "model", "settings", "arrayfile")
+FOUNDATION = ("user_cache", "kernels", "errors", "model", "settings", "arrayfile")
 STAGES = (
     "wal", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes",
     "publications", "plugins", "wire", "sql", "slots", "apply",
@@ -34,7 +34,7 @@ OUTSIDE_WORLD = frozenset(
     }
 )  # fmt: skip
 FILE_CALLS = frozenset({"open", "read_bytes", "read_text", "write_bytes", "write_text"})
-MAY_TOUCH_FILES = {"kernels": "Numba's cache is named after the times of our own sources"}
+MAY_TOUCH_FILES = {"user_cache": "it finds a folder", "kernels": "it keeps compiled kernels"}
 
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 400
@@ -110,7 +110,7 @@ def test_imports_run_up_the_page() -> None:
             f"{module.name} imports {stage}"
             for module in INSIDE
             for stage in module.stages_imported()
-            if ORDER[stage] > ORDER[module.stage] or module.stage in ("errors", "model", "kernels")
+            if ORDER[stage] > ORDER[module.stage] or module.stage in ("errors", "model", "user_cache")
         },
         " imports ",
     )
@@ -119,6 +119,10 @@ def test_imports_run_up_the_page() -> None:
 def test_only_spark_imports_pyspark() -> None:
     users = {module.name for module in MODULES if any(name.split(".")[0] == "pyspark" for name in module.imported())}
     assert {name for name in users if not name.startswith("spark/")} == set()
+
+
+def test_kernels_are_compiled_and_kept_in_one_place() -> None:
+    assert [module.name for module in MODULES if {"numba.njit", "numba.jit"} & module.imported()] == []
 
 
 def test_only_the_shore_touches_the_world() -> None:
@@ -149,7 +153,7 @@ def test_functions_are_short() -> None:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
-        and not any("njit" in ast.dump(decorator) for decorator in node.decorator_list)
+        and not any("kernel" in ast.dump(decorator) for decorator in node.decorator_list)
     }
     assert long == set()
 

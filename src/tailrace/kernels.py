@@ -1,63 +1,217 @@
-"""Where compiled kernels are kept.
+"""`@kernel`: compiled once, then loaded, on this machine or on the one that built the wheel.
 
-Numba's cache knows the file of a kernel, but not the files of the kernels that it calls: after an upgrade it would run old code. So the cache lies in
-a folder named after all of our sources, unless the user has chosen one (NUMBA_CACHE_DIR). Spark's workers import the same package and find the same
-folder.
+Compiling all kernels takes most of a minute. Numba's own cache goes by the absolute path and the source file of a kernel, and not by the kernels that
+it calls: it compiles again for every checkout, and would run old code after an upgrade. Here a compiled kernel is kept under a key made of
+everything that went into it: its own code, the constants that it names, and the same of every kernel and intrinsic that it calls; the types of
+its arguments; the versions of Python, Numba and LLVM; and the processor.
+
+It is looked for first among those that came with the wheel (`COMPILED`, for x86-64-v3, which nearly every server since 2015 understands), then in the
+user's cache, and is otherwise compiled for this very processor and put there. No setting of Numba's is changed, so others who use it in this
+process keep theirs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
+import pickle
+import platform
 import sys
-import tempfile
 import time
+import types as python
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import llvmlite
+import numba
+import numpy as np
+from llvmlite import binding
+from numba.core import compiler, config, sigutils
+from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import dumps
+from numba.core.types import Type
+from numba.extending import _Intrinsic
+
+from tailrace.user_cache import user_cache
+
+COMPILED = Path(__file__).parent / "_compiled"
+"""Kernels that came with the wheel; a checkout has none."""
+PORTABLE = ("x86-64-v3", "")
+"""What those are compiled for: LLVM's name of the processor, and no features beyond."""
+_PORTABLE_FEATURES = frozenset("avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse3 sse4.1 sse4.2 ssse3 xsave".split())
+_DIGEST = 16
 _MONTH = 30 * 86400
-_WITHOUT_KERNELS = frozenset({"apply", "cli", "demo", "lake", "river", "spark", "storage"})
+
+before_compiling: list[Callable[[], None]] = []
+"""Called, each once, before this process compiles its first kernel: whoever waits should be told why."""
 
 
-def choose_cache() -> None:
-    """Point Numba at the folder for this very code. Called before any kernel is defined."""
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return
-    folder = user_cache() / f"kernels-{_fingerprint()}"
-    if not folder.exists():
-        _forget_old_code(folder.parent)
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)
-    if "numba" in sys.modules:
-        sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` with Numba at its first call with arguments of some types, or load what was compiled before. It runs without the GIL."""
+    dispatcher: Any = numba.njit(nogil=True)(function)
+    if dispatcher is not function:  # as it is with NUMBA_DISABLE_JIT
+        dispatcher._cache = _Cache(dispatcher)
+    return dispatcher
 
 
-def user_cache() -> Path:
-    """A folder of the user's own for what can be made again: below XDG_CACHE_HOME or ~/.cache, else below the system's temporary folder."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    if os.access(home if home.exists() else home.parent, os.W_OK):
-        return home / "tailrace"
-    shared = Path(tempfile.gettempdir()) / f"tailrace-{os.getuid()}"
-    shared.mkdir(mode=0o700, exist_ok=True)
-    found = shared.stat()
-    # Compiled code is loaded from here, so nobody else may have put it there.
-    return shared if found.st_uid == os.getuid() and not found.st_mode & 0o022 else Path(tempfile.mkdtemp(prefix="tailrace-"))
+class _Cache:
+    """What Numba's dispatchers ask for compiled code (`numba.core.caching._Cache`)."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    @property
+    def cache_path(self) -> str:
+        return str(_folder())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        processor = target_context.codegen().magic_tuple()
+        found = None
+        if _is_portable(processor):
+            found = _loaded(COMPILED / self._name(sig, (processor[0], *PORTABLE)))
+        if found is None:
+            found = _loaded(_folder() / self._name(sig, processor))
+        if found is None:
+            while before_compiling:
+                before_compiling.pop()()
+            return None
+        return compiler.CompileResult._rebuild(target_context, *found)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
+            return
+        payload = dumps(data._reduce())
+        path = _folder() / self._name(sig, data.codegen.magic_tuple())
+        new = path.with_suffix(f".{os.getpid()}.new")
+        with suppress(OSError):  # a cache that cannot be written costs time, and nothing else
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new.write_bytes(hashlib.blake2b(payload, digest_size=_DIGEST).digest() + payload)
+            new.rename(path)
+            _forget_old(path.parent)
+
+    def enable(self) -> None:
+        """Part of the interface; it is always enabled."""
+
+    def disable(self) -> None:
+        """Part of the interface; it is always enabled."""
+
+    def flush(self) -> None:
+        """Part of the interface; what is no longer used goes by itself."""
+
+    def _name(self, sig: Any, processor: tuple[str, ...]) -> str:
+        function = self._dispatcher.py_func
+        arguments, _ = sigutils.normalize_signature(sig)
+        versions = (sys.version_info[:2], sys.flags.optimize, numba.__version__, llvmlite.__version__, np.__version__)
+        key = _digest(stamp(self._dispatcher), arguments, versions, processor, function.__qualname__)
+        return f"{function.__module__.removeprefix('tailrace.')}.{function.__qualname__}-{key}.kernel"
 
 
-def _forget_old_code(cache: Path) -> None:
-    """Folders of code that was not compiled for a month are those of versions that nobody runs any more."""
-    for folder in cache.glob("kernels-*"):
+def _folder() -> Path:
+    chosen = os.environ.get("TAILRACE_KERNELS")
+    return Path(chosen) if chosen else user_cache() / "kernels"
+
+
+def _loaded(path: Path) -> Any:
+    """The pickled result; None if there is none, or none that is whole."""
+    try:
+        data = path.read_bytes()
+        if time.time() - path.stat().st_mtime > _MONTH / 2 and path.parent != COMPILED:
+            path.touch()  # still in use
+    except OSError:
+        return None
+    if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() != data[:_DIGEST]:
+        return None
+    return pickle.loads(data[_DIGEST:])
+
+
+def _forget_old(folder: Path) -> None:
+    """What nobody has loaded for a month belongs to code that nobody runs any more."""
+    for path in folder.iterdir():
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > _MONTH:
-                shutil.rmtree(folder)
+            if time.time() - path.stat().st_mtime > _MONTH:
+                path.unlink()
 
 
-def _fingerprint() -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    package = Path(__file__).parent
-    for path in sorted(package.rglob("*.py")):
-        if path.relative_to(package).parts[0] in _WITHOUT_KERNELS:
+@cache
+def _is_portable(processor: tuple[str, ...]) -> bool:
+    """Whether code for PORTABLE runs here, and the user has not asked Numba for another processor."""
+    if platform.machine().lower() not in ("x86_64", "amd64") or config.CPU_NAME or config.CPU_FEATURES or not config.ENABLE_AVX:
+        return False
+    features = binding.get_host_cpu_features()
+    return all(features.get(name, False) for name in _PORTABLE_FEATURES)
+
+
+# -- what a kernel is made of ------------------------------------------------------------------------------------------------------
+
+
+def stamp(dispatcher: Any) -> str:
+    """A digest of the kernel's code and of all that it refers to. Raises TypeError for what cannot be told apart by its value."""
+    found = getattr(dispatcher, "_tailrace_stamp", None)
+    if found is None:
+        found = dispatcher._tailrace_stamp = _digest(*_parts(dispatcher.py_func, dispatcher))
+    return str(found)
+
+
+def _parts(function: Any, itself: object) -> Iterator[object]:
+    """Code, constants, and what is reached by name, of a function, which may call `itself`."""
+    yield from _code_parts(function.__code__, function.__doc__)
+    for cell in function.__closure__ or ():
+        yield from _value_parts(cell.cell_contents, itself)
+    names = list(_names(function.__code__))
+    for name in names:
+        if name not in function.__globals__:
             continue
-        stat = path.stat()
-        digest.update(f"{path.relative_to(package)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+        value = function.__globals__[name]
+        if not isinstance(value, python.ModuleType):
+            yield name
+            yield from _value_parts(value, itself)
+        elif value.__name__.startswith("tailrace."):
+            for attribute in names:
+                if hasattr(value, attribute):
+                    yield attribute
+                    yield from _value_parts(getattr(value, attribute), itself)
+
+
+def _names(code: python.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, python.CodeType):
+            yield from _names(constant)
+
+
+def _code_parts(code: python.CodeType, doc: str | None = None) -> Iterator[object]:
+    yield from (code.co_code, code.co_names, code.co_varnames, code.co_argcount)
+    for constant in code.co_consts:
+        if isinstance(constant, python.CodeType):
+            yield from _code_parts(constant)
+        elif doc is None or constant != doc:
+            yield (type(constant).__name__, repr(constant))
+
+
+def _value_parts(value: object, itself: object) -> Iterator[object]:
+    if value is itself:
+        return
+    if isinstance(value, Dispatcher):
+        yield stamp(value)
+    elif isinstance(value, _Intrinsic | python.FunctionType):
+        yield from _parts(getattr(value, "_defn", value), itself)
+    elif isinstance(value, np.ndarray):
+        yield from (value.dtype.str, value.shape, value.tobytes())
+    elif value is None or isinstance(value, bool | int | float | str | bytes | tuple | np.generic | Type):
+        yield (type(value).__name__, repr(value))
+    elif isinstance(value, type | python.ModuleType | python.BuiltinFunctionType):
+        yield getattr(value, "__name__", "")  # of Python, NumPy or Numba, whose versions are in the key
+    else:
+        raise TypeError(f"a kernel refers to {value!r}, whose changes would go unnoticed")
+
+
+def _digest(*parts: object) -> str:
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else repr(part).encode())
+        digest.update(b"\0")
     return digest.hexdigest()

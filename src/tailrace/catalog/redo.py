@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tailrace.kernels import kernel
 from tailrace.wal import heap, records
 from tailrace.wal.compression import lz4, pglz
 from tailrace.wal.hashing import find, grown, new_table, rehashed
@@ -54,13 +54,13 @@ _ITEM_BITS = 11  # items per page < 2048
 _BLOCK_BITS = 32
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tid_key(file, block, item):  # type: ignore[no-untyped-def]
     """(file, block, item) as one number; item 0 stands for the page."""
     return (np.int64(file) << (_BLOCK_BITS + _ITEM_BITS)) | (np.int64(block) << _ITEM_BITS) | np.int64(item)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def content_key(catalog, xmin, buf, at, length):  # type: ignore[no-untyped-def]
     """A hash of what makes two copies of a row the same version."""
     mixed = np.uint64(catalog) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(xmin)
@@ -69,7 +69,7 @@ def content_key(catalog, xmin, buf, at, length):  # type: ignore[no-untyped-def]
     return np.int64(mixed >> np.uint64(1))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def same_bytes(a, a_at, b, b_at, length):  # type: ignore[no-untyped-def]
     """Whether two ranges are equal."""
     for i in range(length):
@@ -78,7 +78,7 @@ def same_bytes(a, a_at, b, b_at, length):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def restore_image(buf, parsed, block, pglz_bit, lz4_bit, zstd_bit, page, scratch, images, image_row, row):  # type: ignore[no-untyped-def]
     """The page of a block's image, hole filled. False if it cannot be expanded here."""
     at = parsed[block + IMAGE]
@@ -113,7 +113,7 @@ def restore_image(buf, parsed, block, pglz_bit, lz4_bit, zstd_bit, page, scratch
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key):  # type: ignore[no-untyped-def]
     """Which catalog pages the records touch; pruning, freezing and the like do not count, unless they bring an image.
 
@@ -163,7 +163,7 @@ def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key):
     return keys[:count], rows[:count], flags[:count]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def replay(
     buf,
     at,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.catalog.layouts import layouts_of
@@ -21,6 +20,7 @@ from tailrace.catalog.pages import CommitStatus, page_lsns, read_relation_map
 from tailrace.catalog.redo import PAGE_FIRST_TOUCH_WHOLE, V_STATE, V_XMAX, XMAX_MULTI, Versions, first_touches, replay, tid_key
 from tailrace.catalog.rows import Spans, rows_of
 from tailrace.errors import MissingHistory
+from tailrace.kernels import kernel
 from tailrace.model import Lsn
 from tailrace.wal import records
 from tailrace.wal.framing import RECORD_HEADER
@@ -234,7 +234,7 @@ def _zstd_images(log: CatalogLog, form: WalFormat) -> tuple[NDArray[np.uint8], N
     return images, found[:, 0].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_images(data, at, length, compressed, wanted, parsed, found):  # type: ignore[no-untyped-def]
     """Page images compressed in a `wanted` way: offset, stored length and length before. Returns how many."""
     count = 0

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal, MissingHistory
+from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, Carried, StretchPlan
 from tailrace.tuples.toast import Chunks
@@ -48,7 +48,7 @@ Reader = Callable[..., WalBytes]
 """read(start, stop, extra=0) -> bytes of the log."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, file_key, file_bounds, file_has_own,  # type: ignore[no-untyped-def]
                  own_table, own_key, own_bounds, span_start, span_relation, confirmed, only_local, parsed, rows, chunks):  # fmt: skip
     """References to the wanted rows and TOAST chunks of a stretch, in `rows` and `chunks` (offset, length, epoch).
@@ -195,7 +195,7 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
     return rows[:count], chunks[:chunk_count], reason, np.int64(fingerprint), unmapped_lsn, unmapped_key
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grouped(rows, relations):  # type: ignore[no-untyped-def]
     """Row numbers by relation, in order within each, dropping kind 0. Returns (numbers, bounds)."""
     bounds = np.zeros(relations + 1, np.int64)
@@ -292,7 +292,7 @@ def _carried_chunks(
     return data, bounds, xids
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_chunks(buf, frame, compressed, lsns):  # type: ignore[no-untyped-def]
     """Block data of the records at `lsns` (sorted), one after another."""
     parsed = np.zeros(records.PARSED_SIZE, np.int64)

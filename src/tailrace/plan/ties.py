@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tailrace.kernels import kernel
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage
 from tailrace.plan.xids import AllXids, all_xids
@@ -145,7 +145,7 @@ def _merged(queues: _Queues, transactions: Transactions, ordinal: int) -> tuple[
     return position[order], kind[order]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge(position, bounds):  # type: ignore[no-untyped-def]
     """The order in which the server's heap gives entries: queue i holds [bounds[i], bounds[i + 1]), ascending, none of them empty."""
     head = bounds[:-1].copy()
@@ -165,7 +165,7 @@ def merge(position, bounds):  # type: ignore[no-untyped-def]
     return order
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sift_down(heap, size, head, position, node):  # type: ignore[no-untyped-def]
     while True:
         least = 2 * node + 1

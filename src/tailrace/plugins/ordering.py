@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tailrace.kernels import kernel
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.plugin import OutputPlugin
@@ -169,7 +169,7 @@ def _order(
     return expanded(start[order], (stop - start)[order], rows + extra)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def expanded(start, length, total):  # type: ignore[no-untyped-def]
     """start[0], start[0] + 1, … for each run."""
     out = np.empty(total, np.int64)
@@ -210,7 +210,7 @@ def taken(parts: Sequence[Texts], order: NDArray[np.int64]) -> Texts:
     return Texts(offsets, out)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_texts(data, offsets, place, out):  # type: ignore[no-untyped-def]
     """Text i to out[place[i]]."""
     for i in range(len(place)):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tailrace.kernels import kernel
 from tailrace.types.values import Texts
 from tailrace.wal.loads import copy, u8
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def print_rows(lsn, xid, offsets, data):  # type: ignore[no-untyped-def]
     """`lsn<TAB>xid<TAB>data<LF>` for each row, as `psql -At -F '<TAB>'` prints them."""
     out = np.empty(len(data) + 32 * len(lsn), np.uint8)
@@ -55,7 +55,7 @@ def in_hex(texts: Texts) -> Texts:
     return Texts(offsets, out)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_hex(data, offsets, to, out):  # type: ignore[no-untyped-def]
     """`\\x` and two digits a byte, for each text."""
     for row in range(len(to) - 1):

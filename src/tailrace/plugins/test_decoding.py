@@ -7,12 +7,12 @@ from copy import copy
 from dataclasses import replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.catalog.names import quote_identifier, quote_literal
 from tailrace.decode import DELETE, UPDATE, Batch
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.model import PgType, Relation
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.plugin import OutputPlugin, parse_bool
@@ -212,14 +212,14 @@ _UNCHANGED_WORD = _bytes("unchanged-toast-datum")
 _QUOTE = np.uint8(ord("'"))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put(out, to, part, start, stop):  # type: ignore[no-untyped-def]
     """Append part[start:stop] at `to`."""
     copy_bytes(out, to, part, start, stop - start)
     return to + stop - start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_tuple(out, to, row, skip_nulls, labels, label_bounds, quoting, data, bounds, state):  # type: ignore[no-untyped-def]
     """Append the columns of one side of a row."""
     for column in range(len(quoting)):
@@ -251,7 +251,7 @@ def put_tuple(out, to, row, skip_nulls, labels, label_bounds, quoting, data, bou
     return to
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_rows(kind, has_old, heads, head_bounds, labels, label_bounds, quoting,  # type: ignore[no-untyped-def]
                new_data, new_bounds, new_state, old_data, old_bounds, old_state, offsets, out):  # fmt: skip
     """The lines of a batch, one after another; offsets[i + 1] becomes the end of row i."""

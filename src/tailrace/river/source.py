@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tailrace.catalog.pages import CommitStatus
 from tailrace.errors import CorruptWal, UsageError
-from tailrace.kernels import user_cache
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segments import Segments, open_segments
 from tailrace.storage.spool import spooled
+from tailrace.user_cache import user_cache
 
 
 def spool_directory() -> Path:

@@ -18,8 +18,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tailrace.errors import UsageError
-from tailrace.kernels import user_cache
 from tailrace.spark.configured import configured_master, is_connect
+from tailrace.user_cache import user_cache
 
 MINIMUM_JAVA = 17
 _LONGEST_SOCKET_DIRECTORY = 60

@@ -7,10 +7,10 @@ payload's position, length and form. Nothing is copied here and no value is look
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
+from tailrace.kernels import kernel
 from tailrace.wal.loads import u8, u16, u32
 
 HEAP_HEADER = 5
@@ -30,7 +30,7 @@ EXTERNAL_SIZE = 18
 _ON_DISK = 18  # vartag_external
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # type: ignore[no-untyped-def]
     """Fill at, size, form (natts x n) for tuples `buf[row_at[i] : row_at[i] + row_length[i]]`; a row_at of -1 is no tuple (all NULL).
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
+from tailrace.kernels import kernel
 from tailrace.tuples.deform import EXTERNAL, LZ4, MISSING, NULL, PGLZ, PLAIN
 from tailrace.tuples.toast import Chunks, find_value
 from tailrace.types.values import Values
@@ -23,7 +23,7 @@ _RAW_SIZE = 0x3FFFFFFF
 _WORDS: dict[int, np.dtype[Any]] = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure(buf, at, size, form, missing_size, epoch, chunk_table, chunk_key, chunk_next, chunk_size, out_size, first_chunk):  # type: ignore[no-untyped-def]
     """Final length of each value of one column. Returns the total; marks unchanged values with first_chunk = -2."""
     total = np.int64(0)
@@ -60,7 +60,7 @@ def measure(buf, at, size, form, missing_size, epoch, chunk_table, chunk_key, ch
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collect(buf, at, size, form, missing, first_chunk, chunk_next, chunk_at, chunk_size, offsets, out):  # type: ignore[no-untyped-def]
     """Write each value at its offset. Returns -1, or the row that could not be expanded."""
     scratch = np.zeros(0, np.uint8)
@@ -106,7 +106,7 @@ def collect(buf, at, size, form, missing, first_chunk, chunk_next, chunk_at, chu
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collect_fixed(buf, at, form, missing, out):  # type: ignore[no-untyped-def]
     """A fixed-length column: out is (rows, length), zeros."""
     length = out.shape[1]
@@ -118,7 +118,7 @@ def collect_fixed(buf, at, form, missing, out):  # type: ignore[no-untyped-def]
                 out[row, i] = missing[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collect_words(buf, at, form, filler, out):  # type: ignore[no-untyped-def]
     """A column of 2, 4 or 8 bytes as numbers, each moved in one step where a copy would be a call."""
     width = out.itemsize

@@ -10,21 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
+from tailrace.kernels import kernel
 from tailrace.wal.hashing import find, new_table
 from tailrace.wal.loads import u8, u32
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_value(table, keys, epoch, value):  # type: ignore[no-untyped-def]
     """First chunk of a value, or a negative number."""
     return find(table, keys, (epoch << 32) | value)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_chunks(buf, tuple_at, tuple_length, epoch, keys, at, size, following):  # type: ignore[no-untyped-def]
     """Chunk tuples (chunk_id oid, chunk_seq int4, chunk_data bytea) -> linked values. Returns the table, or marks keys[0] = -1 on damage."""
     table = new_table(len(tuple_at))

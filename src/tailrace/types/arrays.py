@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, arrow_type, format_values, mask_buffer, string_array, to_arrow
 from tailrace.types.digits import grown, put_signed
@@ -23,7 +23,7 @@ MAX_DIMENSIONS = 6
 """MAXDIM (`utils/array.h`)."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _needs_quotes(text: Any, start: Any, stop: Any, delimiter: Any) -> Any:
     """Empty, the word NULL, or holding something with a meaning in an array literal."""
     if start == stop:
@@ -39,7 +39,7 @@ def _needs_quotes(text: Any, start: Any, stop: Any, delimiter: Any) -> Any:
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _assemble(
     starts: Any, data: Any, valid: Any, firsts: Any, present: Any, offsets: Any, text: Any, delimiter: Any, vector: Any
 ) -> Any:

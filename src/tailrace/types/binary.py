@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, parse_each, string_array, syntax_error
 from tailrace.types.style import TextStyle
@@ -21,7 +21,7 @@ GROUPS = {2950: ("-", (4, 2, 2, 2, 6)), 829: (":", (1,) * 6), 774: (":", (1,) * 
 NAMES = {2950: "uuid", 829: "macaddr", 774: "macaddr8"}
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _format_bytes(starts: Any, data: Any, valid: Any) -> Any:
     rows = len(valid)
     offsets = np.empty(rows + 1, np.int64)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, mask_buffer, string_array
 from tailrace.types.numerics import format_numerics, read_numeric
@@ -34,7 +34,7 @@ def arrow_numerics(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataTy
     return pa.string()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any, limit_high: Any, limit_low: Any) -> Any:
     """Two's complement 128-bit numbers, low word first, and the first row that reaches the limit or has more places, or -1."""
     rows = len(valid)

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from tailrace.kernels import kernel
 
 TEN, HUNDRED = np.uint64(10), np.uint64(100)
 PAIRS = np.frombuffer("".join(f"{n:02d}" for n in range(100)).encode(), np.uint8).copy()
 """The digits of 0 to 99, two bytes each: halves the number of divisions."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_unsigned(out: Any, at: Any, value: Any) -> Any:
     """The digits of a uint64, without leading zeros."""
     width, rest = 1, value
@@ -27,7 +28,7 @@ def put_unsigned(out: Any, at: Any, value: Any) -> Any:
     return at + width
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_padded(out: Any, at: Any, value: Any, width: Any) -> Any:
     """The last `width` digits of a uint64, with leading zeros."""
     here = at + width
@@ -43,7 +44,7 @@ def put_padded(out: Any, at: Any, value: Any, width: Any) -> Any:
     return at + width
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_signed(out: Any, at: Any, value: Any) -> Any:
     """An int64 with its sign. The magnitude of the smallest one only fits unsigned."""
     magnitude = np.uint64(value)
@@ -54,7 +55,7 @@ def put_signed(out: Any, at: Any, value: Any) -> Any:
     return put_unsigned(out, at, magnitude)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grown(out: Any, need: Any) -> Any:
     """`out`, or a copy with room for `need` bytes and as many again."""
     if need <= len(out):

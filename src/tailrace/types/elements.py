@@ -10,21 +10,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from tailrace.errors import CorruptWal, UnsupportedWal
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.values import Values, as_writable
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_word(data: Any, at: Any) -> Any:
     """An i32 as int64, wherever it stands."""
     word = np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
     return word - 0x100000000 if word & 0x80000000 else word
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_elements(starts: Any, data: Any, valid: Any) -> Any:
     """Where each row's elements begin in the flattened column, and whether each row is a plain list."""
     rows = len(valid)
@@ -43,7 +43,7 @@ def _count_elements(starts: Any, data: Any, valid: Any) -> Any:
     return firsts, plain
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any, align: Any) -> Any:
     """Start and size of every element; size -1 for NULL, -2 for one that is compressed or lies elsewhere."""
     total = firsts[-1]
@@ -84,7 +84,7 @@ def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any,
     return places, sizes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gather(data: Any, places: Any, sizes: Any, room: Any) -> Any:
     """The elements one after another; a NULL takes `room` zero bytes."""
     offsets = np.empty(len(sizes) + 1, np.int64)

@@ -11,9 +11,9 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from tailrace.errors import UnsupportedWal
+from tailrace.kernels import kernel
 from tailrace.types import multibyte
 from tailrace.types.codec import mask_buffer
 from tailrace.types.values import Texts
@@ -105,7 +105,7 @@ def _table(codec: str) -> tuple[np.ndarray, np.ndarray]:
     return table, widths
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spell(data, table, widths, out):  # type: ignore[no-untyped-def]
     """Each byte as what it is in UTF-8, one after another."""
     at = 0

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, primitive_array, syntax_error
 from tailrace.types.digits import put_padded
@@ -27,7 +27,7 @@ from tailrace.types.values import Mask, Texts, Values, as_writable, binary_buffe
 FLOAT4 = 700
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_half_way(digits: Any, count: Any, exponent: Any, mantissa: Any, limit: Any) -> Any:
     """Whether digits x 10^exponent is the exact middle between a float and its neighbour.
 
@@ -46,7 +46,7 @@ def _is_half_way(digits: Any, count: Any, exponent: Any, mantissa: Any, limit: A
     return odd in (two * mantissa + one, two * mantissa - one, two * two * mantissa - one)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_laid_out(out: Any, at: Any, digits: Any, count: Any, exponent: Any, threshold: Any) -> Any:
     """`count` digits of which the first counts 10^exponent."""
     if exponent < -4 or exponent >= threshold:
@@ -78,7 +78,7 @@ def _put_laid_out(out: Any, at: Any, digits: Any, count: Any, exponent: Any, thr
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _lay_out(starts: Any, data: Any, valid: Any, mantissas: Any, threshold: Any) -> Any:
     """Arrow's texts in PostgreSQL's form, and the rows whose digits are half-way ones. Pass no mantissas to skip that."""
     rows = len(valid)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.model import Lsn, PgType
 from tailrace.types.codec import ArrowStyle, parse_each, primitive_array, range_error, syntax_error
 from tailrace.types.digits import put_padded, put_signed, put_unsigned
@@ -21,7 +21,7 @@ DTYPES = {20: "<i8", 21: "<i2", 23: "<i4", 26: "<u4", 28: "<u4", 29: "<u4", 5069
 NAMES = {20: "bigint", 21: "smallint", 23: "integer", 26: "oid", 28: "xid", 29: "cid", 5069: "xid8"}
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _format_integers(numbers: Any, valid: Any, unsigned: Any) -> Any:
     """Decimal; 20 bytes hold any 64-bit number with its sign. Untouched room costs no memory."""
     rows = len(numbers)
@@ -78,7 +78,7 @@ def integers_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arrow
     return primitive_array(numbers, values.valid, arrow_integers(pg_type, typmod, style))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _format_money(numbers: Any, valid: Any) -> Any:
     """-$1,234.56; 19 digits have at most 6 commas, so 32 bytes do."""
     rows = len(numbers)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.digits import grown
 from tailrace.types.numerics import numeric_room, put_numeric
@@ -31,13 +31,13 @@ WORDS = np.frombuffer(b"falsetruenull", np.uint8).copy()
 HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _word(data: Any, at: Any) -> Any:
     """A u32 as int64."""
     return np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_string(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     """Between quotes, with the escapes of escape_json."""
     out[at] = 34
@@ -62,7 +62,7 @@ def _put_string(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _enter(data: Any, at: Any, frame: Any) -> Any:
     """Fill a stack frame for the container at `at`: entries, children, count, next, key end, value end, kind bits."""
     header = _word(data, at)
@@ -87,7 +87,7 @@ def _enter(data: Any, at: Any, frame: Any) -> Any:
             place -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
     """One pass; before each token the output is made large enough for it."""
     rows = len(valid)

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.types.values import Texts, as_writable
 
 PLANE = 128 * 128
@@ -139,7 +139,7 @@ def _hex(code: bytes) -> str:
     return " ".join(f"0x{byte:02x}" for byte in code)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slot(data, at, stop, length):  # type: ignore[no-untyped-def]
     """The slot of the character of `length` (2 to 4) bytes at `at`; -1 if it is cut off, or no character."""
     if at + length > stop:
@@ -151,7 +151,7 @@ def _slot(data, at, stop, length):  # type: ignore[no-untyped-def]
     return plane * 16384 + first * 128 + second
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _measure(data, bounds, widths, lengths, offsets):  # type: ignore[no-untyped-def]
     """Where each text will begin in UTF-8; returns where the first bad character is, or -1."""
     size = 0
@@ -171,7 +171,7 @@ def _measure(data, bounds, widths, lengths, offsets):  # type: ignore[no-untyped
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _spell(data, bounds, table, widths, lengths, out):  # type: ignore[no-untyped-def]
     """The texts' characters in UTF-8, one after another. All are good."""
     to = 0

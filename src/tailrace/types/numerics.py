@@ -12,9 +12,9 @@ import struct
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import parse_each, syntax_error
 from tailrace.types.digits import put_padded, put_unsigned
@@ -27,7 +27,7 @@ SPECIALS = {"nan": 0xC000, "infinity": 0xD000, "inf": 0xD000, "+infinity": 0xD00
 SYNTAX = re.compile(r"\s*([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?\s*")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_numeric(data: Any, start: Any) -> Any:
     """(sign, weight, scale, where the digits start); sign is 0, 1 for negative, 2 NaN, 3 Infinity, 4 -Infinity."""
     head = np.int64(data[start]) | np.int64(data[start + 1]) << 8
@@ -44,14 +44,14 @@ def read_numeric(data: Any, start: Any) -> Any:
     return (1 if top == 0x4000 else 0), weight, head & 0x3FFF, start + 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def numeric_room(data: Any, start: Any) -> Any:
     """An upper bound of the printed length."""
     _, weight, scale, _ = read_numeric(data, start)
     return 12 + 4 * max(weight, 0) + scale
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_numeric(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     """Print one: digits before the point without leading zeros, then exactly `scale` places."""
     sign, weight, scale, first = read_numeric(data, start)
@@ -90,7 +90,7 @@ def put_numeric(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _format_numerics(starts: Any, data: Any, valid: Any) -> Any:
     """Two passes: bound the room by the headers, then print."""
     rows = len(valid)

@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.arraytexts import Literal, stored_arrays
 from tailrace.types.codec import format_binary, format_error, parse_binary
@@ -21,7 +21,7 @@ from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_word(out: Any, at: Any, word: Any) -> Any:
     """An i32, big-endian."""
     for shift in (24, 16, 8, 0):
@@ -30,7 +30,7 @@ def _put_word(out: Any, at: Any, word: Any) -> Any:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _assemble_binary(starts: Any, data: Any, valid: Any, firsts: Any, present: Any, offsets: Any, sent: Any) -> Any:
     rows = len(valid)
     ends = np.empty(rows + 1, np.int64)

@@ -12,9 +12,9 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import format_each, format_error, receive_each
 from tailrace.types.networks import CIDR
@@ -68,7 +68,7 @@ def receive_bytes(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     return Values(valid, offsets=texts.offsets, data=texts.data)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _send_numerics(starts: Any, data: Any, valid: Any) -> Any:
     """u16 digits, i16 weight, u16 sign, u16 scale, then the base-10000 digits."""
     rows = len(valid)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, primitive_array, string_array
 from tailrace.types.datestyles import restyled
@@ -30,7 +30,7 @@ _NO_ZONE = np.zeros(0, np.int64)
 _UTC = np.zeros(1, np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_date(out: Any, at: Any, days: Any) -> Any:
     """YYYY-MM-DD of days since 2000-01-01, and whether the year is BC. Years are counted from March, eras of 400 years."""
     shifted = days + 730425
@@ -52,7 +52,7 @@ def _put_date(out: Any, at: Any, days: Any) -> Any:
     return put_padded(out, at + 1, np.uint64(day), 2), ago
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_time(out: Any, at: Any, clock: Any) -> Any:
     """HH:MM:SS[.ffffff] of microseconds in the day; zeros at the end of the fraction are dropped."""
     seconds = clock // 1_000_000
@@ -70,7 +70,7 @@ def _put_time(out: Any, at: Any, clock: Any) -> Any:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_zone(out: Any, at: Any, east: Any) -> Any:
     """+HH[:MM[:SS]] of seconds east of Greenwich."""
     out[at] = 43 if east >= 0 else 45
@@ -85,7 +85,7 @@ def _put_zone(out: Any, at: Any, east: Any) -> Any:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:
     """`parts` is 1 for days, 2 for a time of day in microseconds, 3 for both; `zones` is empty, one offset, or one a row.
 

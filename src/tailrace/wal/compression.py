@@ -7,16 +7,16 @@ comes from Arrow, outside kernels.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from tailrace.errors import CorruptWal
+from tailrace.kernels import kernel
 from tailrace.wal.loads import u16
 
 RAW_SIZE = 0x3FFFFFFF
 """Bits of the word behind the length word that give the size before compression; the two above them name the method (`varatt.h`)."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pglz(src, at, stop, dst, to, size):  # type: ignore[no-untyped-def]
     """Expand `src[at:stop]` to exactly `size` bytes at `dst[to:]`. Control byte, then eight items, literal or (length, offset)
     (`common/pg_lzcompress.h`)."""
@@ -53,7 +53,7 @@ def pglz(src, at, stop, dst, to, size):  # type: ignore[no-untyped-def]
     return to - begin if to == end else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lz4(src, at, stop, dst, to, size):  # type: ignore[no-untyped-def]
     """Expand the LZ4 block `src[at:stop]` to exactly `size` bytes at `dst[to:]`."""
     begin = to

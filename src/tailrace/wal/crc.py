@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from tailrace.kernels import kernel
 from tailrace.wal.loads import u8, u32, word
 
 
@@ -71,7 +72,7 @@ _crc32_u32 = _crc32(32)
 _crc32_u8 = _crc32(8)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _extend_by_instruction(crc: np.uint32, buf: np.ndarray, start: int, stop: int) -> np.uint32:
     state = np.uint64(crc)
     at = start
@@ -88,7 +89,7 @@ def _extend_by_instruction(crc: np.uint32, buf: np.ndarray, start: int, stop: in
     return rest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _extend_by_table(crc: np.uint32, buf: np.ndarray, start: int, stop: int) -> np.uint32:
     rest = np.uint32(crc)
     for at in range(start, stop):
@@ -100,7 +101,7 @@ extend = _extend_by_instruction if _host_has_sse42() else _extend_by_table
 """extend(crc, buf, start, stop): the running (inverted) checksum after more bytes. Kernel."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def record_crc(buf: np.ndarray, at: int, length: int) -> np.uint32:
     """Checksum of a contiguous WAL record: its body first, then its header up to xl_crc (`access/xloginsert.c`'s order)."""
     crc = extend(np.uint32(0xFFFFFFFF), buf, at + 24, at + length)

@@ -6,8 +6,7 @@ runs, leaves a log that ends anywhere, also within a record that fills many page
 
 from __future__ import annotations
 
-from numba import njit
-
+from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE
 from tailrace.wal.framing import (
     BASE,
@@ -21,7 +20,7 @@ from tailrace.wal.framing import (
 from tailrace.wal.loads import u16, u32, u64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_page_behind(buf, frame, position):  # type: ignore[no-untyped-def]
     """The page after the one with `position`; if the record there was cut off while it was being written, the page that lacks the rest of it."""
     at = position - frame[BASE]
@@ -42,7 +41,7 @@ def first_page_behind(buf, frame, position):  # type: ignore[no-untyped-def]
     return after
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_goes_on(buf, frame, position):  # type: ignore[no-untyped-def]
     """Whether anything after `position` was written after it: a later page in its right place, or a record that names it as its predecessor."""
     base = frame[BASE]

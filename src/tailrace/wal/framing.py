@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.wal.crc import record_crc
 from tailrace.wal.loads import u8, u16, u32, u64
@@ -76,7 +76,7 @@ F_FIELDS = 4
 BATCH = 512
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check_page(buf, at, lsn, frame):  # type: ignore[no-untyped-def]
     """Length of the header of the page at `buf[at]`, or a reason why it is not the page that belongs at `lsn`."""
     if u16(buf, at) != frame[MAGIC]:
@@ -98,7 +98,7 @@ def check_page(buf, at, lsn, frame):  # type: ignore[no-untyped-def]
     return SHORT_PAGE_HEADER
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_record(buf, frame):  # type: ignore[no-untyped-def]
     """Offset of the next record's bytes in `buf`, or a reason; the frame is then at the record, or at what should have been one."""
     base = frame[BASE]
@@ -218,7 +218,7 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
     return record
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_records(buf, frame, found):  # type: ignore[no-untyped-def]
     """The next records, as many as `found` has rows for: offset, LSN, length and end of each. Returns how many, or a reason if there is none.
 
@@ -278,7 +278,7 @@ def next_records(buf, frame, found):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_record_after_overwrite(buf, frame):  # type: ignore[no-untyped-def]
     """The OVERWRITE_CONTRECORD at the page where a lost tail was expected. A function of its own because kernels cannot call themselves."""
     lsn = frame[POSITION]

@@ -6,12 +6,13 @@ A table is an int32 array of slots (-1: free), twice as large as its keys at lea
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tailrace.kernels import kernel
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def new_table(capacity):  # type: ignore[no-untyped-def]
     """A table for up to `capacity` keys."""
     size = 16
@@ -20,14 +21,14 @@ def new_table(capacity):  # type: ignore[no-untyped-def]
     return np.full(size, -1, np.int32)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def home(key, mask):  # type: ignore[no-untyped-def]
     """Where the search for `key` begins."""
     mixed = np.uint64(key) * _MIX
     return np.int64(mixed >> np.uint64(32)) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find(table, keys, key):  # type: ignore[no-untyped-def]
     """The slot of `key`, or -1 - (free place in the table), to be given to `put`."""
     mask = len(table) - 1
@@ -41,7 +42,7 @@ def find(table, keys, key):  # type: ignore[no-untyped-def]
         place = (place + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rehashed(keys, count, capacity):  # type: ignore[no-untyped-def]
     """A new table over keys[:count] with room for `capacity`."""
     table = new_table(capacity)
@@ -54,7 +55,7 @@ def rehashed(keys, count, capacity):  # type: ignore[no-untyped-def]
     return table
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grown(array, capacity):  # type: ignore[no-untyped-def]
     """A longer copy of a one-dimensional array."""
     longer = np.zeros(capacity, array.dtype)

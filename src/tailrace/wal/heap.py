@@ -5,8 +5,7 @@ The kernels that scan and decode share `row_kind`, so that both passes agree on 
 
 from __future__ import annotations
 
-from numba import njit
-
+from tailrace.kernels import kernel
 from tailrace.wal.loads import u8
 from tailrace.wal.records import DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2
@@ -68,7 +67,7 @@ SPECULATIVE_CONFIRM = 7
 SPECULATIVE_CANCEL = 8
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def row_kind(buf, parsed):  # type: ignore[no-untyped-def]
     """What a HEAP or HEAP2 record is to decoding; NOT_A_ROW for all that carries no row (catalogs, locks, pruning)."""
     opcode = parsed[INFO] & OPCODE
@@ -93,7 +92,7 @@ def row_kind(buf, parsed):  # type: ignore[no-untyped-def]
     return NOT_A_ROW
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def begins_transaction(parsed):  # type: ignore[no-untyped-def]
     """Whether the record gives its transaction a snapshot, so that it is shown at all, if only as BEGIN and COMMIT (6.3)."""
     opcode = parsed[INFO] & OPCODE
@@ -102,7 +101,7 @@ def begins_transaction(parsed):  # type: ignore[no-untyped-def]
     return parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def changes_rows(parsed):  # type: ignore[no-untyped-def]
     """Whether the record adds, replaces or removes rows of its pages. Pruning, freezing, locking and in-place updates leave what rows say, as far as
     decoding asks."""

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
+from tailrace.kernels import kernel
 from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.wal import framing, heap, records, xact
 from tailrace.wal.ending import log_goes_on
@@ -84,7 +84,7 @@ T_FIRST_PREVIOUS = 6
 T_FIELDS = 8
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_change, tracked_table, tracked, also, facts_only_also,  # type: ignore[no-untyped-def]
                  xid_table, xid_key, xid_top, xid_first, xid_flags, xid_rows, xid_bytes, xid_epoch, xid_speculative,
                  loc_table, loc_key, loc_space, loc_first, loc_count, loc_tracked, ends, end_lsn, kept, chunks, parsed, totals):  # fmt: skip
@@ -342,7 +342,7 @@ def _room(raw: int) -> tuple[NDArray, ...]:
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(buf, starts, lengths, align):  # type: ignore[no-untyped-def]
     """Copy byte ranges one after another, each start rounded up to `align`. Returns the bytes, where each begins, and the total."""
     at = np.zeros(len(starts) + 1, np.int64)

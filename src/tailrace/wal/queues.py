@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tailrace.kernels import kernel
 from tailrace.model import Stretch
 from tailrace.wal import framing, heap, records, xact
 from tailrace.wal.framing import WalBytes, next_records
@@ -70,7 +70,7 @@ def queued(wal: WalBytes, errand: QueueErrand, segment_size: int, *, at_end_of_l
     return Queued(entries[:, 0].copy(), errand.xids[entries[:, 1]], entries[:, 2] == MESSAGE, snapshot_from)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collect_queued(buf, frame, compressed, inplace_is_change, database, only_local, xid_table, xids,  # type: ignore[no-untyped-def]
                    parsed, entries, snapshot_from):  # fmt: skip
     """Fill `entries` (position, number of the xid, kind) and `snapshot_from`. Returns how many entries, and why the walk ended."""
@@ -109,7 +109,7 @@ def collect_queued(buf, frame, compressed, inplace_is_change, database, only_loc
                 count += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _kind(buf, parsed, manager, database, only_local):  # type: ignore[no-untyped-def]
     """Whether a record is queued, and as what."""
     opcode = parsed[INFO] & heap.OPCODE
@@ -131,7 +131,7 @@ def _kind(buf, parsed, manager, database, only_local):  # type: ignore[no-untype
     return CHANGE if opcode in (heap.UPDATE, heap.HOT_UPDATE, heap.DELETE, heap.CONFIRM) else NOTHING
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gives_snapshot(parsed, manager, kind, inplace_is_change):  # type: ignore[no-untyped-def]
     if manager == LOGICALMSG:
         return kind == MESSAGE

@@ -7,9 +7,9 @@ group of fields per block reference. Layout: `access/xlogrecord.h` (fragment hea
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tailrace.kernels import kernel
 from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.loads import u8, u16, u32
 
@@ -57,7 +57,7 @@ def new_parsed() -> NDArray[np.int64]:
     return np.zeros(PARSED_SIZE, np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
     """Fill `parsed` from the record at `buf[at:at+length]`. `compressed` are the version's image-compression bits.
 

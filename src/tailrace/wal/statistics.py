@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
+from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Locator, Lsn
 from tailrace.wal import framing, records
 from tailrace.wal.describe import Described, describe
@@ -93,7 +93,7 @@ class Counts:
 _MANAGER, _SIZE, _XID, _SPACE, _DATABASE, _NUMBER, _FIELDS = 0, 1, 2, 3, 4, 5, 6
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tally(buf, frame, compressed, rows):  # type: ignore[no-untyped-def]
     """One row per record: manager, bytes, xid, file of its first block (number 0: none). Returns how many, and why it ended."""
     parsed = np.zeros(records.PARSED_SIZE, np.int64)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tailrace.kernels import kernel
 from tailrace.wal.loads import u16, u32, u64
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, XID
 
@@ -54,7 +54,7 @@ E_INVALIDATION_COUNT = 11
 E_FIELDS = 12
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parse_end(buf, parsed, stats_item, prepare_header, end):  # type: ignore[no-untyped-def]
     """Fill `end` (int64[E_FIELDS]) from a commit, abort or prepare record. False if the chunks do not add up."""
     opcode = parsed[INFO] & OPCODE
@@ -102,7 +102,7 @@ def parse_end(buf, parsed, stats_item, prepare_header, end):  # type: ignore[no-
     return at <= stop
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _parse_prepare(buf, at, stop, stats_item, header, end):  # type: ignore[no-untyped-def]
     end[E_XID] = u32(buf, at + 8)
     end[E_DATABASE] = u32(buf, at + 12)

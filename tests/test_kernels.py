@@ -1,0 +1,86 @@
+"""Compiled kernels are kept by what they are made of: found again wherever the sources lie, and never run after what they call has changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = {
+    "tailrace_sample/__init__.py": "",
+    "tailrace_sample/limits.py": "LIMIT = 7\nUNUSED = 1\n",
+    "tailrace_sample/inner.py": "from tailrace.kernels import kernel\nSTEP = 1\n@kernel\ndef step(x):\n    return x + STEP\n",
+    "tailrace_sample/outer.py": (
+        "from tailrace.kernels import kernel\nfrom tailrace_sample.inner import step\nFACTOR = 10\n"
+        '@kernel\ndef outer(x):\n    """Words."""\n    return step(x) * FACTOR\n'
+    ),
+}
+RUN = (
+    "from tailrace import kernels\n"
+    "told = []\nkernels.before_compiling.append(lambda: told.append(1))\n"
+    "from tailrace_sample.outer import outer\n"
+    "print(outer(4), sum(outer._cache_misses.values()), len(told))\n"
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Run `outer(4)` from a package below a folder, with one cache for all: (result, kernels compiled, times told)."""
+
+    def run(where: str, **changed: str) -> tuple[int, ...]:
+        root = tmp_path / where
+        for name, text in PACKAGE.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(changed.get(path.stem, text))
+        environment = dict(os.environ, TAILRACE_KERNELS=str(tmp_path / "kernels"))
+        environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
+        done = subprocess.run([sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return tuple(map(int, done.stdout.split()))
+
+    return run
+
+
+def test_a_kernel_is_found_again_from_another_folder(run) -> None:
+    assert run("here") == (50, 1, 1)
+    assert run("here") == (50, 0, 0)
+    assert run("there") == (50, 0, 0)
+
+
+def test_words_about_a_kernel_do_not_compile_it_again(run) -> None:
+    run("here")
+    assert run("here", outer="# a comment\n\n" + PACKAGE["tailrace_sample/outer.py"].replace("Words.", "Other words.")) == (
+        50,
+        0,
+        0,
+    )
+
+
+def test_a_kernel_is_compiled_again_when_what_it_calls_has_changed(run) -> None:
+    run("here")
+    assert run("here", inner=PACKAGE["tailrace_sample/inner.py"].replace("x + STEP", "x - STEP")) == (30, 1, 1)
+    assert run("here", inner=PACKAGE["tailrace_sample/inner.py"].replace("STEP = 1", "STEP = 2")) == (60, 1, 1)
+    assert run("here", outer=PACKAGE["tailrace_sample/outer.py"].replace("= 10", "= 100")) == (500, 1, 1)
+
+
+def test_a_damaged_file_is_compiled_again(run, tmp_path: Path) -> None:
+    run("here")
+    for path in (tmp_path / "kernels").iterdir():
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    assert run("here") == (50, 1, 1)
+    for path in (tmp_path / "kernels").iterdir():
+        path.write_bytes(b"")
+    assert run("here") == (50, 1, 1)
+    assert run("here") == (50, 0, 0)
+
+
+def test_what_cannot_be_told_apart_is_refused(run) -> None:
+    with pytest.raises(RuntimeError, match="whose changes would go unnoticed"):
+        run("here", outer=PACKAGE["tailrace_sample/outer.py"].replace("FACTOR = 10", "FACTOR = object()"))
