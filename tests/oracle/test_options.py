@@ -13,7 +13,6 @@ from support.servers import Server
 from tailrace.model import Lsn
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import LocalRunner, open_river
-from tailrace.transactions.fates import TwoPhase
 
 pytestmark = pytest.mark.matrix
 MAJORS = (14, 15, 16, 17, 18)
@@ -178,9 +177,7 @@ def _theirs(server: Server, options: Options) -> list[str]:
 
 def _ours(major: int, data: Path, start: Lsn, options: Options, two_phase: bool) -> list[str]:
     plugin = TestDecoding()
+    plugin.two_phase = two_phase
     plugin.startup(options, major)
-    river = open_river(
-        data, "app", runner=LocalRunner(1), start_lsn=start, rewrites=plugin.receives_rewrites, only_local=plugin.only_local,
-        two_phase=TwoPhase(is_plain=plugin.filter_prepare) if two_phase else None,
-    )  # fmt: skip
-    return text_of(river, options).splitlines()
+    river = open_river(data, "app", runner=LocalRunner(1), start_lsn=start, demand=plugin.demand)
+    return text_of(river, options, two_phase=two_phase).splitlines()

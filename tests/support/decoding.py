@@ -13,9 +13,10 @@ from support.normalise import normalise
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.model import Lsn
-from tailrace.plugins.printing import in_hex, print_rows
+from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.river import LocalRunner, River, Runner, Source, capture, open_river
+from tailrace.types.style import TextStyle
 
 SHOWN_LINES = 25
 
@@ -38,13 +39,14 @@ def decode(case: Case, runner: Runner, *, captured: bool, stretch_bytes: int | N
     return text if case.is_exact else normalise(text)
 
 
-def text_of(river: River, options: Mapping[str, str]) -> str:
+def text_of(river: River, options: Mapping[str, str], style: TextStyle | None = None, *, two_phase: bool = False) -> str:
     """What test_decoding prints, with LSN and xid before each row."""
     plugin = TestDecoding()
+    plugin.style, plugin.two_phase = style or plugin.style, two_phase
     plugin.startup(options, river.catalogs.state.major)
     printed = []
     for part in river.lines(plugin):
-        texts = in_hex(part.texts) if plugin.writes_binary else part.texts
+        texts = in_hex(part.texts) if plugin.writes_binary else up_to_zero(part.texts)
         printed.append(print_rows(part.lsn, part.xid, texts.offsets, texts.data).tobytes())
     return b"".join(printed).decode()
 

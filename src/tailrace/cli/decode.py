@@ -13,12 +13,11 @@ from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import counted
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.plugins.printing import in_hex, print_rows
+from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
 from tailrace.plugins.registry import plugin_named
 from tailrace.river import Source, open_river
 from tailrace.river.choice import On
 from tailrace.storage.index_store import IndexStore
-from tailrace.transactions.fates import TwoPhase
 from tailrace.types.style import PARAMETERS, TextStyle
 
 _PARAMETERS = f"Parameter that the text of values depends on, NAME=VALUE: {', '.join(PARAMETERS)}."
@@ -43,6 +42,7 @@ def decode(
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
     start, upto = parse_lsn(start_lsn), parse_lsn(upto_lsn)
     chosen = plugin_named(plugin)
+    chosen.two_phase = two_phase
     options = dict(_pair(text) for text in option or ())
     chosen.style = TextStyle(unknown_types=unknown_types).under(
         {name: value or "" for name, value in map(_pair, parameter or ())}
@@ -55,13 +55,12 @@ def decode(
         runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
         river = open_river(
             opened, database, runner=runner, catalog=state, start_lsn=start, upto_lsn=upto,
-            index_store=IndexStore(index) if index else None, two_phase=TwoPhase(is_plain=chosen.filter_prepare) if two_phase else None,
-            rewrites=chosen.receives_rewrites, only_local=chosen.only_local, search_path=chosen.style.schemas,
+            index_store=IndexStore(index) if index else None, demand=chosen.demand,
         )  # fmt: skip
         if river.warning:
             sys.stderr.write(f"tailrace: warning: {river.warning}\n")
         for lines in river.lines(chosen):
-            texts = in_hex(lines.texts) if chosen.writes_binary else lines.texts
+            texts = in_hex(lines.texts) if chosen.writes_binary else up_to_zero(lines.texts)
             sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data))
             progress.add(len(lines))
         sys.stdout.buffer.flush()

@@ -28,6 +28,7 @@ from tailrace.decode import Reader, decode
 from tailrace.lake.position import Range, check_reaches, commit_properties, position_of
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.plan import Plan
+from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.stretch import StretchPlan
 from tailrace.river import River
 from tailrace.transactions.fates import Transactions
@@ -132,6 +133,7 @@ def append_changes(
 
     `progress(done, of)` is told how many stretches are written.
     """
+    OF_TABLES.check_met(river.plan.demand, "a table of changes")
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     targets = latest_relations(river, tables)

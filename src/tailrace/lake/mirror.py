@@ -28,6 +28,7 @@ from tailrace.lake.bounds import unbounded_values, without_statistics
 from tailrace.lake.changelog import FileAdded, folder_of, latest_relations, pieces_of, write_changes
 from tailrace.lake.position import Position, Range, check_reaches, columns_of, commit_properties, position_of, tables_in
 from tailrace.model import Relation
+from tailrace.plan.demand import OF_TABLES
 from tailrace.river import River
 
 _DELETED = "__tailrace_deleted"
@@ -65,6 +66,7 @@ def mirror(
     to where a table is, UsageError if rows of a table cannot be told apart or a column was retyped; tables written before
     that stay written.
     """
+    OF_TABLES.check_met(river.plan.demand, "a mirror")
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     span = Range.of(river)

@@ -17,6 +17,7 @@ from tailrace.catalog.name_timelines import name_timeline
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, whole
 from tailrace.plan.decodable import logged_for_decoding
+from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
 from tailrace.plan.files import FileMapper
 from tailrace.plan.stretch import Carried, StretchPlan
@@ -28,7 +29,8 @@ from tailrace.wal.index import Index
 
 @dataclass(slots=True)
 class Plan:
-    """What comes out, and from where. `shown` are ordinals into `transactions`, ascending; `row_bytes` of WAL their rows take, per shown one."""
+    """What comes out, and from where. `shown` are ordinals into `transactions`, ascending; `row_bytes` of WAL their rows take, per shown one.
+    `demand` is what it was made for."""
 
     transactions: Transactions
     shown: NDArray[np.int64]
@@ -39,6 +41,7 @@ class Plan:
     consistent_from: Lsn
     start_lsn: Lsn
     upto_lsn: Lsn
+    demand: Demand
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -51,10 +54,9 @@ class Plan:
 
 def make_plan(
     indexes: Sequence[Index], history: History, fates: Fates, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, segment_size: int,
-    open_at_start: dict[int, int] | None = None, rewrites: bool = False, only_local: bool = False,
+    open_at_start: dict[int, int] | None = None, demand: Demand = OF_TABLES,
 ) -> Plan:  # fmt: skip
-    """Decide what to show of `[start_lsn, upto_lsn)` and where it lies; with `rewrites`, also the rows that a rewrite of a table writes anew; with
-    `only_local`, nothing that was replicated from elsewhere, as its origin says.
+    """Decide what to show of `[start_lsn, upto_lsn)`, as `demand` asks, and where it lies. `history` and `fates` were made for the same demand.
 
     `open_at_start` are the xids that a captured state knows to have been open, with their first LSN: those within the indexes are read whole.
     Raises MissingHistory if a transaction to be shown began before the first index.
@@ -65,10 +67,10 @@ def make_plan(
     unread, consistent_from = consistency(indexes, open_at_start, transactions)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
-    messages = messages_of(indexes, fates, history.database, start, upto, only_local=only_local)
+    messages = messages_of(indexes, fates, history.database, start, upto, only_local=demand.only_local)
     in_range = (transactions.commit_lsn >= start) & (transactions.commit_lsn < upto)
     ours = in_range & ((transactions.database == history.database) | (transactions.database == 0))
-    if only_local:
+    if demand.only_local:
         ours &= transactions.origin == 0
     shown = whole(
         transactions,
@@ -86,9 +88,9 @@ def make_plan(
     wanted[shown] = True
     np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
-    stretches = _stretch_plans(indexes, fates, begins, wanted, history, segment_size, rewrites=rewrites, only_local=only_local)
-    truncations = truncations_of(indexes, fates, wanted, history, only_local=only_local)
-    return Plan(transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto)
+    stretches = _stretch_plans(indexes, fates, begins, wanted, history, segment_size, demand)
+    truncations = truncations_of(indexes, fates, wanted, history, only_local=demand.only_local)
+    return Plan(transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto, demand)
 
 
 def _are_of(unread: frozenset[int], transactions: Transactions) -> NDArray[np.bool_]:
@@ -125,12 +127,10 @@ def _stretch_plans(
     wanted: NDArray[np.bool_],
     history: History,
     segment_size: int,
-    *,
-    rewrites: bool,
-    only_local: bool,
+    demand: Demand,
 ) -> list[StretchPlan]:
     commits = fates.transactions.commit_lsn
-    mapper = FileMapper(history, begins, commits, wanted, rewrites=rewrites)
+    mapper = FileMapper(history, begins, commits, wanted, rewrites=demand.rewrites)
     plans: list[StretchPlan] = []
     waiting: dict[int, list[tuple[Index, NDArray[np.int64]]]] = {}
     confirmed = _confirmed_elsewhere(indexes)
@@ -163,7 +163,7 @@ def _stretch_plans(
                     confirmed,
                     name_timeline(history, found.stretch, relations, ordinal[mine], found.xids.first_lsn[mine], commits),
                     history.codec,
-                    only_local,
+                    demand.only_local,
                 )
             )
         # Chunks wait for the row that they serve, over as many stretches as it takes.

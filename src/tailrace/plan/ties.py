@@ -36,7 +36,7 @@ class Ties:
     errands: list[QueueErrand]
 
 
-def find_ties(indexes: Sequence[Index], fates: Fates, plan: Plan, database: int, *, only_local: bool) -> Ties | None:
+def find_ties(indexes: Sequence[Index], fates: Fates, plan: Plan, database: int) -> Ties | None:
     """What there is to find out; None, nearly always, if nothing is."""
     messages = [number for number, message in enumerate(plan.messages) if _may_tie(message, plan.transactions)]
     if not messages:
@@ -45,7 +45,7 @@ def find_ties(indexes: Sequence[Index], fates: Fates, plan: Plan, database: int,
     ordinals = np.unique([plan.messages[number].ordinal for number in messages]).astype(np.int64)
     wanted = np.unique(xids.xid[np.isin(xids.ordinal, ordinals)])
     errands = [
-        QueueErrand(found.stretch, int(found.first), found.major, database, only_local, mine)
+        QueueErrand(found.stretch, int(found.first), found.major, database, plan.demand.only_local, mine)
         for found in indexes
         if len(mine := np.intersect1d(found.xids.xid, wanted))
     ]

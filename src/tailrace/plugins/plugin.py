@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 from tailrace.decode import Batch
 from tailrace.errors import UsageError
+from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
@@ -25,6 +26,8 @@ class OutputPlugin:
     name = ""
     style = TextStyle()
     """How values are printed. Set before `startup`."""
+    two_phase = False
+    """Whether it is told of prepared transactions at PREPARE. A slot decides that, not the plugin's options; set before the plan is made."""
     skips_empty_transactions = False
     only_local = False
     """Whether it wants nothing that was replicated from elsewhere, as the manual's filter_by_origin_cb says for it."""
@@ -38,6 +41,14 @@ class OutputPlugin:
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         """Take the options, refusing unknown names and values. `major` is the source's."""
         raise NotImplementedError
+
+    @property
+    def demand(self) -> Demand:
+        """What it asks of a plan, once it has its options. It is given no other plan."""
+        return Demand(
+            rewrites=self.receives_rewrites, only_local=self.only_local, search_path=self.style.schemas,
+            two_phase=TwoPhase(is_plain=self.filter_prepare) if self.two_phase else None,
+        )  # fmt: skip
 
     def knowing(self, names: NameOf | None, codec: str) -> OutputPlugin:
         """A copy that prints these names for regclass and its kin, and reads text in this encoding; the plugin itself if it prints no values."""
@@ -54,8 +65,10 @@ class OutputPlugin:
     def commit_texts(self, transactions: Transactions) -> Texts:
         raise NotImplementedError
 
-    def filter_prepare(self, gid: str) -> bool:
-        """Whether a prepared transaction is to wait for its commit, like any other, instead of coming at PREPARE."""
+    @staticmethod
+    def filter_prepare(gid: str) -> bool:
+        """Whether a prepared transaction is to wait for its commit, like any other, instead of coming at PREPARE. Static where options do not matter:
+        then plugins of one kind have equal demands."""
         return False
 
     def prepare_texts(self, transactions: Transactions) -> Texts:

@@ -1,4 +1,4 @@
-"""Lines as psql prints the rows of pg_logical_slot_get_changes, and binary output as `bytea` prints."""
+"""Lines as psql prints the rows of pg_logical_slot_get_changes: textual output as `text` prints, binary output as `bytea` does."""
 
 from __future__ import annotations
 
@@ -43,6 +43,21 @@ def print_rows(lsn, xid, offsets, data):  # type: ignore[no-untyped-def]
         out[to] = 10
         to += 1
     return out[:to]
+
+
+def up_to_zero(texts: Texts) -> Texts:
+    """Textual output as `text` prints: what pg_logical_slot_get_changes shows. A value of that type ends, on its way out, at its first zero byte
+    (`textout`), which the content of a logical message may hold. A walsender sends all of it."""
+    data, offsets = texts.data, texts.offsets
+    if data.min(initial=255):  # nearly always
+        return texts
+    zeros = np.append(np.flatnonzero(data == 0), len(data))
+    stops = np.minimum(zeros[np.searchsorted(zeros, offsets[:-1])], offsets[1:])
+    edges = np.zeros(len(data) + 1, np.int8)
+    np.add.at(edges, offsets[:-1], 1)
+    np.add.at(edges, stops, -1)
+    kept = np.cumsum(edges[:-1], dtype=np.int8) > 0
+    return Texts(np.append(0, np.cumsum(stops - offsets[:-1])), data[kept])
 
 
 def in_hex(texts: Texts) -> Texts:

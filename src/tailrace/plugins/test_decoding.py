@@ -85,7 +85,8 @@ class TestDecoding(OutputPlugin):
         xids = [f" {xid}" for xid in transactions.xid.tolist()] if self.include_xids else [""] * len(transactions)
         return Texts.of([f"COMMIT{xid}{time}" for xid, time in zip(xids, self._times(transactions), strict=True)])
 
-    def filter_prepare(self, gid: str) -> bool:
+    @staticmethod
+    def filter_prepare(gid: str) -> bool:
         return "_nodecode" in gid
 
     def prepare_texts(self, transactions: Transactions) -> Texts:

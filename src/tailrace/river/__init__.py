@@ -16,6 +16,7 @@ from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.decodable import check_decodable, foreign_records
+from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.ties import find_ties, resolved
 from tailrace.plugins.driver import drive, format_stretch
@@ -28,9 +29,8 @@ from tailrace.river.scanning import STRETCH_BYTES, read_whole, scan_log
 from tailrace.river.source import Source
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
-from tailrace.transactions.fates import NEVER, TwoPhase
+from tailrace.transactions.fates import NEVER
 from tailrace.types.encodings import codec_named
-from tailrace.types.searchpath import SEARCH_PATH
 from tailrace.wal.index import Index
 from tailrace.wal.queues import Queued, QueueErrand, queued
 
@@ -64,13 +64,14 @@ class River:
         return foreign_records(self.indexes)
 
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
-        """What the plugin prints, in commit order."""
+        """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's."""
+        plugin.demand.check_met(self.plan.demand, plugin.name)
         plugin = plugin.knowing(None, codec_named(self.catalogs.state.encoding))
-        plan = self._with_ties_resolved(only_local=plugin.only_local)
+        plan = self._with_ties_resolved()
         return drive(plan, plugin, partial(self.runner.run, heavy=True), partial(_format, self.source.segments, plugin))
 
-    def _with_ties_resolved(self, *, only_local: bool) -> Plan:
-        ties = find_ties(self.indexes, self.catalogs.fates, self.plan, self.catalogs.state.database, only_local=only_local)
+    def _with_ties_resolved(self) -> Plan:
+        ties = find_ties(self.indexes, self.catalogs.fates, self.plan, self.catalogs.state.database)
         if ties is None:
             return self.plan
         results = list(self.runner.run(partial(_queued, self.source.segments), ties.errands))
@@ -87,12 +88,10 @@ def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Form
 
 def open_river(
     source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
-    upto_lsn: Lsn | None = None, stretch_bytes: int = STRETCH_BYTES, index_store: IndexStore | None = None, two_phase: TwoPhase | None = None,
-    rewrites: bool = False, only_local: bool = False, search_path: tuple[str, ...] = SEARCH_PATH,
+    upto_lsn: Lsn | None = None, stretch_bytes: int = STRETCH_BYTES, index_store: IndexStore | None = None, demand: Demand = OF_TABLES,
 ) -> River:  # fmt: skip
-    """Scan `source` and plan the decoding of `database`. See `tailrace decode` for what the positions mean. With `two_phase`, prepared transactions
-    come at PREPARE; with `rewrites`, so do the rows that a rewrite of a table writes anew; with `only_local`, nothing comes that was replicated from
-    elsewhere. `search_path` decides which types, and which names in values, are printed with their schema."""
+    """Scan `source` and plan the decoding of `database` as an outlet demands it (`plugin.demand`; tables of changes ask for the default). See
+    `tailrace decode` for what the positions mean."""
     runner = runner or LocalRunner()
     source = source if isinstance(source, Source) else Source.open(source)
     scan_from = catalog.needs_wal_from if catalog is not None else None
@@ -104,11 +103,11 @@ def open_river(
             f"start LSN {start_lsn} is outside of the WAL at hand",
             hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}.",
         )
-    catalogs = know_catalogs(source, indexes, runner, database, catalog, two_phase)
+    catalogs = know_catalogs(source, indexes, runner, database, catalog, demand.two_phase)
     level = source.directory.control().wal_level if source.directory else None
     check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER), level)
     plan = make_plan(
-        indexes, catalogs.history(search_path), catalogs.fates, start_lsn=start_lsn, upto_lsn=upto_lsn,
-        segment_size=source.segments.segment_size, open_at_start=catalogs.open_at_start, rewrites=rewrites, only_local=only_local,
+        indexes, catalogs.history(demand.search_path), catalogs.fates, start_lsn=start_lsn, upto_lsn=upto_lsn,
+        segment_size=source.segments.segment_size, open_at_start=catalogs.open_at_start, demand=demand,
     )  # fmt: skip
     return River(source, runner, indexes, catalogs, plan)

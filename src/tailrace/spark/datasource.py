@@ -27,6 +27,7 @@ from tailrace.decode import decode
 from tailrace.errors import UsageError
 from tailrace.lake.changelog import Piece, pieces_of
 from tailrace.model import Lsn, Relation
+from tailrace.plan.demand import OF_TABLES
 from tailrace.river import River, open_river
 from tailrace.spark.jobs import freeze_once
 from tailrace.spark.parcels import pack, unpack
@@ -171,7 +172,7 @@ def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> River:
         options["source"], options["database"],
         catalog=read_state(Path(catalog).read_bytes(), catalog) if catalog else None,
         start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
-        index_store=IndexStore(Path(index).absolute()) if index else None, search_path=search_path,
+        index_store=IndexStore(Path(index).absolute()) if index else None, demand=replace(OF_TABLES, search_path=search_path),
     )  # fmt: skip
 
 

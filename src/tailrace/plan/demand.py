@@ -1,0 +1,48 @@
+"""What an outlet asks of a plan: the choices that decide which transactions and rows come, when they come, and under which names.
+
+A plan is made for one demand. An outlet that asks for another would print something else than it was told to, without a word; so it is refused
+(`Demand.check_met`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tailrace.errors import UsageError
+from tailrace.transactions.fates import TwoPhase
+from tailrace.types.searchpath import SEARCH_PATH
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """`rewrites`: the rows that a rewrite of a table writes anew come as well. `only_local`: nothing comes that was replicated from elsewhere, as its
+    origin says. `two_phase`: prepared transactions come at PREPARE. `search_path` decides which types, and which names in values, are printed with
+    their schema."""
+
+    rewrites: bool = False
+    only_local: bool = False
+    two_phase: TwoPhase | None = None
+    search_path: tuple[str, ...] = SEARCH_PATH
+
+    def check_met(self, planned: Demand, outlet: str) -> None:
+        """Raise UsageError if what was planned is not what `outlet` asks for."""
+        for field in fields(self):
+            asked, given = getattr(self, field.name), getattr(planned, field.name)
+            if asked != given:
+                raise UsageError(
+                    f"{outlet} asks for {field.name} {_shown(asked)}, and the log was planned with {field.name} {_shown(given)}",
+                    hint="Open the source with the demand of the outlet: open_river(…, demand=plugin.demand); for tables of changes, with none.",
+                )
+
+
+OF_TABLES = Demand()
+"""What lake tables and DataFrames ask for: every committed change of a user's, at its commit."""
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, TwoPhase):
+        return f"on, by {getattr(value.is_plain, '__qualname__', value.is_plain)}"
+    if isinstance(value, tuple):
+        return f'"{", ".join(value)}"'
+    return "on" if value else "off"

@@ -1,0 +1,68 @@
+"""Logical messages with bytes that are no text: what PostgreSQL's outlets make of them, and ours."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.decoding import text_of
+from support.normalise import print_rows
+from support.servers import Server
+from tailrace.model import Lsn
+from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.river import LocalRunner, open_river
+
+SAYS = r"""
+CREATE TABLE t (id int PRIMARY KEY, v text);
+BEGIN; INSERT INTO t VALUES (1, 'a'); SELECT pg_logical_emit_message(true, 'p', '\x00'::bytea); INSERT INTO t VALUES (2, 'b'); COMMIT;
+SELECT pg_logical_emit_message(false, 'p', '\x6100620063'::bytea);
+SELECT pg_logical_emit_message(true, 'p', '\x610a0000'::bytea);
+SELECT pg_logical_emit_message(true, 'p', ''::bytea);
+SELECT pg_logical_emit_message(true, 'p', 'whole');
+"""
+PEEK = "SELECT lsn, xid, data{0} FROM pg_logical_slot_peek{1}_changes('s', NULL, NULL, 'force-binary', '{2}')"
+
+
+@pytest.mark.parametrize("major", [14, 18])
+def test_zero_bytes(major: int, tmp_path: Path) -> None:
+    """The SQL function prints a message up to the first, its binary sister and pg_recvlogical print it whole."""
+    with Server(major) as server:
+        server.sql("CREATE DATABASE app")
+        server.checkpoint()
+        start = Lsn.parse(
+            str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding')", dbname="app"))
+        )
+        with server.connect("app") as connection:
+            for statement in SAYS.strip().replace("; ", ";\n").split("\n"):
+                connection.execute(statement.encode())
+        server.checkpoint()  # a message outside of transactions waits for somebody else to flush it
+        as_text = print_rows(server.sql(PEEK.format("", "", "off"), dbname="app"))
+        in_hex = print_rows(server.sql(PEEK.format("::text", "_binary", "on"), dbname="app"))
+        streamed = _streamed(server, tmp_path / "streamed")
+        server.stop()
+        server.copy_to(tmp_path / "data")
+    river = open_river(tmp_path / "data", "app", start_lsn=start, runner=LocalRunner(1))
+    assert text_of(river, {}) == as_text
+    assert text_of(river, {"force-binary": "on"}) == in_hex
+    plugin = TestDecoding()
+    plugin.startup({}, major)
+    assert b"".join(line + b"\n" for lines in river.lines(plugin) for line in _rows(lines)) == streamed
+    assert "content:a\n" in as_text
+    assert b"content:a\0b\0c\n" in streamed
+
+
+def _rows(lines) -> list[bytes]:  # type: ignore[no-untyped-def]
+    offsets = lines.texts.offsets.tolist()
+    return [lines.texts.data[a:b].tobytes() for a, b in zip(offsets, offsets[1:], strict=False)]
+
+
+def _streamed(server: Server, output: Path) -> bytes:
+    """What pg_recvlogical writes; its feedback moves the slot, so it comes last."""
+    command = [
+        str(server.bin("pg_recvlogical")), "-d", server.dsn_for("app"), "-S", "s", "--start", "--no-loop", "-f", str(output), "--endpos",
+        server.flush_lsn(),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return output.read_bytes()
