@@ -24,7 +24,7 @@ from tailrace.plan import make_plan
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, Runner, Source, know_catalogs, open_river, scan_log
+from tailrace.river import LocalRunner, Runner, Source, know_catalogs, open_river, scan_log, with_full_xids
 from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.segments import Segments
 from tailrace.wal import index
@@ -82,11 +82,18 @@ def _scan_on_one_core(bench: Bench) -> int:
 
 def _plan(bench: Bench) -> int:
     """From indexes at hand to a plan; counts the catalog records in them."""
-    source, indexes = Source.open(bench.path), bench.indexes
-    assert indexes is not None, "scan comes first"
-    catalogs = know_catalogs(source, indexes, bench.runner, DATABASE, None)
+    source = Source.open(bench.path)
+    assert bench.indexes is not None, "scan comes first"
+    indexes, clock = with_full_xids(source, bench.indexes)
+    catalogs = know_catalogs(source, indexes, clock, bench.runner, DATABASE, None)
     make_plan(
-        indexes, catalogs.history(), catalogs.fates, start_lsn=None, upto_lsn=None, segment_size=source.segments.segment_size
+        indexes,
+        catalogs.history(),
+        catalogs.fates,
+        clock,
+        start_lsn=None,
+        upto_lsn=None,
+        segment_size=source.segments.segment_size,
     )
     return sum(len(found.kept.rows_of(index.CATALOG_CHANGE)) for found in indexes)
 

@@ -31,8 +31,9 @@ def _texts(*texts):
 def _facts():
     longs = [np.array(numbers, np.int64) for numbers in ([900, 950], [910, 960], [1, 2], [1_000_000, 0])]
     two = np.zeros(2, np.int64)
+    xids = np.array([7, 4_000_000_000])
     return Transactions(
-        two.astype(np.uint8), two - 1, np.array([7, 4_000_000_000], np.uint32), *longs, two.astype(np.uint32), two.astype(np.uint16), two, [],
+        two.astype(np.uint8), two - 1, xids.astype(np.uint32), xids, *longs, two.astype(np.uint32), two.astype(np.uint16), two, [],
         np.zeros(3, np.int64), NONE,
     )  # fmt: skip
 

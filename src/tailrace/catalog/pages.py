@@ -19,6 +19,7 @@ _RELMAP_MAGIC = 0x00592717
 _RELMAP_CRC = {512: 504, 524: 520}
 """Where the checksum stands, by the size of the file: up to 15 there is room for 62 catalogs, since 16 for 64."""
 _XIDS_PER_STATUS_FILE = 1048576
+_XIDS_KEPT = 1 << 31
 SHUT_DOWN = (1,)  # DB_SHUTDOWNED. A standby that was stopped has replayed more than its checkpoint says.
 
 # xid states in pg_xact (access/clog.h)
@@ -91,16 +92,18 @@ def read_relation_map(data: bytes, where: str) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class CommitStatus:
-    """pg_xact: two bits per xid. `files` maps file number (xid / 1048576) to its bytes."""
+    """pg_xact: two bits per xid. `files` maps file number (the low 32 bits of an xid / 1048576) to its bytes; `next_xid`, full, was the next then."""
 
     files: dict[int, bytes]
+    next_xid: int
 
-    def of(self, xids: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        """State of each xid; IN_PROGRESS where the file is gone or too short."""
-        states = np.zeros(len(xids), np.uint8)
+    def of(self, full_xids: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """State of each xid; IN_PROGRESS where the file is gone or too short, or the bits are another's by now."""
+        states = np.zeros(len(full_xids), np.uint8)
+        xids = full_xids & 0xFFFFFFFF
         for number, data in self.files.items():
             status = np.frombuffer(data, np.uint8)
-            mine = xids // _XIDS_PER_STATUS_FILE == number
+            mine = (xids // _XIDS_PER_STATUS_FILE == number) & (full_xids >= self.next_xid - _XIDS_KEPT)
             within = xids[mine] % _XIDS_PER_STATUS_FILE
             at = within // 4
             known = at < len(status)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
+from tailrace.transactions.epochs import LOW_WORD, with_epoch
 from tailrace.wal import heap, records
 from tailrace.wal.compression import lz4, pglz
 from tailrace.wal.hashing import find, grown, new_table, rehashed
@@ -31,7 +32,7 @@ from tailrace.wal.resource_managers import HEAP, HEAP2
 
 # Columns of a version
 V_CATALOG = 0
-V_XMIN = 1
+V_XMIN = 1  # full, as is xmax
 V_XMAX = 2  # 0: none, or only a lock
 V_ADDED = 3  # LSN of the record that put it there; 0: before what we saw
 V_DELETED = 4
@@ -44,7 +45,7 @@ XMIN_COMMITTED = 1
 XMIN_ABORTED = 2
 XMAX_COMMITTED = 4
 XMAX_MULTI = 8  # xmax is a multixact with an updater, which only pg_multixact can name
-XMIN_FROZEN = 16  # committed so long ago that its xid may be another transaction's by now
+XMIN_FROZEN = 16  # committed so long ago that its xid may be another transaction's by now: the epoch of xmin means nothing
 
 PAGE_KNOWN = 1
 PAGE_TOUCHED = 2
@@ -63,7 +64,7 @@ def tid_key(file, block, item):  # type: ignore[no-untyped-def]
 @kernel
 def content_key(catalog, xmin, buf, at, length):  # type: ignore[no-untyped-def]
     """A hash of what makes two copies of a row the same version."""
-    mixed = np.uint64(catalog) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(xmin)
+    mixed = np.uint64(catalog) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(xmin & LOW_WORD)
     for i in range(5, length):
         mixed = (mixed ^ np.uint64(buf[at + i])) * np.uint64(1099511628211)
     return np.int64(mixed >> np.uint64(1))
@@ -76,6 +77,14 @@ def same_bytes(a, a_at, b, b_at, length):  # type: ignore[no-untyped-def]
         if a[a_at + i] != b[b_at + i]:
             return False
     return True
+
+
+@kernel
+def same_xmin(versions, version, xmin, state):  # type: ignore[no-untyped-def]
+    """Whether a tuple's xmin is that of a version. A frozen one keeps its 32 bits, and no epoch."""
+    known = versions[version, V_XMIN]
+    frozen = (state | versions[version, V_STATE]) & XMIN_FROZEN
+    return known == xmin or (frozen != 0 and known & LOW_WORD == xmin & LOW_WORD)
 
 
 @kernel
@@ -169,6 +178,8 @@ def replay(
     at,
     length,
     lsn,
+    next_xid,
+    base_next_xid,
     compressed,
     apply_bit,
     pglz_bit,
@@ -191,6 +202,7 @@ def replay(
     place_version,
 ):  # type: ignore[no-untyped-def]
     """Play catalog records over the base pages and versions. See `Versions` for what comes out; `complete` says that unknown pages are empty.
+    `next_xid` is, per record, a full xid that tells the epoch of others there (`transactions.epochs`), `base_next_xid` one for the base pages.
 
     Returns (versions, count, store, used, place keys, place versions, bad row or -1, whether bad means an unknown page).
     """
@@ -233,7 +245,8 @@ def replay(
             if parsed[MANAGER] == HEAP2 and parsed[INFO] & heap.OPCODE == heap.NEW_CID:
                 continue
             images_here = parsed[records.BLOCKS]
-        xid = parsed[XID] if is_record else 0
+        near = next_xid[row] if is_record else base_next_xid
+        xid = with_epoch(parsed[XID], near) if is_record else np.int64(0)
         here = lsn[row] if is_record else 0
         opcode = parsed[INFO] & heap.OPCODE if is_record else 0
         is_heap = is_record and parsed[MANAGER] == HEAP
@@ -306,7 +319,7 @@ def replay(
                     continue
                 offset = pointer & 0x7FFF
                 tuple_length = pointer >> 17
-                xmin = u32(page, offset)
+                xmin = with_epoch(u32(page, offset), near)
                 infomask = u16(page, offset + 20)
                 xmax = u32(page, offset + 4)
                 state = 0
@@ -320,8 +333,10 @@ def replay(
                     xmax = 0
                 elif infomask & 0x1000:
                     state |= XMAX_MULTI
-                elif infomask & 0x0400:
-                    state |= XMAX_COMMITTED
+                else:
+                    xmax = with_epoch(xmax, near)
+                    if infomask & 0x0400:
+                        state |= XMAX_COMMITTED
                 size = tuple_length - 18  # t_infomask2 onwards
                 key = tid_key(file, block_number, item)
                 place = find(table, keys, key)
@@ -330,7 +345,7 @@ def replay(
                 if is_new:
                     version = -1
                 if version >= 0:
-                    if versions[version, V_XMIN] != xmin or versions[version, V_LENGTH] != size:
+                    if not same_xmin(versions, version, xmin, state) or versions[version, V_LENGTH] != size:
                         version = -1
                     elif not same_bytes(store, versions[version, V_AT] + 5, page, offset + 23, size - 5):
                         # The same row with other bytes: an in-place update whose record carries an image (or came before one).
@@ -349,7 +364,7 @@ def replay(
                     while candidate >= 0:
                         if (
                             versions[candidate, V_CATALOG] == file_catalog[file]
-                            and versions[candidate, V_XMIN] == xmin
+                            and same_xmin(versions, candidate, xmin, state)
                             and versions[candidate, V_LENGTH] == size
                             and same_bytes(store, versions[candidate, V_AT] + 5, page, offset + 23, size - 5)
                         ):

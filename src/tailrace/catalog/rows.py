@@ -66,13 +66,13 @@ def spans_of(versions: Versions, fates: Fates, status: CommitStatus | None) -> S
 def _ends_of(
     xids: NDArray[np.int64], state: NDArray[np.int64], committed: int, aborted: int, fates: Fates, status: CommitStatus | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    lsn, ordinal = fates.seen_of(xids.astype(np.uint32))
+    lsn, ordinal = fates.seen_of(xids)
     unseen = ordinal == -2
     hinted = unseen & ((state & committed) != 0)
     lsn[hinted] = 0
     if status is not None:
         asked = unseen & ~hinted & (xids > 2) & (((state & aborted) == 0) if aborted else True)
-        lsn[np.flatnonzero(asked)[status.of(xids[asked].astype(np.uint32)) == COMMITTED]] = 0
+        lsn[np.flatnonzero(asked)[status.of(xids[asked]) == COMMITTED]] = 0
     return lsn, np.where(ordinal >= 0, ordinal, -1)
 
 

@@ -22,6 +22,7 @@ from tailrace.catalog.rows import Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.kernels import kernel
 from tailrace.model import Lsn
+from tailrace.transactions.epochs import XidClock
 from tailrace.wal import records
 from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.hashing import rehashed
@@ -66,9 +67,9 @@ class CatalogState:
     """The catalogs of one database (and the shared ones) as of `lsn`; `encoding` is the database's, by PostgreSQL's number.
 
     `files` says which catalog each file holds, files of the past included. `complete` states know every page. `status` and `multixacts` are
-    pg_xact and pg_multixact of the directory, for transactions that ended before the WAL at hand. `xids_open` are the transactions open at
-    `lsn` with the LSN of their first record, or 0 if that lies before all WAL that was at hand: what such a one did cannot be read.
-    WAL is needed from the least of the others, or from `lsn`.
+    pg_xact and pg_multixact of the directory, for transactions that ended before the WAL at hand. All xids are full; `next_xid` was the next near
+    `lsn`. `xids_open` are the transactions open at `lsn` with the LSN of their first record, or 0 if that lies before all WAL that was at hand: what
+    such a one did cannot be read. WAL is needed from the least of the others, or from `lsn`.
     """
 
     system: int
@@ -127,7 +128,7 @@ def files_of_pg_class(versions: Versions, spans: Spans, database: int, major: in
     }
 
 
-def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, until: Lsn) -> CatalogState:
+def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, clock: XidClock, until: Lsn) -> CatalogState:
     """The state after the catalog records of `log`. Raises MissingHistory where a page was changed that nothing tells the content of."""
     form = FORMATS[state.major]
     keys = list(state.files)  # places name a file by its number here, so files are only ever added at the end
@@ -140,8 +141,9 @@ def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, until: Ls
         base_key, base_pages = _untouched(log, pages, keys, form, file_table, file_key)
         _check_not_newer(base_pages, until)
     found = replay(
-        log.data, log.at, log.length, log.lsn, form.image_compressed, form.image_apply, form.image_pglz, form.image_lz4, form.image_zstd,
-        form.inplace_header, file_table, file_key, file_catalog, base_pages, base_key, images, image_at, state.complete,
+        log.data, log.at, log.length, log.lsn, clock.next_at(log.lsn), clock.next_at_end, form.image_compressed, form.image_apply,
+        form.image_pglz, form.image_lz4, form.image_zstd, form.inplace_header, file_table, file_key, file_catalog, base_pages, base_key, images,
+        image_at, state.complete,
         state.versions.rows, len(state.versions), state.versions.store, len(state.versions.store),
         state.versions.place_key, state.versions.place_version,
     )  # fmt: skip
@@ -155,12 +157,17 @@ def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, until: Ls
                 context=f"WAL record at {Lsn(int(log.lsn[bad]))}",
             )
         raise MissingHistory(f"cannot read the catalog record at {Lsn(int(log.lsn[bad]))}")
-    rows = _without_multixacts(rows[:count], state.multixacts)
-    return replace(state, lsn=until, versions=Versions(rows, store[:used].copy(), place_key.copy(), place_version.copy()))
+    rows = _without_multixacts(rows[:count], state.multixacts, clock, state.lsn)
+    return replace(
+        state,
+        lsn=until,
+        next_xid=clock.next_at_end,
+        versions=Versions(rows, store[:used].copy(), place_key.copy(), place_version.copy()),
+    )
 
 
-def _without_multixacts(rows: NDArray[np.int64], multixacts: Multixacts | None) -> NDArray[np.int64]:
-    """A copy where the xmax of each version is a transaction, or none."""
+def _without_multixacts(rows: NDArray[np.int64], multixacts: Multixacts | None, clock: XidClock, start: Lsn) -> NDArray[np.int64]:
+    """A copy where the xmax of each version is a transaction, or none. What it is was written before the log at hand, which begins at `start`."""
     rows = rows.copy()
     for row in np.flatnonzero(rows[:, V_STATE] & XMAX_MULTI).tolist():
         updater = multixacts.updater_of(int(rows[row, V_XMAX])) if multixacts else None
@@ -169,7 +176,7 @@ def _without_multixacts(rows: NDArray[np.int64], multixacts: Multixacts | None) 
                 f"MultiXactId {rows[row, V_XMAX]} does no longer exist",
                 hint="A catalog row was updated under it before the WAL at hand. Start later, or from a captured state (--catalog).",
             )
-        rows[row, V_XMAX] = updater
+        rows[row, V_XMAX] = clock.full(updater, start)
         rows[row, V_STATE] &= ~XMAX_MULTI
     return rows
 

@@ -10,7 +10,7 @@ from tailrace.catalog.state import CatalogState
 from tailrace.model import Lsn
 
 STATE_FILE = FileKind(
-    "tailrace.catalog_state", "a catalog state", version=3, compression="zstd",
+    "tailrace.catalog_state", "a catalog state", version=4, compression="zstd",
     hint="Make one with: tailrace catalog capture SOURCE --database DB -o FILE",
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, Carried, StretchPlan
+from tailrace.transactions.epochs import LOW_WORD
 from tailrace.tuples.toast import Chunks
 from tailrace.wal import framing, heap, records
 from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record, next_records
@@ -227,7 +228,7 @@ def references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.in
         frame = framing.new_frame(wal, plan.start, plan.stretch.stop, plan.segment_size, form.page_magic, check_crc=False)
         frame[SPARE] += (extra + 7) & ~7
         files = plan.files
-        xids = plan.xid.astype(np.int64)
+        xids = plan.xid & LOW_WORD  # what records say of them
         found = collect_rows(
             wal.buf, frame, form.image_compressed, rehashed(xids, len(xids), len(xids)), xids, plan.ordinal,
             rehashed(files.key, len(files.key), max(1, len(files.key))), files.key, files.bounds, files.has_own,
@@ -257,7 +258,7 @@ def references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.in
 def _all_chunks(
     plan: StretchPlan,
     wal: WalBytes,
-    carried: list[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]],
+    carried: list[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]],
     refs: NDArray[np.int64],
 ) -> Chunks:
     """Chunks of earlier stretches, copied behind the raw bytes, then those of this one."""
@@ -279,7 +280,7 @@ def _all_chunks(
 
 def _carried_chunks(
     plan: StretchPlan, read: Reader, part: Carried
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32]]:
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """Chunk tuples of an earlier stretch: their bytes, bounds and xids."""
     form = FORMATS[plan.major]
     stretch, lsns, xids = part.stretch, part.lsn, part.xid

@@ -22,6 +22,7 @@ from tailrace.plan.events import LogicalMessage, Truncation, messages_of, trunca
 from tailrace.plan.files import FileMapper
 from tailrace.plan.stretch import Carried, StretchPlan
 from tailrace.plan.xids import AllXids, all_xids
+from tailrace.transactions.epochs import XidClock
 from tailrace.transactions.fates import Fates, Transactions
 from tailrace.wal import index
 from tailrace.wal.index import Index
@@ -53,21 +54,22 @@ class Plan:
 
 
 def make_plan(
-    indexes: Sequence[Index], history: History, fates: Fates, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, segment_size: int,
+    indexes: Sequence[Index], history: History, fates: Fates, clock: XidClock, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, segment_size: int,
     open_at_start: dict[int, int] | None = None, demand: Demand = OF_TABLES,
 ) -> Plan:  # fmt: skip
     """Decide what to show of `[start_lsn, upto_lsn)`, as `demand` asks, and where it lies. `history` and `fates` were made for the same demand.
 
-    `open_at_start` are the xids that a captured state knows to have been open, with their first LSN: those within the indexes are read whole.
+    Xids are full here and in `indexes`, as `clock` has widened them. `open_at_start` are those that a captured state knows to have been open, with
+    their first LSN: the ones that began within the indexes are read whole.
     Raises MissingHistory if a transaction to be shown began before the first index.
     """
     transactions = fates.transactions
     xids = all_xids(indexes, fates)
     _note_first_lsns(transactions, xids)
-    unread, consistent_from = consistency(indexes, open_at_start, transactions)
+    unread, consistent_from = consistency(indexes, open_at_start, transactions, clock)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
-    messages = messages_of(indexes, fates, history.database, start, upto, only_local=demand.only_local)
+    messages = messages_of(indexes, fates, clock, history.database, start, upto, only_local=demand.only_local)
     in_range = (transactions.commit_lsn >= start) & (transactions.commit_lsn < upto)
     ours = in_range & ((transactions.database == history.database) | (transactions.database == 0))
     if demand.only_local:
@@ -89,20 +91,20 @@ def make_plan(
     np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
     stretches = _stretch_plans(indexes, fates, begins, wanted, history, segment_size, demand)
-    truncations = truncations_of(indexes, fates, wanted, history, only_local=demand.only_local)
+    truncations = truncations_of(indexes, fates, clock, wanted, history, only_local=demand.only_local)
     return Plan(transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto, demand)
 
 
 def _are_of(unread: frozenset[int], transactions: Transactions) -> NDArray[np.bool_]:
     """Which transactions may have rows before the WAL at hand, and so have something to tell though nothing of it is here."""
-    return np.isin(transactions.xid, np.array(sorted(unread), np.uint32)) & transactions.has_rows
+    return np.isin(transactions.full_xid, np.array(sorted(unread), np.int64)) & transactions.has_rows
 
 
 def _note_first_lsns(transactions: Transactions, xids: AllXids) -> None:
     """Where each transaction's own first record is."""
     transactions.first_lsn[:] = np.iinfo(np.int64).max
     if len(transactions):
-        own = xids.owned & (xids.xid == transactions.xid[np.maximum(xids.ordinal, 0)])
+        own = xids.owned & (xids.xid == transactions.full_xid[np.maximum(xids.ordinal, 0)])
         np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
 
 
@@ -143,7 +145,7 @@ def _stretch_plans(
             xids = found.xids.xid[mine][order]
             file_map, relations = mapper.map(found)
             carried = tuple(
-                Carried(source.stretch, lsns, np.full(len(lsns), xid, np.uint32))
+                Carried(source.stretch, lsns, np.full(len(lsns), xid, np.int64))
                 for xid in xids.tolist()
                 for source, lsns in waiting.get(xid, ())
             )

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import Lsn
+from tailrace.transactions.epochs import XidClock
 from tailrace.transactions.fates import Transactions
-from tailrace.wal import index, records, xact
+from tailrace.wal import index, xact
 from tailrace.wal.index import Index
-from tailrace.wal.loads import number
-from tailrace.wal.versions import FORMATS
+from tailrace.wal.kept import Checkpoint, RunningXacts, moments
 
 
 def check_chain(indexes: Sequence[Index]) -> None:
@@ -35,9 +35,9 @@ def _begins_after_overwrite(found: Index) -> bool:
 
 
 def consistency(
-    indexes: Sequence[Index], open_at_start: dict[int, int] | None, transactions: Transactions
+    indexes: Sequence[Index], open_at_start: dict[int, int] | None, transactions: Transactions, clock: XidClock
 ) -> tuple[frozenset[int], Lsn]:
-    """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole.
+    """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole. All xids are full.
 
     The first RUNNING_XACTS behind the first redo pointer names those that were running; so does a captured state. A shutdown checkpoint, or nothing
     running, is consistent at once, but for prepared transactions; otherwise the consistent point lies where the last of the running has ended.
@@ -49,21 +49,16 @@ def consistency(
         unread = frozenset(xid for xid, lsn in open_at_start.items() if lsn < first) | prepared
         return unread, _all_ended(unread, indexes, first)
     redo, next_xid = _first_checkpoint(indexes)
-    for found in indexes:
-        for row in range(len(found.kept)):
-            kind = found.kept.kind[row]
-            if kind not in (index.RUNNING_XACTS, index.CHECKPOINT) or found.kept.lsn[row] < redo:
-                continue
-            raw = np.frombuffer(found.kept.record(row), np.uint8)
-            lsn = Lsn(int(found.kept.lsn[row]))
-            if kind == index.CHECKPOINT:
-                if raw[16] & 0xF0 == 0:
-                    return prepared, _all_ended(prepared, indexes, lsn)
-                continue
-            running = _running_xids(raw, found.major)
-            earlier = (xid for part in indexes for xid in part.ends.xid[part.ends.lsn < lsn].tolist())
-            before = frozenset(xid for xid in (*running, *earlier) if (xid - next_xid) % 2**32 >= 2**31)
-            return before | prepared, _all_ended(running | prepared, indexes, lsn)
+    for moment in moments(indexes):
+        if moment.lsn < redo:
+            continue
+        if isinstance(moment, Checkpoint) and moment.is_shutdown:
+            return prepared, _all_ended(prepared, indexes, moment.lsn)
+        if isinstance(moment, RunningXacts):
+            running = frozenset(clock.full(xid, moment.lsn) for xid in moment.running.tolist())
+            earlier = (xid for part in indexes for xid in part.ends.xid[part.ends.lsn < moment.lsn].tolist())
+            before = frozenset(xid for xid in (*running, *earlier) if xid < next_xid)
+            return before | prepared, _all_ended(running | prepared, indexes, moment.lsn)
     raise MissingHistory(
         f"no consistent point between {indexes[0].first} and {indexes[-1].next_lsn}",
         hint="The WAL holds neither a RUNNING_XACTS record nor a shutdown checkpoint. Run CHECKPOINT on the source, or give a captured catalog state.",  # noqa: E501
@@ -73,40 +68,26 @@ def consistency(
 def _prepared_before(indexes: Sequence[Index], transactions: Transactions) -> frozenset[int]:
     """Transactions that come with their rows at COMMIT PREPARED, and were prepared before the first index. No checkpoint names them."""
 
-    def ended_as(kind: int) -> NDArray[np.uint32]:
+    def ended_as(kind: int) -> NDArray[np.integer]:
         return np.concatenate([found.ends.xid[found.ends.kind == kind] for found in indexes])
 
     committed = np.setdiff1d(ended_as(xact.COMMIT_PREPARED), ended_as(xact.PREPARE))
-    return frozenset(np.intersect1d(committed, transactions.xid[transactions.kind == xact.COMMIT]).tolist())
+    return frozenset(np.intersect1d(committed, transactions.full_xid[transactions.kind == xact.COMMIT]).tolist())
 
 
 def _first_checkpoint(indexes: Sequence[Index]) -> tuple[int, int]:
     """The redo pointer of the first checkpoint at hand, and the transaction id that was next there: what has it, or a later one, began after that."""
-    for found in indexes:
-        for row in found.kept.rows_of(index.CHECKPOINT).tolist():
-            raw = np.frombuffer(found.kept.record(row), np.uint8)
-            parsed = records.new_parsed()
-            records.parse(raw, 0, len(raw), FORMATS[found.major].image_compressed, parsed)
-            main = int(parsed[records.MAIN])
-            redo = number(raw, main, 8)
-            if redo >= indexes[0].stretch.start:
-                return redo, number(raw, main + 24, 4)
+    for moment in moments(indexes):
+        if isinstance(moment, Checkpoint) and moment.redo >= indexes[0].stretch.start:
+            return moment.redo, moment.next_xid
     return 0, 0
-
-
-def _running_xids(raw: NDArray[np.uint8], major: int) -> frozenset[int]:
-    parsed = records.new_parsed()
-    records.parse(raw, 0, len(raw), FORMATS[major].image_compressed, parsed)
-    main = int(parsed[records.MAIN])
-    count = number(raw, main, 4) + number(raw, main + 4, 4)
-    return frozenset(number(raw, main + 24 + 4 * i, 4) for i in range(count))
 
 
 def _all_ended(running: frozenset[int], indexes: Sequence[Index], since: Lsn) -> Lsn:
     """Where the last of `running` ended. One that never did in this WAL can also never be shown."""
     last = int(since)
     for found in indexes:
-        mine = np.isin(found.ends.xid, np.array(sorted(running), np.uint32))
+        mine = np.isin(found.ends.xid, np.array(sorted(running), np.int64))
         if mine.any():
             last = max(last, int(found.ends.lsn[mine].max()) + 1)
     return Lsn(last)
@@ -122,7 +103,7 @@ def whole(
     explicit: bool,
 ) -> NDArray[np.int64]:
     """Those of `shown` that lie whole in the WAL at hand. If the user named the start, one that does not is an error."""
-    cut = (transactions.first_lsn[shown] < known_from) | np.isin(transactions.xid[shown], np.array(sorted(unread), np.uint32))
+    cut = (transactions.first_lsn[shown] < known_from) | np.isin(transactions.full_xid[shown], np.array(sorted(unread), np.int64))
     cut &= transactions.has_rows[shown]
     if explicit and cut.any():
         first = int(shown[np.flatnonzero(cut)[0]])

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.plan.events import kept_records
 from tailrace.transactions.fates import Transactions
 from tailrace.wal import index, records, xact
 from tailrace.wal.index import Index
+from tailrace.wal.kept import kept_records
 from tailrace.wal.loads import number
 from tailrace.wal.resource_managers import name_of
 

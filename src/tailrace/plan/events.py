@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 from tailrace.catalog.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
+from tailrace.transactions.epochs import XidClock
 from tailrace.transactions.fates import Fates
 from tailrace.wal import heap, index, records
 from tailrace.wal.index import Index
+from tailrace.wal.kept import kept_records
 from tailrace.wal.loads import number
-from tailrace.wal.versions import FORMATS
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalMessage:
-    """pg_logical_emit_message(). `ordinal` is its transaction's, or -1 for one that does not wait for a commit; `lsn` is the record's start.
-    `prefix` and `content` are in the database's encoding, bytes of the prefix that are not UTF-8 as surrogates. `followed_by` is as in the index;
-    `behind` says that the server prints it after the rows of the record that begins where it ends (:mod:`tailrace.plan.ties`)."""
+    """pg_logical_emit_message(). `xid` is what is printed; `ordinal` its transaction's, or -1 for one that does not wait for a commit; `lsn` is the
+    record's start. `prefix` and `content` are in the database's encoding, bytes of the prefix that are not UTF-8 as surrogates. `followed_by` is as
+    in the index; `behind` says that the server prints it after the rows of the record that begins where it ends (:mod:`tailrace.plan.ties`)."""
 
     lsn: Lsn
     end_lsn: Lsn
@@ -45,18 +46,8 @@ class Truncation:
     restart_sequences: bool
 
 
-def kept_records(indexes: Sequence[Index], kind: int) -> Iterator[tuple[Index, int, NDArray[np.uint8], NDArray[np.int64]]]:
-    """Every kept record of a kind: its index, its row there, its bytes, and the bytes parsed (one array, overwritten by the next)."""
-    parsed = records.new_parsed()
-    for found in indexes:
-        for row in found.kept.rows_of(kind).tolist():
-            raw = np.frombuffer(found.kept.record(row), np.uint8).copy()
-            records.parse(raw, 0, len(raw), FORMATS[found.major].image_compressed, parsed)
-            yield found, row, raw, parsed
-
-
 def messages_of(
-    indexes: Sequence[Index], fates: Fates, database: int, start: Lsn, upto: Lsn, *, only_local: bool
+    indexes: Sequence[Index], fates: Fates, clock: XidClock, database: int, start: Lsn, upto: Lsn, *, only_local: bool
 ) -> list[LogicalMessage]:
     """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
     found: list[LogicalMessage] = []
@@ -69,7 +60,7 @@ def messages_of(
         prefix_size, size = number(raw, main + 8, 8), number(raw, main + 16, 8)
         ordinal = -1
         if raw[main + 4]:
-            ordinal = int(fates.ordinals_of(np.array([xid], np.uint32))[0])
+            ordinal = int(fates.ordinals_of(np.array([clock.full(xid, lsn)], np.int64))[0])
             if ordinal < 0:
                 continue
         elif not start <= lsn < upto:
@@ -90,13 +81,13 @@ def messages_of(
 
 
 def truncations_of(
-    indexes: Sequence[Index], fates: Fates, wanted: NDArray[np.bool_], history: History, *, only_local: bool
+    indexes: Sequence[Index], fates: Fates, clock: XidClock, wanted: NDArray[np.bool_], history: History, *, only_local: bool
 ) -> list[Truncation]:
     found: list[Truncation] = []
     for source, row, raw, parsed in kept_records(indexes, index.TRUNCATE):
         main = int(parsed[records.MAIN])
-        xid = int(parsed[records.XID])
-        ordinal = int(fates.ordinals_of(np.array([xid], np.uint32))[0])
+        lsn = Lsn(int(source.kept.lsn[row]))
+        ordinal = int(fates.ordinals_of(np.array([clock.full(int(parsed[records.XID]), lsn)], np.int64))[0])
         if (
             number(raw, main, 4) != history.database
             or ordinal < 0
@@ -104,7 +95,6 @@ def truncations_of(
             or (only_local and parsed[records.ORIGIN])
         ):
             continue
-        lsn = Lsn(int(source.kept.lsn[row]))
         oids = [number(raw, main + 12 + 4 * i, 4) for i in range(number(raw, main + 4, 4))]
         relations = [history.relation_by_oid(oid, lsn, ordinal) for oid in oids]
         missing = [oid for oid, relation in zip(oids, relations, strict=True) if relation is None]

@@ -38,25 +38,25 @@ class FileMap:
 
 @dataclass(slots=True)
 class Carried:
-    """TOAST chunks in an earlier stretch that serve rows of this one: the LSNs of their records, sorted, and the xid of each."""
+    """TOAST chunks in an earlier stretch that serve rows of this one: the LSNs of their records, sorted, and the full xid of each."""
 
     stretch: Stretch
     lsn: NDArray[np.int64]
-    xid: NDArray[np.uint32]
+    xid: NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class StretchPlan:
-    """`start` is where the first record begins. `xid` (sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their rows
-    take here; `confirmed` are speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if there
-    are such columns; `codec` what the text in values is written in; `only_local` leaves out rows with an origin."""
+    """`start` is where the first record begins. `xid` (full, sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their
+    rows take here; `confirmed` are speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if
+    there are such columns; `codec` what the text in values is written in; `only_local` leaves out rows with an origin."""
 
     stretch: Stretch
     start: int
     segment_size: int
     major: int
     fingerprint: int
-    xid: NDArray[np.uint32]
+    xid: NDArray[np.int64]
     ordinal: NDArray[np.int64]
     row_bytes: NDArray[np.int64]
     files: FileMap

@@ -56,7 +56,10 @@ def _may_tie(message: LogicalMessage, transactions: Transactions) -> bool:
     if message.ordinal < 0 or message.followed_by in (0, message.xid):
         return False
     subxids = transactions.subxids_of(message.ordinal)
-    others = len(subxids) > 0 and (message.followed_by in subxids or message.followed_by == transactions.xid[message.ordinal])
+    # Within one transaction 32 bits tell xids apart.
+    others = len(subxids) > 0 and (
+        message.followed_by in subxids.astype(np.uint32) or message.followed_by == transactions.xid[message.ordinal]
+    )
     return others or (message.followed_by == UNKNOWN_XID and len(subxids) > 0)
 
 
@@ -103,7 +106,7 @@ def _queues(ties: Ties, transactions: Transactions, results: Sequence[Queued]) -
     xids, first = np.unique(ties.xids.xid[order], return_index=True)
     order = order[first]
     ordinals, rolled_back = ties.xids.ordinal[order], ties.xids.orphan[order]
-    is_top = (ordinals >= 0) & (transactions.xid[np.maximum(ordinals, 0)] == xids)
+    is_top = (ordinals >= 0) & (transactions.full_xid[np.maximum(ordinals, 0)] == xids)
     names = np.where(is_top, _TOP, ties.xids.first_lsn[order])
 
     snapshot_from = np.full(len(transactions), np.iinfo(np.int64).max, np.int64)

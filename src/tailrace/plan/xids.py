@@ -14,13 +14,14 @@ from tailrace.wal.index import Index
 
 @dataclass(slots=True)
 class AllXids:
-    """By stretch and xid: what the xid did there, and `ordinal`, the transaction it belongs to (negative: none that committed)."""
+    """By stretch and full xid: what the xid did there, and `ordinal`, the transaction it belongs to (negative: none that committed)."""
 
-    xid: NDArray[np.uint32]
+    xid: NDArray[np.int64]
     ordinal: NDArray[np.int64]
     orphan: NDArray[np.bool_]  # rolled back, but of a transaction that committed
     first_lsn: NDArray[np.int64]
     flags: NDArray[np.uint8]
+    rows: NDArray[np.int64]
     bytes: NDArray[np.int64]
 
     @property
@@ -44,7 +45,7 @@ def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
     named = named[np.argsort(xid[named], kind="stable")]
     if len(named):
         place = np.minimum(np.searchsorted(xid[named], xid), len(named) - 1)
-        top = np.where(xid[named][place] == xid, top[named][place], 0).astype(np.uint32)
+        top = np.where(xid[named][place] == xid, top[named][place], 0)
     ordinal = fates.ordinals_of(xid)
     orphan = (ordinal < 0) & (top != 0)
     ordinal[orphan] = fates.ordinals_of(top[orphan])
@@ -52,5 +53,6 @@ def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
         xid, ordinal, orphan,
         np.concatenate([found.xids.first_lsn for found in indexes]),
         np.concatenate([found.xids.flags for found in indexes]),
+        np.concatenate([found.xids.rows for found in indexes]),
         np.concatenate([found.xids.bytes for found in indexes]),
     )  # fmt: skip

@@ -23,7 +23,7 @@ from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.ordering import Formatted, Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.river.capture import capture
-from tailrace.river.catalogs import Catalogs, know_catalogs
+from tailrace.river.catalogs import Catalogs, know_catalogs, with_full_xids
 from tailrace.river.runner import LocalRunner, Runner
 from tailrace.river.scanning import STRETCH_BYTES, read_whole, scan_log
 from tailrace.river.source import Source
@@ -45,6 +45,7 @@ __all__ = [
     "know_catalogs",
     "open_river",
     "scan_log",
+    "with_full_xids",
 ]
 
 
@@ -103,11 +104,12 @@ def open_river(
             f"start LSN {start_lsn} is outside of the WAL at hand",
             hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}.",
         )
-    catalogs = know_catalogs(source, indexes, runner, database, catalog, demand.two_phase)
+    indexes, clock = with_full_xids(source, indexes, catalog)
+    catalogs = know_catalogs(source, indexes, clock, runner, database, catalog, demand.two_phase)
     level = source.directory.control().wal_level if source.directory else None
     check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER), level)
     plan = make_plan(
-        indexes, catalogs.history(demand.search_path), catalogs.fates, start_lsn=start_lsn, upto_lsn=upto_lsn,
+        indexes, catalogs.history(demand.search_path), catalogs.fates, clock, start_lsn=start_lsn, upto_lsn=upto_lsn,
         segment_size=source.segments.segment_size, open_at_start=catalogs.open_at_start, demand=demand,
     )  # fmt: skip
     return River(source, runner, indexes, catalogs, plan)

@@ -13,11 +13,12 @@ from tailrace.catalog.state import CatalogState
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plan.consistency import consistency
-from tailrace.river.catalogs import know_catalogs
+from tailrace.river.catalogs import know_catalogs, with_full_xids
 from tailrace.river.runner import Runner
 from tailrace.river.scanning import scan_log
 from tailrace.river.source import Source
 from tailrace.transactions.fates import Fates
+from tailrace.transactions.unfinished import still_open
 from tailrace.wal import xact
 from tailrace.wal.index import Index
 
@@ -28,34 +29,26 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
     if directory is None:
         raise UsageError("a catalog state is captured from a data directory", hint=f'"{source.segments.directory}" is only WAL.')
     control = directory.control()
-    prepared = directory.prepared() if control.shut_down else set()
+    prepared = directory.prepared()
+    is_quiet = control.shut_down and not prepared
     # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it. In another, what is open may have begun before;
     # prepared transactions are open in either.
-    start = control.redo if control.shut_down and not prepared else None
-    indexes = scan_log(source.segments, runner, start, stop=Lsn(control.redo + 1) if control.shut_down else None)
-    catalogs = know_catalogs(source, indexes, runner, database, None)
+    start = control.redo if is_quiet else None
+    scanned = scan_log(source.segments, runner, start, stop=Lsn(control.redo + 1) if control.shut_down else None)
+    indexes, clock = with_full_xids(source, scanned)
+    catalogs = know_catalogs(source, indexes, clock, runner, database, None)
     state = catalogs.state
-    still_open = {} if control.shut_down and not prepared else _still_open(indexes, catalogs.fates)
-    if prepared:
-        family = prepared | _subxids_of(prepared, indexes)
-        still_open = {xid: still_open.get(xid, 0) for xid in family}
+    open_xids: dict[int, int] = {}
+    if not is_quiet:
+        unread, _ = consistency(indexes, None, catalogs.fates.transactions, clock)
+        open_xids = still_open(indexes, clock, catalogs.fates, unread, prepared)
+    if control.shut_down:
+        open_xids = {xid: open_xids.get(xid, 0) for xid in prepared | _subxids_of(prepared, indexes)}
     return replace(
-        state, versions=_settled(state, catalogs.fates), status=None, multixacts=None, complete=True, xids_open=still_open,
+        state, versions=_settled(state, catalogs.fates), status=None, multixacts=None, complete=True, xids_open=open_xids,
         lsn=control.checkpoint if control.shut_down else indexes[-1].next_lsn,
         timeline=control.timeline if control.shut_down else source.segments.timeline,
     )  # fmt: skip
-
-
-def _still_open(indexes: Sequence[Index], fates: Fates) -> dict[int, int]:
-    """Transactions without an end, and where each began; 0 if that may be before the WAL at hand."""
-    ended = set(fates.xid.tolist())
-    still_open: dict[int, int] = {}
-    for found in indexes:
-        for xid, lsn in zip(found.xids.xid.tolist(), found.xids.first_lsn.tolist(), strict=True):
-            if xid not in ended:
-                still_open.setdefault(xid, lsn)
-    unread, _ = consistency(indexes, None, fates.transactions)
-    return still_open | dict.fromkeys(unread - ended, 0)
 
 
 def _subxids_of(prepared: set[int], indexes: Sequence[Index]) -> set[int]:
@@ -72,7 +65,7 @@ def _settled(state: CatalogState, fates: Fates) -> Versions:
     """Versions whose transactions' ends are written into their hint bits, so that the state needs no commit status files."""
     rows = state.versions.rows.copy()
     for column, committed, aborted in ((V_XMIN, XMIN_COMMITTED, XMIN_ABORTED), (V_XMAX, XMAX_COMMITTED, 0)):
-        xids = rows[:, column].astype(np.uint32)
+        xids = rows[:, column]
         ordinals = fates.ordinals_of(xids)
         rows[ordinals >= 0, V_STATE] |= committed
         rows[ordinals == -1, V_STATE] |= aborted

@@ -29,12 +29,12 @@ from tailrace.river.scanning import scan_stretch
 from tailrace.river.source import Source
 from tailrace.storage.directory import DEFAULT_TABLESPACE
 from tailrace.storage.segments import Segments
+from tailrace.transactions.epochs import XidClock
 from tailrace.transactions.fates import NEVER, Fates, TwoPhase, fates_of
 from tailrace.types.searchpath import SEARCH_PATH
 from tailrace.wal import index
 from tailrace.wal.index import Index
-from tailrace.wal.loads import number
-from tailrace.wal.records import MAIN, new_parsed, parse
+from tailrace.wal.kept import Checkpoint, moments
 from tailrace.wal.versions import FORMATS
 
 
@@ -50,6 +50,24 @@ def catalog_log(indexes: Sequence[Index]) -> CatalogLog:
     return CatalogLog(lsn, end_lsn[first], at[first], length[first], np.concatenate([kept.data for kept, _ in parts]))
 
 
+def with_full_xids(
+    source: Source, indexes: Sequence[Index], captured: CatalogState | None = None
+) -> tuple[list[Index], XidClock]:
+    """The indexes with their xids widened, and what told the epochs: the log, and what is known beside it."""
+    if captured is not None:
+        known = (int(captured.lsn), captured.next_xid)
+    elif source.directory is not None:
+        control = source.directory.control()
+        known = (int(control.checkpoint), control.next_xid)
+    else:
+        raise UsageError(
+            "an archive alone does not say what its tables are",
+            hint="Give a catalog state (--catalog FILE), or a data directory as SOURCE.",
+        )
+    clock = XidClock.of(indexes, known)
+    return [clock.widened(found) for found in indexes], clock
+
+
 @dataclass(slots=True)
 class Catalogs:
     """The catalogs of one database over the scanned WAL: where they begin to be known, and their state at its end."""
@@ -57,6 +75,7 @@ class Catalogs:
     state: CatalogState
     known_from: Lsn
     fates: Fates
+    clock: XidClock
     open_at_start: dict[int, int] | None
 
     def history(self, search_path: tuple[str, ...] = SEARCH_PATH) -> History:
@@ -71,12 +90,13 @@ class Catalogs:
 def know_catalogs(
     source: Source,
     indexes: list[Index],
+    clock: XidClock,
     runner: Runner,
     database: str,
     captured: CatalogState | None,
     two_phase: TwoPhase | None = None,
 ) -> Catalogs:
-    """Bring the catalogs of `database` over the scanned WAL, from a captured state or from the data directory.
+    """Bring the catalogs of `database` over the scanned WAL (`with_full_xids`), from a captured state or from the data directory.
 
     A catalog that moved to a new file needs the records on that file: stretches that list it are scanned once more for those. That may reveal
     further moves, so it goes on until nothing new is learned.
@@ -91,13 +111,8 @@ def know_catalogs(
         _check_line(captured, source.segments)
         after = captured.lsn
     else:
-        if source.directory is None:
-            raise UsageError(
-                "an archive alone does not say what its tables are",
-                hint="Give a catalog state (--catalog FILE), or a data directory as SOURCE.",
-            )
         known_from = after = first_redo(indexes)
-        start = _empty_state(source, indexes, fates, runner, database, after)
+        start = _empty_state(source, indexes, fates, clock, runner, database, after)
         pages_of = source.directory
     supplements: list[Index] = []
     maps = [found.kept.record(row) for found in indexes for row in found.kept.rows_of(index.RELATION_MAP)]
@@ -107,11 +122,11 @@ def know_catalogs(
         supplements += runner.run(partial(_supplement, source.segments), lacking)
         log = catalog_log([*indexes, *supplements]).after(after)
         pages = pages_of.pages(files, start.default_tablespace) if pages_of else CatalogPages({})
-        grown = advance(replace(start, files=files), log, pages, indexes[-1].next_lsn)
+        grown = advance(replace(start, files=files), log, pages, clock, indexes[-1].next_lsn)
         spans = spans_of(grown.versions, fates, grown.status)
         moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major)
         if moved.items() <= files.items():
-            return Catalogs(grown, known_from, fates, None if captured is None else captured.xids_open)
+            return Catalogs(grown, known_from, fates, clock, None if captured is None else captured.xids_open)
         files |= moved
 
 
@@ -148,14 +163,9 @@ def _untracked(
 
 def first_redo(indexes: Sequence[Index]) -> Lsn:
     """The earliest redo pointer from which WAL is at hand: from there on, the first touch of every page carries its image."""
-    for found in indexes:
-        for row in found.kept.rows_of(index.CHECKPOINT).tolist():
-            raw = np.frombuffer(found.kept.record(row), np.uint8).copy()
-            parsed = new_parsed()
-            parse(raw, 0, len(raw), FORMATS[found.major].image_compressed, parsed)
-            redo = number(raw, int(parsed[MAIN]), 8)
-            if redo >= indexes[0].stretch.start:
-                return Lsn(redo)
+    for moment in moments(indexes):
+        if isinstance(moment, Checkpoint) and moment.redo >= indexes[0].stretch.start:
+            return moment.redo
     raise MissingHistory(
         f"no checkpoint whose redo pointer lies between {indexes[0].first} and {indexes[-1].next_lsn}",
         hint="Without a captured catalog state (--catalog), decoding must start from a checkpoint.",
@@ -163,7 +173,7 @@ def first_redo(indexes: Sequence[Index]) -> Lsn:
 
 
 def _empty_state(
-    source: Source, indexes: Sequence[Index], fates: Fates, runner: Runner, database: str, after: Lsn
+    source: Source, indexes: Sequence[Index], fates: Fates, clock: XidClock, runner: Runner, database: str, after: Lsn
 ) -> CatalogState:
     """A state that knows only which database is meant and where its catalogs lie. pg_database itself may have moved to a new file."""
     directory = source.directory
@@ -178,7 +188,7 @@ def _empty_state(
     )  # fmt: skip
     supplements = list(runner.run(partial(_supplement, source.segments), list(_untracked(indexes, blank.files, []).items())))
     log = catalog_log([*indexes, *supplements]).after(after)
-    seen = advance(blank, log, directory.pages(blank.files), indexes[-1].next_lsn)
+    seen = advance(blank, log, directory.pages(blank.files), clock, indexes[-1].next_lsn)
     rows = rows_of(
         seen.versions, spans_of(seen.versions, fates, seen.status), 1262, layouts_of(control.major)["pg_database"],
         ("oid", "datname", "dattablespace", "encoding"),

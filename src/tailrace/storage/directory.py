@@ -12,6 +12,7 @@ from tailrace.catalog.pages import CommitStatus, ControlFile, read_control, read
 from tailrace.catalog.state import CatalogPages, FileKey
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.model import PAGE_SIZE
+from tailrace.transactions.epochs import XidClock
 
 GLOBAL_TABLESPACE = 1664
 DEFAULT_TABLESPACE = 1663
@@ -58,11 +59,13 @@ class DataDirectory:
 
     def commit_status(self) -> CommitStatus:
         files = (self.path / "pg_xact").glob("[0-9A-F]" * 4)
-        return CommitStatus({int(file.name, 16): file.read_bytes() for file in files})
+        return CommitStatus({int(file.name, 16): file.read_bytes() for file in files}, self.control().next_xid)
 
     def prepared(self) -> set[int]:
-        """Xids of transactions that were prepared and had not ended by the last checkpoint. Files are named after them, since 17 with the epoch."""
-        return {int(file.name[-8:], 16) for file in (self.path / "pg_twophase").glob("[0-9A-F]*")}
+        """Full xids of transactions that were prepared and had not ended by the last checkpoint. Files are named after them, since 17 in full."""
+        control = self.control()
+        clock = XidClock.of((), (control.checkpoint, control.next_xid))
+        return {clock.full(int(file.name[-8:], 16), control.checkpoint) for file in (self.path / "pg_twophase").glob("[0-9A-F]*")}
 
     def multixacts(self) -> Multixacts:
         def read(folder: str, number: int) -> bytes:

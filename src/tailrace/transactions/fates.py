@@ -1,6 +1,6 @@
 """What became of each transaction id (rule 3), and the committed transactions in order (rule 4).
 
-In: the ends that indexes collected, in WAL order. Out: `Fates`, a sorted map from xid to what became of it, and `Transactions`, columns
+In: the ends that indexes collected, in WAL order. Out: `Fates`, a sorted map from full xid to what became of it, and `Transactions`, columns
 with one row for each thing that is told of a top-level transaction, in the order of the records that tell it: nearly always that it
 committed.
 
@@ -29,12 +29,13 @@ NEVER = np.int64(2**63 - 1)
 @dataclass(slots=True)
 class Transactions:
     """Top-level transactions by ordinal. `kind` is COMMIT, or in two phases PREPARE, COMMIT_PREPARED or ABORT_PREPARED (of `wal.xact`);
-    the latter two have no rows, and `prepared` is the ordinal of their PREPARE (-1: it lies before the WAL at hand). `subxact_bounds` and
-    `subxids` as in `Ends`."""
+    the latter two have no rows, and `prepared` is the ordinal of their PREPARE (-1: it lies before the WAL at hand). `xid` is what is printed, 32
+    bits of `full_xid`, which names the transaction. `subxact_bounds` and `subxids` as in `Ends`, full as well."""
 
     kind: NDArray[np.uint8]
     prepared: NDArray[np.int64]
     xid: NDArray[np.uint32]
+    full_xid: NDArray[np.int64]
     commit_lsn: NDArray[np.int64]
     end_lsn: NDArray[np.int64]
     first_lsn: NDArray[np.int64]
@@ -44,7 +45,7 @@ class Transactions:
     origin_lsn: NDArray[np.int64]
     gids: list[str]
     subxact_bounds: NDArray[np.int64]
-    subxids: NDArray[np.uint32]
+    subxids: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.xid)
@@ -58,7 +59,7 @@ class Transactions:
             first_lsn=Lsn(int(self.first_lsn[ordinal])),
             commit_time=int(self.time[ordinal]),
             database=int(self.database[ordinal]),
-            subxids=tuple(self.subxids_of(ordinal).tolist()),
+            subxids=tuple(self.subxids_of(ordinal).astype(np.uint32).tolist()),
             origin=int(self.origin[ordinal]),
             origin_lsn=Lsn(int(self.origin_lsn[ordinal])),
             gid=self.gids[ordinal] if self.gids else "",
@@ -70,8 +71,8 @@ class Transactions:
     def subset(self, ordinals: NDArray[np.int64]) -> Transactions:
         """The facts of these transactions, in that order, without subtransactions; ordinals count anew."""
         return Transactions(
-            self.kind[ordinals], np.full(len(ordinals), -1, np.int64), self.xid[ordinals], self.commit_lsn[ordinals],
-            self.end_lsn[ordinals], self.first_lsn[ordinals], self.time[ordinals],
+            self.kind[ordinals], np.full(len(ordinals), -1, np.int64), self.xid[ordinals], self.full_xid[ordinals],
+            self.commit_lsn[ordinals], self.end_lsn[ordinals], self.first_lsn[ordinals], self.time[ordinals],
             self.database[ordinals], self.origin[ordinals], self.origin_lsn[ordinals],
             [self.gids[ordinal] for ordinal in ordinals.tolist()] if self.gids else [], np.zeros(len(ordinals) + 1, np.int64), self.subxids[:0],
         )  # fmt: skip
@@ -81,24 +82,24 @@ class Transactions:
         """Which are told with their rows, and so begin."""
         return (self.kind == xact.COMMIT) | (self.kind == xact.PREPARE)
 
-    def subxids_of(self, ordinal: int) -> NDArray[np.uint32]:
+    def subxids_of(self, ordinal: int) -> NDArray[np.int64]:
         return self.subxids[self.subxact_bounds[ordinal] : self.subxact_bounds[ordinal + 1]]
 
 
 @dataclass(slots=True)
 class Fates:
-    """By xid, sorted: the ordinal of the transaction that its rows belong to (-1: aborted), and the LSN from which others see them (or NEVER)."""
+    """By full xid, sorted: the ordinal of the transaction that its rows belong to (-1: aborted), and from when others see them (an LSN or NEVER)."""
 
-    xid: NDArray[np.uint32]
+    xid: NDArray[np.int64]
     ordinal: NDArray[np.int64]
     seen_from: NDArray[np.int64]
     transactions: Transactions
 
-    def ordinals_of(self, xids: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def ordinals_of(self, xids: NDArray[np.integer]) -> NDArray[np.int64]:
         """Ordinal of the transaction each xid belongs to; -1 aborted, -2 no end seen."""
         return self.seen_of(xids)[1]
 
-    def seen_of(self, xids: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def seen_of(self, xids: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(LSN from which others see its work or NEVER, ordinal) for each xid."""
         if len(self.xid) == 0:
             return np.full(len(xids), NEVER, np.int64), np.full(len(xids), -2, np.int64)
@@ -129,7 +130,8 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None) -> Fat
     transactions = Transactions(
         kind=told.kind,
         prepared=np.where(told.prepared >= 0, ordinal_of_end[told.prepared], -1),
-        xid=ends.xid[row],
+        xid=ends.xid[row].astype(np.uint32),
+        full_xid=ends.xid[row],
         commit_lsn=told.lsn,
         end_lsn=ends.end_lsn[row],
         first_lsn=np.zeros(len(row), np.int64),
@@ -220,7 +222,7 @@ class _Ends:
         self._parts = parts
         self._bounds = np.cumsum([0, *(len(part) for part in parts)])
         self.kind = _joined([part.kind for part in parts], np.uint8)
-        self.xid = _joined([part.xid for part in parts], np.uint32)
+        self.xid = _joined([part.xid for part in parts], np.int64)
         self.lsn = _joined([part.lsn for part in parts], np.int64)
         self.end_lsn = _joined([part.end_lsn for part in parts], np.int64)
         self.time = _joined([part.time for part in parts], np.int64)
@@ -229,7 +231,7 @@ class _Ends:
         self.origin_lsn = _joined([part.origin_lsn for part in parts], np.int64)
         self.origin_time = _joined([part.origin_time for part in parts], np.int64)
         self.counts = _joined([np.diff(part.subxact_bounds) for part in parts], np.int64)
-        self.subxids = _joined([part.subxids for part in parts], np.uint32)
+        self.subxids = _joined([part.subxids for part in parts], np.int64)
         self.end_of_subxid = np.repeat(np.arange(len(self.xid)), self.counts)
 
     def gid(self, row: int) -> str:

@@ -383,10 +383,11 @@ class Kept:
 
 @dataclass(slots=True)
 class Xids:
-    """What each xid seen in the stretch did there. `speculative` is the LSN of a speculative insert still waiting at the end, or 0."""
+    """What each xid seen in the stretch did there; of xids 32 bits, or all (:mod:`tailrace.transactions.epochs`). `speculative` is the LSN of a
+    speculative insert still waiting at the end, or 0."""
 
-    xid: NDArray[np.uint32]
-    top: NDArray[np.uint32]
+    xid: NDArray[np.integer]
+    top: NDArray[np.integer]
     first_lsn: NDArray[np.int64]
     flags: NDArray[np.uint8]
     rows: NDArray[np.int64]
@@ -433,7 +434,7 @@ class Index:
     files: Files
     ends: Ends
     kept: Kept
-    waiting_xid: NDArray[np.uint32]
+    waiting_xid: NDArray[np.integer]
     waiting_lsn: NDArray[np.int64]
     also: tuple[Locator, ...] = field(default=())
 

@@ -28,7 +28,7 @@ NOTHING, CHANGE, MESSAGE = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class QueueErrand:
-    """Whose queues are wanted of which stretch, whose first record is at `start`: `xids`, sorted. With `only_local`, what has an origin is not
+    """Whose queues are wanted of which stretch, whose first record is at `start`: `xids`, full. With `only_local`, what has an origin is not
     queued."""
 
     stretch: Stretch
@@ -36,7 +36,7 @@ class QueueErrand:
     major: int
     database: int
     only_local: bool
-    xids: NDArray[np.uint32]
+    xids: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Queued:
     """
 
     position: NDArray[np.int64]
-    xid: NDArray[np.uint32]
+    xid: NDArray[np.int64]
     is_message: NDArray[np.bool_]
     snapshot_from: NDArray[np.int64]
 
@@ -57,7 +57,7 @@ def queued(wal: WalBytes, errand: QueueErrand, segment_size: int, *, at_end_of_l
     """What the stretch has for these xids. Raises NeedMoreWal if `wal` ends within its last record, though the log does not."""
     form = FORMATS[errand.major]
     frame = framing.new_frame(wal, errand.start, errand.stretch.stop, segment_size, form.page_magic, check_crc=False)
-    xids = errand.xids.astype(np.int64)
+    xids = errand.xids & 0xFFFFFFFF  # what records say of them
     entries = np.zeros((wal.raw // framing.RECORD_HEADER + 64, 3), np.int64)
     snapshot_from = np.full(len(xids), np.iinfo(np.int64).max, np.int64)
     count, reason = collect_queued(

@@ -136,11 +136,12 @@ def _parse_prepare(buf, at, stop, stats_item, header, end):  # type: ignore[no-u
 class Ends:
     """Commits, aborts and prepares in WAL order. `subxids` of row i are `subxids[subxact_bounds[i]:subxact_bounds[i+1]]`.
 
-    `xid` is the transaction's own, also of COMMIT PREPARED (whose record header says 0). Times are microseconds since PG_EPOCH.
+    `xid` is the transaction's own, also of COMMIT PREPARED (whose record header says 0); it and `subxids` are 32 bits wide, or full
+    (:mod:`tailrace.transactions.epochs`). Times are microseconds since PG_EPOCH.
     """
 
     kind: NDArray[np.uint8]
-    xid: NDArray[np.uint32]
+    xid: NDArray[np.integer]
     lsn: NDArray[np.int64]
     end_lsn: NDArray[np.int64]
     time: NDArray[np.int64]
@@ -149,7 +150,7 @@ class Ends:
     origin_lsn: NDArray[np.int64]
     origin_time: NDArray[np.int64]
     subxact_bounds: NDArray[np.int64]
-    subxids: NDArray[np.uint32]
+    subxids: NDArray[np.integer]
     gid_bounds: NDArray[np.int64]
     gids: NDArray[np.uint8]
     invalidation_bounds: NDArray[np.int64]
