@@ -1,12 +1,24 @@
 """Arrays and facts as one file's bytes, both directions: what indexes and catalog states are kept in.
 
-An Arrow IPC file of one row. Every array is a binary column with its name; the schema's metadata holds, under the kind of the file, JSON: the facts,
-the format version, and the dtype of each array. Whoever uses this says what the names mean.
+A header, then an Arrow IPC file of one row. Every array is a binary column with its name; the schema's metadata holds, under the kind of the file,
+JSON: the facts, and the dtype of each array. Whoever uses this says what the names mean.
+
+Header, 32 bytes, little-endian:
+
+     0   8  "tailrace"
+     8   8  the kind of the file, padded with zeros
+    16   4  version of its format
+    20   4  CRC-32 (zlib's) of the whole file but for these four bytes
+    24   8  length of the whole file
+
+Nothing behind the header is looked at before kind, version, length and checksum are right.
 """
 
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +27,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tailrace.errors import UsageError
+from tailrace.errors import CorruptFile, UsageError
+
+_HEADER = struct.Struct("<8s8sIIQ")
+_MAGIC = b"tailrace"
+_CRC_AT = 20
+_BEFORE_HEADERS = b"ARROW1"
+"""How files began that versions before this header wrote."""
+
+Dtypes = Mapping[str, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """`key` marks the files, `noun` names them in errors, `hint` says how to get one; `version` is the only one that is read."""
+    """`key` marks the files, `noun` names them in errors, `hint` says how to get another; `version` is the only one that is read."""
 
     key: str
     noun: str
@@ -30,24 +50,58 @@ class FileKind:
 
     def write(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> bytes:
         """`facts` must be JSON; arrays of more than one dimension lose their shape."""
-        said = {"format": self.version, "dtypes": {name: array.dtype.str for name, array in arrays.items()}, **facts}
+        said = {**facts, "dtypes": {name: array.dtype.str for name, array in arrays.items()}}
         batch = pa.record_batch([pa.array([array.tobytes()], pa.large_binary()) for array in arrays.values()], names=list(arrays))
         batch = batch.replace_schema_metadata({self.key: json.dumps(said)})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=self.compression)) as writer:
             writer.write_batch(batch)
-        return bytes(sink.getvalue())
+        content = sink.getvalue()
+        data = bytearray(_HEADER.pack(_MAGIC, self.key.encode(), self.version, 0, _HEADER.size + len(content)))
+        data += content
+        struct.pack_into("<I", data, _CRC_AT, _checksum(data))
+        return bytes(data)
 
-    def read(self, data: bytes, where: str) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Raises UsageError for other files and other versions; `where` names the file."""
+    def read(self, data: bytes, where: str, dtypes: Dtypes) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Facts, and arrays of exactly these names and dtypes. Raises UsageError for other files and other versions, CorruptFile for one of ours that
+        is not as it was written; `where` names the file."""
+        content = self._checked(data, where)
         try:
-            table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+            table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
             facts = json.loads((table.schema.metadata or {})[self.key.encode()])
-        except (pa.ArrowInvalid, KeyError, ValueError) as error:
-            raise UsageError(f'"{where}" is not {self.noun}', hint=self.hint) from error
-        if facts["format"] != self.version:
-            raise UsageError(
-                f'"{where}" is {self.noun} of format {facts["format"]}, this version reads {self.version}', hint=self.hint
-            )
-        kinds = facts["dtypes"].items()
-        return facts, {name: np.frombuffer(table.column(name)[0].as_py(), np.dtype(kind)).copy() for name, kind in kinds}
+            kinds = {name: np.dtype(kind) for name, kind in facts.pop("dtypes").items()}
+            if kinds != dict(dtypes) or len(table) != 1:
+                raise self.unsound(where, "other arrays than expected")
+            return facts, {name: np.frombuffer(table.column(name)[0].as_py(), kind).copy() for name, kind in kinds.items()}
+        except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self.unsound(where, str(error)) from error
+
+    def unsound(self, where: str, why: str) -> CorruptFile:
+        """The error for a file whose checksum is right and whose content is not."""
+        return CorruptFile(f'"{where}" is no sound {self._name}: {why}', hint=self.hint)
+
+    @property
+    def _name(self) -> str:
+        return self.noun.split(" ", 1)[1]
+
+    def _checked(self, data: bytes, where: str) -> memoryview:
+        """What stands behind the header, once that and the checksum are right."""
+        if data[: len(_BEFORE_HEADERS)] == _BEFORE_HEADERS:
+            raise UsageError(f'"{where}" is not {self.noun}, or of a format before {self.version}', hint=self.hint)
+        if len(data) < _HEADER.size:
+            raise UsageError(f'"{where}" is not {self.noun}: it has only {len(data)} bytes', hint=self.hint)
+        magic, key, version, crc, length = _HEADER.unpack_from(data)
+        if magic != _MAGIC or key.rstrip(b"\0") != self.key.encode():
+            raise UsageError(f'"{where}" is not {self.noun}', hint=self.hint)
+        if version != self.version:
+            raise UsageError(f'"{where}" is {self.noun} of format {version}, this version reads {self.version}', hint=self.hint)
+        if length != len(data):
+            raise CorruptFile(f'{self._name} "{where}" has {len(data)} bytes, expected {length}', hint=self.hint)
+        if _checksum(data) != crc:
+            raise CorruptFile(f'incorrect checksum in {self._name} "{where}"', hint=self.hint)
+        return memoryview(data)[_HEADER.size :]
+
+
+def _checksum(data: bytes | bytearray) -> int:
+    view = memoryview(data)
+    return zlib.crc32(view[_CRC_AT + 4 :], zlib.crc32(view[:_CRC_AT]))

@@ -3,6 +3,7 @@
     TailraceError            message, hint, context (source, slot, LSN …), SQLSTATE
     ├─ UsageError            you: an option, a name, a position that does not fit
     ├─ CorruptWal            the log is damaged: checksum, broken chain, hole in the middle
+    ├─ CorruptFile           a file beside the log is damaged: a catalog page, pg_control, a catalog state
     ├─ UnsupportedWal        the log is sound, but of a version or kind that we do not read
     ├─ MissingHistory        the answer lies in WAL or catalogs that are not here; we do not guess
     └─ PeerError             a server or client misbehaved
@@ -46,6 +47,12 @@ class UsageError(TailraceError):
 
 class CorruptWal(TailraceError):
     """The log is damaged. The message names the file and the LSN of the record."""
+
+    default_sqlstate = "XX001"
+
+
+class CorruptFile(TailraceError):
+    """A file beside the log is damaged: of the data directory, or one that tailrace wrote. The message names it, and the block."""
 
     default_sqlstate = "XX001"
 

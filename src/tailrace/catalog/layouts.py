@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tailrace.wal.index import TRACKED_CATALOGS
+
 # name:code, code = o oid, n name, h int2, i int4, b bool, c "char", x xid, f float4, t varlena with int alignment, d varlena with double alignment
 _CODES = {
     "o": (4, 4), "n": (64, 1), "h": (2, 2), "i": (4, 4), "b": (1, 1), "c": (1, 1), "x": (4, 4), "f": (4, 4), "t": (-1, 4), "d": (-1, 8),
@@ -121,3 +123,9 @@ def layouts_of(major: int) -> dict[str, CatalogLayout]:
         "pg_collation": "oid:o collname:n collnamespace:o collowner:o collprovider:c collisdeterministic:b collencoding:i",
     }
     return {name: _layout(text) for name, text in texts.items()}
+
+
+def layouts_by_oid(major: int) -> dict[int, CatalogLayout]:
+    """Catalog oid -> layout, of those that are tracked."""
+    layouts = layouts_of(major)
+    return {oid: layouts[name] for oid, name in TRACKED_CATALOGS.items() if name in layouts}

@@ -61,6 +61,11 @@ def tid_key(file, block, item):  # type: ignore[no-untyped-def]
     return (np.int64(file) << (_BLOCK_BITS + _ITEM_BITS)) | (np.int64(block) << _ITEM_BITS) | np.int64(item)
 
 
+def file_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of the file that each `tid_key` names."""
+    return keys >> (_BLOCK_BITS + _ITEM_BITS)
+
+
 @kernel
 def content_key(catalog, xmin, buf, at, length):  # type: ignore[no-untyped-def]
     """A hash of what makes two copies of a row the same version."""

@@ -10,7 +10,7 @@ import typer
 
 from tailrace.catalog.statefile import read_state
 from tailrace.cli.engine import OnOption, runner_for
-from tailrace.cli.progress import counted
+from tailrace.cli.progress import counted, warn
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
@@ -55,10 +55,10 @@ def decode(
         runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
         river = open_river(
             opened, database, runner=runner, catalog=state, start_lsn=start, upto_lsn=upto,
-            index_store=IndexStore(index) if index else None, demand=chosen.demand,
+            index_store=IndexStore(index, warn) if index else None, demand=chosen.demand,
         )  # fmt: skip
         if river.warning:
-            sys.stderr.write(f"tailrace: warning: {river.warning}\n")
+            warn(river.warning)
         for lines in river.lines(chosen):
             texts = in_hex(lines.texts) if chosen.writes_binary else up_to_zero(lines.texts)
             sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data))

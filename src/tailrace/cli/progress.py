@@ -1,4 +1,4 @@
-"""How far a verb is, on standard error, and only where a person looks at it."""
+"""What a verb says on standard error besides errors: warnings, and how far it is, where a person looks at it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ class Progress:
         self.total += more
         if self.status is not None:
             self.status.update(f"{self.total:,} {self.noun}")
+
+
+def warn(message: str) -> None:
+    """Something is passed over or put right, and the verb goes on."""
+    sys.stderr.write(f"tailrace: warning: {message}\n")
 
 
 @contextmanager

@@ -10,13 +10,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptWal, MissingHistory
+from tailrace.errors import MissingHistory
 from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, Carried, StretchPlan
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.tuples.toast import Chunks
 from tailrace.wal import framing, heap, records
+from tailrace.wal.crc import NO_RECORDS, fingerprinted
+from tailrace.wal.ending import changed_since
 from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record, next_records
 from tailrace.wal.hashing import find, grown, rehashed
 from tailrace.wal.loads import u8, u16, u32
@@ -61,7 +63,7 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
     epoch = np.arange(len(xids)).astype(np.int64)
     next_epoch = np.int64(len(xids))
     pending = np.full(len(xids), -1, np.int64)
-    fingerprint = np.uint64(14695981039346656037)
+    fingerprint = np.uint64(NO_RECORDS)
     last_xid = np.int64(-1)
     mine = np.int64(-1)
     last_key = np.int64(-1)
@@ -82,7 +84,7 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
         lsn = batch[here, framing.F_LSN]
         length = batch[here, framing.F_LENGTH]
         here += 1
-        fingerprint = (fingerprint ^ np.uint64(u32(buf, at + 20))) * np.uint64(1099511628211)
+        fingerprint = fingerprinted(fingerprint, u32(buf, at + 20))
         manager = u8(buf, at + 17)
         if manager != HEAP and manager != HEAP2:
             continue
@@ -225,7 +227,7 @@ def references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.in
     while reason == framing.NEED_MORE:
         # The last record may run on beyond the stretch: read further until it is whole.
         wal = read(plan.stretch.start, plan.stretch.stop + ahead, extra)
-        frame = framing.new_frame(wal, plan.start, plan.stretch.stop, plan.segment_size, form.page_magic, check_crc=False)
+        frame = framing.new_frame(wal, plan.start, plan.stretch.stop, plan.segment_size, form.page_magic, check_crc=True)
         frame[SPARE] += (extra + 7) & ~7
         files = plan.files
         xids = plan.xid & LOW_WORD  # what records say of them
@@ -242,12 +244,9 @@ def references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.in
         ahead *= 16
     assert wal is not None
     assert found is not None
-    rows, chunk_refs, _, fingerprint, unmapped, key = found
+    rows, chunk_refs, reason, fingerprint, unmapped, key = found
     if fingerprint != plan.fingerprint:
-        raise CorruptWal(
-            f"WAL of {plan.stretch} changed while it was being read",
-            hint="The segment was recycled by its server. Decode from an archive or a spool.",
-        )
+        raise changed_since(plan.stretch, wal, reason, frame)
     if unmapped:
         raise MissingHistory(
             f'could not map filenumber "{key >> 32}/{key & 0xFFFFFFFF}" to relation OID', context=f"WAL record at {Lsn(unmapped)}"
@@ -283,29 +282,34 @@ def _carried_chunks(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """Chunk tuples of an earlier stretch: their bytes, bounds and xids."""
     form = FORMATS[plan.major]
-    stretch, lsns, xids = part.stretch, part.lsn, part.xid
+    stretch, lsns = part.stretch, part.lsn
     first = max(stretch.start, int(lsns[0]) // PAGE_SIZE * PAGE_SIZE)
     wal = read(first, int(lsns[-1]) // PAGE_SIZE * PAGE_SIZE + 4 * PAGE_SIZE)
-    frame = framing.new_frame(wal, int(lsns[0]), int(lsns[-1]) + 1, plan.segment_size, form.page_magic, check_crc=False)
-    data, bounds, count = copy_chunks(wal.buf, frame, form.image_compressed, lsns)
+    frame = framing.new_frame(wal, int(lsns[0]), int(lsns[-1]) + 1, plan.segment_size, form.page_magic, check_crc=True)
+    data, bounds, count, reason = copy_chunks(wal.buf, frame, form.image_compressed, lsns, part.crc)
     if count != len(lsns):
-        raise CorruptWal(f"TOAST chunks of {stretch} are no longer where they were")
-    return data, bounds, xids
+        raise changed_since(stretch, wal, reason, frame)
+    return data, bounds, part.xid
 
 
 @kernel
-def copy_chunks(buf, frame, compressed, lsns):  # type: ignore[no-untyped-def]
-    """Block data of the records at `lsns` (sorted), one after another."""
+def copy_chunks(buf, frame, compressed, lsns, crcs):  # type: ignore[no-untyped-def]
+    """Block data of the records at `lsns` (sorted), which have these checksums, one after another. Returns the data, its bounds, how many, and why
+    the walk ended."""
     parsed = np.zeros(records.PARSED_SIZE, np.int64)
     out = np.zeros(2048 * max(1, len(lsns)), np.uint8)
     bounds = np.zeros(len(lsns) + 1, np.int64)
     count = 0
+    reason = framing.REACHED_STOP
     while count < len(lsns):
         at = next_record(buf, frame)
         if at < 0:
+            reason = at
             break
         if frame[LSN] != lsns[count]:
             continue
+        if u32(buf, at + 20) != crcs[count]:
+            break
         records.parse(buf, at, frame[LENGTH], compressed, parsed)
         data = parsed[FIRST_BLOCK + DATA]
         length = parsed[FIRST_BLOCK + DATA_LENGTH]
@@ -315,4 +319,4 @@ def copy_chunks(buf, frame, compressed, lsns):  # type: ignore[no-untyped-def]
         out[used : used + length] = buf[data : data + length]
         count += 1
         bounds[count] = used + length
-    return out[: bounds[count]].copy(), bounds, count
+    return out[: bounds[count]].copy(), bounds, count, reason

@@ -145,9 +145,9 @@ def _stretch_plans(
             xids = found.xids.xid[mine][order]
             file_map, relations = mapper.map(found)
             carried = tuple(
-                Carried(source.stretch, lsns, np.full(len(lsns), xid, np.int64))
+                Carried(source.stretch, source.waiting_lsn[chunks], source.waiting_xid[chunks], source.waiting_crc[chunks])
                 for xid in xids.tolist()
-                for source, lsns in waiting.get(xid, ())
+                for source, chunks in waiting.get(xid, ())
             )
             plans.append(
                 StretchPlan(
@@ -174,7 +174,7 @@ def _stretch_plans(
             for xid in closed.tolist():
                 waiting.pop(xid, None)
         for xid in np.unique(found.waiting_xid).tolist():
-            waiting.setdefault(xid, []).append((found, found.waiting_lsn[found.waiting_xid == xid]))
+            waiting.setdefault(xid, []).append((found, np.flatnonzero(found.waiting_xid == xid)))
     return plans
 
 

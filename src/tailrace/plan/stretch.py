@@ -38,11 +38,13 @@ class FileMap:
 
 @dataclass(slots=True)
 class Carried:
-    """TOAST chunks in an earlier stretch that serve rows of this one: the LSNs of their records, sorted, and the full xid of each."""
+    """TOAST chunks in an earlier stretch that serve rows of this one: the LSNs of their records, sorted, and the full xid and
+    the checksum of each."""
 
     stretch: Stretch
     lsn: NDArray[np.int64]
-    xid: NDArray[np.int64]
+    xid: NDArray[np.integer]
+    crc: NDArray[np.uint32]
 
 
 @dataclass(slots=True)
@@ -77,7 +79,9 @@ class StretchPlan:
         xids = self.xid[keep]
         mine = [np.isin(part.xid, xids) for part in self.carried]
         carried = (
-            Carried(part.stretch, part.lsn[of], part.xid[of]) for part, of in zip(self.carried, mine, strict=True) if of.any()
+            Carried(part.stretch, part.lsn[of], part.xid[of], part.crc[of])
+            for part, of in zip(self.carried, mine, strict=True)
+            if of.any()
         )
         return replace(self, xid=xids, ordinal=self.ordinal[keep], row_bytes=self.row_bytes[keep], carried=tuple(carried))
 

@@ -45,7 +45,7 @@ def find_ties(indexes: Sequence[Index], fates: Fates, plan: Plan, database: int)
     ordinals = np.unique([plan.messages[number].ordinal for number in messages]).astype(np.int64)
     wanted = np.unique(xids.xid[np.isin(xids.ordinal, ordinals)])
     errands = [
-        QueueErrand(found.stretch, int(found.first), found.major, database, plan.demand.only_local, mine)
+        QueueErrand(found.stretch, int(found.first), found.fingerprint, found.major, database, plan.demand.only_local, mine)
         for found in indexes
         if len(mine := np.intersect1d(found.xids.xid, wanted))
     ]

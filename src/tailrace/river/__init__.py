@@ -23,7 +23,7 @@ from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.ordering import Formatted, Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.river.capture import capture
-from tailrace.river.catalogs import Catalogs, know_catalogs, with_full_xids
+from tailrace.river.catalogs import Catalogs, check_state, know_catalogs, with_full_xids
 from tailrace.river.runner import LocalRunner, Runner
 from tailrace.river.scanning import STRETCH_BYTES, read_whole, scan_log
 from tailrace.river.source import Source
@@ -95,6 +95,8 @@ def open_river(
     `tailrace decode` for what the positions mean."""
     runner = runner or LocalRunner()
     source = source if isinstance(source, Source) else Source.open(source)
+    if catalog is not None:
+        check_state(catalog, source.segments, database)
     scan_from = catalog.needs_wal_from if catalog is not None else None
     if scan_from is not None and scan_from < source.segments.first_lsn:
         raise MissingHistory(f"the catalog state needs WAL from {scan_from}, the source begins at {source.segments.first_lsn}")

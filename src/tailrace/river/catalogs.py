@@ -22,7 +22,7 @@ from tailrace.catalog.state import (
     files_of_pg_class,
     initial_files,
 )
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import CorruptWal, MissingHistory, UsageError
 from tailrace.model import Locator, Lsn, Stretch
 from tailrace.river.runner import Runner
 from tailrace.river.scanning import scan_stretch
@@ -104,11 +104,6 @@ def know_catalogs(
     fates = fates_of([found.ends for found in indexes], two_phase)
     if captured is not None:
         start, known_from, pages_of = captured, captured.needs_wal_from, None
-        if captured.database_name != database:
-            raise UsageError(f'the catalog state is of database "{captured.database_name}", not "{database}"')
-        if captured.system != source.segments.system:
-            raise UsageError(f"the catalog state is of system {captured.system}, the WAL of {source.segments.system}")
-        _check_line(captured, source.segments)
         after = captured.lsn
     else:
         known_from = after = first_redo(indexes)
@@ -118,8 +113,8 @@ def know_catalogs(
     maps = [found.kept.record(row) for found in indexes for row in found.kept.rows_of(index.RELATION_MAP)]
     files = start.files | files_of_map_records(maps, start.database, FORMATS[start.major])
     while True:
-        lacking = list(_untracked(indexes, files, supplements).items())
-        supplements += runner.run(partial(_supplement, source.segments), lacking)
+        lacking = _untracked(indexes, files, supplements)
+        supplements += _supplements(source.segments, runner, indexes, lacking)
         log = catalog_log([*indexes, *supplements]).after(after)
         pages = pages_of.pages(files, start.default_tablespace) if pages_of else CatalogPages({})
         grown = advance(replace(start, files=files), log, pages, clock, indexes[-1].next_lsn)
@@ -130,14 +125,38 @@ def know_catalogs(
         files |= moved
 
 
-def _check_line(captured: CatalogState, segments: Segments) -> None:
-    """Raise unless the WAL goes on from where the state is, rather than from before, on another timeline."""
+def check_state(captured: CatalogState, segments: Segments, database: str) -> None:
+    """Raise unless the state is of this database of this system, and the WAL goes on from where the state is, rather than from before, on another
+    timeline. To be asked before anything is read by the state: what fails then may be for quite another reason."""
+    if captured.system != segments.system:
+        raise UsageError(
+            f"the catalog state is of system {captured.system}, the WAL of {segments.system}",
+            hint="Capture a state from the data directory that wrote this WAL, or from a backup of it.",
+        )
+    if captured.major != segments.major:
+        raise UsageError(f"the catalog state is of PostgreSQL {captured.major}, the WAL of {segments.major}")
+    if captured.database_name != database:
+        raise UsageError(f'the catalog state is of database "{captured.database_name}", not "{database}"')
     left = dict(segments.history) | {segments.timeline: Lsn(NEVER)}
     if captured.timeline > segments.timeline or (segments.history and captured.lsn > left.get(captured.timeline, 0)):
         raise UsageError(
             f"the catalog state is at {captured.lsn} on timeline {captured.timeline}, which is not in the history of timeline {segments.timeline}",
             hint="Capture a state on the timeline that the WAL follows, or before it branched off.",
         )
+
+
+def _supplements(
+    segments: Segments, runner: Runner, indexes: Sequence[Index], lacking: dict[Stretch, list[Locator]]
+) -> list[Index]:  # fmt: skip
+    """What the indexes lack about these files. Raises CorruptWal if a stretch is no longer what its index was made of."""
+    found = list(runner.run(partial(_supplement, segments), list(lacking.items())))
+    fingerprints = {each.stretch: each.fingerprint for each in indexes}
+    for each in found:
+        if each.fingerprint != fingerprints[each.stretch]:
+            raise CorruptWal(
+                f"WAL of {each.stretch} changed since it was indexed", context=f'file "{segments.name_at(each.stretch.start)}"'
+            )
+    return found
 
 
 def _supplement(segments: Segments, lacking: tuple[Stretch, list[Locator]]) -> Index:
@@ -186,7 +205,7 @@ def _empty_state(
         files={key: oid for key, oid in initial_files(0, shared, {}).items() if oid == 1262}, complete=False,
         status=source.status or directory.commit_status(), multixacts=directory.multixacts(), xids_open={},
     )  # fmt: skip
-    supplements = list(runner.run(partial(_supplement, source.segments), list(_untracked(indexes, blank.files, []).items())))
+    supplements = _supplements(source.segments, runner, indexes, _untracked(indexes, blank.files, []))
     log = catalog_log([*indexes, *supplements]).after(after)
     seen = advance(blank, log, directory.pages(blank.files), clock, indexes[-1].next_lsn)
     rows = rows_of(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tailrace.errors import TailraceError
 from tailrace.model import Stretch
 from tailrace.storage.whole_file import write_whole
 from tailrace.wal.index import Index
@@ -16,10 +19,26 @@ class IndexStore:
     """Indexes of any number of systems and timelines below one directory."""
 
     directory: Path
+    warn: Callable[[str], None] = warnings.warn
+    """Is told of a file that cannot be used. An index is only a cache: the caller makes it again, and `save` replaces the file."""
 
     def load(self, system: int, timeline: int, stretch: Stretch) -> Index | None:
+        """The index of this stretch of this log; None if there is none, or none that can be believed."""
         path = self._path(system, timeline, stretch)
-        return read_index(path.read_bytes(), str(path)) if path.exists() else None
+        if not path.is_file():
+            return None
+        try:
+            found = read_index(path.read_bytes(), str(path))
+        except TailraceError as error:
+            self.warn(f"{error.message}; it is made again")
+            return None
+        if (found.system, found.timeline, found.stretch, found.also) != (system, timeline, stretch, ()):
+            self.warn(
+                f'"{path}" is the index of {found.stretch} of system {found.system}, timeline {found.timeline}, not what its name says; '
+                "it is made again"
+            )
+            return None
+        return found
 
     def save(self, index: Index) -> None:
         path = self._path(index.system, index.timeline, index.stretch)

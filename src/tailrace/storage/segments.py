@@ -108,11 +108,13 @@ class Segments:
         wanted = max(0, stop - start)
         buf = np.empty(spacious(wanted) + extra, np.uint8)
         got = 0
+        files: list[tuple[int, str]] = []
         while got < wanted:
             number, within = divmod(start + got, size)
             segment = self.by_number.get(number)
             if segment is None:
                 break
+            files.append((number * size, segment.path))
             take = min(size - within, wanted - got)
             done = _read_into(segment, within, buf[got : got + take])
             got += done
@@ -120,7 +122,7 @@ class Segments:
                 if number < max(self.by_number):
                     raise _wrong_size(segment, within + done, number, size)
                 break
-        return WalBytes(buf, start, got // PAGE_SIZE * PAGE_SIZE)
+        return WalBytes(buf, start, got // PAGE_SIZE * PAGE_SIZE, tuple(files))
 
 
 def _read_into(segment: Segment, offset: int, target: NDArray[np.uint8]) -> int:

@@ -6,6 +6,8 @@ payload's position, length and form. Nothing is copied here and no value is look
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,10 +46,14 @@ def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # ty
                 form[i, row] = NULL
             continue
         stop = start + row_length[row]
+        if row_length[row] < HEAP_HEADER:
+            return row
         stored = u16(buf, start) & _NATTS
         has_null = u16(buf, start + 2) & _HAS_NULL
         bitmap = start + HEAP_HEADER
         data = bitmap + u8(buf, start + 4) - TUPLE_HEADER
+        if data > stop or bitmap + (((stored + 7) >> 3) if has_null else 0) > data:
+            return row
         offset = 0
         for i in range(natts):
             if i >= stored:
@@ -73,7 +79,7 @@ def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # ty
                         return row
                 first = u8(buf, data + offset)
                 if first == 1:
-                    if u8(buf, data + offset + 1) != _ON_DISK:
+                    if data + offset + EXTERNAL_SIZE > stop or u8(buf, data + offset + 1) != _ON_DISK:
                         return row
                     form[i, row] = EXTERNAL
                     at[i, row] = data + offset + 2
@@ -84,7 +90,11 @@ def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # ty
                     size[i, row] = (first >> 1) - 1
                     offset += first >> 1
                 else:
+                    if data + offset + 4 > stop:
+                        return row
                     total = u32(buf, data + offset) >> 2
+                    if total < (8 if first & 3 == 2 else 4):
+                        return row
                     if first & 3 == 2:
                         form[i, row] = LZ4 if u32(buf, data + offset + 4) >> 30 else PGLZ
                         at[i, row] = data + offset + 8
@@ -107,15 +117,32 @@ def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # ty
 def deform(
     buf: NDArray[np.uint8], row_at: NDArray[np.int64], row_length: NDArray[np.int64], lengths: NDArray[np.int64], aligns: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:  # fmt: skip
-    """Positions, sizes and forms, each of shape (attributes, rows)."""
-    shape = (len(lengths), len(row_at))
-    at = np.zeros(shape, np.int64)
-    size = np.zeros(shape, np.int32)
-    form = np.zeros(shape, np.uint8)
-    bad = deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form)
+    """Positions, sizes and forms, each of shape (attributes, rows). Raises CorruptWal for a tuple that does not hold what its relation has."""
+    bad, at, size, form = _deformed(buf, row_at, row_length, lengths, aligns)
     if bad >= 0:
         raise CorruptWal(
             f"tuple {bad} of {len(row_at)} does not have the layout of its relation",
             hint="The catalog state may not belong to this WAL.",
         )
     return at, size, form
+
+
+def first_misfit(
+    buf: NDArray[np.uint8],
+    row_at: NDArray[np.int64],
+    row_length: NDArray[np.int64],
+    lengths: Sequence[int],
+    aligns: Sequence[int],
+) -> int:
+    """The first tuple whose header or attributes run beyond its end, -1 if all keep within. The tuples themselves must lie in `buf`."""
+    return _deformed(buf, row_at, row_length, np.array(lengths, np.int64), np.array(aligns, np.int64))[0]
+
+
+def _deformed(
+    buf: NDArray[np.uint8], row_at: NDArray[np.int64], row_length: NDArray[np.int64], lengths: NDArray[np.int64], aligns: NDArray[np.int64]
+) -> tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:  # fmt: skip
+    shape = (len(lengths), len(row_at))
+    at = np.zeros(shape, np.int64)
+    size = np.zeros(shape, np.int32)
+    form = np.zeros(shape, np.uint8)
+    return deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form), at, size, form

@@ -109,6 +109,16 @@ def record_crc(buf: np.ndarray, at: int, length: int) -> np.uint32:
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
+NO_RECORDS = 14695981039346656037
+"""The fingerprint of no records: FNV-1a's offset, for `fingerprinted` is FNV-1a with words for bytes."""
+
+
+@kernel
+def fingerprinted(fingerprint, crc):  # type: ignore[no-untyped-def]
+    """The fingerprint (uint64) of records after one more, whose checksum is `crc`."""
+    return (fingerprint ^ np.uint64(crc)) * np.uint64(1099511628211)
+
+
 def crc32c(data: bytes) -> int:
     """CRC-32C of plain bytes (pg_control, relation maps)."""
     view = np.frombuffer(data, np.uint8)

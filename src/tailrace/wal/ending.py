@@ -1,21 +1,31 @@
 """Where a walk over records stopped: is that the end of the log, or damage?
 
-In: pages, and the frame of a walk that found no next record. Out: whether anything behind was written after it. A server that was killed, or still
+In: pages, and the frame of a walk that found no next record. Out: whether anything behind was written after it; or, of a second walk over what an
+index tells of, the error that says how it differs. A server that was killed, or still
 runs, leaves a log that ends anywhere, also within a record that fills many pages.
 """
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
-from tailrace.model import PAGE_SIZE
+from tailrace.model import PAGE_SIZE, Lsn, Stretch
 from tailrace.wal.framing import (
     BASE,
     FIRST_IS_CONTRECORD,
     LONG_PAGE_HEADER,
     MAX_RECORD,
+    NEED_MORE,
+    POSITION,
     RAW,
+    REACHED_STOP,
     RECORD_HEADER,
+    WalBytes,
     check_page,
+    explain,
 )  # fmt: skip
 from tailrace.wal.loads import u16, u32, u64
 
@@ -58,3 +68,19 @@ def log_goes_on(buf, frame, position):  # type: ignore[no-untyped-def]
             return True
         at += 8
     return False
+
+
+def changed_since(stretch: Stretch, wal: WalBytes, reason: int, frame: NDArray[np.int64]) -> CorruptWal:
+    """The error for a walk over `stretch`, ended for `reason`, whose records are not those that the first pass saw."""
+    position = int(frame[POSITION])
+    if reason in (NEED_MORE, REACHED_STOP):
+        return CorruptWal(
+            f"WAL of {stretch} changed since it was indexed",
+            hint="If its server has recycled the segment, decode from an archive or a spool; if the segment is another's, put the right one back.",
+            context=f'file "{wal.name_at(int(stretch.start))}"',
+        )
+    return CorruptWal(
+        explain(reason, frame),
+        hint="It was sound when it was indexed. Take the segment from another copy or the archive.",
+        context=f'WAL record at {Lsn(position)}, file "{wal.name_at(position)}"',
+    )

@@ -313,6 +313,12 @@ class WalBytes:
     buf: NDArray[np.uint8]
     base: int
     raw: int
+    files: tuple[tuple[int, str], ...] = ()
+    """Where each file of it begins (LSN), and its path; none if it is of no files."""
+
+    def name_at(self, lsn: int) -> str:
+        """The file that has the byte at `lsn`, empty if that is not known."""
+        return next((path for start, path in reversed(self.files) if start <= lsn), "")
 
     @classmethod
     def of(cls, pages: bytes | NDArray[np.uint8], base: int) -> WalBytes:

@@ -22,6 +22,7 @@ from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.wal import framing, heap, records, xact
+from tailrace.wal.crc import NO_RECORDS, fingerprinted
 from tailrace.wal.ending import log_goes_on
 from tailrace.wal.framing import POSITION, WalBytes, next_records
 from tailrace.wal.hashing import find, rehashed
@@ -31,7 +32,7 @@ from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, IGNORED, LOGICALM
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 class NeedMoreWal(CorruptWal):
@@ -93,7 +94,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
     Returns how many of each. The arrays are the caller's and large enough for any stretch of this size: an array that a kernel may replace costs
     reference counting at every use, which tripled the time of this loop.
     """
-    fingerprint = np.uint64(14695981039346656037)
+    fingerprint = np.uint64(NO_RECORDS)
 
     xids = 0
     locators = 0
@@ -140,7 +141,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
             totals[T_FIRST_PREVIOUS] = u64(buf, at + 8)
         count += 1
         last = lsn
-        fingerprint = (fingerprint ^ np.uint64(u32(buf, at + 20))) * np.uint64(1099511628211)
+        fingerprint = fingerprinted(fingerprint, u32(buf, at + 20))
         if passed_over:
             continue
         info = parsed[INFO]
@@ -237,6 +238,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                         chunks[chunk_count, 0] = slot
                         chunks[chunk_count, 1] = xid_epoch[slot]
                         chunks[chunk_count, 2] = lsn
+                        chunks[chunk_count, 3] = u32(buf, at + 20)
                         chunk_count += 1
                         xid_flags[slot] |= HAS_ROWS
                         xid_bytes[slot] += length
@@ -337,7 +339,7 @@ def _room(raw: int) -> tuple[NDArray, ...]:
     return (
         np.full(size, -1, np.int32), *by_xid, np.full(size, -1, np.int32), *by_file,
         np.zeros((raw // 32 + 64, xact.E_FIELDS), np.int64), np.zeros((raw // 32 + 64, 3), np.int64),
-        np.zeros((raw // framing.RECORD_HEADER + 64, 6), np.int64), np.zeros((many, 3), np.int64),
+        np.zeros((raw // framing.RECORD_HEADER + 64, 6), np.int64), np.zeros((many, 4), np.int64),
         new_parsed(), np.zeros(T_FIELDS, np.int64),
     )  # fmt: skip
 
@@ -436,6 +438,7 @@ class Index:
     kept: Kept
     waiting_xid: NDArray[np.integer]
     waiting_lsn: NDArray[np.int64]
+    waiting_crc: NDArray[np.uint32]
     also: tuple[Locator, ...] = field(default=())
 
 
@@ -534,6 +537,7 @@ def _index(
         ),
         waiting_xid=xid_key[waiting[:, 0]].astype(np.uint32),
         waiting_lsn=waiting[:, 2].copy(),
+        waiting_crc=waiting[:, 3].astype(np.uint32),
         also=also,
     )  # fmt: skip
 

@@ -1,26 +1,50 @@
 """An index's bytes on disk, both directions (described in docs/index_format.md).
 
 The layout of the file is `arrayfile`'s; every array of the index is named by its path (`xids.first_lsn`). A sealed index never changes, so a file is
-written once.
+written once. What is read is checked until every array keeps within its bounds, whoever wrote it: kernels believe them.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.arrayfile import FileKind
+from tailrace.arrayfile import Dtypes, FileKind
 from tailrace.errors import UsageError
+from tailrace.kernels import kernel
 from tailrace.model import Locator, Lsn, Stretch
 from tailrace.wal import index as index_module
-from tailrace.wal.index import FORMAT_VERSION, Files, Index, Kept, Xids
+from tailrace.wal import xact as xact_module
+from tailrace.wal.crc import record_crc
+from tailrace.wal.framing import RECORD_HEADER
+from tailrace.wal.index import ALIEN, FORMAT_VERSION, Files, Index, Kept, Xids
+from tailrace.wal.loads import u32
 from tailrace.wal.xact import Ends
 
-INDEX_FILE = FileKind("tailrace.index", "an index", version=FORMAT_VERSION, compression="lz4")
+INDEX_FILE = FileKind("index", "an index", version=FORMAT_VERSION, compression="lz4")
 _PARTS: dict[str, type] = {"xids": Xids, "files": Files, "ends": Ends, "kept": Kept}
+_LAST_LSN = 2**63 - 1
+
+
+def _dtypes(kind: type, prefix: str = "") -> dict[str, np.dtype[Any]]:
+    """The arrays of a dataclass by name, from how its fields are annotated. Xids are of any width there: as the log has them they are 32 bits."""
+    hints = get_type_hints(kind, vars(xact_module if kind is Ends else index_module))
+    arrays = {name: hint for name, hint in hints.items() if get_origin(hint) is np.ndarray}
+    kinds = {name: get_args(get_args(hint)[1])[0] for name, hint in arrays.items()}
+    return {
+        f"{prefix}{name}": np.dtype(np.uint32 if kind is np.integer else kind).newbyteorder("<") for name, kind in kinds.items()
+    }
+
+
+_DTYPES: Dtypes = _dtypes(Index) | {
+    name: kind for part, of in _PARTS.items() for name, kind in _dtypes(of, f"{part}.").items()
+}  # fmt: skip
+_SCALARS = {
+    name: hint for name, hint in get_type_hints(Index, vars(index_module)).items() if hint in (bool, int, str, Lsn)
+}  # fmt: skip
 
 
 def write_index(index: Index) -> bytes:
@@ -38,18 +62,35 @@ def write_index(index: Index) -> bytes:
 
 
 def read_index(data: bytes, where: str) -> Index:
-    """Raises UsageError for other files and other format versions."""
-    facts, arrays = INDEX_FILE.read(data, where)
+    """Raises UsageError for other files and other format versions, CorruptFile for damage and for content that is none of an index."""
+    facts, arrays = INDEX_FILE.read(data, where, _DTYPES)
     parts = {name: kind(**{part.name: arrays[f"{name}.{part.name}"] for part in fields(kind)}) for name, kind in _PARTS.items()}
-    hints = get_type_hints(Index, vars(index_module))
-    scalars: dict[str, Any] = {}
-    for part in fields(Index):
-        if part.name in facts and part.name not in arrays:
-            value = facts[part.name]
-            scalars[part.name] = Lsn(value) if hints[part.name] is Lsn else value
-    scalars["stretch"] = Stretch(*(Lsn(position) for position in facts["stretch"]))
-    scalars["also"] = tuple(Locator(*file) for file in facts["also"])
-    return Index(**scalars, **parts, waiting_xid=arrays["waiting_xid"], waiting_lsn=arrays["waiting_lsn"])
+    try:
+        scalars = {name: _scalar(facts[name], hint) for name, hint in _SCALARS.items()}
+        scalars["stretch"] = Stretch(*(_scalar(position, Lsn) for position in facts["stretch"]))
+        scalars["also"] = tuple(Locator(*(_scalar(number, int) for number in file)) for file in facts["also"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise INDEX_FILE.unsound(where, str(error)) from error
+    found = Index(
+        **scalars,
+        **parts,
+        waiting_xid=arrays["waiting_xid"],
+        waiting_lsn=arrays["waiting_lsn"],
+        waiting_crc=arrays["waiting_crc"],
+    )
+    if why := _contradiction(found):
+        raise INDEX_FILE.unsound(where, why)
+    return found
+
+
+def _scalar(value: Any, kind: Any) -> Any:
+    if kind is Lsn:
+        if type(value) is not int or not 0 <= value <= _LAST_LSN:
+            raise ValueError(f"{value!r} is no LSN")
+        return Lsn(value)
+    if type(value) is not kind:
+        raise ValueError(f"{value!r} is no {kind.__name__}")
+    return value
 
 
 def _leaves(index: Index) -> list[tuple[str, Any]]:
@@ -61,3 +102,47 @@ def _leaves(index: Index) -> list[tuple[str, Any]]:
         else:
             found.append((part.name, value))
     return found
+
+
+def _contradiction(index: Index) -> str:
+    """What in an index does not agree, empty if all does."""
+    kept, ends = index.kept, index.ends
+    lists = {
+        "subxact_bounds": len(ends.subxids),
+        "gid_bounds": len(ends.gids),
+        "invalidation_bounds": len(ends.invalidations) // 16,
+    }
+    for name, kind in _PARTS.items():
+        part = getattr(index, name)
+        if len({len(getattr(part, leaf.name)) for leaf in fields(kind) if leaf.name not in _OF_OTHER_LENGTH}) > 1:
+            return f"the columns of {name} differ in length"
+    for name, total in lists.items():
+        bounds = getattr(ends, name)
+        if len(bounds) != len(ends) + 1 or bounds[0] != 0 or bounds[-1] != total or (np.diff(bounds) < 0).any():
+            return f"ends.{name} do not bound their list"
+    if not len(index.waiting_xid) == len(index.waiting_lsn) == len(index.waiting_crc):
+        return "the columns of the waiting chunks differ in length"
+    for name, lsns in (("ends", ends.lsn), ("kept", kept.lsn), ("waiting", index.waiting_lsn)):
+        if len(lsns) and not ((lsns >= index.stretch.start) & (lsns < index.stretch.stop)).all():
+            return f"{name} lie outside of {index.stretch}"
+    if len(kept) and not ((kept.kind > 0) & (kept.kind <= ALIEN)).all():
+        return "kept records of no known kind"
+    bad = first_unsound_record(kept.data, kept.at, kept.length)
+    return f"kept record {bad} is damaged" if bad >= 0 else ""
+
+
+_OF_OTHER_LENGTH = frozenset(
+    {"subxact_bounds", "subxids", "gid_bounds", "gids", "invalidation_bounds", "invalidations", "data"}
+)  # fmt: skip
+
+
+@kernel
+def first_unsound_record(data, at, length):  # type: ignore[no-untyped-def]
+    """The first of the records `data[at[i] : at[i] + length[i]]` that is none: outside of the array, or with a wrong length or checksum. -1 if all
+    are sound."""
+    for i in range(len(at)):
+        if length[i] < RECORD_HEADER or at[i] < 0 or at[i] + length[i] > len(data) or at[i] + length[i] < at[i]:
+            return i
+        if u32(data, at[i]) != length[i] or np.int64(record_crc(data, at[i], length[i])) != u32(data, at[i] + 20):
+            return i
+    return -1

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from tailrace.kernels import kernel
 from tailrace.model import Stretch
 from tailrace.wal import framing, heap, records, xact
+from tailrace.wal.crc import NO_RECORDS, fingerprinted
+from tailrace.wal.ending import changed_since
 from tailrace.wal.framing import WalBytes, next_records
 from tailrace.wal.hashing import find, rehashed
 from tailrace.wal.index import NeedMoreWal
@@ -28,11 +30,12 @@ NOTHING, CHANGE, MESSAGE = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class QueueErrand:
-    """Whose queues are wanted of which stretch, whose first record is at `start`: `xids`, full. With `only_local`, what has an origin is not
-    queued."""
+    """Whose queues are wanted of which stretch, whose first record is at `start` and whose records have this `fingerprint`: `xids`, full. With
+    `only_local`, what has an origin is not queued."""
 
     stretch: Stretch
     start: int
+    fingerprint: int
     major: int
     database: int
     only_local: bool
@@ -54,18 +57,21 @@ class Queued:
 
 
 def queued(wal: WalBytes, errand: QueueErrand, segment_size: int, *, at_end_of_log: bool) -> Queued:
-    """What the stretch has for these xids. Raises NeedMoreWal if `wal` ends within its last record, though the log does not."""
+    """What the stretch has for these xids. Raises NeedMoreWal if `wal` ends within its last record, though the log does not, CorruptWal
+    if these are not the records that were indexed."""
     form = FORMATS[errand.major]
-    frame = framing.new_frame(wal, errand.start, errand.stretch.stop, segment_size, form.page_magic, check_crc=False)
+    frame = framing.new_frame(wal, errand.start, errand.stretch.stop, segment_size, form.page_magic, check_crc=True)
     xids = errand.xids & 0xFFFFFFFF  # what records say of them
     entries = np.zeros((wal.raw // framing.RECORD_HEADER + 64, 3), np.int64)
     snapshot_from = np.full(len(xids), np.iinfo(np.int64).max, np.int64)
-    count, reason = collect_queued(
+    count, reason, fingerprint = collect_queued(
         wal.buf, frame, form.image_compressed, form.inplace_is_change, errand.database, errand.only_local,
         rehashed(xids, len(xids), len(xids)), xids, records.new_parsed(), entries, snapshot_from,
     )  # fmt: skip
     if reason == framing.NEED_MORE and not at_end_of_log:
         raise NeedMoreWal(framing.explain(reason, frame))
+    if fingerprint != errand.fingerprint:
+        raise changed_since(errand.stretch, wal, reason, frame)
     entries = entries[:count]
     return Queued(entries[:, 0].copy(), errand.xids[entries[:, 1]], entries[:, 2] == MESSAGE, snapshot_from)
 
@@ -73,7 +79,9 @@ def queued(wal: WalBytes, errand: QueueErrand, segment_size: int, *, at_end_of_l
 @kernel
 def collect_queued(buf, frame, compressed, inplace_is_change, database, only_local, xid_table, xids,  # type: ignore[no-untyped-def]
                    parsed, entries, snapshot_from):  # fmt: skip
-    """Fill `entries` (position, number of the xid, kind) and `snapshot_from`. Returns how many entries, and why the walk ended."""
+    """Fill `entries` (position, number of the xid, kind) and `snapshot_from`. Returns how many entries, why the walk ended, and the records'
+    fingerprint."""
+    fingerprint = np.uint64(NO_RECORDS)
     count = 0
     last = np.int64(-1)
     run = 0
@@ -81,9 +89,10 @@ def collect_queued(buf, frame, compressed, inplace_is_change, database, only_loc
     while True:
         present = next_records(buf, frame, batch)
         if present < 0:
-            return count, present
+            return count, present, np.int64(fingerprint)
         for here in range(present):
             at = batch[here, framing.F_AT]
+            fingerprint = fingerprinted(fingerprint, u32(buf, at + 20))
             manager = u8(buf, at + 17)
             if manager == XACT and u8(buf, at + 16) & xact.OPCODE != xact.INVALIDATIONS:
                 last = np.int64(-1)  # a commit may put a snapshot between two changes
