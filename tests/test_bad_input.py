@@ -382,7 +382,7 @@ def test_a_state_with_one_byte_changed_is_never_believed(small: Case) -> None:
 
 def test_a_state_whose_checksum_is_right_and_whose_content_is_not(small: Case) -> None:
     state = capture(Source.open(small.before_dir), LocalRunner(1), "app")
-    for column, value in ((V_AT, -8), (V_LENGTH, 1 << 40), (V_LENGTH, 30), (V_CATALOG, 5), (V_XMIN, 1 << 33)):
+    for column, value in ((V_AT, -8), (V_LENGTH, 1 << 40), (V_LENGTH, 30), (V_CATALOG, 5), (V_XMIN, -5)):
         rows = state.versions.rows.copy()
         rows[7, column] = value
         with pytest.raises(CorruptFile, match='"here" is no sound catalog state: '):

@@ -145,7 +145,9 @@ def _stretch_plans(
             xids = found.xids.xid[mine][order]
             file_map, relations = mapper.map(found)
             carried = tuple(
-                Carried(source.stretch, source.waiting_lsn[chunks], source.waiting_xid[chunks], source.waiting_crc[chunks])
+                Carried(
+                    source.stretch, source.waiting_lsn[chunks], np.full(len(chunks), xid, np.int64), source.waiting_crc[chunks]
+                )
                 for xid in xids.tolist()
                 for source, chunks in waiting.get(xid, ())
             )

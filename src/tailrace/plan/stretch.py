@@ -43,7 +43,7 @@ class Carried:
 
     stretch: Stretch
     lsn: NDArray[np.int64]
-    xid: NDArray[np.integer]
+    xid: NDArray[np.int64]
     crc: NDArray[np.uint32]
 
 
