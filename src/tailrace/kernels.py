@@ -31,6 +31,7 @@ import numpy as np
 from llvmlite import binding
 from numba.core import compiler, config, sigutils
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 from numba.core.types import Type
 from numba.extending import _Intrinsic
@@ -68,7 +69,7 @@ class _Cache:
         return str(_folder())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        target_context.refresh()
+        rtsys.initialize(target_context)  # all that loading takes; compiling asks for the rest itself
         processor = target_context.codegen().magic_tuple()
         found = None
         if _is_portable(processor):
