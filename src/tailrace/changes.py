@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
@@ -139,7 +138,7 @@ def widened(array: pa.Array | pa.ChunkedArray, wanted: pa.DataType, what: str) -
     number = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
     if any(is_one(array.type) for is_one in number) and any(is_one(wanted) for is_one in number):
         try:
-            return pc.cast(array, wanted)
+            return array.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             pass
     raise UsageError(

@@ -9,6 +9,7 @@ began and ceased to see it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,12 @@ from tailrace.tuples.toast import Chunks
 from tailrace.types.encodings import UTF8
 
 _EMPTY = np.zeros(0, np.int64)
-_NO_CHUNKS = Chunks.of(np.zeros(0, np.uint8), _EMPTY, _EMPTY, _EMPTY)
+
+
+@cache
+def _no_chunks() -> Chunks:
+    """What TOASTed values of catalog rows are read from. Not made on import, since that would load a kernel."""
+    return Chunks.of(np.zeros(0, np.uint8), _EMPTY, _EMPTY, _EMPTY)
 
 
 @dataclass(slots=True)
@@ -175,7 +181,7 @@ def _column(
 ) -> NDArray:
     epoch = np.zeros(len(at), np.int64)
     if length > 0:
-        fixed = column_of(store, at, size, form, length, None, epoch, _NO_CHUNKS).fixed
+        fixed = column_of(store, at, size, form, length, None, epoch, _no_chunks()).fixed
         assert fixed is not None
         if name_codec is not None:
             return np.char.decode(np.ascontiguousarray(fixed).view("S64")[:, 0], name_codec or "utf-8", "surrogateescape").astype(
@@ -183,7 +189,7 @@ def _column(
             )
         return np.ascontiguousarray(fixed).view(f"<i{length}" if length != 4 else "<u4")[:, 0].astype(np.int64)
     inline = (form == PLAIN) | (form == PGLZ) | (form == LZ4)
-    values = column_of(store, at, size, np.where(inline, form, NULL).astype(np.uint8), -1, None, epoch, _NO_CHUNKS)
+    values = column_of(store, at, size, np.where(inline, form, NULL).astype(np.uint8), -1, None, epoch, _no_chunks())
     assert values.offsets is not None
     assert values.data is not None
     raw, bounds = values.data.tobytes(), values.offsets.tolist()

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
@@ -160,7 +159,9 @@ def format_floats(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
         mask = np.zeros(len(values), np.bool_)
         mask[wrong] = True
         again = [_search_digits(float(numbers[row]), int(mantissas[row])) for row in map(int, wrong)]
-        printed = pc.replace_with_mask(printed, pa.array(mask), pa.array(again, pa.large_string()))
+        from pyarrow.compute import replace_with_mask  # noqa: PLC0415 - it takes a tenth of a second, and is rarely wanted
+
+        printed = replace_with_mask(printed, pa.array(mask), pa.array(again, pa.large_string()))
         starts, data = binary_buffers(printed)
         offsets, out, _ = _lay_out(as_writable(starts), as_writable(data), valid, mantissas[:0], threshold)
     return Texts(offsets, out)
@@ -191,7 +192,9 @@ def _search_digits(number: float, mantissa: int) -> str:
 def parse_floats(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As float8in; Arrow reads to the nearest float."""
     single = pg_type.oid == FLOAT4
-    trimmed = pc.utf8_trim_whitespace(texts.to_arrow(valid))
+    from pyarrow.compute import utf8_trim_whitespace  # noqa: PLC0415 - it takes a tenth of a second, and printing needs none
+
+    trimmed = utf8_trim_whitespace(texts.to_arrow(valid))
     try:
         numbers = trimmed.cast(pa.float32() if single else pa.float64())
     except pa.ArrowInvalid:
