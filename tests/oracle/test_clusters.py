@@ -612,6 +612,43 @@ def test_transaction_ids_begin_again(major: int, tmp_path: Path) -> None:
     check(case, decode(case, LocalRunner(2), captured=False, stretch_bytes=1 << 20))
 
 
+@pytest.mark.parametrize("major", [16, 18])
+def test_file_numbers_begin_again(major: int, tmp_path: Path) -> None:
+    """The counter that numbers files comes round, and only files of one tablespace are kept apart: a table gets the number of another table's file,
+    and one that of a catalog's."""
+
+    def number_of(name: str) -> int:
+        return int(str(server.value(f"SELECT pg_relation_filenode('{name}')", dbname=DBNAME)))
+
+    with Server(major) as server:
+        server.sql(f"CREATE DATABASE {DBNAME}")
+        with server.connect() as connection:
+            for statement in (b"SET allow_in_place_tablespaces = on", b"CREATE TABLESPACE apart LOCATION ''"):
+                connection.execute(statement)
+        _say(server, "CREATE TABLE a (id int)", *(f"CREATE TABLE {name} (t name) TABLESPACE apart" for name in "bc"))
+        _say(server, "VACUUM FULL pg_class")
+        first, of_catalog = number_of("a"), number_of("pg_class")
+        server.stop()
+        server.run_offline("pg_resetwal", "-o", str(first), "-D", str(server.data_dir))
+        server.start()
+        start = str(server.value(SLOT, dbname=DBNAME))
+        _say(server, "TRUNCATE b")
+        assert number_of("b") == first
+        for _ in range(of_catalog - first):
+            if number_of("c") != of_catalog:
+                _say(server, "TRUNCATE c")
+        assert number_of("c") == of_catalog
+        for turn in range(3):
+            _say(server, f"INSERT INTO a VALUES ({turn})", "INSERT INTO b VALUES ('b')", "INSERT INTO c VALUES ('c')")
+            _say(server, f"ALTER TABLE a ADD column_{turn} int", "UPDATE c SET t = 'changed'")
+        expected = print_rows(server.sql(CHANGES, dbname=DBNAME))
+        server.stop()
+        data = server.copy_to(tmp_path / "data")
+    case = Case("file numbers", major, "with_slot", data, data, expected, {"dbname": DBNAME, "start_lsn": start})
+    for stretch_bytes in (1 << 17, 64 << 20):
+        check(case, decode(case, LocalRunner(1), captured=False, stretch_bytes=stretch_bytes))
+
+
 @pytest.mark.parametrize("major", MAJORS)
 def test_multixacts_of_before_the_log(major: int, tmp_path: Path) -> None:
     """Catalog rows that were updated while others held locks on them, as the data directory has them when the log begins."""

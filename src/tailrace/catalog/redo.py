@@ -93,6 +93,20 @@ def same_xmin(versions, version, xmin, state):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def catalog_file(parsed, block, file_table, file_key, tablespaces):  # type: ignore[no-untyped-def]
+    """Number of the catalog file that a block is on, or -1. Those of the database lie in one of `tablespaces`; elsewhere a file of the same number is
+    another."""
+    database = parsed[block + records.DATABASE]
+    file = find(file_table, file_key, (database << 32) | parsed[block + records.NUMBER])
+    if file >= 0 and database != 0:
+        for tablespace in tablespaces:
+            if tablespace == parsed[block + records.TABLESPACE]:
+                return file
+        return np.int64(-1)
+    return file
+
+
+@kernel
 def restore_image(buf, parsed, block, pglz_bit, lz4_bit, zstd_bit, page, scratch, images, image_row, row):  # type: ignore[no-untyped-def]
     """The page of a block's image, hole filled. False if it cannot be expanded here."""
     at = parsed[block + IMAGE]
@@ -128,7 +142,7 @@ def restore_image(buf, parsed, block, pglz_bit, lz4_bit, zstd_bit, page, scratch
 
 
 @kernel
-def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key):  # type: ignore[no-untyped-def]
+def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key, tablespaces):  # type: ignore[no-untyped-def]
     """Which catalog pages the records touch; pruning, freezing and the like do not count, unless they bring an image.
 
     Returns (page keys, lsn row of the first touch, flags) with keys as `tid_key(file, block, 0)`.
@@ -150,7 +164,7 @@ def first_touches(buf, at, length, compressed, apply_bit, file_table, file_key):
             block = FIRST_BLOCK + i * records.BLOCK_FIELDS
             if parsed[block + records.FORK] != 0:
                 continue
-            file = find(file_table, file_key, (parsed[block + records.DATABASE] << 32) | parsed[block + records.NUMBER])
+            file = catalog_file(parsed, block, file_table, file_key, tablespaces)
             if file < 0:
                 continue
             whole = parsed[block + records.BLOCK_FLAGS] & records.WILL_INIT
@@ -194,6 +208,7 @@ def replay(
     file_table,
     file_key,
     file_catalog,
+    tablespaces,
     base_pages,
     base_key,
     images,
@@ -295,7 +310,7 @@ def replay(
                     or not parsed[block + records.IMAGE_INFO] & apply_bit
                 ):
                     continue
-                file = find(file_table, file_key, (parsed[block + records.DATABASE] << 32) | parsed[block + records.NUMBER])
+                file = catalog_file(parsed, block, file_table, file_key, tablespaces)
                 if file < 0:
                     continue
                 block_number = parsed[block + records.BLOCK]
@@ -412,9 +427,7 @@ def replay(
         if is_heap or is_heap2:
             main = parsed[MAIN]
             block_number = parsed[FIRST_BLOCK + records.BLOCK]
-            file = find(
-                file_table, file_key, (parsed[FIRST_BLOCK + records.DATABASE] << 32) | parsed[FIRST_BLOCK + records.NUMBER]
-            )
+            file = catalog_file(parsed, FIRST_BLOCK, file_table, file_key, tablespaces)
             if parsed[records.BLOCKS] == 0 or file < 0 or parsed[FIRST_BLOCK + records.FORK] != 0:
                 file = -1
             adds = 0

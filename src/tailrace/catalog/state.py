@@ -128,22 +128,32 @@ def files_of_pg_class(versions: Versions, spans: Spans, database: int, major: in
     }
 
 
-def advance(state: CatalogState, log: CatalogLog, pages: CatalogPages, clock: XidClock, until: Lsn) -> CatalogState:
-    """The state after the catalog records of `log`. Raises MissingHistory where a page was changed that nothing tells the content of."""
+def tablespaces_of(versions: Versions, spans: Spans, database: int, major: int) -> frozenset[int]:
+    """Where pg_database says, in every version of it, that the database lay: with its catalogs, and all that has no tablespace of its own."""
+    rows = rows_of(versions, spans, 1262, layouts_of(major)["pg_database"], ("oid", "dattablespace"))
+    return frozenset(rows.columns["dattablespace"][rows.columns["oid"] == database].tolist())
+
+
+def advance(
+    state: CatalogState, log: CatalogLog, pages: CatalogPages, clock: XidClock, until: Lsn, tablespaces: frozenset[int]
+) -> CatalogState:
+    """The state after the catalog records of `log`; the database lay in these tablespaces. Raises MissingHistory where a page was changed that
+    nothing tells the content of."""
     form = FORMATS[state.major]
     keys = list(state.files)  # places name a file by its number here, so files are only ever added at the end
     file_key = np.array([(database << 32) | number for database, number in keys], np.int64)
     file_catalog = np.array([state.files[key] for key in keys], np.int64)
     file_table = rehashed(file_key, len(file_key), max(len(file_key), 1))
+    spaces = np.array(sorted(tablespaces), np.int64)
     images, image_at = _zstd_images(log, form)
     base_key, base_pages = (np.zeros(0, np.int64), np.zeros((0, 8192), np.uint8))
     if pages:
-        base_key, base_pages = _untouched(log, pages, keys, form, file_table, file_key)
+        base_key, base_pages = _untouched(log, pages, keys, form, file_table, file_key, spaces)
         _check_not_newer(base_pages, until)
     found = replay(
         log.data, log.at, log.length, log.lsn, clock.next_at(log.lsn), clock.next_at_end, form.image_compressed, form.image_apply,
-        form.image_pglz, form.image_lz4, form.image_zstd, form.inplace_header, file_table, file_key, file_catalog, base_pages, base_key, images,
-        image_at, state.complete,
+        form.image_pglz, form.image_lz4, form.image_zstd, form.inplace_header, file_table, file_key, file_catalog, spaces, base_pages, base_key,
+        images, image_at, state.complete,
         state.versions.rows, len(state.versions), state.versions.store, len(state.versions.store),
         state.versions.place_key, state.versions.place_version,
     )  # fmt: skip
@@ -188,10 +198,11 @@ def _untouched(
     form: WalFormat,
     file_table: NDArray[np.int32],
     file_key: NDArray[np.int64],
+    spaces: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Pages of the directory that count: those that no record touches, or that are older than their first record."""
     touched, first_row, flags = first_touches(
-        log.data, log.at, log.length, form.image_compressed, form.image_apply, file_table, file_key
+        log.data, log.at, log.length, form.image_compressed, form.image_apply, file_table, file_key, spaces
     )
     order = np.argsort(touched)
     touched, first_row, flags = touched[order], first_row[order], flags[order]

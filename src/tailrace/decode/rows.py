@@ -20,7 +20,7 @@ from tailrace.wal import framing, heap, records
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
 from tailrace.wal.ending import changed_since
 from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record, next_records
-from tailrace.wal.hashing import find, grown, rehashed
+from tailrace.wal.hashing import find, find_pair, grown, rehashed
 from tailrace.wal.loads import u8, u16, u32
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, MAIN, MAIN_LENGTH
 from tailrace.wal.resource_managers import HEAP, HEAP2
@@ -52,7 +52,7 @@ Reader = Callable[..., WalBytes]
 
 
 @kernel
-def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, file_key, file_bounds, file_has_own,  # type: ignore[no-untyped-def]
+def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, file_key, file_space, file_bounds, file_has_own,  # type: ignore[no-untyped-def]
                  own_table, own_key, own_bounds, span_start, span_relation, confirmed, only_local, parsed, rows, chunks):  # fmt: skip
     """References to the wanted rows and TOAST chunks of a stretch, in `rows` and `chunks` (offset, length, epoch).
 
@@ -67,6 +67,7 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
     last_xid = np.int64(-1)
     mine = np.int64(-1)
     last_key = np.int64(-1)
+    last_space = np.int64(-1)
     file = np.int64(-1)
     unmapped_lsn = np.int64(0)
     unmapped_key = np.int64(0)
@@ -117,9 +118,11 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
             chunk_count += 1
             continue
         key = (parsed[FIRST_BLOCK + records.DATABASE] << 32) | parsed[FIRST_BLOCK + records.NUMBER]
-        if key != last_key:
-            file = find(file_table, file_key, key)
+        space = parsed[FIRST_BLOCK + records.TABLESPACE]
+        if key != last_key or space != last_space:
+            file = find_pair(file_table, file_key, file_space, key, space)
             last_key = key
+            last_space = space
         relation = np.int64(NOT_DECODED)
         if file >= 0:
             low = file_bounds[file]
@@ -233,7 +236,7 @@ def references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.in
         xids = plan.xid & LOW_WORD  # what records say of them
         found = collect_rows(
             wal.buf, frame, form.image_compressed, rehashed(xids, len(xids), len(xids)), xids, plan.ordinal,
-            rehashed(files.key, len(files.key), max(1, len(files.key))), files.key, files.bounds, files.has_own,
+            rehashed(files.key, len(files.key), max(1, len(files.key))), files.key, files.tablespace, files.bounds, files.has_own,
             rehashed(files.own_key, len(files.own_key), max(1, len(files.own_key))), files.own_key, files.own_bounds,
             files.span_start, files.span_relation, plan.confirmed, plan.only_local, records.new_parsed(),
             np.zeros((wal.raw // _SMALLEST_ROW + 64, R_FIELDS), np.int64), np.zeros((wal.raw // _SMALLEST_RECORD + 64, 3), np.int64),

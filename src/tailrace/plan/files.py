@@ -38,7 +38,7 @@ class FileMapper:
         known = mine[np.isin(files.number[mine], self._history.table("pg_class")["relfilenode"])]
         ours = np.setdiff1d(known, rowless)
         numbers: dict[Relation, int] = {}
-        keys: list[int] = []
+        unknown = np.setdiff1d(mine, known)
         starts: list[int] = []
         meanings: list[int] = []
         bounds = [0]
@@ -62,7 +62,6 @@ class FileMapper:
             zip((Locator(*parts) for parts in locators), files.first_lsn[ours].tolist(), strict=True)
         ):
             general, own = self._timeline(locator, first)
-            keys.append((locator.database << 32) | locator.number)
             add(general)
             bounds.append(len(starts))
             has_own.append(bool(own))
@@ -70,13 +69,11 @@ class FileMapper:
                 own_keys.append((position << 32) | ordinal)
                 own_spans.append(spans)
         # Files that no relation ever had: rows in them cannot be decoded, and say so.
-        for row in np.setdiff1d(mine, known).tolist():
-            keys.append((int(files.database[row]) << 32) | int(files.number[row]))
+        for _ in unknown:
             add([Span(0, None)])
             bounds.append(len(starts))
             has_own.append(False)
-        for row in rowless.tolist():
-            keys.append((int(files.database[row]) << 32) | int(files.number[row]))
+        for _ in rowless:
             starts.append(0)
             meanings.append(NOT_DECODED)
             bounds.append(len(starts))
@@ -85,8 +82,10 @@ class FileMapper:
         for spans in own_spans:
             add(spans)
             own_bounds.append(len(starts))
+        rows = np.concatenate([ours, unknown, rowless])
+        key = (files.database[rows].astype(np.int64) << 32) | files.number[rows]
         file_map = FileMap(
-            np.array(keys, np.int64), np.array(bounds, np.int64), np.array(has_own, np.bool_), np.array(own_keys, np.int64),
+            key, files.tablespace[rows].astype(np.int64), np.array(bounds, np.int64), np.array(has_own, np.bool_), np.array(own_keys, np.int64),
             np.array(own_bounds, np.int64), np.array(starts, np.int64), np.array(meanings, np.int64),
         )  # fmt: skip
         return file_map, tuple(numbers)

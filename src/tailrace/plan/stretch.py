@@ -21,13 +21,14 @@ NOT_DECODED = -2
 
 @dataclass(slots=True)
 class FileMap:
-    """What each file of a stretch meant: file i (key `database << 32 | number`) has spans `[bounds[i], bounds[i+1])` of
+    """What each file of a stretch meant: file i (key `database << 32 | number`, and its tablespace) has spans `[bounds[i], bounds[i+1])` of
     `span_start`, `span_relation`.
 
     Transactions that changed the meaning themselves have timelines of their own: key `i << 32 | ordinal` in `own_key`, in the same spans arrays.
     """
 
     key: NDArray[np.int64]
+    tablespace: NDArray[np.int64]
     bounds: NDArray[np.int64]
     has_own: NDArray[np.bool_]
     own_key: NDArray[np.int64]

@@ -21,6 +21,7 @@ from tailrace.catalog.state import (
     files_of_map_records,
     files_of_pg_class,
     initial_files,
+    tablespaces_of,
 )
 from tailrace.errors import CorruptWal, MissingHistory, UsageError
 from tailrace.model import Locator, Lsn, Stretch
@@ -112,17 +113,20 @@ def know_catalogs(
     supplements: list[Index] = []
     maps = [found.kept.record(row) for found in indexes for row in found.kept.rows_of(index.RELATION_MAP)]
     files = start.files | files_of_map_records(maps, start.database, FORMATS[start.major])
+    tablespaces = frozenset({start.default_tablespace})
     while True:
-        lacking = _untracked(indexes, files, supplements)
+        lacking = _untracked(indexes, files, tablespaces, supplements)
         supplements += _supplements(source.segments, runner, indexes, lacking)
         log = catalog_log([*indexes, *supplements]).after(after)
         pages = pages_of.pages(files, start.default_tablespace) if pages_of else CatalogPages({})
-        grown = advance(replace(start, files=files), log, pages, clock, indexes[-1].next_lsn)
+        grown = advance(replace(start, files=files), log, pages, clock, indexes[-1].next_lsn, tablespaces)
         spans = spans_of(grown.versions, fates, grown.status)
         moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major)
-        if moved.items() <= files.items():
+        places = tablespaces_of(grown.versions, spans, grown.database, grown.major)
+        if moved.items() <= files.items() and places <= tablespaces:
             return Catalogs(grown, known_from, fates, clock, None if captured is None else captured.xids_open)
         files |= moved
+        tablespaces |= places
 
 
 def check_state(captured: CatalogState, segments: Segments, database: str) -> None:
@@ -165,15 +169,17 @@ def _supplement(segments: Segments, lacking: tuple[Stretch, list[Locator]]) -> I
 
 
 def _untracked(
-    indexes: Sequence[Index], files: Mapping[FileKey, int], supplements: Sequence[Index]
+    indexes: Sequence[Index], files: Mapping[FileKey, int], tablespaces: frozenset[int], supplements: Sequence[Index]
 ) -> dict[Stretch, list[Locator]]:
-    """Stretches that list a catalog's file without having kept its records, and the files."""
+    """Stretches that list a catalog's file without having kept its records, and the files. Those of one database lie in these tablespaces."""
     have = {(found.stretch, file) for found in supplements for file in found.also}
     wanted: dict[Stretch, list[Locator]] = {}
     for found in indexes:
         listed = found.files
         for row in np.flatnonzero(np.isin(listed.number, [of for _, of in files])).tolist():
             locator = Locator(int(listed.tablespace[row]), int(listed.database[row]), int(listed.number[row]))
+            if locator.database and locator.tablespace not in tablespaces:
+                continue
             # A file named by a NEW_CID is kept only from there on, so it is asked for as well.
             if (locator.database, locator.number) in files and locator.number >= 16384 and (found.stretch, locator) not in have:
                 wanted.setdefault(found.stretch, []).append(locator)
@@ -205,9 +211,9 @@ def _empty_state(
         files={key: oid for key, oid in initial_files(0, shared, {}).items() if oid == 1262}, complete=False,
         status=source.status or directory.commit_status(), multixacts=directory.multixacts(), xids_open={},
     )  # fmt: skip
-    supplements = _supplements(source.segments, runner, indexes, _untracked(indexes, blank.files, []))
+    supplements = _supplements(source.segments, runner, indexes, _untracked(indexes, blank.files, frozenset(), []))
     log = catalog_log([*indexes, *supplements]).after(after)
-    seen = advance(blank, log, directory.pages(blank.files), clock, indexes[-1].next_lsn)
+    seen = advance(blank, log, directory.pages(blank.files), clock, indexes[-1].next_lsn, frozenset())
     rows = rows_of(
         seen.versions, spans_of(seen.versions, fates, seen.status), 1262, layouts_of(control.major)["pg_database"],
         ("oid", "datname", "dattablespace", "encoding"),

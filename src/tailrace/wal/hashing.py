@@ -43,6 +43,20 @@ def find(table, keys, key):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def find_pair(table, keys, others, key, other):  # type: ignore[no-untyped-def]
+    """As `find`, where a key may come several times, each time with another of `others`."""
+    mask = len(table) - 1
+    place = home(key, mask)
+    while True:
+        slot = table[place]
+        if slot < 0:
+            return -1 - place
+        if keys[slot] == key and others[slot] == other:
+            return np.int64(slot)
+        place = (place + 1) & mask
+
+
+@kernel
 def rehashed(keys, count, capacity):  # type: ignore[no-untyped-def]
     """A new table over keys[:count] with room for `capacity`."""
     table = new_table(capacity)

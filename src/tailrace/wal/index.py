@@ -25,7 +25,7 @@ from tailrace.wal import framing, heap, records, xact
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
 from tailrace.wal.ending import log_goes_on
 from tailrace.wal.framing import POSITION, WalBytes, next_records
-from tailrace.wal.hashing import find, rehashed
+from tailrace.wal.hashing import find, find_pair, rehashed
 from tailrace.wal.loads import u8, u16, u32, u64
 from tailrace.wal.records import FIRST_BLOCK, INFO, MAIN, new_parsed
 from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, IGNORED, LOGICALMSG, RELMAP, STANDBY, XACT, XLOG
@@ -186,7 +186,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                 key = (parsed[block + records.DATABASE] << 32) | parsed[block + records.NUMBER]
                 space = parsed[block + records.TABLESPACE]
                 if key != last_key or space != last_space:
-                    found = find(loc_table, loc_key, key)
+                    found = find_pair(loc_table, loc_key, loc_space, key, space)
                     if found < 0:
                         loc_table[-1 - found] = locators
                         loc_key[locators] = key
@@ -195,7 +195,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                         number = parsed[block + records.NUMBER]
                         is_tracked = number < FIRST_NORMAL_OID and find(tracked_table, tracked, number) >= 0
                         for j in range(len(also)):
-                            is_tracked = is_tracked or also[j] == key
+                            is_tracked = is_tracked or (also[j, 0] == key and also[j, 1] == space)
                         loc_tracked[locators] = is_tracked
                         found = np.int64(locators)
                         locators += 1
@@ -210,11 +210,12 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                 keep = NEW_CID
                 main = parsed[MAIN]
                 key = (u32(buf, main + 20) << 32) | u32(buf, main + 24)
-                found = find(loc_table, loc_key, key)
+                space = np.int64(u32(buf, main + 16))
+                found = find_pair(loc_table, loc_key, loc_space, key, space)
                 if found < 0:
                     loc_table[-1 - found] = locators
                     loc_key[locators] = key
-                    loc_space[locators] = u32(buf, main + 16)
+                    loc_space[locators] = space
                     loc_first[locators] = lsn
                     found = np.int64(locators)
                     locators += 1
@@ -458,7 +459,7 @@ def scan(
         custom_managers=form.custom_resource_managers, system=system,
     )  # fmt: skip
     tracked = np.array(sorted(TRACKED_CATALOGS), np.int64)
-    also_keys = np.array([(file.database << 32) | file.number for file in also], np.int64)
+    also_keys = np.array([((file.database << 32) | file.number, file.tablespace) for file in also], np.int64).reshape(-1, 2)
     room = _room(wal.raw)
     counts = scan_records(
         wal.buf, frame, form.image_compressed, form.stats_item, form.prepare_header, form.inplace_is_change,
