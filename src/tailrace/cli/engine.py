@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 import typer
@@ -27,23 +25,6 @@ def runner_for(asked: On, size: int, tell: Callable[[str], None]) -> Runner:
     from tailrace.spark.jobs import SparkRunner  # noqa: PLC0415 - in this process, pyspark is not even imported
     from tailrace.spark.session import session  # noqa: PLC0415
 
-    with _jvm_kept_quiet():
-        return SparkRunner(session())
-
-
-@contextmanager
-def _jvm_kept_quiet() -> Iterator[None]:
-    """Java greets on the standard error that it inherits. It gets a file instead, which is shown only if Spark does not start."""
-    sys.stderr.flush()
-    ours = os.dup(2)
-    with tempfile.TemporaryFile() as greetings:
-        os.dup2(greetings.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            greetings.seek(0)
-            os.write(ours, greetings.read())
-            raise
-        finally:
-            os.dup2(ours, 2)
-            os.close(ours)
+    # Where a session is made in the main thread, PySpark takes Ctrl-C for itself.
+    with ThreadPoolExecutor(1) as aside:
+        return SparkRunner(aside.submit(session, quiet=True).result())

@@ -32,9 +32,13 @@ class LocalRunner:
         if len(items) <= 1 or self.workers <= 1:
             yield from map(work, items)
             return
-        with ThreadPoolExecutor(self.workers) as pool:
+        pool = ThreadPoolExecutor(self.workers)
+        try:
             waiting = iter(items)
             flying: list[Future[Result]] = [pool.submit(work, item) for item in islice(waiting, self.workers + 1)]
             while flying:
                 yield flying.pop(0).result()
                 flying += [pool.submit(work, item) for item in islice(waiting, 1)]
+        finally:
+            # An error, or Ctrl-C, does not wait for what the other threads are at.
+            pool.shutdown(wait=False, cancel_futures=True)

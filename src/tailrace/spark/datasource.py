@@ -29,9 +29,9 @@ from tailrace.lake.changelog import Piece, pieces_of
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
 from tailrace.river import River, open_river
-from tailrace.spark.jobs import freeze_once
 from tailrace.spark.parcels import pack, unpack
 from tailrace.spark.schemas import spark_schema
+from tailrace.spark.workers import settle
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER
@@ -122,7 +122,7 @@ class TailraceReader(DataSourceReader):
             )
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)
-        freeze_once()
+        settle()
 
 
 class TailraceSource(DataSource):
@@ -130,6 +130,7 @@ class TailraceSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
+        settle()
         self._planned: tuple[Segments, list[InputPartition], Relation, Shape] | None = None
 
     @classmethod

@@ -7,7 +7,6 @@ second, single rows do not. Errors travel back as themselves.
 
 from __future__ import annotations
 
-import gc
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from tailrace.spark.parcels import pack, unpack
+from tailrace.spark.workers import settle
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,16 +31,6 @@ _CELL = 64 << 20
 HEAVY_WAVE = 4
 TASKS_PER_CORE = 3
 """Enough to even out what items take. A task costs some 20 ms of CPU whatever it does, so one item a task would be waste on few cores."""
-_frozen = False
-
-
-def freeze_once() -> None:
-    """Keep imported modules out of the collection that Spark's daemon runs after every task."""
-    global _frozen  # noqa: PLW0603 - once per worker process
-    if not _frozen:
-        gc.collect()
-        gc.freeze()
-        _frozen = True
 
 
 class _Share(InputPartition):
@@ -84,11 +74,16 @@ def _stage_source(work: bytes, all_shares: Sequence[_Share], heavy: bool) -> typ
             return "tailrace_stage"
 
         def schema(self) -> str:
+            from tailrace.spark.workers import settle  # noqa: PLC0415 - by name
+
+            settle()
             return _SCHEMA
 
         def reader(self, schema: Any) -> DataSourceReader:
             from tailrace.spark.jobs import StageReader  # noqa: PLC0415 - by name, or it would travel by value as well
+            from tailrace.spark.workers import settle  # noqa: PLC0415
 
+            settle()
             shares, type(self).shares = type(self).shares, ()
             return StageReader(work, shares, heavy)
 
@@ -106,7 +101,7 @@ def run_item(work: bytes, number: int, item: bytes, heavy: bool) -> Iterator[pa.
         outcome = (False, error)
     payload = memoryview(pickle.dumps(outcome, protocol=5))
     del outcome
-    freeze_once()
+    settle()
     for part, start in enumerate(range(0, len(payload), _CELL)):
         cell = payload[start : start + _CELL]
         packed = pa.compress(cell, codec="lz4_raw") if heavy else pa.py_buffer(cell)

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from tailrace.errors import UsageError
 from tailrace.spark.configured import configured_master, is_connect
+from tailrace.spark.jvm import JVM
 from tailrace.user_cache import user_cache
 
 MINIMUM_JAVA = 17
@@ -76,19 +77,23 @@ def _socket_directory() -> str:
     return folder
 
 
-def session(master: str = "", *, app: str = "tailrace", driver_memory: str = "2g", **conf: str) -> SparkSession:
+def session(
+    master: str = "", *, app: str = "tailrace", driver_memory: str = "2g", quiet: bool = False, **conf: str
+) -> SparkSession:
     """Start (or get) a session. Without a `master` it runs where the environment's Spark configuration says, else on all cores of this machine.
-    `conf` takes further settings, with `__` for dots."""
+    `conf` takes further settings, with `__` for dots; with `quiet`, Java's own words go nowhere. What is started ends before this process does.
+    Raises UsageError if Java does not start."""
     if not master and is_connect():
         return SparkSession.builder.appName(app).getOrCreate()  # Java, memory and workers are the server's own
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(app)
-    if master or not configured_master():
-        builder = builder.master(master or "local[*]")
+    if not master and not configured_master():
+        master = "local[*]"
     settings = {
+        **({"spark.master": master} if master else {}),
+        "spark.app.name": app,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
@@ -104,6 +109,8 @@ def session(master: str = "", *, app: str = "tailrace", driver_memory: str = "2g
         "spark.python.unix.domain.socket.dir": _socket_directory(),
         "spark.log.level": "ERROR",
     } | {name.replace("__", "."): value for name, value in conf.items()}
+    JVM.start(settings, quiet=quiet)
+    builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     started = builder.getOrCreate()

@@ -1,0 +1,89 @@
+"""How the command line ends before its time: Ctrl-C, a signal, a reader that has gone, a standard stream that is closed.
+
+What a verb has started ends with it: `with` blocks unwind, Java goes at once. What others say on the way out (threads whose Java is gone) is no
+news to anybody.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+NOBODY_READS = 128 + signal.SIGPIPE
+"""What a shell says of a program that SIGPIPE ended."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STREAMS = (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
+
+
+class Stopped(BaseException):
+    """A signal came. No `except Exception` keeps it."""
+
+
+class Ending:
+    """State: nobody asked, or the signal that did."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    def ask(self, number: int, frame: FrameType | None) -> None:
+        """The handler. Who asks twice means now."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # threads will complain that their Java is gone
+        spark = sys.modules.get("tailrace.spark.jvm")
+        if spark is not None:
+            spark.JVM.stop()
+        if self.signal:
+            os._exit(128 + number)
+        self.signal = number
+        raise Stopped
+
+    def leave(self) -> NoReturn:
+        """End with the signal's status, without waiting for threads, or for whoever should read what is still buffered."""
+        atexit._run_exitfuncs()
+        os._exit(128 + self.signal)
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """Signals end what runs within, and the process. One that was ignored when the process began (nohup) stays so."""
+    asked = Ending()
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, asked.ask)
+    try:
+        yield
+    finally:
+        if asked.signal:
+            asked.leave()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def ready_streams() -> None:
+    """Standard streams that can be relied on.
+
+    One that the shell closed (`>&-`) gets its number back, lest a file of ours take it; to write to such a standard output fails as it does in C: Bad
+    file descriptor. And one that Python was told not to buffer (PYTHONUNBUFFERED) is buffered all the same: it would write a part, and say how much.
+    """
+    for number, (name, mode) in enumerate(_STREAMS):
+        if getattr(sys, name) is None:
+            while os.open(os.devnull, mode) < number:
+                pass
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        sys.stdout = open(sys.stdout.fileno(), "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)  # noqa: SIM115
+
+
+def drop_output() -> None:
+    """What is still buffered for standard output goes nowhere, so that the interpreter's last flush cannot fail as well."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,43 @@
+"""What a Python process of Spark's does once because work of ours runs in it.
+
+Spark forks such processes from a daemon and keeps them for further work. Called from the methods that Spark calls; elsewhere (in the driver) this
+does nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import Any
+
+_DAEMON = "pyspark.daemon"
+_settled = False
+
+
+def settle() -> None:
+    """Freeze what is imported, and leave without a word when Spark lets this process go."""
+    global _settled  # noqa: PLW0603 - once per process
+    if not _settled:
+        _settled = True
+        # Spark's daemon collects after every task; modules need no looking at.
+        gc.collect()
+        gc.freeze()
+        _leave_quietly()
+
+
+def _leave_quietly() -> None:
+    """Spark closes the sockets of processes that were idle for a minute. Over Unix sockets such a one then finds its peer gone while it says
+    goodbye, and its daemon, which called `worker` in a loop, would print a BrokenPipeError to everybody's standard error."""
+    daemon: Any = sys.modules["__main__"]
+    if getattr(daemon.__spec__, "name", "") != _DAEMON:
+        return
+    serve = daemon.worker
+
+    def served(*sockets: Any) -> Any:
+        try:
+            return serve(*sockets)
+        except ConnectionError:
+            os._exit(0)
+
+    daemon.worker = served

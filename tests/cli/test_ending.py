@@ -1,0 +1,143 @@
+"""A command that ends before its time takes along all that it started, and says no more than it must."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.cases import Case, open_case
+
+Family = dict[int, psutil.Process]
+COMMAND = (sys.executable, "-m", "tailrace", "decode")
+PATIENCE = 120.0
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return open_case("big", 18, "with_slot", tmp_path_factory.mktemp("case"))
+
+
+def _told(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def _children(command: subprocess.Popen[bytes]) -> Family:
+    try:
+        return {child.pid: child for child in psutil.Process(command.pid).children(recursive=True)}
+    except psutil.NoSuchProcess:
+        return {}
+
+
+def _wait(until: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+    end = time.monotonic() + seconds
+    while not until():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _is_running(process: psutil.Process) -> bool:
+    """psutil tells a process from a later one of the same number."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("moment", "number", "status"),
+    [
+        ("bin/spark", signal.SIGINT, 130), ("-Xmx2g", signal.SIGINT, 130), ("pyspark.daemon", signal.SIGINT, 130),
+        ("-Xmx2g", signal.SIGTERM, 143), ("bin/spark", signal.SIGKILL, -9), ("pyspark.daemon", signal.SIGKILL, -9),
+    ],
+)  # fmt: skip
+def test_nothing_survives_a_signal(case: Case, moment: str, number: signal.Signals, status: int, tmp_path: Path) -> None:
+    """While the launcher starts Java, while Java starts, while Python workers run."""
+    words = [*COMMAND, str(case.data_dir), "--database", "app", "--on", "spark"]
+    with subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)}
+    ) as command:
+        seen: Family = {}
+
+        def met() -> bool:
+            seen.update(_children(command))
+            return command.poll() is not None or any(moment in _told(process) for process in seen.values())
+
+        assert _wait(met)
+        assert command.poll() is None, "it ended before it was told to"
+        command.send_signal(number)
+        while command.poll() is None:
+            seen.update(_children(command))
+            time.sleep(0.01)
+        assert command.stderr is not None
+        said = command.stderr.read().decode()
+    assert (command.returncode, said) == (status, "")
+    assert _wait(lambda: not any(map(_is_running, seen.values())), 30), [
+        _told(each) for each in seen.values() if _is_running(each)
+    ]
+    if number != signal.SIGKILL:
+        assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tailrace-")] == []
+
+
+@pytest.mark.spark
+def test_nothing_survives_the_end(case: Case) -> None:
+    words = [*COMMAND, str(case.data_dir), "--database", "app", "--on", "spark"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as command:
+        seen: Family = {}
+        while command.poll() is None:
+            seen.update(_children(command))
+            time.sleep(0.02)
+        assert command.stderr is not None
+        assert (command.returncode, command.stderr.read()) == (0, b"")
+    assert any("pyspark.daemon" in _told(process) for process in seen.values()) or len(seen) > 1
+    assert _wait(lambda: not any(map(_is_running, seen.values())), 2)
+
+
+def test_ctrl_c_in_this_process(case: Case) -> None:
+    """The pipe is full and nobody reads: it ends all the same."""
+    words = [*COMMAND, str(case.data_dir), "--database", "app", "--on", "local"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        assert command.stdout.read(1)
+        command.send_signal(signal.SIGINT)
+        assert command.wait(PATIENCE) == 130
+        assert command.stderr.read() == b""
+
+
+def _shell(case: Case, redirected: str, **environment: str) -> tuple[str, str]:
+    script = f'"{sys.executable}" -m tailrace decode "{case.data_dir}" --database app --on local {redirected}; echo "${{PIPESTATUS[0]}}" >&3'
+    read, write = os.pipe()
+    done = subprocess.run(
+        ["bash", "-c", f"exec 3>&{write}; {script}"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, check=False,
+        pass_fds=[write], env=os.environ | environment, timeout=300,
+    )  # fmt: skip
+    os.close(write)
+    with os.fdopen(read) as status:
+        return status.read().strip(), done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_seen_enough(case: Case, unbuffered: str) -> None:
+    assert _shell(case, "| head -1", PYTHONUNBUFFERED=unbuffered) == ("141", "")
+
+
+def test_a_closed_standard_output(case: Case) -> None:
+    assert _shell(case, ">&-") == ("1", "tailrace: error: could not write output: Bad file descriptor\n")
+
+
+def test_all_is_closed(case: Case) -> None:
+    assert _shell(case, "<&- >&- 2>&-") == ("1", "")
