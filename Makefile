@@ -17,6 +17,7 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python tools/compile_kernels.py
 	@touch $@
 
 demo: $(READY) ## a shop on an embedded PostgreSQL, decoded on Spark and mirrored into Delta

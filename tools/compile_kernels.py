@@ -1,0 +1,116 @@
+"""Compile all kernels before anybody waits for them: `make` does so for a checkout, and the build of the wheel for those who install it.
+
+    python tools/compile_kernels.py            for this processor, into the user's cache
+    python tools/compile_kernels.py FOLDER     for x86-64-v3, into FOLDER
+
+Kernels are compiled for the arguments that recorded cases give them. Two processes share the work: one begins with what scans the log, the other
+with what replays catalogs; what one has compiled the other loads.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CASES = {
+    "scan": ["xact", "types", "names", "prepared", "message_ties"],
+    "replay": ["toast", "types_more", "rows_as_values", "insert_conflict", "xml"],
+}
+MAJOR = 18
+
+
+def main() -> None:
+    if len(sys.argv) == 3 and sys.argv[1] in CASES:
+        compile_by(sys.argv[1], Path(sys.argv[2]))
+        return
+    began = time.monotonic()
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT / "src"), str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    if len(sys.argv) == 2:
+        from tailrace.kernels import PORTABLE  # noqa: PLC0415 - of this checkout, whose sources come first only in processes started below
+
+        environment |= dict(zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), PORTABLE, strict=True), TAILRACE_KERNELS=sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        chains = [subprocess.Popen([sys.executable, __file__, chain, f"{folder}/{chain}"], env=environment) for chain in CASES]
+        if failed := [chain.args for chain in chains if chain.wait()]:
+            sys.exit(f"kernels were not compiled: {failed}")
+    print(f"kernels compiled in {time.monotonic() - began:.0f} s")
+
+
+def compile_by(chain: str, folder: Path) -> None:
+    """Decode recorded cases as text and as typed columns; the log of the first is also looked at."""
+    if chain == "replay":
+        replay_nothing()
+    for story in CASES[chain]:
+        decode_case(story, folder / story)
+
+
+def replay_nothing() -> None:
+    """Catalogs brought forward over no records at all: what compiles longest, and needs nothing of the scan."""
+    import numpy as np  # noqa: PLC0415
+
+    from tailrace.catalog.redo import Versions  # noqa: PLC0415
+    from tailrace.catalog.state import CatalogLog, CatalogPages, CatalogState, advance  # noqa: PLC0415
+    from tailrace.model import Lsn  # noqa: PLC0415
+    from tailrace.transactions.epochs import XidClock  # noqa: PLC0415
+
+    nothing = np.zeros(0, np.int64)
+    log = CatalogLog(nothing, nothing, nothing, nothing, np.zeros(0, np.uint8))
+    state = CatalogState(
+        system=0, timeline=1, major=MAJOR, lsn=Lsn(0), database=1, database_name="", default_tablespace=1663, encoding=6, next_xid=3,
+        versions=Versions.none(), files={(1, 1259): 1259}, complete=False, status=None, multixacts=None, xids_open={},
+    )  # fmt: skip
+    advance(state, log, CatalogPages({(1, 1259): np.zeros((1, 8192), np.uint8)}), XidClock.of([], (0, 3)), Lsn(1))
+
+
+def decode_case(story: str, folder: Path) -> None:
+    from support.cases import open_case  # noqa: PLC0415
+    from tailrace.catalog.statefile import read_state, write_state  # noqa: PLC0415
+    from tailrace.river import LocalRunner, Source, capture, open_river  # noqa: PLC0415
+    from tailrace.wal.statistics import count_records  # noqa: PLC0415
+
+    case = open_case(story, MAJOR, "with_slot", folder)
+    database, runner = case.meta["dbname"], LocalRunner(1)
+    captured = read_state(write_state(capture(Source.open(case.before_dir), runner, database)), story)
+    for state in (None, captured):
+        river = open_river(case.data_dir, database, runner=runner, catalog=state)
+        as_text(river)
+    as_columns(river)
+    count_records(river.source.segments)
+
+
+def as_text(river) -> None:  # type: ignore[no-untyped-def]
+    from tailrace.plugins.printing import in_hex, print_rows  # noqa: PLC0415
+    from tailrace.plugins.test_decoding import TestDecoding  # noqa: PLC0415
+
+    for options in ({}, {"force-binary": "1"}):
+        plugin = TestDecoding()
+        plugin.startup(options, MAJOR)
+        for lines in river.lines(plugin):
+            texts = in_hex(lines.texts) if plugin.writes_binary else lines.texts
+            print_rows(lines.lsn, lines.xid, texts.offsets, texts.data)
+
+
+def as_columns(river) -> None:  # type: ignore[no-untyped-def]
+    from tailrace.changes import change_batch  # noqa: PLC0415
+    from tailrace.decode import decode  # noqa: PLC0415
+    from tailrace.errors import UsageError  # noqa: PLC0415
+    from tailrace.types.registry import ArrowStyle  # noqa: PLC0415
+
+    for stretch in river.plan.stretches:
+        for batch in decode(stretch, river.source.segments.read):
+            for style in (ArrowStyle(), ArrowStyle(numeric="text", arrays="text")):
+                with suppress(UsageError):  # values that Arrow has no type for
+                    change_batch(batch, river.plan.transactions, style=style, codec=stretch.codec)
+
+
+if __name__ == "__main__":
+    main()
