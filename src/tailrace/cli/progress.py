@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tailrace import kernels
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -43,6 +45,7 @@ def warn(message: str) -> None:
 def counted(noun: str) -> Iterator[Progress]:
     """A progress that is told how many more there are."""
     progress = Progress(noun)
+    kernels.before_compiling.append(lambda: progress.tell("compiling kernels for this machine, once: up to a minute"))
     if not progress.shown or sys.stdout.isatty():
         yield progress
         return
