@@ -1,18 +1,15 @@
 """What a relation was, then: answers as PostgreSQL's historic snapshot does (rule 6; `HeapTupleSatisfiesHistoricMVCC`).
 
-In: every version of the catalog rows that decoding reads. Out: `relation_at(locator, lsn, ordinal)`, `relation_by_oid(…)`, and `timelines(…)`: all
-that a file meant from its first record on, as spans, which is what decoding takes along. An answer that cannot be known raises `MissingHistory`.
+In: every version of the catalog rows that decoding reads. Out: `relation_at(locator, lsn, ordinal)`, `relation_by_oid(…)`, and `relations_of(…)` for
+many at once. An answer that cannot be known raises `MissingHistory`.
 
 A change sees a row version when the version's maker committed before the change's LSN and its unmaker did not; of its own
-transaction's versions, those made before that LSN. So what a file means can change only at LSNs where some row about it begins
-or ends, and a timeline is the answer at each of those points, equal neighbours joined.
+transaction's versions, those made before that LSN.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -66,18 +63,6 @@ _WANTED: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """From `start` (exclusive) on, until the next span, the file meant `relation` (None: nothing)."""
-
-    start: int
-    relation: Relation | None
-
-
-About = tuple[CatalogTable, str, int | str]
-"""Rows of a catalog: those whose column has a value."""
-
-
 class History:
     """See the module. `default_tablespace` is the database's; `search_path` decides which types print with their schema."""
 
@@ -92,6 +77,7 @@ class History:
         self._tables: dict[str, CatalogTable] = {}
         self._relations: dict[Relation, Relation] = {}
         self._alike: dict[tuple[Any, ...], Column] = {}
+        self._sets_of_columns: dict[tuple[Column, ...], tuple[Column, ...]] = {}
         self.database = database
         self.default_tablespace = default_tablespace
         self.known_from = known_from
@@ -113,7 +99,7 @@ class History:
     def relation_at(self, locator: Locator, lsn: int, ordinal: int = -1) -> Relation | None:
         """What `locator` meant to a change at `lsn` in committed transaction `ordinal`; None if no relation had that file."""
         self._check_known(lsn)
-        rows = self.table("pg_class").rows.seen(self._classes_of(locator), lsn, ordinal)
+        rows = self.table("pg_class").rows.seen(self.classes_of(locator), lsn, ordinal)
         return self._relation(int(rows[-1]), lsn, ordinal) if len(rows) else None
 
     def relation_by_oid(self, oid: int, lsn: int, ordinal: int = -1) -> Relation | None:
@@ -138,47 +124,6 @@ class History:
         rowless = np.isin(classes["relkind"], [ord(kind) for kind in "iItS"])
         return np.setdiff1d(classes["relfilenode"][rowless], classes["relfilenode"][~rowless])
 
-    def timelines(
-        self, locator: Locator, since: int, begins: NDArray[np.int64], commits: NDArray[np.int64], wanted: NDArray[np.bool_]
-    ) -> tuple[list[Span], dict[int, list[Span]]]:
-        """All that `locator` meant from its first record at `since` on: to others, and to each `wanted` transaction (by ordinal) that changed its
-        meaning itself and committed (`commits`) after that record. The latter tell of no more than the time from where it `begins`."""
-        about = [part for part in self._about(locator) if part[0].last_change(part[1], part[2]) >= since]
-        until = int(
-            self.table("pg_class").rows.end[self._classes_of(locator)].max(initial=since)
-        )  # then no relation has it any more
-        points: set[int] = set()
-        inside: dict[int, set[int]] = {}
-        for table, column, value in about:
-            source, rows = table.rows, table.where(column, value)
-            points.update(source.begin[rows].tolist())
-            points.update(source.end[rows].tolist())
-            for changer, at in ((source.made_by[rows], source.added[rows]), (source.unmade_by[rows], source.deleted[rows])):
-                mine = np.flatnonzero((changer >= 0) & wanted[changer] & (commits[changer] > since) & (at <= until))
-                for ordinal, point in zip(changer[mine].tolist(), at[mine].tolist(), strict=True):
-                    inside.setdefault(ordinal, set()).add(point)
-        in_order = sorted(point for point in points if since <= point <= until and point < NEVER)
-        own = {}
-        for ordinal, more in sorted(inside.items()):
-            start = max(since, int(begins[ordinal]))
-            meanwhile = in_order[bisect_left(in_order, start) : bisect_left(in_order, int(commits[ordinal]))]
-            own[ordinal] = self._spans_of(
-                locator, start, sorted({*meanwhile, *(point for point in more if point >= start)}), ordinal
-            )
-        return self._spans_of(locator, since, in_order, -1), own
-
-    def _spans_of(self, locator: Locator, since: int, points: list[int], ordinal: int) -> list[Span]:
-        """What it meant at `since`, and what after each of these points, where that is something else."""
-        spans: list[Span] = []
-        for point in [since - 1, *points]:
-            try:
-                relation = self.relation_at(locator, max(point + 1, self.known_from), ordinal)
-            except MissingHistory:
-                relation = None  # an error for rows that lie there, and for nobody else
-            if not spans or spans[-1].relation is not relation:
-                spans.append(Span(point, relation))
-        return spans
-
     # -- how a relation is put together --------------------------------------------------------------------------------------------
 
     def _check_known(self, lsn: int) -> None:
@@ -188,11 +133,15 @@ class History:
                 hint="Give a catalog state captured earlier (--catalog), or start later.",
             )
 
-    def _classes_of(self, locator: Locator) -> NDArray[np.int64]:
-        classes = self.table("pg_class")
-        rows = classes.where("relfilenode", locator.number)
-        space = classes["reltablespace"][rows]
-        return rows[(space == locator.tablespace) | ((space == 0) & (locator.tablespace in self._default_tablespaces))]
+    def classes_of(self, locator: Locator) -> NDArray[np.int64]:
+        """The rows of pg_class, of any time, that have this file."""
+        rows = self.table("pg_class").where("relfilenode", locator.number)
+        return rows[self.has_tablespace(rows, np.full(len(rows), locator.tablespace, np.int64))]
+
+    def has_tablespace(self, rows: NDArray[np.int64], tablespace: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each of these rows of pg_class lies in its tablespace."""
+        space = self.table("pg_class")["reltablespace"][rows]
+        return (space == tablespace) | ((space == 0) & np.isin(tablespace, list(self._default_tablespaces)))
 
     @cached_property
     def _default_tablespaces(self) -> set[int]:
@@ -200,41 +149,28 @@ class History:
         databases = self.table("pg_database")
         return {self.default_tablespace, *databases["dattablespace"][databases.where("oid", self.database)].tolist()}
 
-    def _about(self, locator: Locator) -> Iterator[About]:
-        """Every catalog row, of any time, that has a say in what `locator` meant."""
-        classes, attributes = self.table("pg_class"), self.table("pg_attribute")
-        for oid in set(classes["oid"][self._classes_of(locator)].tolist()):
-            yield classes, "oid", oid
-            for namespace in set(classes["relnamespace"][classes.where("oid", oid)].tolist()):
-                yield self.table("pg_namespace"), "oid", namespace
-            yield attributes, "attrelid", oid
-            yield self.table("pg_index"), "indrelid", oid
-            seen: set[int] = {0}
-            for type_oid in set(attributes["atttypid"][attributes.where("attrelid", oid)].tolist()):
-                yield from self._about_type(type_oid, seen)
+    def relations_of(self, rows: NDArray[np.int64], lsn: NDArray[np.int64]) -> list[Relation | None]:
+        """The relations of these rows of pg_class as changes at `lsn` see them, one LSN a row; None for one that cannot be known. Their columns are
+        read together."""
+        attributes = self.table("pg_attribute")
+        found, of = attributes.where_any("attrelid", self.table("pg_class")["oid"][rows])
+        seen = (
+            (attributes.rows.begin[found] < lsn[of]) & (attributes.rows.end[found] >= lsn[of]) & (attributes["attnum"][found] > 0)
+        )
+        found, of = found[seen], of[seen]
+        order = np.lexsort((attributes["attnum"][found], of))
+        found, bounds = found[order], np.searchsorted(of[order], np.arange(len(rows) + 1)).tolist()
+        fields = list(zip(*(attributes.of(name, found).tolist() for name in _COLUMN_FIELDS), strict=True))
+        relations: list[Relation | None] = []
+        for row, at, start, stop in zip(rows.tolist(), lsn.tolist(), bounds, bounds[1:], strict=False):
+            try:
+                relations.append(self._relation(row, at, -1, fields[start:stop]))
+            except MissingHistory:
+                relations.append(None)
+        return relations
 
-    def _about_type(self, oid: int, seen: set[int]) -> Iterator[About]:
-        if oid in seen or oid < FIRST_UNPINNED_TYPE:
-            return  # built-in types do not change
-        seen.add(oid)
-        types, ranges, attributes = self.table("pg_type"), self.table("pg_range"), self.table("pg_attribute")
-        rows = types.where("oid", oid)
-        yield types, "oid", oid
-        for name in set(types["typname"][rows].tolist()):
-            yield types, "typname", name  # another of that name may come to stand before it on the search path
-        yield self.table("pg_enum"), "enumtypid", oid
-        for namespace in set(types["typnamespace"][rows].tolist()):
-            yield self.table("pg_namespace"), "oid", namespace
-        parts = {part for column in ("typelem", "typbasetype") for part in types[column][rows].tolist()}
-        for relation in set(types["typrelid"][rows].tolist()) - {0}:
-            yield attributes, "attrelid", relation
-            parts.update(attributes["atttypid"][attributes.where("attrelid", relation)].tolist())
-        for column in ("rngtypid", "rngmultitypid"):
-            parts.update(ranges["rngsubtype"][ranges.where(column, oid)].tolist())
-        for part in parts:
-            yield from self._about_type(part, seen)
-
-    def _relation(self, row: int, lsn: int, ordinal: int) -> Relation:
+    def _relation(self, row: int, lsn: int, ordinal: int, fields: Sequence[tuple[Any, ...]] | None = None) -> Relation:
+        """`fields` are those of its columns, if they are at hand."""
         classes = self.table("pg_class")
         oid = int(classes["oid"][row])
         identity_letter = chr(classes["relreplident"][row])
@@ -242,12 +178,12 @@ class History:
         relation = Relation(
             oid=oid,
             schema=self._namespace(int(classes["relnamespace"][row]), lsn, ordinal),
-            name=self._name_of(int(classes["relrewrite"][row]), lsn, ordinal) or str(classes["relname"][row]),
+            name=self._name_of(int(classes["relrewrite"][row]), lsn, ordinal) or classes.name("relname", row),
             kind=chr(classes["relkind"][row]),
             persistence=chr(classes["relpersistence"][row]),
             replica_identity=identity_letter,
             rewrite_of=int(classes["relrewrite"][row]),
-            columns=self._columns(oid, lsn, ordinal),
+            columns=self._columns(oid, lsn, ordinal, fields),
             identity=identity,
             primary_key=primary,
             access_method=int(classes["relam"][row]),
@@ -259,14 +195,18 @@ class History:
         if not oid:
             return ""
         rows = self.table("pg_class").seen_where("oid", oid, lsn, ordinal)
-        return str(self.table("pg_class")["relname"][rows[-1]]) if len(rows) else ""
+        return self.table("pg_class").name("relname", int(rows[-1])) if len(rows) else ""
 
-    def _columns(self, oid: int, lsn: int, ordinal: int) -> tuple[Column, ...]:
-        attributes = self.table("pg_attribute")
-        rows = attributes.seen_where("attrelid", oid, lsn, ordinal)
-        fields = zip(*(attributes[name][rows].tolist() for name in _COLUMN_FIELDS), strict=True)
-        # by attnum, which comes first and is unique; system columns are negative
-        return tuple(self._column(each, lsn, ordinal) for each in sorted(fields) if each[0] > 0)
+    def _columns(self, oid: int, lsn: int, ordinal: int, fields: Sequence[tuple[Any, ...]] | None = None) -> tuple[Column, ...]:
+        """Those alike are one object, by which decoding knows tables that are stored alike."""
+        if fields is None:
+            attributes = self.table("pg_attribute")
+            rows = attributes.seen_where("attrelid", oid, lsn, ordinal)
+            every = zip(*(attributes.of(name, rows).tolist() for name in _COLUMN_FIELDS), strict=True)
+            # by attnum, which comes first and is unique; system columns are negative
+            fields = [each for each in sorted(every) if each[0] > 0]
+        columns = tuple(self._column(each, lsn, ordinal) for each in fields)
+        return self._sets_of_columns.setdefault(columns, columns)
 
     def _column(self, fields: tuple[Any, ...], lsn: int, ordinal: int) -> Column:
         """Columns are alike in many tables (partitions above all), and made once if their type cannot change."""
@@ -283,7 +223,7 @@ class History:
         rows = namespaces.seen_where("oid", oid, lsn, ordinal)
         if not len(rows):
             raise MissingHistory(f"schema {oid} is not in the catalogs at {Lsn(lsn)}")
-        return str(namespaces["nspname"][rows[-1]])
+        return namespaces.name("nspname", int(rows[-1]))
 
     def _keys(self, oid: int, letter: str, lsn: int, ordinal: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Attribute numbers of the primary key and of the replica identity (`RelationGetIndexAttrBitmap`)."""
@@ -341,7 +281,7 @@ class History:
             part = int(ranges["rngsubtype" if kind == "r" else "rngtypid"][rows[-1]]) if len(rows) else 0
         element = self.type_at(part, lsn, ordinal) if part else None
         schema = self._namespace(int(types["typnamespace"][row]), lsn, ordinal)
-        name = str(types["typname"][row])
+        name = types.name("typname", row)
         return PgType(
             oid=oid,
             schema=schema,

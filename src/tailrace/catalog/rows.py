@@ -32,11 +32,12 @@ from tailrace.catalog.redo import (
     Versions,
 )  # fmt: skip
 from tailrace.transactions.fates import NEVER, Fates
-from tailrace.tuples.deform import LZ4, NULL, PGLZ, PLAIN, deform
+from tailrace.tuples.deform import LZ4, MISSING, NULL, PGLZ, PLAIN, deform
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
 from tailrace.types.encodings import UTF8
 
+NAMEDATALEN = 64
 _EMPTY = np.zeros(0, np.int64)
 
 
@@ -82,11 +83,24 @@ def _ends_of(
     return lsn, np.where(ordinal >= 0, ordinal, -1)
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A column of type name as it is stored, in `codec`; made strings where it is asked for, since hardly any row ever is."""
+
+    stored: NDArray[np.bytes_]
+    codec: str
+
+    def __getitem__(self, rows: NDArray[np.int64] | slice) -> NDArray:
+        """As str objects; bytes that are none in the codec as surrogates."""
+        return np.array([raw.decode(self.codec, "surrogateescape") for raw in self.stored[rows].tolist()], object)
+
+
 @dataclass(slots=True)
 class CatalogRows:
-    """Rows of one catalog. `columns` by name: integers as int64, names as str objects, varlenas as bytes or None."""
+    """Rows of one catalog. `columns` by name: integers as int64, varlenas as bytes or None; those of type name in `names`."""
 
     columns: dict[str, NDArray]
+    names: dict[str, Names]
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
     made_by: NDArray[np.int64]
@@ -110,7 +124,29 @@ class CatalogRows:
         return rows[(begin < lsn) & (end >= lsn)]
 
 
-_NO_ROWS: tuple[NDArray[np.int64], int] = (np.zeros(0, np.int64), 0)
+def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`starts[i], starts[i] + 1, …`, `counts[i]` of them, one after another."""
+    ends = np.cumsum(counts)
+    return np.repeat(starts - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
+
+
+@dataclass(slots=True)
+class _Groups:
+    """Row numbers in the order of a column's values: those of the value at place i are `order[bounds[i] : bounds[i + 1]]`, and the last LSN at which
+    one of them began or ended is `last[i]`."""
+
+    values: NDArray
+    order: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    last: NDArray[np.int64]
+    places: dict[int | str, int]
+
+    def places_of(self, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The place of each value, and whether it is there at all."""
+        if not len(self.values):
+            return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
+        place = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
+        return place, self.values[place] == values
 
 
 class CatalogTable:
@@ -118,33 +154,65 @@ class CatalogTable:
 
     def __init__(self, rows: CatalogRows) -> None:
         self.rows = rows
-        self._groups: dict[str, dict[int | str, tuple[NDArray[np.int64], int]]] = {}
+        self._groups: dict[str, _Groups] = {}
 
-    def _group(self, column: str, value: int | str) -> tuple[NDArray[np.int64], int]:
-        """Row numbers whose `column` equals `value`, and the last LSN at which one of them began or ended."""
+    def _grouped(self, column: str) -> _Groups:
         if column not in self._groups:
-            values = self.rows.columns[column]
+            values = self[column]
             order = np.argsort(values, kind="stable")
             keys, starts = np.unique(values[order], return_index=True)
             changed = np.maximum(self.rows.begin, np.where(self.rows.end == NEVER, 0, self.rows.end))[order]
-            rows = np.split(order, starts[1:]) if len(starts) else []
-            last = np.maximum.reduceat(changed, starts).tolist() if len(starts) else []
-            self._groups[column] = dict(zip(keys.tolist(), zip(rows, last, strict=True), strict=True))
-        return self._groups[column].get(value, _NO_ROWS)
+            last = np.maximum.reduceat(changed, starts) if len(starts) else _EMPTY
+            bounds = np.append(starts, len(order)).astype(np.int64)
+            self._groups[column] = _Groups(keys, order, bounds, last, dict(zip(keys.tolist(), range(len(keys)), strict=True)))
+        return self._groups[column]
 
     def where(self, column: str, value: int | str) -> NDArray[np.int64]:
         """Row numbers whose `column` equals `value`."""
-        return self._group(column, value)[0]
+        groups = self._grouped(column)
+        place = groups.places.get(value)
+        return _EMPTY if place is None else groups.order[groups.bounds[place] : groups.bounds[place + 1]]
+
+    def where_any(self, column: str, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row numbers whose `column` equals one of `values`, value by value, and for each the number of the value."""
+        groups = self._grouped(column)
+        place, there = groups.places_of(values)
+        count = (
+            np.where(there, groups.bounds[place + 1] - groups.bounds[place], 0)
+            if len(groups.values)
+            else np.zeros(len(values), np.int64)
+        )
+        return groups.order[ranges(groups.bounds[place], count)], np.repeat(np.arange(len(values)), count)
 
     def last_change(self, column: str, value: int | str) -> int:
         """The last LSN at which one of those rows began or ended."""
-        return self._group(column, value)[1]
+        groups = self._grouped(column)
+        place = groups.places.get(value)
+        return 0 if place is None else int(groups.last[place])
+
+    def last_changes(self, column: str, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same for each of `values`."""
+        groups = self._grouped(column)
+        place, there = groups.places_of(values)
+        return np.where(there, groups.last[place], 0) if len(groups.values) else np.zeros(len(values), np.int64)
 
     def seen_where(self, column: str, value: int | str, lsn: int, ordinal: int) -> NDArray[np.int64]:
         return self.rows.seen(self.where(column, value), lsn, ordinal)
 
     def __getitem__(self, column: str) -> NDArray:
+        """A column whole."""
+        if column not in self.rows.columns:
+            self.rows.columns[column] = self.rows.names[column][:]
         return self.rows.columns[column]
+
+    def of(self, column: str, rows: NDArray[np.int64] | slice) -> NDArray:
+        """A column of some rows."""
+        names = self.rows.names.get(column)
+        return self.rows.columns[column][rows] if names is None else names[rows]
+
+    def name(self, column: str, row: int) -> str:
+        """The name in a row."""
+        return str(self.of(column, slice(row, row + 1))[0])
 
 
 def rows_of(
@@ -158,43 +226,39 @@ def rows_of(
         versions.store, np.ascontiguousarray(tuples[:, V_AT]), np.ascontiguousarray(tuples[:, V_LENGTH]),
         np.array(layout.lengths[:last], np.int64), np.array(layout.aligns[:last], np.int64),
     )  # fmt: skip
-    columns = {
-        name: _column(
-            versions.store, at[i], size[i], form[i], layout.lengths[i], name_codec=codec if layout.lengths[i] == 64 else None
-        )
-        for name in wanted
-        for i in (layout.index(name),)
-    }
+    columns: dict[str, NDArray] = {}
+    names: dict[str, Names] = {}
+    for name in wanted:
+        i = layout.index(name)
+        found = _column(versions.store, at[i], size[i], form[i], layout.lengths[i])
+        if layout.lengths[i] == NAMEDATALEN:
+            names[name] = Names(found, codec or "utf-8")
+        else:
+            columns[name] = found
     return CatalogRows(
-        columns, spans.begin[mine], spans.end[mine], spans.made_by[mine], spans.unmade_by[mine], tuples[:, V_ADDED].copy(), tuples[:, V_DELETED].copy()  # noqa: E501
+        columns, names, spans.begin[mine], spans.end[mine], spans.made_by[mine], spans.unmade_by[mine], tuples[:, V_ADDED].copy(),
+        tuples[:, V_DELETED].copy(),
     )  # fmt: skip
 
 
 def _column(
-    store: NDArray[np.uint8],
-    at: NDArray[np.int64],
-    size: NDArray[np.int32],
-    form: NDArray[np.uint8],
-    length: int,
-    *,
-    name_codec: str | None,
+    store: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32], form: NDArray[np.uint8], length: int
 ) -> NDArray:
     epoch = np.zeros(len(at), np.int64)
     if length > 0:
         fixed = column_of(store, at, size, form, length, None, epoch, _no_chunks()).fixed
         assert fixed is not None
-        if name_codec is not None:
-            return np.char.decode(np.ascontiguousarray(fixed).view("S64")[:, 0], name_codec or "utf-8", "surrogateescape").astype(
-                object
-            )
-        return np.ascontiguousarray(fixed).view(f"<i{length}" if length != 4 else "<u4")[:, 0].astype(np.int64)
+        stored = np.ascontiguousarray(fixed)
+        if length == NAMEDATALEN:
+            return stored.view(f"S{NAMEDATALEN}")[:, 0]
+        return stored.view(f"<i{length}" if length != 4 else "<u4")[:, 0].astype(np.int64)
     inline = (form == PLAIN) | (form == PGLZ) | (form == LZ4)
     values = column_of(store, at, size, np.where(inline, form, NULL).astype(np.uint8), -1, None, epoch, _no_chunks())
     assert values.offsets is not None
     assert values.data is not None
-    raw, bounds = values.data.tobytes(), values.offsets.tolist()
+    raw, bounds = values.data.tobytes(), values.offsets
     found = np.empty(len(at), object)
-    for row, (start, stop, kind) in enumerate(zip(bounds, bounds[1:], form.tolist(), strict=False)):
-        # An external value is not NULL, and nothing that decoding asks of a catalog is ever that long.
-        found[row] = None if kind in (NULL, 2) else raw[start:stop]
+    # An external value is not NULL, and nothing that decoding asks of a catalog is ever that long.
+    for row in np.flatnonzero((form != NULL) & (form != MISSING)).tolist():
+        found[row] = raw[bounds[row] : bounds[row + 1]]
     return found

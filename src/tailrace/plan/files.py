@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History, Span
+from tailrace.catalog.file_timelines import FileTimelines, Span
+from tailrace.catalog.history import History
+from tailrace.catalog.rows import ranges
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Relation
 from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, FileMap, is_decoded
 from tailrace.wal.index import Index
@@ -24,12 +28,11 @@ class FileMapper:
         *,
         rewrites: bool,
     ) -> None:
-        self._rewrites = rewrites
         self._history = history
-        self._begins = begins
-        self._commits = commits
-        self._wanted = wanted
-        self._timelines: dict[Locator, tuple[list[Span], dict[int, list[Span]]]] = {}
+        self._timelines = FileTimelines(history, begins, commits, wanted)
+        self._spans = _AllSpans(rewrites=rewrites)
+        self._places: dict[Locator, int] = {}
+        self._own: dict[int, dict[int, int]] = {}
 
     def map(self, found: Index) -> tuple[FileMap, tuple[Relation, ...]]:
         files = found.files
@@ -37,60 +40,89 @@ class FileMapper:
         rowless = mine[np.isin(files.number[mine], self._history.rowless_files)]
         known = mine[np.isin(files.number[mine], self._history.table("pg_class")["relfilenode"])]
         ours = np.setdiff1d(known, rowless)
-        numbers: dict[Relation, int] = {}
-        unknown = np.setdiff1d(mine, known)
-        starts: list[int] = []
-        meanings: list[int] = []
-        bounds = [0]
-        has_own: list[bool] = []
-        own_keys: list[int] = []
-        own_spans: list[list[Span]] = []
-
-        def add(spans: list[Span]) -> None:
-            for span in spans:
-                starts.append(span.start)
-                relation = span.relation
-                if relation is None:
-                    meanings.append(UNMAPPED)
-                elif not is_decoded(relation, rewrites=self._rewrites):
-                    meanings.append(NOT_DECODED)
-                else:
-                    meanings.append(numbers.setdefault(relation, len(numbers)))
-
-        locators = zip(files.tablespace[ours].tolist(), files.database[ours].tolist(), files.number[ours].tolist(), strict=True)
-        for position, (locator, first) in enumerate(
-            zip((Locator(*parts) for parts in locators), files.first_lsn[ours].tolist(), strict=True)
-        ):
-            general, own = self._timeline(locator, first)
-            add(general)
-            bounds.append(len(starts))
-            has_own.append(bool(own))
-            for ordinal, spans in own.items():
-                own_keys.append((position << 32) | ordinal)
-                own_spans.append(spans)
         # Files that no relation ever had: rows in them cannot be decoded, and say so.
-        for _ in unknown:
-            add([Span(0, None)])
-            bounds.append(len(starts))
-            has_own.append(False)
-        for _ in rowless:
-            starts.append(0)
-            meanings.append(NOT_DECODED)
-            bounds.append(len(starts))
-            has_own.append(False)
-        own_bounds = [len(starts)]
-        for spans in own_spans:
-            add(spans)
-            own_bounds.append(len(starts))
-        rows = np.concatenate([ours, unknown, rowless])
+        stray = np.setdiff1d(mine, known)
+        rows = np.concatenate([ours, stray, rowless])
         key = (files.database[rows].astype(np.int64) << 32) | files.number[rows]
+        places = self._places_of(found, ours)
+        own_keys, own_places = [], []
+        has_own = np.zeros(len(rows), np.bool_)
+        for position, place in enumerate(places):
+            for ordinal, own_place in self._own.get(place, {}).items():
+                has_own[position] = True
+                own_keys.append((position << 32) | ordinal)
+                own_places.append(own_place)
+        general = [*places, *[_STRAY] * len(stray), *[_ROWLESS] * len(rowless)]
+        start, meaning, bounds = self._spans.of([*general, *own_places])
+        numbers, relations = self._spans.numbered(meaning)
         file_map = FileMap(
-            key, files.tablespace[rows].astype(np.int64), np.array(bounds, np.int64), np.array(has_own, np.bool_), np.array(own_keys, np.int64),
-            np.array(own_bounds, np.int64), np.array(starts, np.int64), np.array(meanings, np.int64),
+            key, files.tablespace[rows].astype(np.int64), bounds[: len(rows) + 1], has_own, np.array(own_keys, np.int64), bounds[len(rows) :],
+            start, numbers,
         )  # fmt: skip
-        return file_map, tuple(numbers)
+        return file_map, relations
 
-    def _timeline(self, locator: Locator, first: int) -> tuple[list[Span], dict[int, list[Span]]]:
-        if locator not in self._timelines:
-            self._timelines[locator] = self._history.timelines(locator, first, self._begins, self._commits, self._wanted)
-        return self._timelines[locator]
+    def _places_of(self, found: Index, rows: NDArray[np.int64]) -> list[int]:
+        """Where the timeline of each of these files lies among all spans; those met for the first time are made."""
+        files = found.files
+        parts = zip(files.tablespace[rows].tolist(), files.database[rows].tolist(), files.number[rows].tolist(), strict=True)
+        locators = [Locator(*each) for each in parts]
+        fresh = [i for i, locator in enumerate(locators) if locator not in self._places]
+        made = self._timelines.of([locators[i] for i in fresh], files.first_lsn[rows[fresh]])
+        for i, timeline in zip(fresh, made, strict=True):
+            place = self._places[locators[i]] = self._spans.add(timeline.spans)
+            if timeline.own:
+                self._own[place] = {ordinal: self._spans.add(spans) for ordinal, spans in timeline.own.items()}
+        return [self._places[locator] for locator in locators]
+
+
+_STRAY, _ROWLESS = 0, 1
+
+
+class _AllSpans:
+    """The spans of all timelines, one after another: `_bounds` says where each begins. A relation is its number among those met."""
+
+    def __init__(self, *, rewrites: bool) -> None:
+        self._rewrites = rewrites
+        self._start = [0, 0]
+        self._meaning = [UNMAPPED, NOT_DECODED]
+        self._bounds = [0, 1, 2]
+        self._relations: list[Relation] = []
+        self._number: dict[int, int] = {}  # by identity: the history has each relation once
+
+    def add(self, spans: Sequence[Span]) -> int:
+        """Where they lie."""
+        for span in spans:
+            self._start.append(span.start)
+            self._meaning.append(self._meaning_of(span.relation))
+        self._bounds.append(len(self._start))
+        return len(self._bounds) - 2
+
+    def _meaning_of(self, relation: Relation | None) -> int:
+        if relation is None:
+            return UNMAPPED
+        if not is_decoded(relation, rewrites=self._rewrites):
+            return NOT_DECODED
+        number = self._number.setdefault(id(relation), len(self._relations))
+        if number == len(self._relations):
+            self._relations.append(relation)
+        return number
+
+    def of(self, places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Starts and meanings of these timelines, one after another, and their bounds."""
+        all_bounds, chosen = np.array(self._bounds, np.int64), np.array(places, np.int64)
+        counts = all_bounds[chosen + 1] - all_bounds[chosen]
+        rows = ranges(all_bounds[chosen], counts)
+        bounds = np.zeros(len(chosen) + 1, np.int64)
+        np.cumsum(counts, out=bounds[1:])
+        return np.array(self._start, np.int64)[rows], np.array(self._meaning, np.int64)[rows], bounds
+
+    def numbered(self, meaning: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[Relation, ...]]:
+        """The meanings with relations counted anew, in the order in which they come here, and these relations."""
+        decoded = meaning >= 0
+        used, first, place = np.unique(meaning[decoded], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        number = np.empty(len(used), np.int64)
+        number[order] = np.arange(len(used))
+        anew = meaning.copy()
+        anew[decoded] = number[place]
+        return anew, tuple(self._relations[each] for each in used[order].tolist())

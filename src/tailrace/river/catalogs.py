@@ -47,8 +47,11 @@ def catalog_log(indexes: Sequence[Index]) -> CatalogLog:
     length = np.concatenate([kept.length[rows] for kept, rows in parts])
     base = np.cumsum([0, *(len(kept.data) for kept, _ in parts)])
     at = np.concatenate([kept.at[rows] + base[i] for i, (kept, rows) in enumerate(parts)])
-    lsn, first = np.unique(lsn, return_index=True)
-    return CatalogLog(lsn, end_lsn[first], at[first], length[first], np.concatenate([kept.data for kept, _ in parts]))
+    data = np.concatenate([kept.data for kept, _ in parts])
+    if (lsn[1:] > lsn[:-1]).all():
+        return CatalogLog(lsn, end_lsn, at, length, data)
+    lsn, first = np.unique(lsn, return_index=True)  # a supplement may have what an index has
+    return CatalogLog(lsn, end_lsn[first], at[first], length[first], data)
 
 
 def with_full_xids(
@@ -175,15 +178,21 @@ def _untracked(
     have = {(found.stretch, file) for found in supplements for file in found.also}
     wanted: dict[Stretch, list[Locator]] = {}
     for found in indexes:
-        listed = found.files
-        for row in np.flatnonzero(np.isin(listed.number, [of for _, of in files])).tolist():
-            locator = Locator(int(listed.tablespace[row]), int(listed.database[row]), int(listed.number[row]))
+        for locator in _listed(found, files):
             if locator.database and locator.tablespace not in tablespaces:
                 continue
             # A file named by a NEW_CID is kept only from there on, so it is asked for as well.
-            if (locator.database, locator.number) in files and locator.number >= 16384 and (found.stretch, locator) not in have:
+            if locator.number >= 16384 and (found.stretch, locator) not in have:
                 wanted.setdefault(found.stretch, []).append(locator)
     return wanted
+
+
+def _listed(found: Index, files: Mapping[FileKey, int]) -> list[Locator]:
+    """Those of the files that have records in the stretch."""
+    listed = found.files
+    rows = np.flatnonzero(np.isin(listed.number, [of for _, of in files]))
+    parts = zip(listed.tablespace[rows].tolist(), listed.database[rows].tolist(), listed.number[rows].tolist(), strict=True)
+    return [locator for locator in (Locator(*each) for each in parts) if (locator.database, locator.number) in files]
 
 
 def first_redo(indexes: Sequence[Index]) -> Lsn:
@@ -212,15 +221,15 @@ def _empty_state(
         status=source.status or directory.commit_status(), multixacts=directory.multixacts(), xids_open={},
     )  # fmt: skip
     supplements = _supplements(source.segments, runner, indexes, _untracked(indexes, blank.files, frozenset(), []))
-    log = catalog_log([*indexes, *supplements]).after(after)
+    # Records of pg_database are few, and in few stretches.
+    log = catalog_log([*(found for found in indexes if _listed(found, blank.files)), *supplements] or indexes[:1]).after(after)
     seen = advance(blank, log, directory.pages(blank.files), clock, indexes[-1].next_lsn, frozenset())
     rows = rows_of(
         seen.versions, spans_of(seen.versions, fates, seen.status), 1262, layouts_of(control.major)["pg_database"],
         ("oid", "datname", "dattablespace", "encoding"),
     )  # fmt: skip
-    mine = [
-        row for row in rows.seen(np.arange(len(rows)), int(NEVER) - 1, -1).tolist() if rows.columns["datname"][row] == database
-    ]
+    alive = rows.seen(np.arange(len(rows)), int(NEVER) - 1, -1)
+    mine = alive[rows.names["datname"][alive] == database].tolist()
     if not mine:
         raise UsageError(f'database "{database}" does not exist', sqlstate="3D000")
     oid, tablespace, encoding = (int(rows.columns[name][mine[0]]) for name in ("oid", "dattablespace", "encoding"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,10 +80,18 @@ class DataDirectory:
         found = {}
         for database, number in files:
             base = self.files_of(database, tablespace) / str(number)
-            parts = [base, *sorted(base.parent.glob(f"{number}.[0-9]*"), key=lambda part: int(part.suffix[1:]))]
-            data = b"".join(part.read_bytes() for part in parts if part.exists())
+            data = b"".join(part.read_bytes() for part in _parts(base))
             if len(data) % PAGE_SIZE:
                 raise CorruptWal(f'catalog file "{base}" is not a whole number of pages')
             if data:
                 found[(database, number)] = np.frombuffer(data, np.uint8).reshape(-1, PAGE_SIZE).copy()
         return CatalogPages(found)
+
+
+def _parts(base: Path) -> Iterator[Path]:
+    """The file, as far as it exists, and what it goes on in after each GB: parts follow one another without a gap (`storage/smgr/md.c`)."""
+    part, number = base, 0
+    while part.exists():
+        yield part
+        number += 1
+        part = base.with_name(f"{base.name}.{number}")
