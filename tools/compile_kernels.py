@@ -68,7 +68,7 @@ def replay_nothing() -> None:
         system=0, timeline=1, major=MAJOR, lsn=Lsn(0), database=1, database_name="", default_tablespace=1663, encoding=6, next_xid=3,
         versions=Versions.none(), files={(1, 1259): 1259}, complete=False, status=None, multixacts=None, xids_open={},
     )  # fmt: skip
-    advance(state, log, CatalogPages({(1, 1259): np.zeros((1, 8192), np.uint8)}), XidClock.of([], (0, 3)), Lsn(1))
+    advance(state, log, CatalogPages({(1, 1259): np.zeros((1, 8192), np.uint8)}), XidClock.of([], (0, 3)), Lsn(1), frozenset())
 
 
 def decode_case(story: str, folder: Path) -> None:
