@@ -149,7 +149,7 @@ def test_who_looks_at_the_log_learns_that_it_goes_on(
     assert _status("wal", verb, case.data_dir, monkeypatch=monkeypatch) == 1
     said = capfd.readouterr().err
     assert said.startswith("tailrace: error: ")
-    assert middle.name in said or first.name in said  # a record that is cut off begins in the one before
+    assert middle.name in said
     assert _status("wal", "dump", case.data_dir, "--end", f"0/{int(first.name[16:], 16):X}80000", monkeypatch=monkeypatch) == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from support.builds import find_build
 from support.cases import open_case
-from tailrace.storage.segments import open_segments
+from tailrace.storage.segment_files import open_segments
 from tailrace.wal.describe import Described
 from tailrace.wal.resource_managers import READ, SMGR
 from tailrace.wal.statistics import walk

@@ -16,7 +16,7 @@ from numba import njit
 
 from support.cases import open_case
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.storage.segments import open_segments
+from tailrace.storage.segment_files import open_segments
 from tailrace.wal import framing
 from tailrace.wal.crc import crc32c
 from tailrace.wal.framing import END, LENGTH, LSN, NEED_MORE, POSITION, PREVIOUS, WalBytes, new_frame, next_record

@@ -1,4 +1,4 @@
-"""Counting a log: the same however large the chunks are."""
+"""Counting a log: the same however it is cut into stretches."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import pytest
 
 from support.cases import open_case
 from tailrace.model import PAGE_SIZE
-from tailrace.river import LocalRunner, scan_log
-from tailrace.storage.segments import open_segments
-from tailrace.wal.statistics import count_records
+from tailrace.river import LocalRunner, count_log, scan_log
+from tailrace.storage.segment_files import open_segments
 
 
 @pytest.mark.parametrize("story", ["catalog_rewrite", "toast"])
-def test_chunks_do_not_matter(story: str, tmp_path: Path) -> None:
+def test_cuts_do_not_matter(story: str, tmp_path: Path) -> None:
     segments = open_segments(open_case(story, 16, "with_slot", tmp_path).wal_dir)
-    whole = count_records(segments)
-    parts = count_records(segments, chunk=2 * PAGE_SIZE)
+    whole = count_log(segments, LocalRunner(1))
+    parts = count_log(segments, LocalRunner(2), 2 * PAGE_SIZE)
     scanned = scan_log(segments, LocalRunner(1))
     assert whole.managers.total_records == sum(part.records for part in scanned)
     assert whole.stop == parts.stop == scanned[-1].next_lsn

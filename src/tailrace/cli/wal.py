@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from tailrace.cli.decode import parse_lsn
-from tailrace.errors import UsageError
-from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.river import LocalRunner, Source, scan_log
+from tailrace.cli.engine import OnOption, runner_for
+from tailrace.cli.progress import counted
+from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.errors import TailraceError, UsageError
+from tailrace.model import Lsn
+from tailrace.river import LocalRunner, Runner, Source, check_reaches, count_log, files_named, scan_log
+from tailrace.river.choice import On
 from tailrace.storage.directory import DataDirectory
-from tailrace.storage.segments import Segment, Segments, list_segments, open_segments
+from tailrace.storage.segment_files import arrange, identity_of, list_segments
+from tailrace.storage.segments import Segment, Segments
 from tailrace.wal.loads import number
 from tailrace.wal.resource_managers import NAMES
-from tailrace.wal.statistics import Counted, count_records, walk
+from tailrace.wal.statistics import Counted, walk
 
 app = typer.Typer(help="Look at write-ahead log.", no_args_is_help=True)
 Where = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or directory of archived segments.")]
@@ -27,71 +31,105 @@ _PAGE_ADDRESS = 8
 
 
 @app.command("ls")
-def list_files(source: Where) -> None:
+def list_files(source: Where, as_json: JsonOption = False) -> None:
     """Segments in order, with timelines, sizes and gaps."""
     directory = DataDirectory.at(source)
-    segments = open_segments(directory.wal if directory else source)
-    table = Table("segment", "timeline", "from", "file size", "")
-    table.columns[3].justify = "right"
+    segments = arrange(directory.wal if directory else source)
+    files = list(_files(segments))
+    if as_json:
+        write_json(
+            {
+                "system": str(segments.system), "major": segments.major, "segment_size": segments.segment_size,
+                "timelines_left": [{"timeline": timeline, "at": str(left)} for timeline, left in segments.history], "files": files,
+            }
+        )  # fmt: skip
+        return
+    sys.stdout.write(f"system {segments.system}, PostgreSQL {segments.major}, segments of {segments.segment_size >> 20} MB\n")
+    for timeline, left in segments.history:
+        sys.stdout.write(f"timeline {timeline} was left at {left}\n")
+    columns = ("segment", "timeline", "from", "file size", "notes")
+    rows = [(file["name"], file["timeline"], file["from"], file["size"], ", ".join(file["notes"])) for file in files]
+    write_listing(Listing(columns, [tuple("" if cell is None else cell for cell in row) for row in rows]))
+
+
+def _files(segments: Segments) -> Iterator[dict[str, Any]]:
+    """Every segment file, in the order of the log, and where some are missing; those that are not read come last."""
     gaps = dict(segments.gaps)
     for position, segment in sorted(segments.by_number.items()):
         start = Lsn(position * segments.segment_size)
-        table.add_row(Path(segment.path).name, str(segment.timeline), str(start), _size(segment), _note(segments, segment, start))
+        yield _file(segment, str(start), _notes(segments, segment, start))
         if position + 1 in gaps:
-            gap = Lsn((position + 1) * segments.segment_size)
-            table.add_row("…", "", str(gap), "", f"[red]{gaps[position + 1] - position - 1} missing[/red]")
+            missing, gap = gaps[position + 1] - position - 1, Lsn((position + 1) * segments.segment_size)
+            yield {"name": "…", "timeline": None, "from": str(gap), "size": None, "notes": [f"{missing} missing"]}
     chosen = {segment.path for segment in segments.by_number.values()}
     for segment in list_segments(segments.directory):
         if segment.path not in chosen:
-            table.add_row(
-                Path(segment.path).name, str(segment.timeline), "", _size(segment), "other history, or a second copy",
-            )  # fmt: skip
-    console = Console()
-    console.print(f"system {segments.system}, PostgreSQL {segments.major}, segments of {segments.segment_size >> 20} MB")
-    for timeline, left in segments.history:
-        console.print(f"timeline {timeline} was left at {left}")
-    console.print(table)
+            notes = ["other history, or a second copy"] if segment.size is not None else ["not a regular file"]
+            yield _file(segment, None, notes)
 
 
-def _size(segment: Segment) -> str:
-    return f"{Path(segment.path).stat().st_size:,}"
+def _file(segment: Segment, start: str | None, notes: list[str]) -> dict[str, Any]:
+    return {
+        "name": Path(segment.path).name, "timeline": segment.timeline, "from": start, "size": segment.size, "notes": notes
+    }  # fmt: skip
 
 
-def _note(segments: Segments, segment: Segment, start: Lsn) -> str:
+def _notes(segments: Segments, segment: Segment, start: Lsn) -> list[str]:
     """What is special about a segment. A server makes segments ahead, from old files: their first page is from elsewhere."""
+    if segment.size is None:
+        return ["not a regular file"]
     notes = [segment.compression.removeprefix(".")] if segment.compression else []
     if segment.partial:
         notes.append("partial")
-    if not segment.compression:
-        page = segments.read(start, start + PAGE_SIZE)
-        if not page.raw or number(page.buf, _PAGE_ADDRESS, 8) != start:
-            notes.append("not written yet")
-    return ", ".join(notes)
+    elif not segment.compression and segment.size != segments.segment_size:
+        notes.append(f"not {segments.segment_size} bytes long")
+    try:
+        found = identity_of(segment)
+    except TailraceError as error:
+        return [*notes, error.message]
+    if found is None or number(segment.read(16), _PAGE_ADDRESS, 8) != start:
+        notes.append("not written yet")
+    if found is not None and found.system != segments.system:
+        notes.append(f"of system {found.system}")
+    if found is not None and found.form.major != segments.major:
+        notes.append(f"of PostgreSQL {found.form.major}")
+    return notes
 
 
 @app.command()
-def stat(source: Where, top: Annotated[int, typer.Option(help="How many relations and transactions to show.")] = 20) -> None:
+def stat(
+    source: Where,
+    top: Annotated[int, typer.Option(help="How many relations and transactions to show.")] = 20,
+    as_json: JsonOption = False,
+    on: OnOption = On.AUTO,
+) -> None:
     """Counts and bytes per resource manager, and the relations and transactions that take the most."""
-    segments = Source.open(source).segments
-    counts = count_records(segments)
-    console = Console()
-    console.print(_table("resource manager", counts.managers, len(counts.managers)))
-    console.print(_table("tablespace/database/file", counts.files, top))
-    console.print(_table("transaction", counts.transactions, top))
-    total = f"{counts.managers.total_records:,} records from {counts.first} to {counts.stop}"
-    console.print(f"{total}, where the walk ended: {counts.reason}", soft_wrap=True)
-    _check_end(segments, counts.stop - 1)
+    opened = Source.open(source)
+    segments = opened.segments
+    runner = _runner(on, segments)
+    counts = count_log(segments, runner)
+    parts = {
+        "resource manager": (counts.managers, len(counts.managers)), "tablespace/database/file": (counts.files, top),
+        "transaction": (counts.transactions, top),
+    }  # fmt: skip
+    if as_json:
+        document: dict[str, Any] = {"from": str(counts.first), "to": str(counts.stop), "reason": counts.reason}
+        for name, (part, most) in parts.items():
+            document[name] = [{"name": each, "records": records, "bytes": size} for each, records, size in part.largest(most)]
+        write_json({"records": counts.managers.total_records, **document})
+    else:
+        for name, (part, most) in parts.items():
+            write_listing(_listing(name, part, most))
+        total = f"{counts.managers.total_records:,} records from {counts.first} to {counts.stop}"
+        sys.stdout.write(f"{total}, where the walk ended: {counts.reason or 'no file follows'}\n")
+    _check_end(segments, counts.stop - 1, runner=runner)
 
 
-def _table(noun: str, counted: Counted, top: int) -> Table:
+def _listing(noun: str, counted: Counted, top: int) -> Listing:
     shown = counted.largest(top)
+    rows = [(name, records, size, round(100 * size / counted.total_bytes, 1)) for name, records, size in shown]
     rest = "" if len(shown) == len(counted) else f"the largest {len(shown)} of {len(counted):,}"
-    table = Table(noun, "records", "bytes", "%", caption=rest)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for name, records, size in shown:
-        table.add_row(name, f"{records:,}", f"{size:,}", f"{100 * size / counted.total_bytes:.1f}")
-    return table
+    return Listing((noun, "records", "bytes", "%"), [*rows], rest)
 
 
 @app.command()
@@ -103,6 +141,7 @@ def dump(
     xid: Annotated[int | None, typer.Option(help="Only this transaction's.")] = None,
     relation: Annotated[str, typer.Option(help="Only records on this file: TABLESPACE/DATABASE/FILE.")] = "",
     limit: Annotated[int | None, typer.Option("-n", "--limit", help="At most so many.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Records with their fields and block references, as pg_waldump prints them."""
     segments = Source.open(source).segments
@@ -114,21 +153,25 @@ def dump(
         )
     begin, stop = parse_lsn(start), parse_lsn(end)
     last = int(begin or segments.first_lsn)
-    for record in walk(segments, begin, stop):
-        if limit is not None and printed >= limit:
-            return
-        last = record.lsn
-        if managers and record.manager not in managers:
-            continue
-        if (xid is None or record.xid == xid) and (not relation or relation in map(str, record.files)):
-            sys.stdout.write(f"{record}\n")
-            printed += 1
+    with files_named(segments):
+        for record in walk(segments, begin, stop):
+            if limit is not None and printed >= limit:
+                return
+            last = record.lsn
+            if managers and record.manager not in managers:
+                continue
+            if (xid is None or record.xid == xid) and (not relation or relation in map(str, record.files)):
+                if as_json:
+                    write_json(record.as_dict())
+                else:
+                    sys.stdout.write(f"{record}\n")
+                printed += 1
     _check_end(segments, last, stop)
 
 
-def _check_end(segments: Segments, last: int, stop: Lsn | None = None) -> None:
+def _check_end(segments: Segments, last: int, stop: Lsn | None = None, runner: Runner | None = None) -> None:
     """Raise if that is not where the log ends, but damage: `last` lies in the last record that was read."""
-    scan_log(segments, LocalRunner(), Lsn(max(last, segments.first_lsn)), stop=stop)
+    scan_log(segments, runner or LocalRunner(), Lsn(max(last, segments.first_lsn)), stop=stop)
 
 
 def _manager_named(name: str) -> int:
@@ -143,9 +186,26 @@ def _manager_named(name: str) -> int:
 
 
 @app.command()
-def verify(source: Where) -> None:
+def verify(source: Where, as_json: JsonOption = False, on: OnOption = On.AUTO) -> None:
     """Check every record: checksum, chain, page headers. Names the file and the record's LSN where the log is damaged."""
-    found = scan_log(Source.open(source).segments, LocalRunner())
-    records = sum(part.records for part in found)
-    end = f"; the log ends there: {found[-1].reason}" if found[-1].reason else ""
-    typer.echo(f"{records:,} records from {found[0].first} to {found[-1].next_lsn}, all sound{end}")
+    opened = Source.open(source)
+    segments = opened.segments
+    found = scan_log(segments, _runner(on, segments))
+    check_reaches(found, opened.control)
+    records, last = sum(part.records for part in found), found[-1]
+    chosen = {segment.path for segment in segments.by_number.values()}
+    others = [Path(each.path).name for each in list_segments(segments.directory) if each.path not in chosen]
+    if as_json:
+        end = {"reason": last.reason, "at": str(last.place), "file": segments.name_at(last.place)} if last.reason else None
+        write_json({"records": records, "from": str(found[0].first), "to": str(last.next_lsn), "end": end, "not_checked": others})
+        return
+    sound = f"{records:,} records from {found[0].first} to {last.next_lsn}, all sound"
+    end_words = f'; the log ends there: {last.reason}, file "{segments.name_at(last.place)}"' if last.reason else ""
+    sys.stdout.write(f"{sound}{end_words}\n")
+    if others:
+        sys.stdout.write(f"not checked, since of other history or second copies: {', '.join(others)}\n")
+
+
+def _runner(on: On, segments: Segments) -> Runner:
+    with counted("records") as progress:
+        return runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)

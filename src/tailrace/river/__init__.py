@@ -25,7 +25,7 @@ from tailrace.plugins.plugin import OutputPlugin
 from tailrace.river.capture import capture
 from tailrace.river.catalogs import Catalogs, check_state, know_catalogs, with_full_xids
 from tailrace.river.runner import LocalRunner, Runner
-from tailrace.river.scanning import STRETCH_BYTES, read_whole, scan_log
+from tailrace.river.scanning import STRETCH_BYTES, check_reaches, count_log, files_named, read_whole, scan_log
 from tailrace.river.source import Source
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
@@ -42,6 +42,9 @@ __all__ = [
     "Runner",
     "Source",
     "capture",
+    "check_reaches",
+    "count_log",
+    "files_named",
     "know_catalogs",
     "open_river",
     "scan_log",
@@ -101,6 +104,7 @@ def open_river(
     if scan_from is not None and scan_from < source.segments.first_lsn:
         raise MissingHistory(f"the catalog state needs WAL from {scan_from}, the source begins at {source.segments.first_lsn}")
     indexes = scan_log(source.segments, runner, scan_from, stretch_bytes, index_store)
+    check_reaches(indexes, source.control)
     if start_lsn is not None and not indexes[0].stretch.start <= start_lsn <= indexes[-1].next_lsn:
         raise UsageError(
             f"start LSN {start_lsn} is outside of the WAL at hand",
@@ -108,7 +112,7 @@ def open_river(
         )
     indexes, clock = with_full_xids(source, indexes, catalog)
     catalogs = know_catalogs(source, indexes, clock, runner, database, catalog, demand.two_phase)
-    level = source.directory.control().wal_level if source.directory else None
+    level = source.control.wal_level if source.control else None
     check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER), level)
     plan = make_plan(
         indexes, catalogs.history(demand.search_path), catalogs.fates, clock, start_lsn=start_lsn, upto_lsn=upto_lsn,

@@ -1,11 +1,13 @@
-"""The first pass: a log cut into stretches, and each stretch indexed, somewhere."""
+"""The first pass: a log cut into stretches, and each stretch indexed, or only counted, somewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
+from tailrace.catalog.pages import ControlFile
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.plan.consistency import check_chain
@@ -14,6 +16,7 @@ from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
 from tailrace.wal.framing import WalBytes
 from tailrace.wal.index import Index, NeedMoreWal, scan
+from tailrace.wal.statistics import Counts, count
 from tailrace.wal.versions import FORMATS
 
 STRETCH_BYTES = 64 << 20
@@ -30,11 +33,18 @@ def scan_stretch(segments: Segments, also: Sequence[Locator], stretch: Stretch) 
             at_end_of_log=at_end_of_log, also=also,
         )  # fmt: skip
 
-    try:
+    with files_named(segments):
         return read_whole(segments, stretch, work)
+
+
+@contextmanager
+def files_named(segments: Segments) -> Iterator[None]:
+    """Errors whose context ends with an LSN also name the file."""
+    try:
+        yield
     except TailraceError as error:
         position = error.context.rpartition(" ")[2]
-        if "/" in position:
+        if "/" in position and not position.endswith('"'):
             error.context += f', file "{segments.name_at(Lsn.parse(position))}"'
         raise
 
@@ -83,7 +93,7 @@ def scan_log(
         if ended is not None and part.records:
             raise CorruptWal(
                 ended.reason, hint="Valid WAL follows, so this is damage and not the end of the log.",
-                context=f'WAL record at {ended.next_lsn}, file "{segments.name_at(ended.next_lsn)}"',
+                context=f'WAL record at {ended.next_lsn}, file "{segments.name_at(ended.place)}"',
             )  # fmt: skip
         if ended is None:
             found.append(part)
@@ -98,3 +108,33 @@ def scan_log(
         )
     check_chain(found)
     return found
+
+
+def check_reaches(found: Sequence[Index], control: ControlFile | None) -> None:
+    """Raise if the log ends before the checkpoint that the data directory's control file names: a server has written at least that far."""
+    if control is not None and found[-1].next_lsn <= control.checkpoint:
+        raise CorruptWal(
+            f"could not locate a valid checkpoint record at {control.checkpoint}",
+            hint="pg_control names it, but the log ends before it: what lies between is lost or damaged.",
+            context=f"{found[-1].reason or f'end of the log at {found[-1].next_lsn}'}",
+        )
+
+
+def count_log(segments: Segments, runner: Runner, size: int = STRETCH_BYTES) -> Counts:
+    """Count every record, to the end of the log or to where it is damaged; `scan_log` tells the one from the other."""
+    stretches = stretches_of(segments, segments.first_lsn, segments.stop_lsn, size)
+    parts = runner.run(partial(_count_stretch, segments), stretches)
+    counts = next(parts)
+    for part in parts:
+        if counts.reason:
+            break
+        counts.follow(part)
+    return counts
+
+
+def _count_stretch(segments: Segments, stretch: Stretch) -> Counts:
+    """Runs in a worker."""
+    return read_whole(
+        segments, stretch,
+        partial(count, stretch=stretch, form=FORMATS[segments.major], segment_size=segments.segment_size, system=segments.system),
+    )  # fmt: skip

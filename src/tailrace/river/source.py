@@ -6,10 +6,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tailrace.catalog.pages import CommitStatus
+from tailrace.catalog.pages import CommitStatus, ControlFile
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.storage.directory import DataDirectory
-from tailrace.storage.segments import Segments, open_segments
+from tailrace.storage.segment_files import open_segments
+from tailrace.storage.segments import Segments
 from tailrace.storage.spool import spooled
 from tailrace.user_cache import user_cache
 
@@ -21,12 +22,13 @@ def spool_directory() -> Path:
 
 @dataclass(slots=True)
 class Source:
-    """WAL, and the data directory that it belongs to if there is one; of a running server also pg_xact, as it was before the WAL was copied, so that
-    it knows of no end that is not in there."""
+    """WAL, and the data directory that it belongs to if there is one, with its control file; of a running server also pg_xact. Both are as they were
+    before the WAL was copied, so that they know of nothing that is not in there."""
 
     segments: Segments
     directory: DataDirectory | None
     status: CommitStatus | None = None
+    control: ControlFile | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Source:
@@ -36,9 +38,9 @@ class Source:
         path = Path(path).absolute()  # workers may stand elsewhere
         directory = DataDirectory.at(path)
         status = directory.commit_status() if directory and directory.is_running else None
+        control = directory.control() if directory else None
         segments = open_segments(directory.wal if directory else path)
-        if directory:
-            control = directory.control()
+        if directory and control:
             if control.system != segments.system:
                 raise CorruptWal(
                     "WAL file is from different database system: WAL file database system identifier is "
@@ -47,4 +49,4 @@ class Source:
                 )
             if directory.is_running:
                 segments = spooled(segments, spool_directory())
-        return cls(segments, directory, status)
+        return cls(segments, directory, status, control)

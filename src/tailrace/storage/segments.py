@@ -1,42 +1,35 @@
-"""Where WAL segments lie, and their bytes.
+"""The bytes of WAL segments.
 
-In: a directory of segments, plain or compressed, of one or several timelines. Out: `Segments`, which reads any range of the log as an array with
-spare room for framing. Files are opened when read, so a `Segments` travels to Spark's workers as a few paths.
+In: files of one line of history, plain or compressed (`storage.segment_files` finds them). Out: `Segments`, which reads any range of the log as an
+array with spare room for framing. Files are opened when read, so a `Segments` travels to Spark's workers as a few paths.
 """
 
 from __future__ import annotations
 
 import gzip
-import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptWal, UnsupportedWal, UsageError
+from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.wal.framing import LONG_HEADER, LONG_PAGE_HEADER, WalBytes, spacious
-from tailrace.wal.loads import number
-from tailrace.wal.versions import WalFormat, format_of_magic
+from tailrace.wal.framing import WalBytes, spacious
 
-_NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?(\.gz|\.zst|\.lz4)?\Z")
-_HISTORY_NAME = re.compile(r"([0-9A-F]{8})\.history\Z")
+_CHUNK = 1 << 16
 
 
-def _arrow_stream(codec: str) -> Callable[[bytes], bytes]:
-    def expand(data: bytes) -> bytes:
-        with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-            return bytes(stream.read())
-
-    return expand
+def _arrow_stream(codec: str) -> Callable[[str], Any]:
+    return lambda path: pa.CompressedInputStream(pa.OSFile(path), codec)
 
 
-_EXPANDERS: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.decompress,
+_EXPANDERS: dict[str, Callable[[str], Any]] = {
+    ".gz": gzip.open,
     ".zst": _arrow_stream("zstd"),
     ".lz4": _arrow_stream("lz4"),
 }
@@ -44,22 +37,40 @@ _EXPANDERS: dict[str, Callable[[bytes], bytes]] = {
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of the log."""
+    """One file of the log; a `partial` one may be shorter than a segment is. `size` is the file's when it was listed, None if it is no regular file.
+
+    Of a segment that a server still writes, the spool has the first `settled` bytes, which no longer change; `filling` is the page behind them, as it
+    was when it was copied.
+    """
 
     timeline: int
     number: int
     path: str
-    compression: str = ""
-    partial: bool = False
+    compression: str
+    partial: bool
+    size: int | None
+    settled: int | None = None
+    filling: bytes = b""
 
-    def read(self) -> bytes:
-        data = Path(self.path).read_bytes()
+    def read(self, most: int = -1) -> bytes:
+        """Its bytes, or the first so many. Of a compressed partial one, as much as was written."""
         if not self.compression:
-            return data
+            with open(self.path, "rb") as file:
+                return file.read(most)
+        parts: list[bytes] = []
+        got = 0
         try:
-            return _EXPANDERS[self.compression](data)
-        except (OSError, EOFError, zlib.error, pa.ArrowInvalid) as error:
-            raise CorruptWal(f'could not decompress WAL segment "{self.path}": {error}') from error
+            with _EXPANDERS[self.compression](self.path) as stream:
+                while (got < most or most < 0) and (part := bytes(stream.read(_CHUNK))):
+                    parts.append(part)
+                    got += len(part)
+        except (EOFError, zlib.error, pa.ArrowInvalid, gzip.BadGzipFile, OSError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            if not self.partial:
+                raise CorruptWal(f'could not decompress WAL segment "{self.path}": {error}') from error
+        data = b"".join(parts)
+        return data if most < 0 else data[:most]
 
 
 @dataclass(slots=True)
@@ -116,133 +127,58 @@ class Segments:
                 break
             files.append((number * size, segment.path))
             take = min(size - within, wanted - got)
-            done = _read_into(segment, within, buf[got : got + take])
+            done = self._read_into(segment, within, buf[got : got + take])
             got += done
             if done < take:
-                if number < max(self.by_number):
-                    raise _wrong_size(segment, within + done, number, size)
+                if number < max(self.by_number) or not segment.partial:
+                    raise wrong_size(segment, within + done, number, size)
                 break
         return WalBytes(buf, start, got // PAGE_SIZE * PAGE_SIZE, tuple(files))
 
+    def _read_into(self, segment: Segment, offset: int, target: NDArray[np.uint8]) -> int:
+        """Fill `target` from `offset` of the segment on; how much there was."""
+        try:
+            if segment.compression:
+                whole = np.frombuffer(segment.read(), np.uint8)
+                if len(whole) > self.segment_size:
+                    raise wrong_size(segment, len(whole), segment.number, self.segment_size)
+                data = whole[offset : offset + len(target)]
+                target[: len(data)] = data
+                return len(data)
+            return _read_plain(segment, offset, target)
+        except FileNotFoundError as error:
+            raise MissingHistory(
+                f"requested WAL segment {Path(segment.path).name} has already been removed",
+                hint="Whatever keeps WAL here removed it while it was being read. Read from an archive, or begin again.",
+                context=f'LSN {Lsn(segment.number * self.segment_size)}, file "{segment.path}"',
+            ) from error
 
-def _read_into(segment: Segment, offset: int, target: NDArray[np.uint8]) -> int:
-    if segment.compression:
-        data = np.frombuffer(segment.read(), np.uint8)[offset : offset + len(target)]
-        target[: len(data)] = data
-        return len(data)
+
+def _read_plain(segment: Segment, offset: int, target: NDArray[np.uint8]) -> int:
+    """From the file, as far as it is settled, and from the page that was still being filled."""
+    settled = segment.settled if segment.settled is not None else offset + len(target)
+    done = 0
     with open(segment.path, "rb", buffering=0) as file:
         file.seek(offset)
-        view = memoryview(target)  # type: ignore[arg-type]
-        done = 0
-        while done < len(target):
-            n = file.readinto(view[done:])
-            if not n:
-                break
+        view = memoryview(target[: max(0, settled - offset)])  # type: ignore[arg-type]
+        while done < len(view) and (n := file.readinto(view[done:])):
             done += n
-        return done
+    if segment.filling and done == max(0, settled - offset):
+        rest = segment.filling[offset + done - settled :][: len(target) - done]
+        target[done : done + len(rest)] = np.frombuffer(rest, np.uint8)
+        done += len(rest)
+    return done
+
+
+def wrong_size(segment: Segment, found: int, number: int, size: int) -> CorruptWal:
+    """A segment that is neither whole nor partial. A copy that is not finished is one as well."""
+    return CorruptWal(
+        f'WAL segment "{segment.path}" has {found} bytes, expected {size}',
+        hint="Take the segment from another copy or the archive; name it .partial to have it read as far as it goes.",
+        context=f"LSN {Lsn(number * size)}",
+    )
 
 
 def segment_name(timeline: int, number: int, size: int) -> str:
     per = (1 << 32) // size
     return f"{timeline:08X}{number // per:08X}{number % per:08X}"
-
-
-def list_segments(directory: str | Path) -> list[Segment]:
-    """Every segment file below `directory` (not deeper), numbered as if of 16 MB until the size is known; see `open_segments`."""
-    found = []
-    for path in sorted(Path(directory).iterdir()):
-        match = _NAME.match(path.name)
-        if match and path.is_file():
-            found.append(
-                Segment(int(match[1], 16), int(match[2], 16) << 32 | int(match[3], 16), str(path), match[5] or "", bool(match[4]))
-            )
-    return found
-
-
-def open_segments(directory: str | Path) -> Segments:
-    """The log in `directory`, along the newest timeline. Raises UsageError if there is none, UnsupportedWal for other versions."""
-    listed = list_segments(directory)
-    if not listed:
-        raise UsageError(
-            f'no WAL segments in "{directory}"', hint="Give a data directory, its pg_wal, or a directory of archived segments."
-        )
-    size, system, form = _first_page(listed)
-    per = (1 << 32) // size
-    newest = max(segment.timeline for segment in listed)
-    history = _history_of(directory, newest)
-    by_number: dict[int, Segment] = {}
-    for raw in listed:
-        segment = Segment(
-            raw.timeline, (raw.number >> 32) * per + (raw.number & 0xFFFFFFFF), raw.path, raw.compression, raw.partial
-        )
-        if not _on_line(segment, newest, history, size):
-            continue
-        rival = by_number.get(segment.number)
-        if rival is None or (segment.timeline, not segment.partial, not segment.compression) > (
-            rival.timeline, not rival.partial, not rival.compression,
-        ):  # fmt: skip
-            by_number[segment.number] = segment
-    _check_sizes(by_number, size)
-    return Segments(str(directory), size, system, form.major, form.page_magic, by_number, history)
-
-
-def _check_sizes(by_number: dict[int, Segment], size: int) -> None:
-    """Only the last segment may be shorter than a segment is."""
-    for position, segment in by_number.items():
-        if segment.compression or position == max(by_number):
-            continue
-        found = Path(segment.path).stat().st_size
-        if found != size:
-            raise _wrong_size(segment, found, position, size)
-
-
-def _wrong_size(segment: Segment, found: int, position: int, size: int) -> CorruptWal:
-    return CorruptWal(
-        f'WAL segment "{segment.path}" has {found} bytes, expected {size}',
-        hint="Take the segment from another copy or the archive.", context=f"LSN {Lsn(position * size)}",
-    )  # fmt: skip
-
-
-def _first_page(listed: list[Segment]) -> tuple[int, int, WalFormat]:
-    """Size, system identifier and version from the first segment that has a page at all (an empty one may be preallocated)."""
-    for segment in listed:
-        head = segment.read()[:PAGE_SIZE] if segment.compression else _head(segment.path)
-        if len(head) < LONG_PAGE_HEADER or not any(head[:LONG_PAGE_HEADER]):
-            continue
-        page = np.frombuffer(head, np.uint8)
-        form = format_of_magic(number(page, 0, 2), f'WAL segment "{segment.path}"')
-        if not number(page, 2, 2) & LONG_HEADER:
-            raise CorruptWal(f'WAL segment "{segment.path}" does not begin with a long page header')
-        size = number(page, 32, 4)
-        if size & (size - 1) or not 1 << 20 <= size <= 1 << 30:
-            raise CorruptWal(f'invalid WAL segment size {size} in WAL segment "{segment.path}"')
-        return size, number(page, 24, 8), form
-    raise UnsupportedWal("the WAL segments are empty", context=listed[0].path)
-
-
-def _head(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(PAGE_SIZE)
-
-
-def _history_of(directory: str | Path, timeline: int) -> list[tuple[int, Lsn]]:
-    """(timeline, where it was left) for each ancestor, from the newest timeline's history file."""
-    path = Path(directory) / f"{timeline:08X}.history"
-    if not path.exists():
-        return []
-    lines = (line.split() for line in path.read_text(errors="replace").splitlines() if line.strip() and not line.startswith("#"))
-    try:
-        return [(int(parts[0]), Lsn.parse(parts[1])) for parts in lines]
-    except (ValueError, IndexError) as error:
-        raise CorruptWal(
-            f'invalid data in history file "{path}"', hint="Take the file from another copy or the archive."
-        ) from error
-
-
-def _on_line(segment: Segment, newest: int, history: list[tuple[int, Lsn]], size: int) -> bool:
-    """Whether the segment is the newest timeline's, or of its past: an ancestor's, that begins before the ancestor was left. Without a history all
-    are taken for ancestors."""
-    for timeline, left in history:
-        if segment.timeline == timeline:
-            return segment.number * size < left
-    return segment.timeline == newest or not history

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,14 @@ class Described:
             f"rmgr: {name_of(self.manager):<11} len (rec/tot): {self.length - self.images:6}/{self.length:6}, tx: {self.xid:10}, "
             f"lsn: {_padded(self.lsn)}, prev {_padded(self.previous)}, desc: {said}"
         )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as a JSON object; positions and files as PostgreSQL prints them."""
+        return {
+            "lsn": str(self.lsn), "prev": str(self.previous), "rmgr": name_of(self.manager), "xid": self.xid, "length": self.length,
+            "record_length": self.length - self.images, "operation": self.operation, "fields": self.fields,
+            "blocks": list(self.blocks), "files": [str(file) for file in self.files],
+        }  # fmt: skip
 
 
 class _Main:

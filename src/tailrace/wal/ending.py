@@ -1,8 +1,10 @@
 """Where a walk over records stopped: is that the end of the log, or damage?
 
-In: pages, and the frame of a walk that found no next record. Out: whether anything behind was written after it; or, of a second walk over what an
-index tells of, the error that says how it differs. A server that was killed, or still
-runs, leaves a log that ends anywhere, also within a record that fills many pages.
+In: pages, and the frame of a walk that found no next record. Out: what lies behind; or, of a
+second walk over what an index tells of, the error that says how it differs. A server that was killed, or still runs, leaves a log that ends
+anywhere, also within a record that fills many pages. It makes segments ahead, of zeros or out of old ones, so behind the end there is nothing but
+pages that were never written and pages of this log from elsewhere. A page in its place was written after the end, so that was none; a page of
+neither kind was never written by a server.
 """
 
 from __future__ import annotations
@@ -16,18 +18,28 @@ from tailrace.model import PAGE_SIZE, Lsn, Stretch
 from tailrace.wal.framing import (
     BASE,
     FIRST_IS_CONTRECORD,
+    INVALID_PAGE_ADDRESS,
     LONG_PAGE_HEADER,
     MAX_RECORD,
     NEED_MORE,
+    PAGE,
     POSITION,
     RAW,
     REACHED_STOP,
     RECORD_HEADER,
+    SEGMENT_SIZE,
+    SYSTEM,
     WalBytes,
     check_page,
     explain,
+    place_of,
 )  # fmt: skip
 from tailrace.wal.loads import u16, u32, u64
+
+# What lies behind the end of a walk
+NOTHING = 0
+MORE_OF_THE_LOG = 1
+GARBAGE = 2
 
 
 @kernel
@@ -52,22 +64,44 @@ def first_page_behind(buf, frame, position):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def log_goes_on(buf, frame, position):  # type: ignore[no-untyped-def]
-    """Whether anything after `position` was written after it: a later page in its right place, or a record that names it as its predecessor."""
+def is_left_behind(buf, at, lsn, frame):  # type: ignore[no-untyped-def]
+    """Whether the page at `buf[at]` may lie where the log was not written yet: zeros, or a page of an older segment that this one was made of, which
+    lies where it lay there."""
+    if u64(buf, at) == 0 and u64(buf, at + 8) == 0 and u64(buf, at + 16) == 0:
+        return True
+    within = frame[SEGMENT_SIZE] - 1
+    if check_page(buf, at, lsn, frame) != INVALID_PAGE_ADDRESS or (u64(buf, at + 8) & within) != (lsn & within):
+        return False
+    return lsn & within != 0 or frame[SYSTEM] == 0 or u64(buf, at + 24) == frame[SYSTEM]
+
+
+@kernel
+def what_follows(buf, frame, position):  # type: ignore[no-untyped-def]
+    """What lies behind `position`. MORE_OF_THE_LOG is a later page in its right place, or a record that names the one there as its predecessor;
+    GARBAGE, at the frame's PAGE, what no server leaves."""
     base = frame[BASE]
-    page = first_page_behind(buf, frame, position)
+    page = position - base
+    if page & (PAGE_SIZE - 1):
+        page = first_page_behind(buf, frame, position)
+    garbage = np.int64(-1)
     while page + LONG_PAGE_HEADER <= frame[RAW]:
         if check_page(buf, page, base + page, frame) > 0:
-            return True
+            if base + page != position:
+                return MORE_OF_THE_LOG
+        elif garbage < 0 and not is_left_behind(buf, page, base + page, frame):
+            garbage = base + page
         page += PAGE_SIZE
     at = position - base
     stop = min(frame[RAW], (at & ~(PAGE_SIZE - 1)) + PAGE_SIZE) - RECORD_HEADER
     at += 8
     while at <= stop:
         if u64(buf, at + 8) == position and RECORD_HEADER <= u32(buf, at) <= MAX_RECORD and u16(buf, at + 18) == 0:
-            return True
+            return MORE_OF_THE_LOG
         at += 8
-    return False
+    if garbage >= 0:
+        frame[PAGE] = garbage
+        return GARBAGE
+    return NOTHING
 
 
 def changed_since(stretch: Stretch, wal: WalBytes, reason: int, frame: NDArray[np.int64]) -> CorruptWal:
@@ -82,5 +116,5 @@ def changed_since(stretch: Stretch, wal: WalBytes, reason: int, frame: NDArray[n
     return CorruptWal(
         explain(reason, frame),
         hint="It was sound when it was indexed. Take the segment from another copy or the archive.",
-        context=f'WAL record at {Lsn(position)}, file "{wal.name_at(position)}"',
+        context=f'WAL record at {Lsn(position)}, file "{wal.name_at(place_of(reason, frame))}"',
     )

@@ -6,7 +6,7 @@ sees one array and one kind of offset. Nothing here knows what a record means.
 
 The walk is a loop around the kernel `next_record` (or `next_records`, many at a time), which keeps its place in a small int64 array (the frame). It
 answers with an offset, or with one of the reasons below why there is no next record. Whether a reason is the end of the log or damage is decided
-by `ending.log_goes_on`, which looks at what follows, as the layout of pages allows (`access/xlog_internal.h`):
+by `ending.what_follows`, which looks at what follows, as the layout of pages allows (`access/xlog_internal.h`):
 
     record ──► record ──► … ──► NEED_MORE     the rest of it lies beyond the bytes given: feed more, or the log is still growing
                             └─► REACHED_STOP  the next record starts at or after the stop
@@ -24,6 +24,7 @@ from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.wal.crc import record_crc
 from tailrace.wal.loads import u8, u16, u32, u64
+from tailrace.wal.versions import owner_of_magic
 
 RECORD_HEADER = 24
 SHORT_PAGE_HEADER = 24
@@ -65,7 +66,8 @@ CHECK_CRC = 11
 CUSTOM_MANAGERS = 12
 SYSTEM = 13  # expected system identifier (as int64), 0 for any
 DETAIL = 14  # LSN or number that explains an INVALID_* answer
-FRAME_SIZE = 15
+PAGE = 15  # LSN of the page whose header was looked at last
+FRAME_SIZE = 16
 
 # What `next_records` says of each record
 F_AT = 0  # offset of its bytes
@@ -79,6 +81,7 @@ BATCH = 512
 @kernel
 def check_page(buf, at, lsn, frame):  # type: ignore[no-untyped-def]
     """Length of the header of the page at `buf[at]`, or a reason why it is not the page that belongs at `lsn`."""
+    frame[PAGE] = lsn
     if u16(buf, at) != frame[MAGIC]:
         frame[DETAIL] = u16(buf, at)
         return INVALID_MAGIC
@@ -354,16 +357,23 @@ def new_frame(
     return frame
 
 
+def place_of(reason: int, frame: NDArray[np.int64]) -> Lsn:
+    """What a reason is about: the page that was refused, or the record that begins at the frame's position."""
+    of_page = (INVALID_MAGIC, INVALID_PAGE_FLAGS, INVALID_PAGE_ADDRESS, INVALID_SYSTEM, INVALID_CONTINUATION)
+    return Lsn(int(frame[PAGE if reason in of_page else POSITION]))
+
+
 def explain(reason: int, frame: NDArray[np.int64]) -> str:
     """PostgreSQL's words (`access/transam/xlogreader.c`) for why no record could be read at the frame's position."""
-    position = Lsn(int(frame[POSITION]))
+    position, page = Lsn(int(frame[POSITION])), Lsn(int(frame[PAGE]))
     detail = int(frame[DETAIL])
+    owner = owner_of_magic(detail) if reason == INVALID_MAGIC else ""
     words = {
         NEED_MORE: f"WAL ends inside the record at {position}",
         REACHED_STOP: f"reached {position}",
-        INVALID_MAGIC: f"invalid magic number {detail:04X} in WAL page after {position}",
-        INVALID_PAGE_FLAGS: f"invalid info bits {detail:04X} in WAL page after {position}",
-        INVALID_PAGE_ADDRESS: f"unexpected pageaddr {Lsn(detail & 0xFFFFFFFFFFFFFFFF)} in WAL page after {position}",
+        INVALID_MAGIC: f"invalid magic number {detail:04X} in WAL page at {page}" + (f", which is {owner}'s" if owner else ""),
+        INVALID_PAGE_FLAGS: f"invalid info bits {detail:04X} in WAL page at {page}",
+        INVALID_PAGE_ADDRESS: f"unexpected pageaddr {Lsn(detail & 0xFFFFFFFFFFFFFFFF)} in WAL page at {page}",
         INVALID_LENGTH: f"invalid record length at {position}: expected at least {RECORD_HEADER}, got {detail}"
         if detail < RECORD_HEADER
         else f"record length {detail} at {position} too long",

@@ -13,7 +13,7 @@ that a catalog moved there, can ask for the records on it: `scan(…, also=…)`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from tailrace.kernels import kernel
 from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.wal import framing, heap, records, xact
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
-from tailrace.wal.ending import log_goes_on
+from tailrace.wal.ending import GARBAGE, MORE_OF_THE_LOG, what_follows
 from tailrace.wal.framing import POSITION, WalBytes, next_records
 from tailrace.wal.hashing import find, find_pair, rehashed
 from tailrace.wal.loads import u8, u16, u32, u64
@@ -419,7 +419,8 @@ class Files:
 @dataclass(slots=True)
 class Index:
     """The facts of one stretch. `next_lsn` is where the first record after it starts (or would), `previous` what its first record names as
-    its predecessor, `last` its last record: neighbours must fit. Unsealed: the log ended inside, and the stretch will be scanned again."""
+    its predecessor, `last` its last record: neighbours must fit. Unsealed: the log ended inside, and the stretch will be scanned again; `reason` says
+    why it ended, and `place` which page or record that is about."""
 
     stretch: Stretch
     sealed: bool
@@ -441,6 +442,7 @@ class Index:
     waiting_lsn: NDArray[np.int64]
     waiting_crc: NDArray[np.uint32]
     also: tuple[Locator, ...] = field(default=())
+    place: Lsn = Lsn(0)  # noqa: RUF009 - immutable
 
 
 def scan(
@@ -453,7 +455,7 @@ def scan(
     record is the end of the log and not a hole. Raises CorruptWal where the log is damaged but goes on. With `also`, only the catalog
     changes (those on these files included) are worth reading in the result.
     """
-    begin = _first_written_page(wal, stretch, segment_size) if start is None else start
+    begin = first_written_page(wal, stretch, segment_size) if start is None else start
     frame = framing.new_frame(
         wal, begin, stretch.stop, segment_size, form.page_magic, check_crc=check_crc,
         custom_managers=form.custom_resource_managers, system=system,
@@ -465,14 +467,25 @@ def scan(
         wal.buf, frame, form.image_compressed, form.stats_item, form.prepare_header, form.inplace_is_change,
         rehashed(tracked, len(tracked), len(tracked)), tracked, also_keys, bool(also), *room,
     )  # fmt: skip
-    totals = room[-1]
-    reason = int(totals[T_REASON])
+    reason = int(room[-1][T_REASON])
+    words, place = framing.explain(reason, frame), framing.place_of(reason, frame)  # before what lies behind is looked at
     if reason != framing.REACHED_STOP:
-        _judge_end(wal, frame, reason, at_end_of_log)
-    return _index(wal, room, counts, stretch, form, frame, reason, system=system, timeline=timeline, also=tuple(also))
+        judge_end(wal, frame, reason, at_end_of_log=at_end_of_log)
+    found = _index(
+        wal,
+        room,
+        counts,
+        stretch,
+        form,
+        sealed=reason == framing.REACHED_STOP,
+        system=system,
+        timeline=timeline,
+        also=tuple(also),
+    )
+    return found if found.sealed else replace(found, reason=words, place=place)
 
 
-def _first_written_page(wal: WalBytes, stretch: Stretch, segment_size: int) -> int:
+def first_written_page(wal: WalBytes, stretch: Stretch, segment_size: int) -> int:
     """Where to begin. After a segment switch the rest of the segment is zeros (1.5), and a stretch may start among them, but not with a segment."""
     at = stretch.start - wal.base
     if stretch.start % segment_size and not wal.buf[at : min(at + PAGE_SIZE, wal.raw)].any():
@@ -480,27 +493,36 @@ def _first_written_page(wal: WalBytes, stretch: Stretch, segment_size: int) -> i
     return stretch.start
 
 
-def _judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, at_end_of_log: bool) -> None:
-    """Raise unless the walk ended where the log may end."""
-    position = int(frame[POSITION])
+def judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, *, at_end_of_log: bool) -> None:
+    """Raise unless the walk ended where the log may end. The context ends with the LSN that is to blame."""
+    position, place = int(frame[POSITION]), framing.place_of(reason, frame)
     words = framing.explain(reason, frame)
+    context = f"WAL record at {Lsn(position)}" + (f", page at {place}" if place != position else "")
     if reason == framing.NEED_MORE:
         if at_end_of_log:
             return
-        raise NeedMoreWal(words, context=f"WAL record at {Lsn(position)}")
+        raise NeedMoreWal(words, context=context)
     if reason == framing.INVALID_SYSTEM:
-        raise CorruptWal(words, context=f"LSN {Lsn(position)}")
-    if log_goes_on(wal.buf, frame, position):
+        raise CorruptWal(words, context=context)
+    behind = what_follows(wal.buf, frame, position)
+    if behind == MORE_OF_THE_LOG:
+        hint = (
+            "Valid WAL follows, so this is damage and not the end of the log. Take the segment from another copy or the archive."
+        )
+        raise CorruptWal(words, hint=hint, context=context)
+    if behind == GARBAGE:
+        garbage = Lsn(int(frame[framing.PAGE]))
+        hint = "Behind the end of a log are zeros, or older pages of it; this is neither. Take the segment from another copy or the archive."
+        if garbage == place:
+            raise CorruptWal(words, hint=hint, context=context)
         raise CorruptWal(
-            words,
-            hint="Valid WAL follows, so this is damage and not the end of the log. Take the segment from another copy or the archive.",
-            context=f"WAL record at {Lsn(position)}",
+            "invalid page behind the end of the log", hint=hint, context=f"the log ends at {Lsn(position)}, page at {garbage}"
         )
 
 
 def _index(
-    wal: WalBytes, room: tuple[NDArray, ...], counts: tuple[int, ...], stretch: Stretch, form: WalFormat, frame: NDArray[np.int64], reason: int, *,
-    system: int, timeline: int, also: tuple[Locator, ...],
+    wal: WalBytes, room: tuple[NDArray, ...], counts: tuple[int, ...], stretch: Stretch, form: WalFormat, *, sealed: bool, system: int, timeline: int,
+    also: tuple[Locator, ...],
 ) -> Index:  # fmt: skip
     xids, files, end_count, kept_count, waiting_count = counts
     xid_key, xid_top, xid_first, xid_flags, xid_rows, xid_bytes, _, speculative = (array[:xids] for array in room[1:9])
@@ -512,7 +534,7 @@ def _index(
     flags[speculative == 0] &= 0xFF ^ SPECULATION_OPEN
     return Index(
         stretch=stretch,
-        sealed=reason == framing.REACHED_STOP,
+        sealed=sealed,
         system=system,
         timeline=timeline,
         major=form.major,
@@ -522,7 +544,7 @@ def _index(
         last=Lsn(int(totals[T_LAST])),
         next_lsn=Lsn(int(totals[T_NEXT])),
         fingerprint=int(totals[T_FINGERPRINT]),
-        reason="" if reason == framing.REACHED_STOP else framing.explain(reason, frame),
+        reason="",
         xids=Xids(
             xid_key.astype(np.uint32), xid_top.astype(np.uint32), xid_first.copy(), flags, xid_rows.copy(), xid_bytes.copy(),
             speculative.copy(),

@@ -1,29 +1,29 @@
 """A log, record by record: counts per resource manager, heap file and transaction, or each record in words.
 
-In: segments. Out: `Counts`, the largest first. Framing checks the chain but not the checksums; `wal verify` does. Bytes are
-those of records; page headers, padding and what lies behind a segment switch belong to nobody. A record counts for the file
-of its first block.
+In: a stretch's bytes, or segments. Out: `Counts`, which add up, the largest first. Framing checks the chain but not the checksums; `wal verify` does.
+Bytes are those of records; page headers, padding and what lies behind a segment switch belong to nobody. A record counts for the file of its first
+block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
-from tailrace.model import PAGE_SIZE, Locator, Lsn
+from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.wal import framing, records
 from tailrace.wal.describe import Described, describe
 from tailrace.wal.framing import LENGTH, NEED_MORE, POSITION, PREVIOUS, REACHED_STOP, WalBytes, next_record
+from tailrace.wal.index import NeedMoreWal, first_written_page
 from tailrace.wal.resource_managers import name_of
-from tailrace.wal.versions import FORMATS
+from tailrace.wal.versions import FORMATS, WalFormat
 
-_CHUNK = 64 << 20
 _WALKED = 1 << 20
 
 
@@ -43,7 +43,7 @@ class Log(Protocol):
 
 
 class Counted:
-    """Records and bytes by key, added up chunk by chunk; keys are rows of numbers."""
+    """Records and bytes by key; keys are rows of `width` numbers, and `name` (a function of a module, so that it travels) says what they mean."""
 
     def __init__(self, width: int, name: Callable[..., str]) -> None:
         self._name = name
@@ -61,15 +61,22 @@ class Counted:
     def total_bytes(self) -> int:
         return int(self._sums[:, 1].sum())
 
-    def add(self, keys: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+    def count(self, keys: NDArray[np.int64], sizes: NDArray[np.int64]) -> Self:
         """Count one record of each size for each key."""
+        self._add(keys, np.stack([np.ones(len(sizes), np.int64), sizes], axis=1))
+        return self
+
+    def merge(self, other: Counted) -> None:
+        """Count what the other has counted."""
+        self._add(other._keys, other._sums)
+
+    def _add(self, keys: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
         found, inverse = np.unique(np.concatenate([self._keys, keys]), axis=0, return_inverse=True)
-        sums = np.zeros((len(found), 2), np.int64)
-        before, here = inverse.ravel()[: len(self)], inverse.ravel()[len(self) :]
-        sums[before] = self._sums
-        sums[:, 0] += np.bincount(here, minlength=len(found))
-        sums[:, 1] += np.bincount(here, weights=sizes, minlength=len(found)).astype(np.int64)
-        self._keys, self._sums = found, sums
+        all_sums = np.concatenate([self._sums, sums])
+        self._keys = found
+        self._sums = np.stack(
+            [np.bincount(inverse.ravel(), all_sums[:, i], len(found)).astype(np.int64) for i in range(2)], axis=1
+        )
 
     def largest(self, count: int) -> list[tuple[str, int, int]]:
         """(name, records, bytes) of those with the most bytes."""
@@ -77,9 +84,13 @@ class Counted:
         return [(self._name(*self._keys[row].tolist()), *self._sums[row].tolist()) for row in rows.tolist()]
 
 
+def _file_name(*parts: int) -> str:
+    return str(Locator(*parts))
+
+
 @dataclass(slots=True)
 class Counts:
-    """Of the records from `first` on; at `stop` the walk ended, and `reason` says why."""
+    """Of the records that start in `[first, stop)`. Where the walk ended before it was to, `reason` says why, and `place` where."""
 
     managers: Counted
     files: Counted
@@ -87,6 +98,17 @@ class Counts:
     first: Lsn
     stop: Lsn
     reason: str
+    place: Lsn
+
+    def follow(self, later: Counts) -> None:
+        """Add the counts of what lies right behind."""
+        for mine, others in (
+            (self.managers, later.managers),
+            (self.files, later.files),
+            (self.transactions, later.transactions),
+        ):
+            mine.merge(others)
+        self.stop, self.reason, self.place = later.stop, later.reason, later.place
 
 
 # Columns of a tally
@@ -116,36 +138,24 @@ def tally(buf, frame, compressed, rows):  # type: ignore[no-untyped-def]
         count += 1
 
 
-def count_records(log: Log, chunk: int = _CHUNK) -> Counts:
-    """Walk the whole log once."""
-    managers, transactions = Counted(1, name_of), Counted(1, str)
-    files = Counted(3, lambda *parts: str(Locator(*parts)))
-    form = FORMATS[log.major]
-    position, previous, size, reason = int(log.first_lsn), 0, chunk, ""
-    while position < log.stop_lsn:
-        base = position // PAGE_SIZE * PAGE_SIZE
-        wal = log.read(base, base + size)
-        frame = framing.new_frame(
-            wal, position, base + size, log.segment_size, log.magic, check_crc=False,
-            custom_managers=form.custom_resource_managers, system=log.system, previous=previous,
-        )  # fmt: skip
-        rows = np.zeros((wal.raw // framing.RECORD_HEADER + 1, _FIELDS), np.int64)
-        count, ended = tally(wal.buf, frame, form.image_compressed, rows)
-        rows = rows[:count]
-        managers.add(rows[:, _MANAGER, None], rows[:, _SIZE])
-        for counted, columns, key in ((transactions, slice(_XID, _XID + 1), _XID), (files, slice(_SPACE, _NUMBER + 1), _NUMBER)):
-            mine = rows[rows[:, key] != 0]
-            counted.add(mine[:, columns], mine[:, _SIZE])
-        reason = framing.explain(ended, frame)
-        if ended not in (NEED_MORE, REACHED_STOP) or (ended == NEED_MORE and base + wal.raw >= log.stop_lsn):
-            position = int(frame[POSITION])
-            break
-        if ended == NEED_MORE and not count:
-            if wal.raw < size:
-                break
-            size *= 2  # a record longer than a chunk
-        position, previous = int(frame[POSITION]), int(frame[PREVIOUS])
-    return Counts(managers, files, transactions, Lsn(log.first_lsn), Lsn(position), reason)
+def count(wal: WalBytes, stretch: Stretch, form: WalFormat, segment_size: int, *, system: int, at_end_of_log: bool) -> Counts:
+    """Count the records that start in `stretch`. Raises NeedMoreWal if `wal` ends within the last of them, though the log does not."""
+    frame = framing.new_frame(
+        wal, first_written_page(wal, stretch, segment_size), stretch.stop, segment_size, form.page_magic, check_crc=False,
+        custom_managers=form.custom_resource_managers, system=system,
+    )  # fmt: skip
+    rows = np.zeros((wal.raw // framing.RECORD_HEADER + 1, _FIELDS), np.int64)
+    found, ended = tally(wal.buf, frame, form.image_compressed, rows)
+    if ended == NEED_MORE and not at_end_of_log:
+        raise NeedMoreWal(framing.explain(ended, frame))
+    rows = rows[:found]
+    of_file, of_transaction = rows[rows[:, _NUMBER] != 0], rows[rows[:, _XID] != 0]
+    return Counts(
+        Counted(1, name_of).count(rows[:, _MANAGER, None], rows[:, _SIZE]),
+        Counted(3, _file_name).count(of_file[:, _SPACE : _NUMBER + 1], of_file[:, _SIZE]),
+        Counted(1, str).count(of_transaction[:, _XID, None], of_transaction[:, _SIZE]),
+        stretch.start, Lsn(int(frame[POSITION])), "" if ended == REACHED_STOP else framing.explain(ended, frame), framing.place_of(ended, frame),
+    )  # fmt: skip
 
 
 def walk(log: Log, start: int | None = None, stop: int | None = None, chunk: int = _WALKED) -> Iterator[Described]:

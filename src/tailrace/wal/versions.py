@@ -85,14 +85,20 @@ _MAGIC_OF_OTHERS = {
 }
 
 
+def owner_of_magic(magic: int) -> str:
+    """Whose pages carry it, or nothing if that is not known."""
+    form = _BY_MAGIC.get(magic)
+    if form is not None:
+        return f"PostgreSQL {form.major}"
+    return _MAGIC_OF_OTHERS.get(magic, "a PostgreSQL newer than 18" if 0xD118 < magic <= 0xD1FF else "")
+
+
 def format_of_magic(magic: int, where: str) -> WalFormat:
     """The format whose pages carry `magic`. Raises UnsupportedWal naming what it is, or what we know, with `where` as context."""
     form = _BY_MAGIC.get(magic)
     if form is not None:
         return form
-    name = _MAGIC_OF_OTHERS.get(magic)
-    if name is None and 0xD118 < magic <= 0xD1FF:
-        name = "a PostgreSQL newer than 18"
+    name = owner_of_magic(magic)
     known = ", ".join(f"{form.major} ({form.page_magic:04X})" for form in FORMATS.values())
     raise UnsupportedWal(
         f"invalid magic number {magic:04X} in WAL page" + (f", which is {name}'s" if name else ""),
