@@ -74,8 +74,7 @@ def replay_nothing() -> None:
 def decode_case(story: str, folder: Path) -> None:
     from support.cases import open_case  # noqa: PLC0415
     from tailrace.catalog.statefile import read_state, write_state  # noqa: PLC0415
-    from tailrace.river import LocalRunner, Source, capture, open_river  # noqa: PLC0415
-    from tailrace.wal.statistics import count_records  # noqa: PLC0415
+    from tailrace.river import LocalRunner, Source, capture, count_log, open_river  # noqa: PLC0415
 
     case = open_case(story, MAJOR, "with_slot", folder)
     database, runner = case.meta["dbname"], LocalRunner(1)
@@ -84,7 +83,7 @@ def decode_case(story: str, folder: Path) -> None:
         river = open_river(case.data_dir, database, runner=runner, catalog=state)
         as_text(river)
     as_columns(river)
-    count_records(river.source.segments)
+    count_log(river.source.segments, runner)
 
 
 def as_text(river) -> None:  # type: ignore[no-untyped-def]

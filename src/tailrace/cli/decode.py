@@ -49,7 +49,7 @@ def decode(
     )
     state = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     with counted("rows") as progress:
-        opened = Source.open(source)
+        opened = Source.open(source, state.needs_wal_from if state else None)
         chosen.startup(options, opened.segments.major)
         begin = state.needs_wal_from if state else opened.segments.first_lsn
         runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)

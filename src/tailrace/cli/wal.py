@@ -144,7 +144,6 @@ def dump(
     as_json: JsonOption = False,
 ) -> None:
     """Records with their fields and block references, as pg_waldump prints them."""
-    segments = Source.open(source).segments
     managers = {_manager_named(name) for name in rmgr or ()}
     printed = 0
     if relation and not re.fullmatch(r"\d+/\d+/\d+", relation):
@@ -152,6 +151,8 @@ def dump(
             f'invalid relation specification: "{relation}"', hint='Expecting "tablespace OID/database OID/relation filenode".'
         )
     begin, stop = parse_lsn(start), parse_lsn(end)
+    opened = Source.open(source, begin)
+    segments = opened.segments
     last = int(begin or segments.first_lsn)
     with files_named(segments):
         for record in walk(segments, begin, stop):

@@ -97,10 +97,10 @@ def open_river(
     """Scan `source` and plan the decoding of `database` as an outlet demands it (`plugin.demand`; tables of changes ask for the default). See
     `tailrace decode` for what the positions mean."""
     runner = runner or LocalRunner()
-    source = source if isinstance(source, Source) else Source.open(source)
+    scan_from = catalog.needs_wal_from if catalog is not None else None
+    source = source if isinstance(source, Source) else Source.open(source, scan_from)
     if catalog is not None:
         check_state(catalog, source.segments, database)
-    scan_from = catalog.needs_wal_from if catalog is not None else None
     if scan_from is not None and scan_from < source.segments.first_lsn:
         raise MissingHistory(f"the catalog state needs WAL from {scan_from}, the source begins at {source.segments.first_lsn}")
     indexes = scan_log(source.segments, runner, scan_from, stretch_bytes, index_store)

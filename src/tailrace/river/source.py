@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.catalog.pages import CommitStatus, ControlFile
 from tailrace.errors import CorruptWal, UsageError
+from tailrace.model import Lsn
 from tailrace.storage.directory import DataDirectory
+from tailrace.storage.lease import Lease
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
-from tailrace.storage.spool import spooled
-from tailrace.user_cache import user_cache
-
-
-def spool_directory() -> Path:
-    """Where WAL of running servers is copied to: TAILRACE_SPOOL, or a folder in the user's cache."""
-    return Path(os.environ.get("TAILRACE_SPOOL") or user_cache() / "spool")
+from tailrace.storage.spool import spool_directory, spooled
 
 
 @dataclass(slots=True)
 class Source:
     """WAL, and the data directory that it belongs to if there is one, with its control file; of a running server also pg_xact. Both are as they were
-    before the WAL was copied, so that they know of nothing that is not in there."""
+    before the WAL was copied, so that they know of nothing that is not in there. `lease` keeps the copy in its place while the source lives."""
 
     segments: Segments
     directory: DataDirectory | None
     status: CommitStatus | None = None
     control: ControlFile | None = None
+    lease: Lease | None = None
 
     @classmethod
-    def open(cls, path: str | Path) -> Source:
-        """A data directory or base backup, a pg_wal, or an archive of segments."""
+    def open(cls, path: str | Path, since: Lsn | None = None, lasting: float = 0) -> Source:
+        """A data directory or base backup, a pg_wal, or an archive of segments. Of a running server's WAL only what lies at `since` or behind it is
+        copied, and kept for at least `lasting` seconds."""
         if not Path(path).is_dir():
             raise UsageError(f'source directory "{path}" does not exist')
         path = Path(path).absolute()  # workers may stand elsewhere
@@ -48,5 +45,6 @@ class Source:
                     context=segments.directory,
                 )
             if directory.is_running:
-                segments = spooled(segments, spool_directory())
+                segments, lease = spooled(segments, spool_directory(), since, lasting)
+                return cls(segments, directory, status, control, lease)
         return cls(segments, directory, status, control)

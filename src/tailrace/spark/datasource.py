@@ -28,7 +28,7 @@ from tailrace.errors import UsageError
 from tailrace.lake.changelog import Piece, pieces_of
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
-from tailrace.river import River, open_river
+from tailrace.river import River, Source, open_river
 from tailrace.spark.parcels import pack, unpack
 from tailrace.spark.schemas import spark_schema
 from tailrace.spark.workers import settle
@@ -55,6 +55,8 @@ OPTIONS = {
 }
 """What may be asked; Spark gives the names in lower case."""
 _ROWS = 32_768
+PLANNED_SECONDS = 3600
+"""How long the copy of a running server's WAL that a plan was made from is kept for its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +170,12 @@ class TailraceSource(DataSource):
 
 
 def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> River:
-    catalog, index = options.get("catalog"), options.get("index")
+    path, index = options.get("catalog"), options.get("index")
+    catalog = read_state(Path(path).read_bytes(), path) if path else None
+    # Spark plans in a process of its own, which ends before the tasks begin.
+    source = Source.open(options["source"], catalog.needs_wal_from if catalog else None, lasting=PLANNED_SECONDS)
     return open_river(
-        options["source"], options["database"],
-        catalog=read_state(Path(catalog).read_bytes(), catalog) if catalog else None,
-        start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
+        source, options["database"], catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
         index_store=IndexStore(Path(index).absolute()) if index else None, demand=replace(OF_TABLES, search_path=search_path),
     )  # fmt: skip
 

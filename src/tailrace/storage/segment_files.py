@@ -52,6 +52,11 @@ def list_segments(directory: str | Path) -> list[Segment]:
     return found
 
 
+def place_of_name(name: str) -> str | None:
+    """What a segment's name says of its place, whatever its timeline: the greater, the later. None for names of other things."""
+    return name[8:24] if _NAME.match(name) else None
+
+
 def open_segments(directory: str | Path) -> Segments:
     """The log in `directory`, along the newest timeline. Raises UsageError if there is none, UnsupportedWal for other versions, CorruptWal for files
     that are no segments though they are named so, or do not belong together."""

@@ -1,78 +1,237 @@
-"""A running server recycles its pg_wal under our feet (rule 9), so its segments are copied before anything is read of them.
+"""A running server recycles its pg_wal under our feet (rule 9), so what is to be read of it is copied before anything is read.
 
-In: the segments of a live pg_wal. Out: the same segments below a folder of ours, one per system and timeline. A segment that is whole is copied
-once, and shared by everybody who reads this log on this machine; the one that the server still writes is copied anew each time. What the server has
-removed goes a day after it was copied. A segment that was renamed while it was copied no longer begins with its own address; it is left out, and
-whoever needs it learns that it has been removed.
+In: the segments of a live pg_wal, and the position from which they are needed. Out: the same segments below a folder of ours, one folder per system
+and timeline, shared by everybody who reads this log on this machine. There is one copy of a segment. While the server writes it, pages are
+appended that will not change any more; the page that is being filled is kept beside, as it was, by whoever looked (`Segment.filling`), so that the
+copy never changes under a reader either. Who reads holds a lease; whoever comes next removes what nobody holds.
+
+A hard link to the server's file would cost nothing, and be wrong: a segment is recycled by renaming it and writing over it in place, and the link
+would show that. Where the file system can share blocks until they are written (reflinks), `copy_file_range` does so.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
-import shutil
 import time
-import uuid
-from contextlib import suppress
-from dataclasses import replace
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tailrace.errors import UsageError
+from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.storage.lease import Lease, first_leased, is_lease
+from tailrace.storage.segment_files import place_of_name
 from tailrace.storage.segments import Segment, Segments, segment_name
+from tailrace.user_cache import user_cache
 from tailrace.wal.loads import number
 
 _PAGE_ADDRESS = 8
-_KEPT_SECONDS = 86_400
+_PIECE = 1 << 20
+_UNVISITED_SECONDS = 3600
+_LOCK = "lock"
+_CANNOT_SHARE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF})
 
 
-def spooled(segments: Segments, spool: Path) -> Segments:
-    """Copies of all segments, below `spool`."""
+def spool_directory() -> Path:
+    """Where WAL of running servers is copied to: TAILRACE_SPOOL, or a folder in the user's cache."""
+    return Path(os.environ.get("TAILRACE_SPOOL") or user_cache() / "spool").absolute()
+
+
+def spooled(segments: Segments, spool: Path, since: Lsn | None = None, lasting: float = 0) -> tuple[Segments, Lease]:
+    """Copies, below `spool`, of the segments from `since` on, and the lease that keeps them there, for `lasting` seconds even if this process ends
+    before. Raises UsageError where they cannot be written; then nothing of it stays."""
     home = spool / str(segments.system) / f"{segments.timeline:08X}"
-    home.mkdir(parents=True, exist_ok=True)
-    _forget(home, {segment_name(each.timeline, place, segments.segment_size) for place, each in segments.by_number.items()})
+    first = max(int(since or 0) // segments.segment_size, min(segments.by_number))
+    with _written_to(home):
+        home.mkdir(parents=True, exist_ok=True)
+        _forget_unvisited(spool, home)
+        with _locked(home):
+            lease = Lease.take(home, segment_name(segments.timeline, first, segments.segment_size)[8:], lasting)
+            _forget(home)
+            try:
+                copies = _copied(segments, home, first)
+            except OSError:
+                lease.end()
+                _forget(home)
+                raise
+    if not copies and since is not None:
+        return spooled(segments, spool, None, lasting)  # `since` lies where nothing was written yet
+    return replace(segments, directory=str(home), by_number=copies), lease
+
+
+def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
+    """Every segment from `first` on as its copy; what the server has taken away, or not begun, is left out."""
+    size = segments.segment_size
     copies: dict[int, Segment] = {}
     for place, segment in sorted(segments.by_number.items()):
-        name = segment_name(segment.timeline, place, segments.segment_size)
-        # Servers make segments ahead, so only what comes before the last one in use is surely whole; that is told by the next one's address.
-        whole = _begins_at(Path(_path_of(segments, place + 1)), (place + 1) * segments.segment_size)
-        target = home / (name if whole else f"{name}.{uuid.uuid4().hex}.live")
-        if not target.exists() and not _copy(Path(segment.path), target):
+        if place < first:
             continue
-        if _begins_at(target, place * segments.segment_size):
-            copies[place] = replace(segment, path=str(target))
-        else:
-            target.unlink(missing_ok=True)
-    return replace(segments, directory=str(home), by_number=copies)
+        # Servers make segments ahead, so only what comes before the last one in use is surely whole; that is told by the next one's address.
+        later = segments.by_number.get(place + 1)
+        finished = later is not None and _begins_at(Path(later.path), (place + 1) * size)
+        copy = home / segment_name(segment.timeline, place, size)
+        with suppress(FileNotFoundError), open(segment.path, "rb", buffering=0) as live:
+            if (found := _bring_up(live.fileno(), copy, place * size, size, finished)) is not None:
+                settled, filling = found
+                whole = settled == size
+                copies[place] = replace(
+                    segment, path=str(copy), partial=not whole, settled=None if whole else settled, filling=filling
+                )
+    return copies
 
 
-def _path_of(segments: Segments, place: int) -> str:
-    segment = segments.by_number.get(place)
-    return segment.path if segment else os.devnull
+def _bring_up(live: int, copy: Path, start: int, size: int, finished: bool) -> tuple[int, bytes] | None:
+    """Append to the copy what the server has written since. How much of it is there for good, and the page that is being filled; None if the file is
+    not, or no longer, the segment that begins at `start`."""
+
+    def in_place(page: int) -> bool:
+        return _address(os.pread(live, 16, page * PAGE_SIZE)) == start + page * PAGE_SIZE
+
+    if not in_place(0):
+        return None
+    target = os.open(copy, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        have = os.fstat(target).st_size // PAGE_SIZE * PAGE_SIZE
+        last = max(0, have - PAGE_SIZE)
+        if os.pread(target, PAGE_SIZE, last) != os.pread(live, PAGE_SIZE, last):
+            have = 0  # cut short by a crash, ours or the server's: what it wrote and lost, it writes anew
+        # Pages are written in their order, so all but the last that is in its place are done with. What comes behind is older, or zeros.
+        written = (
+            size // PAGE_SIZE if finished else bisect_left(range(size // PAGE_SIZE), True, key=lambda page: not in_place(page))
+        )
+        settled = size if finished else (written - 1) * PAGE_SIZE
+        try:
+            os.ftruncate(target, have)
+            _append(live, target, have, settled)
+            filling = b"" if finished else os.pread(live, PAGE_SIZE, settled)
+        except OSError:
+            os.ftruncate(target, have)
+            raise
+        if not in_place(0):  # recycled while it was copied
+            os.ftruncate(target, have)
+            return None
+        return settled, filling
+    finally:
+        os.close(target)
+
+
+def _append(live: int, target: int, at: int, stop: int) -> None:
+    """Bytes `[at, stop)` of one file into the other, shared if the file system can."""
+    shares = hasattr(os, "copy_file_range")
+    while at < stop:
+        done = 0
+        if shares:
+            try:
+                done = os.copy_file_range(live, target, stop - at, at, at)
+            except OSError as error:
+                if error.errno not in _CANNOT_SHARE:
+                    raise
+                shares = False
+        if not done:
+            done = os.pwrite(target, os.pread(live, min(_PIECE, stop - at), at), at)
+        if not done:
+            raise FileNotFoundError(errno.ENOENT, "the segment was cut short")
+        at += done
 
 
 def _begins_at(path: Path, lsn: int) -> bool:
     """Whether the file's first page says that it belongs at `lsn`."""
     try:
         with path.open("rb") as file:
-            head = file.read(16)
+            return _address(file.read(16)) == lsn
     except FileNotFoundError:
         return False  # recycled since it was listed
-    return len(head) == 16 and number(head, _PAGE_ADDRESS, 8) == lsn
 
 
-def _copy(source: Path, target: Path) -> bool:
-    """Whole or not at all; False if the server has taken the segment away."""
-    new = target.with_name(f".{uuid.uuid4().hex}.new")
+def _address(head: bytes) -> int:
+    return number(head, _PAGE_ADDRESS, 8) if len(head) == 16 else -1
+
+
+@contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    """One at a time appends, removes, and looks at leases. The file stays, or two could lock two of that name."""
+    with (home / _LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _written_to(home: Path) -> Iterator[None]:
+    """Failure to write is about our copy, not about the server's file."""
     try:
-        shutil.copyfile(source, new)
-    except FileNotFoundError:
-        new.unlink(missing_ok=True)
-        return False
-    new.rename(target)
-    return True
+        yield
+    except OSError as error:
+        if error.filename and not Path(error.filename).is_relative_to(home.parents[1]):
+            raise
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise UsageError(
+            f'could not write to file "{error.filename or home}": {error.strerror}',
+            hint="WAL of a running server is copied there before it is read. Name another place with TAILRACE_SPOOL, or make room: "
+            "tailrace spool clean removes what is not being read.",
+            sqlstate="53100" if full else "58030",
+        ) from error
 
 
-def _forget(home: Path, present: set[str]) -> None:
-    """Remove what the server no longer has, and copies of unfinished segments, once nobody can be reading them any more."""
+def _forget(home: Path) -> int:
+    """Remove what nobody holds a lease on: copies from before the first that is leased, and whatever else lies there. How many bytes."""
+    leased = first_leased(home)
+    freed = 0
     for path in home.iterdir():
-        with suppress(FileNotFoundError):
-            if path.name not in present and time.time() - path.stat().st_mtime > _KEPT_SECONDS:
+        if path.name == _LOCK or is_lease(path):
+            continue
+        place = place_of_name(path.name)
+        if leased is None or place is None or place < leased:
+            with suppress(FileNotFoundError):
+                freed += path.stat().st_size
                 path.unlink()
+    return freed
+
+
+def _forget_unvisited(spool: Path, own: Path) -> None:
+    """Remove copies of other systems' WAL, and other timelines', that nobody has asked for lately."""
+    for home in homes(spool):
+        if home != own and time.time() - home.stat().st_mtime > _UNVISITED_SECONDS:
+            with _locked(home):
+                _forget(home)
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """What lies in the spool of one system and timeline: files, their bytes, and whether they are being read."""
+
+    path: Path
+    system: str
+    timeline: int
+    files: int
+    size: int
+    is_read: bool
+
+
+def homes(spool: Path) -> list[Path]:
+    """The folders of all systems and timelines."""
+    return sorted(home for home in spool.glob("[0-9]*/*") if home.is_dir() and home.parent.name.isdigit() and len(home.name) == 8)
+
+
+def look(spool: Path) -> list[Spooled]:
+    """What there is."""
+    found = []
+    for home in homes(spool):
+        with _locked(home):
+            sizes = [path.stat().st_size for path in home.iterdir() if path.name != _LOCK and not is_lease(path)]
+            if sizes:
+                leased = first_leased(home) is not None
+                found.append(Spooled(home, home.parent.name, int(home.name, 16), len(sizes), sum(sizes), leased))
+    return found
+
+
+def clean(spool: Path) -> int:
+    """Remove what is not being read. How many bytes that was."""
+    freed = 0
+    for home in homes(spool):
+        with _locked(home):
+            freed += _forget(home)
+    return freed

@@ -1,0 +1,39 @@
+"""`tailrace spool ls | clean`: the copies of WAL of running servers."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.storage.spool import clean, look, spool_directory
+
+app = typer.Typer(help="Copies of the WAL of running servers.", no_args_is_help=True)
+
+
+@app.command("ls")
+def list_copies(as_json: JsonOption = False) -> None:
+    """Where WAL of running servers is copied to, and how much lies there, by system and timeline."""
+    place = spool_directory()
+    found = look(place)
+    if as_json:
+        spools = [
+            {"system": each.system, "timeline": each.timeline, "files": each.files, "bytes": each.size, "is_read": each.is_read}
+            for each in found
+        ]
+        write_json({"directory": str(place), "bytes": sum(each.size for each in found), "spools": spools})
+        return
+    sys.stdout.write(f"{place}: {sum(each.size for each in found):,} bytes\n")
+    if found:
+        rows: list[tuple[str | int | float, ...]] = [
+            (each.system, each.timeline, each.files, each.size, "being read" if each.is_read else "") for each in found
+        ]
+        write_listing(Listing(("system", "timeline", "files", "bytes", "notes"), rows))
+
+
+@app.command("clean")
+def remove_copies() -> None:
+    """Remove the copies that nobody is reading."""
+    place = spool_directory()
+    sys.stdout.write(f"{place}: {clean(place):,} bytes removed\n")

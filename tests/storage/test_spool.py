@@ -1,0 +1,225 @@
+"""The spool: one copy of a segment, which grows as the server writes, and is gone when nobody reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.decoding import text_of
+from support.normalise import print_rows
+from support.servers import Server
+from tailrace.cli import main
+from tailrace.errors import CorruptWal, MissingHistory, UsageError
+from tailrace.model import Lsn
+from tailrace.river import LocalRunner, River, Source, capture, open_river
+from tailrace.storage.spool import clean, look, spool_directory
+
+SEGMENT = 1 << 20
+FILL = "INSERT INTO t SELECT g, repeat('x', 500) FROM generate_series(1, {}) g"
+
+
+@pytest.fixture(autouse=True)
+def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
+    return tmp_path / "spool"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(16, {"wal_keep_size": 0, "max_wal_size": "2MB", "min_wal_size": "2MB"}) as started:
+        started.sql("CREATE DATABASE app")
+        started.sql("CREATE TABLE t (id int, v text)", dbname="app")
+        started.checkpoint()
+        yield started
+
+
+def _copies(spool: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in sorted(spool.glob("*/*/*")) if len(path.name) == 24}
+
+
+def _river(server: Server, start: Lsn | None = None) -> River:
+    return open_river(server.data_dir, "app", runner=LocalRunner(1), start_lsn=start)
+
+
+def _slot(server: Server) -> Lsn:
+    made = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding')"
+    return Lsn.parse(str(server.value(made, dbname="app")))
+
+
+def _said(server: Server) -> str:
+    return print_rows(server.sql("SELECT lsn, xid, data FROM pg_logical_slot_peek_changes('s', NULL, NULL)", dbname="app"))
+
+
+def test_one_copy_of_a_segment_however_often_it_is_read(server: Server, spool: Path) -> None:
+    """Each run left one more copy of the segment that the server writes. What is read is always what the server says."""
+    start = _slot(server)
+    sizes = []
+    for turn in range(12):
+        server.sql(f"INSERT INTO t VALUES ({turn}, repeat('x', {turn * 700}))", dbname="app")
+        if turn == 8:
+            server.switch_wal()
+        assert text_of(_river(server, start), {}) == _said(server)
+        sizes.append(sum(_copies(spool).values()))
+        present = {path.name for path in server.wal_dir.iterdir()}
+        assert set(_copies(spool)) <= present
+    assert sizes == sorted(sizes)
+    assert sum(sizes[-1:]) <= SEGMENT * len(_copies(spool))
+    assert all(size == SEGMENT for size in list(_copies(spool).values())[:-1])
+
+
+def test_two_readers_at_once(server: Server, spool: Path) -> None:
+    """What one has planned is still there, and unchanged, after the server has gone on and another has come."""
+    start = _slot(server)
+    server.sql(FILL.format(20), dbname="app")
+    first, expected = _river(server, start), _said(server)
+    server.sql(FILL.format(3000), dbname="app")
+    second = _river(server, start)
+    assert text_of(first, {}) == expected
+    assert text_of(second, {}) == _said(server)
+    server.sql("SELECT pg_drop_replication_slot('s')", dbname="app")
+    for _ in range(3):
+        server.sql(FILL.format(6000), dbname="app")
+        server.checkpoint()
+    before = set(_copies(spool))
+    third = _river(server)
+    assert before & {path.name for path in server.wal_dir.iterdir()} < before, "the server has recycled something"
+    assert before <= set(_copies(spool))
+    assert text_of(first, {}) == expected
+    del first, second
+    fourth = Source.open(server.data_dir)
+    assert not before <= set(_copies(spool))
+    assert fourth.segments.first_lsn >= third.source.segments.first_lsn
+
+
+def test_a_reader_that_was_killed_holds_nothing(server: Server, spool: Path) -> None:
+    code = f"import time; from tailrace.river import Source; s = Source.open({str(server.data_dir)!r}); print('open', flush=True); time.sleep(300)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"open\n"
+        assert [each.is_read for each in look(spool)] == [True]
+        assert clean(spool) == 0
+        reader.kill()
+        reader.wait()
+    assert [each.is_read for each in look(spool)] == [False]
+    assert clean(spool) > 0
+    assert not _copies(spool)
+
+
+def test_a_lease_may_outlast_its_process(server: Server, spool: Path) -> None:
+    """As it must where Spark plans in a process that ends."""
+    source = Source.open(server.data_dir, lasting=3600)
+    del source
+    assert clean(spool) == 0
+    (lease,) = spool.glob("*/*/*.lease")
+    os.utime(lease, (time.time() - 1, time.time() - 1))
+    assert clean(spool) > 0
+
+
+def test_only_what_the_scan_needs_is_copied(server: Server, spool: Path) -> None:
+    server.sql(FILL.format(1000), dbname="app")
+    server.checkpoint()
+    state = capture(Source.open(server.data_dir), LocalRunner(1), "app")
+    clean(spool)
+    server.sql("SELECT pg_create_physical_replication_slot('keeps', true)")
+    start = _slot(server)
+    for _ in range(3):
+        server.sql(FILL.format(4000), dbname="app")
+    newest = capture(Source.open(server.data_dir), LocalRunner(1), "app")
+    clean(spool)
+    river = open_river(server.data_dir, "app", runner=LocalRunner(1), catalog=newest)
+    assert river.source.segments.first_lsn == newest.needs_wal_from // SEGMENT * SEGMENT
+    few = sum(_copies(spool).values())
+    assert text_of(open_river(server.data_dir, "app", runner=LocalRunner(1), catalog=state, start_lsn=start), {}) == _said(server)
+    assert 0 < few < sum(_copies(spool).values())
+
+
+def test_a_copy_that_a_crash_cut_short_is_made_again(server: Server, spool: Path) -> None:
+    """Pages of ours that never reached the disk, and pages that the server lost and wrote anew."""
+    start = _slot(server)
+    server.sql(FILL.format(1000), dbname="app")
+    expected = text_of(_river(server, start), {})
+    for spoil in (
+        lambda data: data[:-8192] + bytes(8192),
+        lambda data: data[: len(data) // 2 + 7],
+        lambda data: data + b"x" * 100,
+    ):
+        for copy in spool.glob("*/*/0*[0-9A-F]"):
+            if len(copy.name) == 24:
+                copy.write_bytes(spoil(copy.read_bytes()))
+        assert text_of(_river(server, start), {}) == expected
+
+
+def test_noise_in_a_copy_is_an_error(server: Server, spool: Path) -> None:
+    start = _slot(server)
+    server.sql(FILL.format(300), dbname="app")
+    text_of(_river(server, start), {})
+    copy = sorted(path for path in spool.glob("*/*/*") if len(path.name) == 24)[-1]
+    data = bytearray(copy.read_bytes())
+    data[len(data) // 2] ^= 1
+    copy.write_bytes(data)
+    with pytest.raises(CorruptWal) as caught:
+        _river(server, start)
+    assert str(copy) in caught.value.context
+
+
+def test_a_copy_that_was_taken_away(server: Server, spool: Path) -> None:
+    river = _river(server)
+    for copy in spool.glob("*/*/*"):
+        copy.unlink()
+    with pytest.raises(MissingHistory, match="has already been removed"):
+        river.source.segments.read(river.source.segments.first_lsn, river.source.segments.stop_lsn)
+
+
+def test_a_place_that_cannot_be_written(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "file" / "spool"))
+    with pytest.raises(UsageError, match=r'could not write to file ".*/file/spool') as caught:
+        Source.open(server.data_dir)
+    assert "TAILRACE_SPOOL" in caught.value.hint
+
+
+def test_a_full_disk_is_the_spools(server: Server, tmp_path: Path) -> None:
+    """A limit on the size of files gives the same error at the same place as a full disk, in any environment."""
+    code = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (300000, 300000)); from tailrace.cli import main; main()"
+    )
+    server.sql(FILL.format(3000), dbname="app")
+    spool = tmp_path / "small"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "wal", "verify", str(server.data_dir)], capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "TAILRACE_SPOOL": str(spool)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    message, hint = done.stderr.splitlines()
+    assert message.startswith(f'tailrace: error: could not write to file "{spool}')
+    assert hint.startswith("HINT:  ")
+    assert "TAILRACE_SPOOL" in hint
+    assert not _copies(spool)
+
+
+def test_the_verbs(server: Server, spool: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    def run(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["tailrace", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        return capfd.readouterr().out
+
+    assert spool_directory() == spool
+    assert run("spool", "ls") == f"{spool}: 0 bytes\n"
+    source = Source.open(server.data_dir)
+    total = sum(_copies(spool).values())
+    assert run("spool", "ls").splitlines()[0] == f"{spool}: {total:,} bytes"
+    found = json.loads(run("spool", "ls", "--json"))
+    assert (found["bytes"], found["spools"][0]["system"]) == (total, str(source.segments.system))
+    assert run("spool", "clean") == f"{spool}: 0 bytes removed\n"
+    del source
+    assert run("spool", "clean") == f"{spool}: {total:,} bytes removed\n"
