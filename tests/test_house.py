@@ -42,7 +42,7 @@ LONG_MODULES = {
     "catalog/redo.py": "one kernel replays every kind of heap record; cut in pieces, Numba copies its arrays between them",
     "wal/index.py": "one kernel keeps all facts of a record while it is at hand",
 }
-ENTRY_POINTS = frozenset({"__main__", "cli"})
+ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog"})
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 
 KNOWN: frozenset[str] = frozenset()

@@ -16,9 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
-from tailrace.errors import UsageError
-from tailrace.model import Column, Relation
+from tailrace.errors import TailraceError, UsageError
+from tailrace.model import Column, Lsn, PgType, Relation
 from tailrace.transactions.fates import Transactions
+from tailrace.types.arrowtexts import as_text
 from tailrace.types.encodings import UTF8, strings_to_utf8
 from tailrace.types.registry import ArrowStyle, arrow_type, to_arrow
 from tailrace.types.values import Mask, Values
@@ -85,7 +86,13 @@ def change_batch(
         "new": lambda: _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, style, fill_missing=fill_missing),
         "old": old,
     }
-    arrays = [strings_to_utf8(makers[name](), codec) if name in ("new", "old") else makers[name]() for name in columns]
+    try:
+        arrays = [strings_to_utf8(makers[name](), codec) if name in ("new", "old") else makers[name]() for name in columns]
+    except TailraceError as error:
+        commits = transactions.commit_lsn[batch.ordinal]
+        where = f"changes that commit from {Lsn(int(commits.min()))} to {Lsn(int(commits.max()))}"
+        error.context = f"{error.context or f'table {target}'}, {where}"
+        raise
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -130,23 +137,33 @@ def missing_value(column: Column, style: ArrowStyle = DEFAULT) -> pa.Array:
     return to_arrow(Values.of_payloads([column.missing], column.length), column.type, column.typmod, style)
 
 
-def widened(array: pa.Array | pa.ChunkedArray, wanted: pa.DataType, what: str) -> pa.Array | pa.ChunkedArray:
-    """`array` as `wanted`, if that loses nothing: an integer, float or decimal may grow. Raises UsageError otherwise; `what`
-    names the column."""
+APART = "The column's type was changed to one that does not hold all old values. Read the time before and after apart."
+
+
+def widened(
+    array: pa.Array | pa.ChunkedArray, wanted: pa.DataType, what: str, *, hint: str = APART, of_type: PgType | None = None
+) -> pa.Array | pa.ChunkedArray:
+    """`array` as `wanted`, if that loses nothing: an integer, float or decimal may grow, and values that are known to be `of_type` become its text.
+    Raises UsageError otherwise; `what` names the column."""
     if array.type == wanted:
         return array
+    if not len(array):
+        return pa.array([], wanted)
     number = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
     if any(is_one(array.type) for is_one in number) and any(is_one(wanted) for is_one in number):
         try:
             return array.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             pass
-    raise UsageError(
-        f"cannot read values of type {array.type} as {wanted}",
-        hint="The column's type was changed to one that does not hold all old values. Read the time before and after apart.",
-        context=what,
-        sqlstate="42804",
-    )
+    if of_type is not None and pa.types.is_string(wanted) and _may_be_text(array.type, of_type):
+        return as_text(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array, of_type)
+    raise UsageError(f"cannot read values of type {array.type} as {wanted}", hint=hint, context=what, sqlstate="42804")
+
+
+def _may_be_text(stored: pa.DataType, pg_type: PgType) -> bool:
+    """Whether values of the type may have been stored so, and text be wanted now: another style, or a numeric of any precision."""
+    native = arrow_type(pg_type, -1, DEFAULT)
+    return stored == native or (pa.types.is_decimal(stored) and pa.types.is_string(native)) or pa.types.is_list(native)
 
 
 def _unchanged(batch: Batch, target: Relation) -> pa.ListArray:

@@ -95,7 +95,7 @@ def test_a_retype_that_does_not_widen():
     later = replace(relation(), columns=(columns[0], replace(columns[1], type=INT4, length=4), *columns[2:]))
     with pytest.raises(UsageError, match="cannot read values of type string as int32") as caught:
         change_batch(_batch(), _facts(), later)
-    assert caught.value.context == "column l of table public.t"
+    assert caught.value.context == "column l of table public.t, changes that commit from 0/384 to 0/3B6"
 
 
 def test_only_types_that_spark_takes():

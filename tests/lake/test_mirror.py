@@ -11,10 +11,12 @@ from deltalake import DeltaTable
 from support.servers import Server
 from tailrace.changes import ORDER
 from tailrace.demo.compare import compare
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import MissingHistory
 from tailrace.lake import mirror as mirroring
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.mirror import mirror
+from tailrace.lake.reading import read_table
+from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn
 from tailrace.river import LocalRunner, open_river
 
@@ -109,9 +111,9 @@ def test_step_by_step(server, tmp_path):
         river = open_river(server.data_dir, "postgres")
         mirror(river, lake)
         assert [path.name for path in lake.iterdir() if path.name.startswith("_")] == []
-        _equal(server, lake, **tables, **{"bag" if number < 2 else "sack": ("public.bag", ())})
+        _equal(server, lake, **tables, **{"bag" if number < 2 else "sack": (f"public.{'bag' if number < 2 else 'sack'}", ())})
         append_changes(river, log, ["public.t"])
-        changes = DeltaTable(log / "public.t").to_pyarrow_table()
+        changes = read_table(log / "public.t")
         total = len(changes)
         keys = {tuple(row.values()) for row in changes.select(ORDER).to_pylist()}
         assert len(keys) == total == (50, 84, 87)[number]
@@ -122,7 +124,7 @@ def test_step_by_step(server, tmp_path):
     assert mirror(again, lake) == []
     assert versions == {path.name: DeltaTable(path).version() for path in lake.iterdir()}
     append_changes(again, log, ["public.t"])
-    assert len(DeltaTable(log / "public.t").to_pyarrow_table()) == total
+    assert len(read_table(log / "public.t")) == total
 
 
 def test_a_hole_is_an_error(server, tmp_path):
@@ -131,10 +133,11 @@ def test_a_hole_is_an_error(server, tmp_path):
     _run(server, "INSERT INTO hole VALUES (2)")
     behind = Lsn.parse(server.flush_lsn())
     _run(server, "INSERT INTO hole VALUES (3)")
-    with pytest.raises(MissingHistory, match="at hand only from"):
-        mirror(open_river(server.data_dir, "postgres", start_lsn=behind), tmp_path, ["public.hole"])
+    with pytest.warns(TroubleWarning, match="at hand only from"):
+        (found,) = mirror(open_river(server.data_dir, "postgres", start_lsn=behind), tmp_path, ["public.hole"])
+    assert (found.table, type(found.trouble)) == ("public.hole", MissingHistory)
     mirror(open_river(server.data_dir, "postgres"), tmp_path, ["public.hole"])
-    assert DeltaTable(tmp_path / "public.hole").to_pyarrow_table().num_rows == 3
+    assert read_table(tmp_path / "public.hole").num_rows == 3
 
 
 def test_values_from_before_the_wal(server, tmp_path):
@@ -143,15 +146,23 @@ def test_values_from_before_the_wal(server, tmp_path):
     _run(server, "INSERT INTO lost VALUES (1, repeat('x', 9000), 1)")
     start = Lsn.parse(server.flush_lsn())
     _run(server, "UPDATE lost SET n = 2")
-    with pytest.raises(MissingHistory, match='"big" was not sent'):
-        mirror(open_river(server.data_dir, "postgres", start_lsn=start), tmp_path, ["public.lost"])
+    with pytest.warns(TroubleWarning, match='"big" was not sent'):
+        (found,) = mirror(open_river(server.data_dir, "postgres", start_lsn=start), tmp_path, ["public.lost"])
+    assert isinstance(found.trouble, MissingHistory)
     assert not (tmp_path / "public.lost").exists()
 
 
 def test_a_foreign_table_is_left_alone(server, tmp_path):
-    DeltaTable.create(tmp_path / "public.other", schema=pa.schema([("a", pa.int64())]))
-    with pytest.raises(UsageError, match="was not written from system"):
-        mirror(open_river(server.data_dir, "postgres"), tmp_path)
+    """It keeps the table of its name out, and nobody else."""
+    _run(
+        server, "CREATE TABLE other (id int PRIMARY KEY);\nINSERT INTO other VALUES (1);\nCREATE TABLE mine (id int PRIMARY KEY)"
+    )
+    for name in ("public.other", "theirs"):
+        DeltaTable.create(tmp_path / name, schema=pa.schema([("a", pa.int64())]))
+    with pytest.warns(TroubleWarning, match="holds something else"):
+        found = mirror(open_river(server.data_dir, "postgres"), tmp_path, ["public.other", "public.mine"])
+    assert [(each.table, each.trouble is None) for each in found] == [("public.mine", True), ("public.other", False)]
+    assert [DeltaTable(tmp_path / name).version() for name in ("public.other", "theirs")] == [0, 0]
 
 
 def test_killed_between_two_tables(server, tmp_path, monkeypatch):
@@ -189,11 +200,11 @@ def test_threads_and_small_stretches(server, tmp_path):
         mirror(river, tmp_path, ["many"])
         append_changes(river, tmp_path / "log", ["many"])
     _equal(server, tmp_path, many=("public.many", ("id",)))
-    log = DeltaTable(tmp_path / "log" / "public.many").to_pyarrow_table()
+    log = read_table(tmp_path / "log" / "public.many")
     kept = 9000 - 1800
     assert len(log) == len(set(zip(*(log[name].to_pylist() for name in ORDER), strict=True)))
     assert len(log) == 9000 + 3000 + 1800 + sum(1 for n in range(1, 9001) if n % 5 and n % 7 == 0)
-    assert kept == DeltaTable(tmp_path / "public.many").to_pyarrow_table().num_rows
+    assert kept == read_table(tmp_path / "public.many").num_rows
 
 
 def test_every_kind_of_type(server, tmp_path):
@@ -204,7 +215,7 @@ def test_every_kind_of_type(server, tmp_path):
         _run(server, change)
     (done,) = mirror(open_river(server.data_dir, "postgres"), tmp_path, ["kinds"])
     assert done.unbounded == {"ts": 1, "tt": 1, "d": 1}
-    table = DeltaTable(tmp_path / "public.kinds").to_pyarrow_table().sort_by("id")
+    table = read_table(tmp_path / "public.kinds").sort_by("id")
     infinite = [table[name].cast(kind)[0].as_py() for name, kind in (("ts", pa.int64()), ("tt", pa.int64()), ("d", pa.int32()))]
     assert infinite == [2**63 - 1, -(2**63), 2**31 - 1]
     rows = table.drop_columns(["ts", "tt", "d"]).to_pylist()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cases import Case, open_case
+from tailrace.catalog.identifiers import read_table_name
 from tailrace.catalog.statefile import write_state
 from tailrace.changes import COLUMNS, change_batch
 from tailrace.decode import decode
-from tailrace.lake.changelog import latest_relations
 from tailrace.model import Lsn
 from tailrace.river import LocalRunner, Source, capture, open_river
 
@@ -38,7 +38,8 @@ def as_python(frame: DataFrame) -> list[dict[str, Any]]:
 
 def in_this_process(case: Case, table: str, **options: Any) -> list[dict[str, Any]]:
     river = open_river(case.data_dir, "app", start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(1), **options)
-    (latest,) = latest_relations(river, [table]).values()
+    latest = river.catalogs.history().relation_named(*read_table_name(table), int(river.indexes[-1].next_lsn))
+    assert latest
     rows = [
         row
         for stretch in river.plan.stretches

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tailrace.apply.keys import joined, key_of, row_codes
-from tailrace.changes import ORDER, row_schema
+from tailrace.changes import ORDER
 from tailrace.errors import UsageError
 from tailrace.model import Relation
 
@@ -75,15 +75,21 @@ class _Changes:
 def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[OrderKey] = ()) -> NetChange:
     """The net of `changes` (in the columns of `relation`). Raises UsageError where a row that changed cannot be told from
     others."""
-    parts = _taken_apart(changes, relation, max(truncations, default=None))
+    parts = _taken_apart(changes, max(truncations, default=None))
+    schema = row_columns(changes)
     key = key_of(relation)
     _check_identity(parts, relation, key)
     if key:
-        return _last_per_key(parts, key, relation, bool(truncations))
-    return _multiset(parts, relation, bool(truncations))
+        return _last_per_key(parts, key, schema, bool(truncations))
+    return _multiset(parts, schema, bool(truncations))
 
 
-def _taken_apart(changes: pa.Table, relation: Relation, after: OrderKey | None) -> _Changes:
+def row_columns(changes: pa.Table) -> pa.Schema:
+    """The columns of the rows that changes are of."""
+    return pa.schema(list(changes.schema.field("new").type))
+
+
+def _taken_apart(changes: pa.Table, after: OrderKey | None) -> _Changes:
     """Sort, drop what a TRUNCATE swept away, and fill unchanged values from old rows that were sent whole."""
     commit, lsn, sequence = (changes[name].to_numpy() for name in ORDER)
     order = np.lexsort((sequence, lsn, commit))
@@ -93,7 +99,7 @@ def _taken_apart(changes: pa.Table, relation: Relation, after: OrderKey | None) 
         later = (commit > swept_commit) | ((commit == swept_commit) & in_record)
         order = order[later[order]]
     table = changes.take(pa.array(order)).combine_chunks()
-    names = row_schema(relation).names
+    names = row_columns(changes).names
     new, old = (dict(zip(names, _struct(table[side]).flatten(), strict=True)) for side in ("new", "old"))
     unchanged = _unchanged_masks(table["unchanged"])
     for name in unchanged:
@@ -140,7 +146,7 @@ def _check_identity(parts: _Changes, relation: Relation, key: tuple[str, ...]) -
     )
 
 
-def _last_per_key(parts: _Changes, key: tuple[str, ...], relation: Relation, truncated: bool) -> NetChange:
+def _last_per_key(parts: _Changes, key: tuple[str, ...], schema: pa.Schema, truncated: bool) -> NetChange:
     """Event 2i is that change i removes a row, event 2i+1 that it puts one; the last event of a key stands."""
     count = len(parts)
     codes = row_codes([joined(parts.new[name], parts.old[name]) for name in key]) if count else np.zeros(0, np.int64)
@@ -157,7 +163,7 @@ def _last_per_key(parts: _Changes, key: tuple[str, ...], relation: Relation, tru
     if any(mask[puts].any() for mask in parts.unchanged.values()):
         before = _previous(code, events, moves, parts.kind)
         roots = {name: _roots(mask, before) for name, mask in parts.unchanged.items()}
-    upserts, fills = _rows_at(parts, puts, roots, key, relation)
+    upserts, fills = _rows_at(parts, puts, roots, key, schema)
     deletes = pa.table({name: parts.old[name].take(pa.array(removals)) for name in key})
     return NetChange(key, upserts, deletes, truncated, fills)
 
@@ -187,10 +193,9 @@ def _roots(unchanged: NDArray[np.bool_], before: NDArray[np.int64]) -> NDArray[n
 
 
 def _rows_at(
-    parts: _Changes, puts: NDArray[np.int64], roots: dict[str, NDArray[np.int64]], key: tuple[str, ...], relation: Relation
+    parts: _Changes, puts: NDArray[np.int64], roots: dict[str, NDArray[np.int64]], key: tuple[str, ...], schema: pa.Schema
 ) -> tuple[pa.Table, list[Fill]]:
     columns, fills = [], []
-    schema = row_schema(relation)
     for name in schema.names:
         source = roots[name][puts] if name in roots else puts
         columns.append(parts.new[name].take(pa.array(source)))
@@ -204,9 +209,8 @@ def _rows_at(
     return pa.Table.from_arrays(columns, schema=schema), fills
 
 
-def _multiset(parts: _Changes, relation: Relation, truncated: bool) -> NetChange:
+def _multiset(parts: _Changes, schema: pa.Schema, truncated: bool) -> NetChange:
     """Without a key, rows are counted: each old row takes one away, each new row adds one; what is left of every kind counts."""
-    schema = row_schema(relation)
     added, removed = np.flatnonzero(parts.has_new), np.flatnonzero(parts.has_old)
     both = [joined(parts.new[name].take(pa.array(added)), parts.old[name].take(pa.array(removed))) for name in schema.names]
     sign = np.concatenate([np.ones(len(added), np.int64), -np.ones(len(removed), np.int64)])

@@ -18,6 +18,8 @@ from deltalake import DeltaTable
 from psycopg import sql
 from pyarrow import csv
 
+from tailrace.lake.reading import read_table
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -32,7 +34,9 @@ class Comparison:
 def compare(connection: psycopg.Connection[Any], table: str, mirror: Path, key: tuple[str, ...]) -> Comparison:
     """Compare `public.<table>` with the Delta table. Columns must be the same, in the same order. Without a key, rows are
     compared in the order of all their columns."""
-    ours = _readable(DeltaTable(mirror).to_pyarrow_table())
+    if not DeltaTable.is_deltatable(str(mirror)):
+        return Comparison(table, 0, 0, False)
+    ours = _readable(read_table(mirror))
     theirs = _source(connection, table, ours.schema)
     if theirs is None:
         return Comparison(table, 0, len(ours), False)

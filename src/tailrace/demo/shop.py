@@ -25,8 +25,8 @@ from tailrace.demo.compare import Comparison, compare
 from tailrace.demo.report import Times, show_page, show_result
 from tailrace.demo.server import DATABASE, Server
 from tailrace.demo.workload import CLIENTS, KEYS, open_shop, rush
-from tailrace.lake.changelog import Piece, pieces_of
 from tailrace.lake.mirror import mirror
+from tailrace.lake.pieces import Piece, pieces_of
 from tailrace.model import Lsn
 from tailrace.river import STRETCH_BYTES, LocalRunner, River, Runner, open_river
 
@@ -158,8 +158,12 @@ def _mirror(console: Console, server: Server, runner: Runner, end: Lsn, lake: Pa
         task = progress.add_task("scan, plan, decode, net changes, Delta commits", total=None)
         started = time.monotonic()
         river = _river(server, runner, end)
-        mirror(river, lake, progress=lambda done, of: progress.update(task, completed=done, total=of))
-        return time.monotonic() - started
+        found = mirror(river, lake, progress=lambda done, of: progress.update(task, completed=done, total=of))
+        taken = time.monotonic() - started
+    for each in found:
+        if each.trouble is not None:
+            console.print(f"[bold red]{each.table}[/] is not mirrored: {each.trouble}")
+    return taken
 
 
 def _progress(console: Console) -> Progress:

@@ -1,193 +1,172 @@
 """Every change as a row of a Delta table: Parquet written where decoding happens, committed by the driver with the position.
 
-In: a river and a directory. Out: `<directory>/<schema>.<table>/` with the columns of `tailrace.changes`. A worker may run
-twice: files have names of their own, and only those that a result names are committed. What a killed run leaves behind is not
-part of any table, and VACUUM removes it.
+In: a river and a directory. Out: a folder per table (`lake/folders.py`) with the columns of `tailrace.changes`: of a table that was dropped, too,
+up to its end. Only what one run wrote is committed, and removed if it is not. Running the same range again changes nothing.
 """
 
 from __future__ import annotations
 
 import json
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
-from numpy.typing import NDArray
 
-from tailrace.catalog.identifiers import read_table_name
-from tailrace.changes import change_batch, change_schema
-from tailrace.decode import Reader, decode
-from tailrace.lake.position import Range, check_reaches, commit_properties, position_of
-from tailrace.model import FIRST_NORMAL_OID, Relation
-from tailrace.plan import Plan
+from tailrace.changes import change_schema, widened
+from tailrace.errors import TailraceError, UsageError
+from tailrace.lake.pieces import pieces_of
+from tailrace.lake.position import Range, commit_properties
+from tailrace.lake.reading import read_table
+from tailrace.lake.staging import FileWritten, Progress, Staged, Wanted, stage_changes, staging
+from tailrace.lake.targets import Target, Troubles, find_targets
+from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
-from tailrace.plan.stretch import StretchPlan
 from tailrace.river import River
-from tailrace.transactions.fates import Transactions
+from tailrace.types.registry import ArrowStyle
+
+ELSEWHERE = "Append up to there (upto_lsn), and what follows (start_lsn) to another directory."
 
 
 @dataclass(frozen=True, slots=True)
-class FileAdded:
-    """A Parquet file that a worker wrote; `path` is relative to the directory, `first_commit` to `last_commit` what it holds."""
+class Appended:
+    """What was done for a table: changes appended, in so many files. `dropped` is where the table was, if its log ends here. With `trouble`, nothing
+    was done: what is wrong, and what helps; a later run goes on from where the table is."""
 
-    oid: int
-    path: str
-    size: int
-    rows: int
-    first_commit: int
-    last_commit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A stretch, with the facts of the transactions in it: `facts[i]` belongs to `ordinals[i]`. Small, for it travels to a
-    worker."""
-
-    plan: StretchPlan
-    ordinals: NDArray[np.int64]
-    facts: Transactions
-
-
-def pieces_of(plan: Plan, oids: frozenset[int], since: int = 0) -> list[Piece]:
-    """What to decode for the changes of these relations that commit at or after `since`."""
-    pieces = []
-    for stretch in plan.restricted_to(plan.transactions.commit_lsn >= since):
-        if any(relation.oid in oids for relation in stretch.relations):
-            mine = np.unique(stretch.ordinal)
-            pieces.append(Piece(stretch, mine, plan.transactions.subset(mine)))
-    return pieces
-
-
-def write_changes(
-    directory: Path, targets: Mapping[int, Relation], read: Reader, fill_missing: bool, piece: Piece
-) -> list[FileAdded]:
-    """Decode a stretch and write the changes of `targets` (by oid: the version to write them as), a file per relation
-    version. Runs in a worker."""
-    written = []
-    for batch in decode(piece.plan, read):
-        target = targets.get(batch.relation.oid)
-        if target is None:
-            continue
-        mine = replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))
-        changes = change_batch(mine, piece.facts, target, codec=piece.plan.codec, fill_missing=fill_missing)
-        commits = piece.facts.commit_lsn[mine.ordinal]
-        path = f"{folder_of(target)}/part-{uuid.uuid4()}.parquet"
-        (directory / path).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(
-            pa.Table.from_batches([changes]),
-            directory / path,
-            compression="snappy",
-            write_statistics=False,
-            use_dictionary=["kind"],
-        )
-        size = (directory / path).stat().st_size
-        written.append(FileAdded(target.oid, path, size, len(batch), int(commits.min()), int(commits.max())))
-    return written
-
-
-def folder_of(relation: Relation) -> str:
-    """The folder of a table. Characters that a path would take amiss are replaced."""
-    return f"{relation.schema}.{relation.name}".replace("/", "_").replace("\0", "_")
-
-
-def latest_relations(river: River, names: Sequence[str] | None = None) -> dict[int, Relation]:
-    """By oid, each table of a user's that may have changed (or those named) as it was at the end of the range, or when it was
-    last seen. A column that was once added with a default keeps it here (`Column.missing`), even if a rewrite has made the
-    catalog forget it."""
-    history = river.catalogs.history()
-    end = int(Range.of(river).stop) + 1
-    met: dict[int, list[Relation]] = {}
-    for relation in [*river.plan.relations, *(each for found in river.plan.truncations for each in found.relations)]:
-        met.setdefault(relation.oid, []).append(relation)
-    wanted = [read_table_name(name) for name in names or ()]
-    for schema, table in wanted:
-        named = history.relation_named(schema, table, end)
-        if named is not None:
-            met.setdefault(named.oid, []).append(named)
-    found = {}
-    for oid, versions in met.items():
-        latest = history.relation_by_oid(oid, end) or versions[-1]
-        defaults = {
-            column.number: column.missing for version in versions for column in version.columns if column.missing is not None
-        }
-        columns = tuple(replace(column, missing=column.missing or defaults.get(column.number)) for column in latest.columns)
-        ours = oid >= FIRST_NORMAL_OID if names is None else (latest.schema, latest.name) in wanted
-        if ours and latest.live_columns and latest.kind != "p":
-            found[oid] = replace(latest, columns=columns)
-    return found
+    table: str
+    path: Path | None
+    rows: int = 0
+    files: int = 0
+    dropped: Lsn | None = None
+    trouble: TailraceError | None = None
 
 
 def append_changes(
-    river: River, directory: str | Path, tables: Sequence[str] | None = None, progress: Callable[[int, int], None] | None = None
-) -> list[FileAdded]:
-    """Append the changes of the river's range to the change tables below `directory`: each change once, however often this is
-    run.
+    river: River, directory: str | Path, tables: Sequence[str] | None = None, progress: Progress | None = None, *,
+    numeric: str = "decimal", arrays: str = "list", times: str = "native",
+) -> list[Appended]:  # fmt: skip
+    """Append the changes of the river's range to the change tables below `directory`: each change once, however often this is run.
 
-    `progress(done, of)` is told how many stretches are written.
+    `tables` are names as in SQL; without, all that changed. `progress(done, of)` is told how many stretches are written. `numeric`, `arrays` and
+    `times` are ArrowStyle's; a table that has text keeps it. Trouble with a table is told in what is returned, and as a warning.
     """
     OF_TABLES.check_met(river.plan.demand, "a table of changes")
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
-    targets = latest_relations(river, tables)
-    pieces = pieces_of(river.plan, frozenset(targets))
-    work = partial(write_changes, directory, targets, river.source.segments.read, False)
-    files = []
-    for done, added in enumerate(river.runner.run(work, pieces), 1):
-        files += added
+    style = ArrowStyle(numeric, arrays, times)
+    targets, troubles = find_targets(river, directory, Range.of(river), tables, style, keep_dropped=True)
+    wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
+    pieces = pieces_of(river.plan, frozenset(wanted), min((each.since for each in wanted.values()), default=0))
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
         if progress:
             progress(done, len(pieces))
-    commit_changes(directory, files, targets, Range.of(river))
-    return files
+
+    found = []
+    with staging(directory) as folder:
+        staged = stage_changes(river, pieces, wanted, folder, fill_missing=False, done=count)
+        for target in targets:
+            with troubles.of(target.name, target.relation):
+                mine = staged[target.relation.oid]
+                mine.check()
+                if mine.files or target.table is not None:
+                    found.append(_append(target, mine, folder))
+    troubles.warn()
+    return sorted(found + _in_trouble(troubles), key=lambda each: each.table)
 
 
-def commit_changes(directory: Path, files: Sequence[FileAdded], targets: Mapping[int, Relation], span: Range) -> None:
-    """Make the files part of their tables, one commit a table, with the position. Tables that are at `span.stop` already are
-    left alone."""
-    for oid, relation in targets.items():
-        mine = [file for file in files if file.oid == oid]
-        home = directory / folder_of(relation)
-        if not mine and not DeltaTable.is_deltatable(str(home)):
-            continue
-        properties = commit_properties(span, relation)
-        schema = change_schema(relation)
-        if not DeltaTable.is_deltatable(str(home)):
-            table = DeltaTable.create(home, schema=schema, name=str(relation))
+def _in_trouble(troubles: Troubles) -> list[Appended]:
+    return [Appended(name, None, trouble=error) for name, error in troubles.found.items()]
+
+
+def _append(target: Target, staged: Staged, folder: Path) -> Appended:
+    """Make the files part of their table, with the position, in one commit."""
+    relation, style = target.relation, target.style
+    schema = change_schema(relation, style=style)
+    if target.table is None:
+        begin = commit_properties(replace(target.span, stop=target.span.start), relation, style=style)
+        table = DeltaTable.create(target.path, schema=schema, name=str(relation), commit_properties=begin)
+    else:
+        table = _in_columns(target, target.table, schema)
+    actions = []
+    for file in staged.files:
+        (folder / file.path).rename(target.path / Path(file.path).name)
+        actions.append(_add_action(file))
+    properties = commit_properties(target.span, relation, style=style, dropped=target.dropped)
+    table.create_write_transaction(actions, "append", table.schema(), commit_properties=properties)
+    return Appended(target.name, target.path, sum(file.rows for file in staged.files), len(actions), target.dropped)
+
+
+def _in_columns(target: Target, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
+    """The table with all columns of `schema`, beside those that it has. Raises UsageError where a column is of a type that does not become the
+    other; where it does, as an integer that has grown, all rows are written anew."""
+    there = pa.schema(table.schema().to_arrow())
+    wanted = pa.schema([_joined(there.field(field.name), field, target.name) for field in schema])
+    if wanted == there:
+        return table
+    position = target.position
+    assert position is not None
+    where = replace(target.span, stop=position.lsn)
+    properties = commit_properties(where, target.relation, style=target.style)
+    if _adds_only(there, wanted):
+        write_deltalake(table, wanted.empty_table(), mode="append", schema_mode="merge", commit_properties=properties)
+    else:
+        rows = read_table(target.path)
+        rows = pa.table([_in_type(rows[field.name], field.type, target.relation) for field in wanted], schema=wanted)
+        write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties)
+    return DeltaTable(target.path)
+
+
+def _joined(there: pa.Field, new: pa.Field, table: str) -> pa.Field:
+    """The field with the columns of both, in the types of `new`."""
+    if not pa.types.is_struct(new.type):
+        return new
+    columns = {column.name: column for column in there.type}
+    known = {name.lower(): name for name in columns}
+    for column in new.type:
+        other = known.setdefault(column.name.lower(), column.name)
+        if other != column.name:
+            raise UsageError(
+                f'cannot add column "{column.name}" beside "{other}": Delta does not tell capitals from small letters',
+                hint=ELSEWHERE, context=f"table {table}", sqlstate="42701",
+            )  # fmt: skip
+        columns[column.name] = column
+    return pa.field(new.name, pa.struct(list(columns.values())))
+
+
+def _adds_only(there: pa.Schema, wanted: pa.Schema) -> bool:
+    old = {(side.name, column.name): column.type for side in there if pa.types.is_struct(side.type) for column in side.type}
+    return all(wanted.field(side).type.field(name).type == kind for (side, name), kind in old.items())
+
+
+def _in_type(column: pa.ChunkedArray, wanted: pa.DataType, relation: Relation) -> pa.ChunkedArray:
+    """A column of rows, all columns in it in the types of `wanted`."""
+    if column.type == wanted:
+        return column
+    rows = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    have = dict(zip((field.name for field in column.type), rows.flatten(), strict=True))
+    types = {each.name: each.type for each in relation.live_columns}
+    parts = []
+    for field in wanted:
+        if field.name in have:
+            what = f"column {field.name} of table {relation}"
+            parts.append(widened(have[field.name], field.type, what, hint=ELSEWHERE, of_type=types.get(field.name)))
         else:
-            table = DeltaTable(home)
-            position = position_of(table, span)
-            if position.lsn >= span.stop:
-                continue
-            check_reaches(span, position.lsn, str(relation))
-            mine = [_since(directory, file, position.lsn) for file in mine if file.last_commit >= position.lsn]
-            write_deltalake(home, schema.empty_table(), mode="append", schema_mode="merge")
-            table = DeltaTable(home)
-        actions = [_add_action(directory, file, len(folder_of(relation)) + 1) for file in mine if file.rows]
-        table.create_write_transaction(actions, "append", table.schema(), commit_properties=properties)
+            parts.append(pa.nulls(len(rows), field.type))
+    return pa.chunked_array([pa.StructArray.from_arrays(parts, fields=list(wanted), mask=rows.is_null())])
 
 
-def _since(directory: Path, file: FileAdded, position: int) -> FileAdded:
-    """The file without the changes that the table has already."""
-    if file.first_commit >= position:
-        return file
-    rows = pq.read_table(directory / file.path)
-    rows = rows.filter(pa.array(rows["commit_lsn"].to_numpy() >= position))
-    pq.write_table(rows, directory / file.path, compression="snappy", write_statistics=False)
-    return replace(file, rows=len(rows), size=(directory / file.path).stat().st_size, first_commit=position)
-
-
-def _add_action(directory: Path, file: FileAdded, prefix: int) -> AddAction:
+def _add_action(file: FileWritten) -> AddAction:
     statistics = {
         "numRecords": file.rows,
         "minValues": {"commit_lsn": file.first_commit},
         "maxValues": {"commit_lsn": file.last_commit},
         "nullCount": {"commit_lsn": 0},
     }
-    return AddAction(file.path[prefix:], file.size, {}, int(time.time() * 1000), True, json.dumps(statistics))
+    return AddAction(Path(file.path).name, file.size, {}, int(time.time() * 1000), True, json.dumps(statistics))

@@ -1,18 +1,16 @@
 """Tables in the lake kept equal to the source's: the net of the changes merged into Delta tables, with the position in the
 same commit.
 
-In: a river and a directory. Out: `<directory>/<schema>.<table>/`, each as the source had it at the end of the range. Running
-the same range again changes nothing; a later range continues where the table is. A table is found again by its oid, so a
-renamed one keeps its folder; renamed, dropped and added columns are followed by attribute number.
+In: a river and a directory. Out: a folder per table (`lake/folders.py`), each as the source had it at the end of the range; of a table that was
+dropped, as it was then. Running the same range again changes nothing; a later range continues where the table is. Columns are followed by attribute
+number; where ALTER TABLE wrote all rows of a table anew, they replace those of before.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -23,108 +21,102 @@ from deltalake import DeltaTable, write_deltalake
 
 from tailrace.apply.net import NetChange, OrderKey, net_change
 from tailrace.apply.tables import applied, filled
+from tailrace.catalog.history import History
 from tailrace.changes import change_schema, missing_value, row_schema, widened
+from tailrace.errors import TailraceError
 from tailrace.lake.bounds import unbounded_values, without_statistics
-from tailrace.lake.changelog import FileAdded, folder_of, latest_relations, pieces_of, write_changes
-from tailrace.lake.position import Position, Range, check_reaches, columns_of, commit_properties, position_of, tables_in
-from tailrace.model import Relation
+from tailrace.lake.pieces import pieces_of
+from tailrace.lake.position import Position, Range, columns_of, commit_properties
+from tailrace.lake.reading import dataset_of, read_table
+from tailrace.lake.staging import Progress, Staged, Wanted, stage_changes, staging
+from tailrace.lake.targets import Target, Troubles, find_targets
+from tailrace.model import Lsn, Relation
+from tailrace.plan import Plan
 from tailrace.plan.demand import OF_TABLES
 from tailrace.river import River
+from tailrace.types.registry import ArrowStyle
 
 _DELETED = "__tailrace_deleted"
+_ANEW = "The table was made in other types, up to {}. Remove its folder, and give the WAL from where its rows begin."
 
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
     """What was done for a table: changes read, rows written or replaced, keys (or rows) removed. All zero if it was there
     already. `unbounded` counts, by column, the values written that are 'infinity' or as far away: the table holds them as the
-    ends of its type, and has no statistics of the column."""
+    ends of its type, and has no statistics of the column. `dropped` is where the table was, if it will change no more. With `trouble`, nothing was
+    done: what is wrong, and what helps; a later run goes on from where the table is."""
 
     table: str
-    path: Path
-    changes: int
-    upserts: int
-    deletes: int
-    unbounded: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    relation: Relation
-    path: Path
-    table: DeltaTable | None
-    position: Position | None
-    span: Range
+    path: Path | None
+    changes: int = 0
+    upserts: int = 0
+    deletes: int = 0
+    unbounded: Mapping[str, int] = field(default_factory=dict)
+    dropped: Lsn | None = None
+    trouble: TailraceError | None = None
 
 
 def mirror(
-    river: River, directory: str | Path, tables: Sequence[str] | None = None, progress: Callable[[int, int], None] | None = None
-) -> list[Mirrored]:
-    """Bring the tables below `directory` (those named, or all that changed) to the end of the river's range.
+    river: River, directory: str | Path, tables: Sequence[str] | None = None, progress: Progress | None = None, *,
+    numeric: str = "decimal", arrays: str = "list", times: str = "native",
+) -> list[Mirrored]:  # fmt: skip
+    """Bring the tables below `directory` (those named, as in SQL, or all that changed) to the end of the river's range.
 
-    `progress(done, of)` counts stretches decoded and tables written. Raises MissingHistory if the range does not reach back
-    to where a table is, UsageError if rows of a table cannot be told apart or a column was retyped; tables written before
-    that stay written.
+    `progress(done, of)` counts stretches decoded and tables written. `numeric`, `arrays` and `times` are ArrowStyle's; a table that has text keeps
+    it. Trouble with a table (rows that cannot be told apart, values that do not fit, a range that does not reach back to where it is) is told in what
+    is returned, and as a warning; the others are brought up.
     """
     OF_TABLES.check_met(river.plan.demand, "a mirror")
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
-    span = Range.of(river)
-    targets = [target for target in _targets(river, directory, span, tables) if target.span.start < span.stop]
-    behind = {target.relation.oid: target.relation for target in targets}
-    since = min((target.span.start for target in targets), default=span.stop)
-    pieces = pieces_of(river.plan, frozenset(behind), since)
-    staging = Path(tempfile.mkdtemp(dir=directory, prefix="_staging-"))
-    try:
-        work = partial(write_changes, staging, behind, river.source.segments.read, True)
-        files: list[FileAdded] = []
-        for done, added in enumerate(river.runner.run(work, pieces), 1):
-            files += added
-            if progress:
-                progress(done, len(pieces) + len(targets))
-        written = []
-        for done, target in enumerate(targets, len(pieces) + 1):
-            changes = _changes_of(staging, [file for file in files if file.oid == target.relation.oid], target)
-            truncations = _truncations(river, target)
-            if target.table is not None or tables is not None or len(changes) or truncations:
-                written.append(_bring_up(target, changes, truncations))
-            if progress:
-                progress(done, len(pieces) + len(targets))
-        return written
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    style = ArrowStyle(numeric, arrays, times)
+    targets, troubles = find_targets(river, directory, Range.of(river), tables, style, keep_dropped=False)
+    wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
+    plan = _with_rewrites(river, troubles.history)
+    read = frozenset(relation.oid for relation in plan.relations if (relation.rewrite_of or relation.oid) in wanted)
+    pieces = pieces_of(plan, read, min((each.since for each in wanted.values()), default=0))
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, len(pieces) + len(targets))
+
+    written = []
+    with staging(directory) as folder:
+        staged = stage_changes(river, pieces, wanted, folder, fill_missing=True, done=count)
+        for target in targets:
+            with troubles.of(target.name, target.relation):
+                mine = staged[target.relation.oid]
+                replaced = [*_truncations(river, target), *mine.rewrites]
+                mine.check(max(replaced, default=None))
+                if target.table is not None or tables is not None or mine.files or replaced:
+                    written.append(_bring_up(target, _changes_of(folder, mine, target), replaced))
+            count()
+    troubles.warn()
+    return sorted(written + _in_trouble(troubles), key=lambda each: each.table)
 
 
-def _targets(river: River, directory: Path, span: Range, names: Sequence[str] | None) -> list[_Target]:
-    """Tables that changed, and those mirrored already: their positions move on even if nothing happened to them."""
-    relations = latest_relations(river, names)
-    found = []
-    taken = set()
-    for path, table in tables_in(directory):
-        taken.add(path)
-        position = position_of(table, span)
-        relation = relations.pop(position.oid, None)
-        if relation is None and names is None:
-            relation = river.catalogs.history().relation_by_oid(position.oid, int(span.stop) + 1)
-        if relation is not None:
-            part = check_reaches(span, min(position.lsn, span.stop), str(relation))
-            found.append(_Target(relation, path, table, position, part))
-    for relation in relations.values():
-        path = directory / folder_of(relation)
-        if path in taken:
-            path = directory / f"{folder_of(relation)}.{relation.oid}"
-        found.append(_Target(relation, path, None, None, span))
-    return sorted(found, key=lambda target: str(target.relation))
+def _in_trouble(troubles: Troubles) -> list[Mirrored]:
+    return [Mirrored(name, None, trouble=error) for name, error in troubles.found.items()]
 
 
-def _changes_of(staging: Path, files: Sequence[FileAdded], target: _Target) -> pa.Table:
-    schema = change_schema(target.relation)
-    parts = [pq.read_table(staging / file.path, schema=schema) for file in files if file.last_commit >= target.span.start]
-    whole = pa.concat_tables(parts) if parts else schema.empty_table()
-    return whole.filter(pc.greater_equal(whole["commit_lsn"], int(target.span.start)))
+def _with_rewrites(river: River, history: History) -> Plan:
+    """The plan, with the rows that ALTER TABLE wrote anew, if it may have done so."""
+    if not history.table("pg_class")["relrewrite"].any():
+        return river.plan
+    return river.planned_for(replace(OF_TABLES, rewrites=True)).plan
 
 
-def _truncations(river: River, target: _Target) -> list[OrderKey]:
+def _changes_of(folder: Path, staged: Staged, target: Target) -> pa.Table:
+    schema = change_schema(target.relation, style=target.style)
+    parts = [pq.read_table(folder / file.path, schema=schema) for file in staged.files]
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def _truncations(river: River, target: Target) -> list[OrderKey]:
     commits = river.plan.transactions.commit_lsn
     return [
         (int(commits[found.ordinal]), int(found.lsn), 0)
@@ -133,54 +125,63 @@ def _truncations(river: River, target: _Target) -> list[OrderKey]:
     ]
 
 
-def _bring_up(target: _Target, changes: pa.Table, truncations: Sequence[OrderKey]) -> Mirrored:
-    """One commit: the net of the changes, and the position."""
-    relation, schema = target.relation, row_schema(target.relation)
-    net = net_change(changes, relation, truncations)
+def _bring_up(target: Target, changes: pa.Table, replaced: Sequence[OrderKey]) -> Mirrored:
+    """One commit: the net of the changes since all rows were last `replaced`, if they were, and the position."""
+    relation, style = target.relation, target.style
+    schema = row_schema(relation, style)
+    net = net_change(changes, relation, replaced)
     beyond = unbounded_values(net.upserts)
     unbounded = frozenset(beyond) | (target.position.unbounded if target.position else frozenset())
-    properties = commit_properties(target.span, relation, unbounded)
+    properties = commit_properties(target.span, relation, style=style, unbounded=unbounded, dropped=target.dropped)
     how = {"commit_properties": properties, "writer_properties": without_statistics(unbounded)}
     if target.table is None or target.position is None:
         rows = applied(net, schema.empty_table())
         write_deltalake(target.path, rows, mode="error", name=str(relation), **how)
-    elif target.position.columns != columns_of(relation):
-        before = _conformed(target.table.to_pyarrow_table(), target.position, relation)
+    elif target.position.columns != columns_of(relation, style):
+        before = schema.empty_table() if net.truncated else _conformed(read_table(target.path), target.position, relation, style)
         write_deltalake(target.path, applied(net, before), mode="overwrite", schema_mode="overwrite", **how)
-    elif net.truncated or (net.deletes.num_rows and not net.key):
-        before = schema.empty_table() if net.truncated else target.table.to_pyarrow_table().cast(schema)
+    elif net.truncated or (len(net.deletes) and not net.key) or (not net.is_empty and _beyond_merge(schema)):
+        before = schema.empty_table() if net.truncated else read_table(target.path).cast(schema)
         write_deltalake(target.path, applied(net, before), mode="overwrite", **how)
     elif net.key and not net.is_empty:
-        _merge(target.table, _with_fills(net, target.table), how)
+        _merge(target.table, _with_fills(net, target), how)
     elif not net.is_empty:
         write_deltalake(target.path, net.upserts, mode="append", **how)
     else:
         target.table.create_write_transaction([], "append", target.table.schema(), commit_properties=properties)
-    return Mirrored(str(relation), target.path, len(changes), len(net.upserts), len(net.deletes), beyond)
+    return Mirrored(target.name, target.path, len(changes), len(net.upserts), len(net.deletes), beyond, target.dropped)
 
 
-def _conformed(rows: pa.Table, position: Position, relation: Relation) -> pa.Table:
+def _beyond_merge(schema: pa.Schema) -> bool:
+    """delta-rs (1.6) takes a backtick in a column's name for a quote when it merges."""
+    return any("`" in name for name in schema.names)
+
+
+def _conformed(rows: pa.Table, position: Position, relation: Relation, style: ArrowStyle) -> pa.Table:
     """Rows of an older version of the table in the columns of `relation`; columns that are new hold what ADD COLUMN gave to
     old rows."""
     names = {number: name for number, name, _ in position.columns}
+    schema = row_schema(relation, style)
     arrays = []
-    for column, wanted in zip(relation.live_columns, row_schema(relation), strict=True):
+    for column, wanted in zip(relation.live_columns, schema, strict=True):
         if column.number in names:
-            arrays.append(widened(rows[names[column.number]], wanted.type, f"column {column.name} of table {relation}"))
+            what = f"column {column.name} of table {relation}"
+            before, hint = rows[names[column.number]], _ANEW.format(position.lsn)
+            arrays.append(widened(before, wanted.type, what, hint=hint, of_type=column.type))
         elif column.missing is None:
             arrays.append(pa.nulls(len(rows), wanted.type))
         else:
-            arrays.append(missing_value(column).take(pa.array([0] * len(rows), pa.int64())))
-    return pa.Table.from_arrays(arrays, schema=row_schema(relation))
+            arrays.append(missing_value(column, style).take(pa.array([0] * len(rows), pa.int64())))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _with_fills(net: NetChange, table: DeltaTable) -> NetChange:
+def _with_fills(net: NetChange, target: Target) -> NetChange:
     """Read what the target alone knows: only the rows and columns asked for."""
-    if not net.fills:
+    if not net.fills or target.table is None:
         return net
     wanted = [pc.field(net.key[0]).isin(fill.keys[net.key[0]].combine_chunks()) for fill in net.fills]
     columns = list(dict.fromkeys([*net.key, *(fill.column for fill in net.fills)]))
-    there = table.to_pyarrow_dataset().to_table(columns=columns, filter=reduce(lambda one, other: one | other, wanted))
+    there = dataset_of(target.table, target.path).to_table(columns=columns, filter=reduce(lambda one, other: one | other, wanted))
     types = {wanted.name: wanted.type for wanted in net.upserts.schema}
     return filled(net, there.cast(pa.schema([(name, types[name]) for name in columns])))
 

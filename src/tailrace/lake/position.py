@@ -1,40 +1,47 @@
-"""How far a lake table is, kept in the table itself: written in the same commit as its rows, so the two never differ.
+"""How far a lake table is, and which table of the source it is, kept in the table itself: written in the same commit as its rows, so they never
+differ.
 
 Twice in each commit: as an application transaction (`tailrace/<system>/<timeline>` -> LSN), which Delta's own protocol keeps
-forever, and as metadata, which people see in the table's history and which says what its columns are. State of a table:
-absent, ours at a position, or somebody else's (refused).
+forever, and as metadata, which people see in the table's history: the database and the oid, which are the table's identity whatever folder it lies
+in, its name and columns, and whether it was dropped since. State of a table: absent, ours at a position, or somebody else's (left alone).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from tailrace.changes import row_schema
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.changes import DEFAULT, row_schema
+from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
 from tailrace.river import River
 from tailrace.transactions.fates import NEVER
+from tailrace.types.registry import ArrowStyle
 
 METADATA = "tailrace"
+STYLES = ("numeric", "arrays", "times")
+"""Settings of ArrowStyle that a table is written with, and keeps."""
 _RECENT = 20
 """Commits that are looked through before all are: others may compact a table, but seldom more often than it changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The transactions of one system and timeline that commit in `[start, stop)`. What runs are made of, and positions are
+    """The transactions of one system, timeline and database (by oid) that commit in `[start, stop)`. What runs are made of, and positions are
     compared in."""
 
     system: int
     timeline: int
     start: Lsn
     stop: Lsn
+    database: int
 
     @property
     def app_id(self) -> str:
@@ -44,50 +51,70 @@ class Range:
     def of(cls, river: River) -> Range:
         segments = river.source.segments
         stop = min(int(river.plan.upto_lsn), int(river.indexes[-1].next_lsn), int(NEVER) - 1)
-        return cls(segments.system, segments.timeline, river.plan.start_lsn, Lsn(stop))
+        return cls(segments.system, segments.timeline, river.plan.start_lsn, Lsn(stop), river.catalogs.state.database)
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a commit says of a table: its position, which relation it follows, and the columns it had then, as (attribute
-    number, name, type)."""
+    """What a commit says of a table: its position, which relation it follows, the columns it had then, as (attribute number, name, type), and
+    whether a DROP TABLE is behind it."""
 
     lsn: Lsn
     oid: int
+    schema: str
+    name: str
     columns: tuple[tuple[int, str, str], ...]
     unbounded: frozenset[str] = frozenset()
     """Columns that hold, or once held, 'infinity' or times as far away: Delta's statistics cannot say that."""
+    style: Mapping[str, str] = field(default_factory=dict)
+    dropped: Lsn | None = None
 
 
-def columns_of(relation: Relation) -> tuple[tuple[int, str, str], ...]:
-    fields = row_schema(relation)
+def columns_of(relation: Relation, style: ArrowStyle = DEFAULT) -> tuple[tuple[int, str, str], ...]:
+    fields = row_schema(relation, style)
     return tuple((column.number, column.name, str(fields.field(column.name).type)) for column in relation.live_columns)
 
 
-def commit_properties(span: Range, relation: Relation, unbounded: frozenset[str] = frozenset()) -> CommitProperties:
+def commit_properties(
+    span: Range,
+    relation: Relation,
+    *,
+    style: ArrowStyle = DEFAULT,
+    unbounded: frozenset[str] = frozenset(),
+    dropped: Lsn | None = None,
+) -> CommitProperties:
     """What makes a commit say: now at `span.stop`."""
     said = {
-        "system": str(span.system), "timeline": span.timeline, "from": str(span.start), "to": str(span.stop),
-        "table": str(relation), "oid": relation.oid, "columns": columns_of(relation),
-        "unbounded": sorted(unbounded),
+        "system": str(span.system), "timeline": span.timeline, "database": span.database, "from": str(span.start), "to": str(span.stop),
+        "oid": relation.oid, "schema": relation.schema, "table": relation.name, "columns": columns_of(relation, style),
+        "unbounded": sorted(unbounded), "style": {name: getattr(style, name) for name in STYLES},
+        "dropped": str(dropped) if dropped is not None else None,
     }  # fmt: skip
     return CommitProperties(
         custom_metadata={METADATA: json.dumps(said)}, app_transactions=[Transaction(span.app_id, int(span.stop))]
     )
 
 
-def position_of(table: DeltaTable, span: Range) -> Position:
-    """Where `table` is on the line of `span`. Raises UsageError if it was not written from there."""
+def position_of(table: DeltaTable, span: Range) -> Position | None:
+    """Where `table` is on the line of `span`; None if it was not written from there."""
     lsn = table.transaction_version(span.app_id)
-    for commit in chain(table.history(_RECENT), table.history()) if lsn is not None else ():
-        if METADATA in commit:
-            said = json.loads(commit[METADATA])
-            columns = tuple((number, name, kind) for number, name, kind in said["columns"])
-            return Position(Lsn(lsn), said["oid"], columns, frozenset(said["unbounded"]))
-    raise UsageError(
-        f'Delta table "{table.table_uri}" was not written from system {span.system}, timeline {span.timeline}',
-        hint="Give another directory, or remove the table to have it made anew.",
+    said = _said_of(table) if lsn is not None else None
+    if said is None or said["database"] != span.database:
+        return None
+    columns = tuple((number, name, kind) for number, name, kind in said["columns"])
+    dropped = Lsn.parse(said["dropped"]) if said["dropped"] else None
+    return Position(
+        Lsn(lsn), said["oid"], said["schema"], said["table"], columns, frozenset(said["unbounded"]), said["style"], dropped
     )
+
+
+def _said_of(table: DeltaTable) -> dict[str, Any] | None:
+    """The metadata of the last commit of ours."""
+    for commit in chain(table.history(_RECENT), table.history()):
+        if METADATA in commit:
+            said: dict[str, Any] = json.loads(commit[METADATA])
+            return said
+    return None
 
 
 def check_reaches(span: Range, position: Lsn, name: str) -> Range:
@@ -100,7 +127,7 @@ def check_reaches(span: Range, position: Lsn, name: str) -> Range:
     return replace(span, start=position)
 
 
-def tables_in(directory: Path) -> Iterator[tuple[Path, DeltaTable]]:
-    """The Delta tables right below `directory`."""
+def tables_in(directory: Path) -> Iterator[tuple[Path, Callable[[], DeltaTable]]]:
+    """The folders right below `directory` that are Delta tables, with what opens them."""
     for log in sorted(directory.glob("*/_delta_log")):
-        yield log.parent, DeltaTable(log.parent)
+        yield log.parent, partial(DeltaTable, log.parent)

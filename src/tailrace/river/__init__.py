@@ -67,6 +67,15 @@ class River:
         """What in this log is passed over, empty if nothing is."""
         return foreign_records(self.indexes)
 
+    def planned_for(self, demand: Demand) -> River:
+        """The same log, planned for another demand: what is told of which row, not when its transaction is."""
+        start = self.plan.start_lsn if self.plan.start_lsn != self.plan.consistent_from else None
+        plan = make_plan(
+            self.indexes, self.catalogs.history(demand.search_path), self.catalogs.fates, self.catalogs.clock, start_lsn=start,
+            upto_lsn=self.plan.upto_lsn, segment_size=self.source.segments.segment_size, open_at_start=self.catalogs.open_at_start, demand=demand,
+        )  # fmt: skip
+        return replace(self, plan=plan)
+
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's."""
         plugin.demand.check_met(self.plan.demand, plugin.name)

@@ -25,7 +25,7 @@ from tailrace.catalog.statefile import read_state
 from tailrace.changes import COLUMNS, change_batch, change_schema
 from tailrace.decode import decode
 from tailrace.errors import UsageError
-from tailrace.lake.changelog import Piece, pieces_of
+from tailrace.lake.pieces import Piece, pieces_of
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
 from tailrace.river import River, Source, open_river

@@ -1,0 +1,41 @@
+"""What became of a relation: how it was last, when it was dropped, when columns were given other types.
+
+In: a history and an oid. Out: relations, and the commits that changed them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailrace.catalog.history import History
+from tailrace.model import Lsn, Relation
+from tailrace.transactions.fates import NEVER
+
+
+def last_seen(history: History, oid: int) -> tuple[Relation | None, Lsn] | None:
+    """Of a relation that was dropped: what others saw of it last (None if it was made and dropped in one transaction), and the commit that dropped
+    it. None if no catalog row that we know tells of it."""
+    classes = history.table("pg_class")
+    rows = classes.where("oid", oid)
+    gone = rows[classes.rows.end[rows] < NEVER]
+    if not len(gone):
+        return None
+    dropped = Lsn(int(classes.rows.end[gone].max()))
+    seen = dropped >= history.known_from and len(classes.rows.seen(gone, dropped, -1)) > 0
+    return history.relation_by_oid(oid, dropped) if seen else None, dropped
+
+
+def retypes(history: History, oid: int) -> list[tuple[str, Lsn]]:
+    """The columns of a relation that were given another type or type modifier, and the commits that did so, in order."""
+    attributes = history.table("pg_attribute")
+    rows = attributes.where("attrelid", oid)
+    begin, end = attributes.rows.begin[rows], attributes.rows.end[rows]
+    seen = (begin < end) & (attributes["attnum"][rows] > 0) & ~attributes["attisdropped"][rows].astype(bool)
+    found = []
+    before: dict[int, tuple[int, int]] = {}
+    for row in rows[seen][np.argsort(begin[seen], kind="stable")].tolist():
+        number, kind = int(attributes["attnum"][row]), (int(attributes["atttypid"][row]), int(attributes["atttypmod"][row]))
+        if before.setdefault(number, kind) != kind:
+            found.append((str(attributes["attname"][row]), Lsn(int(attributes.rows.begin[row]))))
+        before[number] = kind
+    return found

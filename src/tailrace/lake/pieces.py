@@ -1,0 +1,35 @@
+"""What to decode of which stretch, for the changes of some tables.
+
+In: a plan and the oids of relations. Out: `Piece`s, which travel to workers. Needs nothing of a lake: data frames are made of them as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.plan import Plan
+from tailrace.plan.stretch import StretchPlan
+from tailrace.transactions.fates import Transactions
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch, with the facts of the transactions in it: `facts[i]` belongs to `ordinals[i]`. Small, for it travels to a
+    worker."""
+
+    plan: StretchPlan
+    ordinals: NDArray[np.int64]
+    facts: Transactions
+
+
+def pieces_of(plan: Plan, oids: frozenset[int], since: int = 0) -> list[Piece]:
+    """What to decode for the changes of these relations that commit at or after `since`."""
+    pieces = []
+    for stretch in plan.restricted_to(plan.transactions.commit_lsn >= since):
+        if any(relation.oid in oids for relation in stretch.relations):
+            mine = np.unique(stretch.ordinal)
+            pieces.append(Piece(stretch, mine, plan.transactions.subset(mine)))
+    return pieces

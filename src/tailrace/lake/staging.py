@@ -1,0 +1,169 @@
+"""Changes on their way into tables: Parquet files that workers write where decoding happens, and what they could not write.
+
+In: stretches with their plans, and which tables are wanted as of which version. Out: a file per stretch and version of a table, below a folder that
+the driver made and removes. A worker may run twice: files have names of their own, and only those that a result names are used. What one table's
+values do not fit is told of that table (`Refused`), and keeps no other from being written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tailrace.apply.net import OrderKey
+from tailrace.changes import change_batch
+from tailrace.decode import Batch, Reader, decode
+from tailrace.errors import TailraceError
+from tailrace.lake.pieces import Piece
+from tailrace.model import Relation
+from tailrace.river import River
+from tailrace.types.registry import ArrowStyle
+
+Progress = Callable[[int, int], None]
+"""Told how much is done, and of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A table whose changes are wanted: the version to write them as, how, and from which commit on."""
+
+    relation: Relation
+    style: ArrowStyle
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileWritten:
+    """A Parquet file of one table's changes; `path` is relative to the staging folder, `first_commit` to `last_commit` what it holds, and
+    `first_lsn` the first record. `rewrite` is the transient heap of the ALTER TABLE that wrote all its rows anew (0: they are changes)."""
+
+    oid: int
+    path: str
+    size: int
+    rows: int
+    first_commit: int
+    last_commit: int
+    first_lsn: int
+    rewrite: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Changes of one table that could not be written, since their values do not fit its columns; `last` is where the last of them stands."""
+
+    oid: int
+    last: OrderKey
+    error: TailraceError
+
+
+@dataclass(slots=True)
+class Staged:
+    """What all workers wrote of one table, and could not write."""
+
+    files: list[FileWritten] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+
+    @property
+    def rewrites(self) -> list[OrderKey]:
+        """Where the rows of the table were written anew: before the first of each rewrite's."""
+        firsts: dict[int, OrderKey] = {}
+        for file in self.files:
+            if file.rewrite:
+                here = (file.first_commit, file.first_lsn, -1)
+                firsts[file.rewrite] = min(here, firsts.get(file.rewrite, here))
+        return list(firsts.values())
+
+    def check(self, swept: OrderKey | None = None) -> None:
+        """Raise what was refused, unless all rows of before `swept` are gone anyway."""
+        for each in self.refused:
+            if swept is None or each.last > swept:
+                raise each.error
+
+
+@contextmanager
+def staging(directory: Path) -> Iterator[Path]:
+    """A folder below `directory`, on the same file system, for as long as it is needed."""
+    folder = Path(tempfile.mkdtemp(dir=directory, prefix="_staging-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def stage_changes(
+    river: River,
+    pieces: Sequence[Piece],
+    wanted: Mapping[int, Wanted],
+    folder: Path,
+    *,
+    fill_missing: bool,
+    done: Callable[[], None],
+) -> dict[int, Staged]:
+    """Decode the pieces, wherever the river's runner works, into `folder`: by oid, what became of each table. `done` is called once a piece."""
+    staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
+    work = partial(write_changes, folder, wanted, river.source.segments.read, fill_missing)
+    for results in river.runner.run(work, pieces):
+        for each in results:
+            of_table = staged[each.oid]
+            if isinstance(each, Refused):
+                of_table.refused.append(each)
+            else:
+                of_table.files.append(each)
+        done()
+    return staged
+
+
+def write_changes(
+    folder: Path, wanted: Mapping[int, Wanted], read: Reader, fill_missing: bool, piece: Piece
+) -> list[FileWritten | Refused]:
+    """Decode a stretch and write the changes of the tables `wanted` (by oid), a file per version of a relation. Runs in a worker."""
+    written: list[FileWritten | Refused] = []
+    for batch in decode(piece.plan, read):
+        oid = batch.relation.rewrite_of or batch.relation.oid
+        target = wanted.get(oid)
+        if target is None:
+            continue
+        mine = replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))
+        commits = piece.facts.commit_lsn[mine.ordinal]
+        later = commits >= target.since
+        if not later.any():
+            continue
+        try:
+            changes = _changes_of(mine, piece, target, fill_missing)
+        except TailraceError as error:
+            last = int(commits.max())
+            written.append(Refused(oid, (last, int(batch.lsn[commits == last].max()), 0), error))
+            continue
+        path, size = _write(folder, oid, changes if later.all() else changes.filter(pa.array(later)))
+        written.append(
+            FileWritten(
+                oid, path, size, int(later.sum()), int(commits[later].min()), int(commits.max()), int(batch.lsn[later].min()),
+                batch.relation.oid if batch.relation.rewrite_of else 0,
+            )
+        )  # fmt: skip
+    return written
+
+
+def _changes_of(batch: Batch, piece: Piece, target: Wanted, fill_missing: bool) -> pa.RecordBatch:
+    style = replace(target.style, text=replace(target.style.text, names=batch.names))
+    return change_batch(batch, piece.facts, target.relation, style=style, codec=piece.plan.codec, fill_missing=fill_missing)
+
+
+def _write(folder: Path, oid: int, changes: pa.RecordBatch) -> tuple[str, int]:
+    """A file for them: its path below `folder`, and its size."""
+    path = f"{oid}/part-{uuid.uuid4()}.parquet"
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(
+        pa.Table.from_batches([changes]), folder / path, compression="snappy", write_statistics=False, use_dictionary=["kind"]
+    )
+    return path, (folder / path).stat().st_size

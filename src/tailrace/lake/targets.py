@@ -1,0 +1,273 @@
+"""Which tables a run is about, where they lie, and how far they are.
+
+In: a river, a directory, and the names asked for. Out: `Target`s to bring up, and what is wrong with other tables, by name. A table of the lake is
+the relation with its oid, whatever either is called; folders follow names (`lake/folders.py`), and have their new ones before anything is written.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from tailrace.catalog.history import History
+from tailrace.catalog.identifiers import read_table_name, write_table_name
+from tailrace.catalog.lifetimes import last_seen, retypes
+from tailrace.catalog.names import quote_identifier
+from tailrace.errors import MissingHistory, PeerError, TailraceError, UsageError
+from tailrace.lake.folders import Claim, folders_for, is_filled, move
+from tailrace.lake.position import STYLES, Position, Range, check_reaches, position_of, tables_in
+from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
+from tailrace.river import River
+from tailrace.types.registry import ArrowStyle
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A relation as it was at the end of a range, or when it was last seen; `dropped` is the commit that dropped it."""
+
+    relation: Relation
+    dropped: Lsn | None
+
+    @property
+    def name(self) -> str:
+        return write_table_name(self.relation.schema, self.relation.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table to bring to the end of `span`. `table` and `position` are what is there already."""
+
+    relation: Relation
+    dropped: Lsn | None
+    style: ArrowStyle
+    path: Path
+    table: DeltaTable | None
+    position: Position | None
+    span: Range
+
+    @property
+    def name(self) -> str:
+        return write_table_name(self.relation.schema, self.relation.name)
+
+
+class TroubleWarning(UserWarning):
+    """A table could not be brought up; others were."""
+
+
+@dataclass(slots=True)
+class Troubles:
+    """What is wrong with tables, by their names (or the folder's, where that is all there is). Trouble with one keeps no other from going on."""
+
+    found: dict[str, TailraceError]
+    history: History
+
+    @contextmanager
+    def of(self, name: str, relation: Relation | None = None) -> Iterator[None]:
+        """What is raised inside is this table's trouble."""
+        try:
+            yield
+        except TailraceError as error:
+            self.add(name, error, relation)
+        except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
+            self.add(name, PeerError("could not read or write the Delta table", context=f"table {name}: {error}"))
+        except Exception as error:
+            if type(error) is not Exception:  # as delta-rs raises what has no class of its own
+                raise
+            self.add(name, PeerError("could not read or write the Delta table", context=f"table {name}: {error}"))
+
+    def warn(self) -> None:
+        """Say it to those who do not look at what is returned."""
+        for name, error in self.found.items():
+            warnings.warn(f"table {name} stays where it is: {error}", TroubleWarning, stacklevel=3)
+
+    def add(self, name: str, error: TailraceError, relation: Relation | None = None) -> None:
+        """Trouble whose cause is a new type of a column says where that came."""
+        changed = retypes(self.history, relation.oid) if relation is not None and error.sqlstate == "42804" else []
+        if changed:
+            column, lsn = changed[-1]
+            error.hint = f"Column {column} was given another type at {lsn}. {error.hint}"
+        self.found.setdefault(name, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lying:
+    """A table of ours that is in the lake."""
+
+    path: Path
+    position: Position
+
+
+def find_targets(
+    river: River, directory: Path, span: Range, names: Sequence[str] | None, style: ArrowStyle, *, keep_dropped: bool
+) -> tuple[list[Target], Troubles]:
+    """The tables to bring up, in the order of their names: those that changed (or are `names`), and those in the lake, whose positions move on even
+    if nothing happened to them. Without `keep_dropped`, none is begun that is dropped already. Raises UsageError for what is no name."""
+    history = river.catalogs.history()
+    troubles = Troubles({}, history)
+    lying = _lying(directory, span, troubles)
+    seen = _seen(river, history, span, names)
+    wanted = {read_table_name(name) for name in names} if names is not None else None
+    for oid, lie in lying.items():
+        if oid not in seen and lie.position.dropped is None and lie.position.lsn < span.stop:
+            with troubles.of(lie.path.name):
+                seen[oid] = _last_seen(history, oid, (), span, lie.path)
+    _note_strangers(wanted, seen, span, troubles)
+    new = {
+        oid: each
+        for oid, each in seen.items()
+        if oid not in lying and _is_wanted(each.relation, wanted) and (keep_dropped or each.dropped is None)
+    }
+    folders = _arranged(directory, span, lying, seen, new)
+    found = []
+    for oid, each in seen.items():
+        table = lying.get(oid)
+        if (table is None and oid not in new) or not _is_wanted(each.relation, wanted):
+            continue
+        with troubles.of(each.name):
+            target = _target(each, table, folders[oid], span, style, names is not None)
+            if target is not None:
+                found.append(target)
+    return sorted(found, key=lambda target: (target.name, target.relation.oid)), troubles
+
+
+def _lying(directory: Path, span: Range, troubles: Troubles) -> dict[int, _Lying]:
+    """The tables of this database, by oid."""
+    found: dict[int, _Lying] = {}
+    for path, open_table in tables_in(directory):
+        with troubles.of(path.name):
+            position = position_of(open_table(), span)
+            if position is None:
+                continue
+            if position.oid in found:
+                raise UsageError(
+                    f'"{path.name}" and "{found[position.oid].path.name}" are the same table', hint="Move the copy elsewhere."
+                )
+            found[position.oid] = _Lying(path, position)
+    return found
+
+
+def _seen(river: River, history: History, span: Range, names: Sequence[str] | None) -> dict[int, Seen]:
+    """By oid, each table that may have changed, and those named, as they were last."""
+    met: dict[int, list[Relation]] = {}
+    for relation in [*river.plan.relations, *(each for found in river.plan.truncations for each in found.relations)]:
+        met.setdefault(relation.oid, []).append(relation)
+    for schema, name in map(read_table_name, names or ()):
+        named = history.relation_named(schema, name, int(span.stop))
+        if named is not None:
+            met.setdefault(named.oid, []).append(named)
+    return {oid: _last_seen(history, oid, versions, span) for oid, versions in met.items()}
+
+
+def _last_seen(history: History, oid: int, versions: Sequence[Relation], span: Range, path: Path | None = None) -> Seen:
+    """The relation at the end of the range, or before it was dropped, with whatever columns a transaction saw that changed it and dropped it. A
+    column that was once added with a default keeps it here (`Column.missing`), even if a rewrite has made the catalog forget it."""
+    relation, dropped = history.relation_by_oid(oid, int(span.stop)), None
+    if relation is None:
+        last, dropped = last_seen(history, oid) or (None, span.stop)
+        relation = max([last, *versions] if last else versions, key=lambda version: len(version.columns), default=None)
+    if relation is None:
+        raise MissingHistory(f"could not open relation with OID {oid}", context=f"folder {path}")
+    defaults = {column.number: column.missing for version in versions for column in version.columns if column.missing is not None}
+    columns = tuple(replace(column, missing=column.missing or defaults.get(column.number)) for column in relation.columns)
+    return Seen(replace(relation, columns=columns), dropped)
+
+
+def _is_wanted(relation: Relation, wanted: set[tuple[str, str]] | None) -> bool:
+    if wanted is not None:
+        return (relation.schema, relation.name) in wanted
+    return relation.oid >= FIRST_NORMAL_OID and relation.kind == "r"
+
+
+def _note_strangers(wanted: set[tuple[str, str]] | None, seen: dict[int, Seen], span: Range, troubles: Troubles) -> None:
+    """Names that nothing answers to."""
+    there = {(each.relation.schema, each.relation.name) for each in seen.values()}
+    for schema, name in sorted((wanted or set()) - there):
+        text = write_table_name(schema, name)
+        troubles.add(text, UsageError(f'relation "{text}" does not exist', sqlstate="42P01", context=f"at {span.stop}"))
+
+
+def _arranged(
+    directory: Path, span: Range, lying: dict[int, _Lying], seen: dict[int, Seen], new: dict[int, Seen]
+) -> dict[int, Path]:
+    """Folders for all, by oid, with those that lie there moved to theirs. What is ahead of the range stays where it is."""
+    claims = []
+    for oid, table in lying.items():
+        position, known = table.position, seen.get(oid)
+        schema, name = (known.relation.schema, known.relation.name) if known else (position.schema, position.name)
+        dropped = position.dropped or (known.dropped if known else None)
+        claims.append(Claim(oid, schema, name, int(dropped or 0), table.path))
+    claims += [Claim(oid, each.relation.schema, each.relation.name, int(each.dropped or 0)) for oid, each in new.items()]
+    folders = folders_for(directory, claims)
+    stays = {oid for oid, table in lying.items() if table.position.dropped is None and table.position.lsn >= span.stop}
+    moves = {oid: (table.path, table.path if oid in stays else folders[oid]) for oid, table in lying.items()}
+    return {**folders, **move(moves)}
+
+
+def _target(each: Seen, table: _Lying | None, folder: Path, span: Range, style: ArrowStyle, is_named: bool) -> Target | None:
+    """A table to bring up, or None if it is where it is to be. Raises TailraceError if it cannot be."""
+    relation = each.relation
+    if table is not None:
+        position = table.position
+        if position.dropped is not None:
+            if each.dropped is None:
+                raise UsageError(
+                    f"the oid of the table is that of one that was dropped at {position.dropped}",
+                    hint=f'Move the folder "{folder.name}" out of the directory.', context=f"table {each.name}",
+                )  # fmt: skip
+            return None
+        if position.lsn >= span.stop:
+            return None
+        part = check_reaches(span, position.lsn, each.name)
+        _check_fit(each)
+        return Target(relation, each.dropped, _kept(style, position), folder, DeltaTable(folder), position, part)
+    _check_fit(each)
+    if is_filled(folder):
+        raise UsageError(
+            f'folder "{folder.name}" holds something else than the changes of this database since {span.start}',
+            hint="Give another directory, or move the folder out of this one.", context=f"table {each.name}",
+        )  # fmt: skip
+    return Target(relation, each.dropped, style, folder, None, None, span)
+
+
+def _kept(style: ArrowStyle, position: Position) -> ArrowStyle:
+    """What is text in a table stays text."""
+    return replace(style, **{name: "text" for name in STYLES if position.style.get(name) == "text"})  # type: ignore[arg-type]
+
+
+def _check_fit(each: Seen) -> None:
+    """Raise UsageError for what has no changes to follow."""
+    relation = each.relation
+    if relation.kind == "p":
+        raise UsageError(
+            f'"{each.name}" is a partitioned table', hint="Its rows are in its partitions: name these, or no tables at all.",
+            sqlstate="42809",
+        )  # fmt: skip
+    if relation.kind != "r":
+        raise UsageError(f'"{each.name}" is not a table', sqlstate="42809")
+    if relation.persistence != "p":
+        raise UsageError(
+            f'the log has no changes of unlogged table "{each.name}"', hint="ALTER TABLE … SET LOGGED", sqlstate="42809"
+        )
+    _check_columns(each)
+
+
+def _check_columns(each: Seen) -> None:
+    """Raise UsageError for columns that no Delta table has."""
+    names: dict[str, str] = {}
+    for column in each.relation.live_columns:
+        other = names.setdefault(column.name.lower(), column.name)
+        if other != column.name:
+            raise UsageError(
+                f"columns {quote_identifier(other)} and {quote_identifier(column.name)} are one to Delta",
+                hint="It does not tell capitals from small letters. ALTER TABLE … RENAME COLUMN, and go on.",
+                context=f"table {each.name}", sqlstate="42701",
+            )  # fmt: skip
+    if not names:
+        raise UsageError("a Delta table has at least one column", context=f"table {each.name}", sqlstate="42P16")
