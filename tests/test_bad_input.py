@@ -53,6 +53,33 @@ def test_a_flipped_bit_names_file_and_record(case: Case) -> None:
     assert re.search(r"[0-9A-F]+/[0-9A-F]+", caught.value.context)
 
 
+def test_a_log_whose_beginning_is_missing(case: Case) -> None:
+    """It is decoded from its first checkpoint on. What lies before that is counted, and refused to whoever asks for it."""
+    whole = open_river(case.data_dir, "app", runner=LocalRunner(1))
+    assert whole.warning == ""
+    for segment in _segments(case)[:2]:
+        segment.unlink()
+    first = Source.open(case.data_dir).segments.first_lsn
+    rest = open_river(case.data_dir, "app", runner=LocalRunner(1))
+    commits = [int(whole.plan.transactions.commit_lsn[ordinal]) for ordinal in whole.plan.shown.tolist()]
+    lost = [Lsn(commit) for commit in commits if first <= commit < rest.plan.start_lsn]
+    assert len(lost) > 1
+    told = re.fullmatch(
+        rf"left out are {len(lost)} transactions with (\d+) rows at hand, which commit from {lost[0]} to {lost[-1]}: the WAL at hand "
+        rf"begins at 0/\w+, and what tables were is known from {Lsn(rest.catalogs.known_from)} on; .*",
+        rest.warning,
+    )
+    assert told
+    assert int(told[1]) > 0
+    with pytest.raises(
+        MissingHistory, match=f"what tables were is known from {Lsn(rest.catalogs.known_from)} on, and transaction"
+    ):
+        _open(case, start_lsn=lost[0])
+    run = [sys.executable, "-m", "tailrace", "decode", case.data_dir, "--database", "app", "--on", "local"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    assert f"tailrace: warning: {rest.warning}\n" in done.stderr
+
+
 def test_damage_anywhere_in_a_record_is_noticed(case: Case) -> None:
     """Forty records of the log, one bit flipped in each: verification names the record, every time."""
     segments = Source.open(case.data_dir).segments

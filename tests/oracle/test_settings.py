@@ -87,5 +87,14 @@ def test_wal_level_never_logical() -> None:
         server.start()
         server.sql("INSERT INTO t VALUES (1)", dbname="app")
         server.stop()
-        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical"):
+        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical") as caught:
             _printed(server.data_dir)
+        assert 'wal_level was "replica" throughout' in caught.value.hint
+        # An archive has no control file; its commits tell.
+        state = capture(Source.open(server.data_dir), LocalRunner(1), "app")
+        server.start()
+        server.sql("INSERT INTO t VALUES (2)", dbname="app")
+        server.stop()
+        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical") as caught:
+            open_river(Source.open(server.wal_dir), "app", runner=LocalRunner(1), catalog=state)
+        assert "wal_level was lower throughout" in caught.value.hint

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.history import History
 from tailrace.catalog.name_timelines import name_timeline
 from tailrace.model import Lsn, Relation
-from tailrace.plan.consistency import consistency, whole
+from tailrace.plan.consistency import consistency, left_out, whole
 from tailrace.plan.decodable import logged_for_decoding
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
@@ -31,7 +31,7 @@ from tailrace.wal.index import Index
 @dataclass(slots=True)
 class Plan:
     """What comes out, and from where. `shown` are ordinals into `transactions`, ascending; `row_bytes` of WAL their rows take, per shown one.
-    `demand` is what it was made for."""
+    `warnings` say what does not come out though it lies in the WAL at hand, and no start was named."""
 
     transactions: Transactions
     shown: NDArray[np.int64]
@@ -43,6 +43,7 @@ class Plan:
     start_lsn: Lsn
     upto_lsn: Lsn
     demand: Demand
+    warnings: tuple[str, ...]
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -70,20 +71,25 @@ def make_plan(
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
     messages = messages_of(indexes, fates, clock, history.database, start, upto, only_local=demand.only_local)
-    in_range = (transactions.commit_lsn >= start) & (transactions.commit_lsn < upto)
-    ours = in_range & ((transactions.database == history.database) | (transactions.database == 0))
+    ours = (transactions.commit_lsn < upto) & ((transactions.database == history.database) | (transactions.database == 0))
     if demand.only_local:
         ours &= transactions.origin == 0
-    shown = whole(
+    told = np.flatnonzero(ours & (_are_told(transactions, xids, messages) | _are_of(unread, transactions)))
+    explicit = start_lsn is not None
+    readable = whole(
         transactions,
-        np.flatnonzero(ours & (_are_told(transactions, xids, messages) | _are_of(unread, transactions))),
+        told[transactions.commit_lsn[told] >= start],
         unread,
         max(consistent_from, Lsn(history.known_from)),
         history.known_from,
-        explicit=start_lsn is not None,
+        explicit=explicit,
     )
     begins = xids.begins(len(transactions))
-    shown = logged_for_decoding(indexes, transactions, begins, shown, explicit=start_lsn is not None)
+    shown = logged_for_decoding(indexes, transactions, begins, readable, explicit=explicit)
+    warnings = [
+        left_out(transactions, xids, np.setdiff1d(told, readable), _unknown(indexes, history)),
+        left_out(transactions, xids, np.setdiff1d(readable, shown), "they began while wal_level was below logical"),
+    ]
 
     row_bytes = np.zeros(len(transactions), np.int64)
     wanted = np.zeros(len(transactions), np.bool_)
@@ -92,7 +98,17 @@ def make_plan(
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
     stretches = _stretch_plans(indexes, fates, begins, wanted, history, segment_size, demand)
     truncations = truncations_of(indexes, fates, clock, wanted, history, only_local=demand.only_local)
-    return Plan(transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto, demand)
+    return Plan(
+        transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto, demand,
+        () if explicit else tuple(filter(None, warnings)),
+    )  # fmt: skip
+
+
+def _unknown(indexes: Sequence[Index], history: History) -> str:
+    return (
+        f"the WAL at hand begins at {indexes[0].first}, and what tables were is known from {Lsn(history.known_from)} on; "
+        "a catalog state captured earlier (--catalog) knows more"
+    )
 
 
 def _are_of(unread: frozenset[int], transactions: Transactions) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import Lsn
+from tailrace.plan.xids import AllXids
 from tailrace.transactions.epochs import XidClock
 from tailrace.transactions.fates import Transactions
 from tailrace.wal import index, xact
@@ -102,13 +103,29 @@ def whole(
     *,
     explicit: bool,
 ) -> NDArray[np.int64]:
-    """Those of `shown` that lie whole in the WAL at hand. If the user named the start, one that does not is an error."""
+    """Those of `shown` that lie whole where WAL and catalogs are known. If the user named the start, one that does not is an error."""
     cut = (transactions.first_lsn[shown] < known_from) | np.isin(transactions.full_xid[shown], np.array(sorted(unread), np.int64))
     cut &= transactions.has_rows[shown]
     if explicit and cut.any():
         first = int(shown[np.flatnonzero(cut)[0]])
+        xid, commit = int(transactions.xid[first]), Lsn(int(transactions.commit_lsn[first]))
+        if transactions.first_lsn[first] >= known_from:
+            raise MissingHistory(
+                f"transaction {xid} began before the WAL at hand and commits at {commit}",
+                hint=f"Give older WAL, or start at {consistent}, from where every transaction is read whole.",
+            )
         raise MissingHistory(
-            f"transaction {int(transactions.xid[first])} began before the WAL at hand and commits at {Lsn(int(transactions.commit_lsn[first]))}",
-            hint=f"Give older WAL, or start at {consistent}, from where every transaction is read whole.",
+            f"what tables were is known from {Lsn(known_from)} on, and transaction {xid}, which commits at {commit}, began before that",
+            hint=f"That is where the first checkpoint in this WAL begins. Give a catalog state captured earlier (--catalog), older WAL, or start at "
+            f"{consistent}, from where every transaction is read whole.",
         )
     return shown[~cut]
+
+
+def left_out(transactions: Transactions, xids: AllXids, lost: NDArray[np.int64], reason: str) -> str:
+    """A warning, if these transactions (ordinals, ascending) are passed over though they lie in the range."""
+    if not len(lost):
+        return ""
+    rows = int(xids.rows[np.isin(xids.ordinal, lost)].sum())
+    first, last = (Lsn(int(transactions.commit_lsn[ordinal])) for ordinal in (lost[0], lost[-1]))
+    return f"left out are {len(lost)} transactions with {rows} rows at hand, which commit from {first} to {last}: {reason}"

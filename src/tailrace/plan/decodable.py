@@ -18,17 +18,29 @@ from tailrace.wal.resource_managers import name_of
 
 _PARAMETER_CHANGE = 0x60
 _LOGICAL = 2
+_LEVELS = ("minimal", "replica", "logical")
 
 
-def check_decodable(indexes: Sequence[Index], start: int, upto: int, level_at_end: int | None = None) -> None:
-    """Raise where wal_level was below logical in `[start, upto)`: lowered inside, or low already.
+def check_decodable(
+    indexes: Sequence[Index], transactions: Transactions, start: int, upto: int, level_at_end: int | None = None
+) -> None:
+    """Raise where wal_level was below logical in `[start, upto)`: all along, lowered inside, or low already.
 
-    The log says which level came before and after only where it changes; if it never does, `level_at_end` (the control file's, if there is one)
-    was in effect all along.
+    The log says which level came before and after only where it changes. If it never does, `level_at_end` (the control file's) was in effect all
+    along; where there is none, commits tell whether that was logical.
     """
     changes = _level_changes(indexes)
+    if not changes and (level_at_end < _LOGICAL if level_at_end is not None else bool(len(_bare(transactions)))):
+        level = f'"{_LEVELS[level_at_end]}"' if level_at_end is not None else "lower"
+        raise UsageError(
+            "logical decoding requires wal_level >= logical",
+            hint=f"wal_level was {level} throughout this WAL, which so lacks what decoding needs. Set it to logical on the source and restart that: "
+            "what is written from then on can be decoded.",
+            context=f"LSN {indexes[0].first} to {indexes[-1].next_lsn}",
+            sqlstate="55000",
+        )
     before = [level for lsn, level in changes if lsn < start]
-    at_start = before[-1] if before else None if changes else level_at_end
+    at_start = before[-1] if before else None
     low = [lsn for lsn, level in changes if start <= lsn < upto and level < _LOGICAL]
     if at_start is not None and at_start < _LOGICAL:
         raise UsageError(
@@ -64,17 +76,20 @@ def logged_for_decoding(
 
 
 def _raised_at(indexes: Sequence[Index], transactions: Transactions) -> int:
-    """Where wal_level was last raised to logical, or 0. The log does not say what it was before the first change; a COMMIT does, which names no
-    database below logical (`XactLogCommitRecord`)."""
+    """Where wal_level was last raised to logical, or 0. The log does not say what it was before the first change; commits do."""
     changes = _level_changes(indexes)
-    bare = transactions.commit_lsn[(transactions.database == 0) & (transactions.kind == xact.COMMIT)]
-    was_low = bool(changes) and bool((bare < changes[0][0]).any())
+    was_low = bool(changes) and bool((_bare(transactions) < changes[0][0]).any())
     raised = 0
     for lsn, level in changes:
         if was_low and level >= _LOGICAL:
             raised = lsn
         was_low = level < _LOGICAL
     return raised
+
+
+def _bare(transactions: Transactions) -> NDArray[np.int64]:
+    """Where those commit that name no database: below logical, a COMMIT does so if it invalidates no cache (`XactLogCommitRecord`)."""
+    return transactions.commit_lsn[(transactions.database == 0) & (transactions.kind == xact.COMMIT)]
 
 
 def _level_changes(indexes: Sequence[Index]) -> list[tuple[int, int]]:

@@ -65,7 +65,7 @@ class River:
     @property
     def warning(self) -> str:
         """What in this log is passed over, empty if nothing is."""
-        return foreign_records(self.indexes)
+        return "; ".join(filter(None, (foreign_records(self.indexes), *self.plan.warnings)))
 
     def planned_for(self, demand: Demand) -> River:
         """The same log, planned for another demand: what is told of which row, not when its transaction is."""
@@ -122,7 +122,7 @@ def open_river(
     indexes, clock = with_full_xids(source, indexes, catalog)
     catalogs = know_catalogs(source, indexes, clock, runner, database, catalog, demand.two_phase)
     level = source.control.wal_level if source.control else None
-    check_decodable(indexes, start_lsn or 0, upto_lsn or int(NEVER), level)
+    check_decodable(indexes, catalogs.fates.transactions, start_lsn or 0, upto_lsn or int(NEVER), level)
     plan = make_plan(
         indexes, catalogs.history(demand.search_path), catalogs.fates, clock, start_lsn=start_lsn, upto_lsn=upto_lsn,
         segment_size=source.segments.segment_size, open_at_start=catalogs.open_at_start, demand=demand,

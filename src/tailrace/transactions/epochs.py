@@ -30,10 +30,12 @@ _ALWAYS_FREE = 1 << 21
 
 @kernel
 def with_epoch(xid, near):  # type: ignore[no-untyped-def]
-    """The full xid whose low word is `xid`, nearest to the full xid `near`; numbers that stand for no transaction as they are."""
+    """The full xid whose low word is `xid`, nearest to the full xid `near`; numbers that stand for no transaction as they are. What would have been
+    before the first epoch, as only a frozen tuple's can, is of the first."""
     if xid < FIRST_NORMAL_XID:
         return np.int64(xid)
-    return near - _HALF + ((xid - near + _HALF) & LOW_WORD)
+    full = near - _HALF + ((xid - near + _HALF) & LOW_WORD)
+    return full if full >= 0 else np.int64(xid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ class XidClock:
 
 
 def _near(xid: int, near: int) -> int:
-    return xid if xid < FIRST_NORMAL_XID else near - _HALF + ((xid - near + _HALF) & LOW_WORD)
+    full = near - _HALF + ((xid - near + _HALF) & LOW_WORD)
+    return xid if xid < FIRST_NORMAL_XID or full < 0 else full
 
 
 def _all_near(xids: NDArray[np.integer], near: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
@@ -107,7 +110,7 @@ def _all_near(xids: NDArray[np.integer], near: NDArray[np.int64] | np.int64) -> 
     full -= least
     full &= LOW_WORD
     full += least
-    none = xids < FIRST_NORMAL_XID
-    if none.any():
-        full[none] = xids[none]
+    as_they_are = (xids < FIRST_NORMAL_XID) | (full < 0)
+    if as_they_are.any():
+        full[as_they_are] = xids[as_they_are]
     return full
