@@ -1,7 +1,22 @@
-"""Makes `spark.read.format("tailrace")` work without registration: Spark looks for `DefaultSource` in modules named `pyspark_…`."""
+"""Makes `spark.read.format("tailrace")` work without registration: Spark looks for `DefaultSource` in modules named `pyspark_…`.
 
-from tailrace.spark.datasource import TailraceSource
+It does so, in a process of its own, for every source that it is asked for, others' included; so the name is here, and the source itself is
+imported by who wants one.
+"""
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
 
 
-class DefaultSource(TailraceSource):
+class DefaultSource(DataSource):
     """Spark's name for "the source of this module"."""
+
+    def __new__(cls, options: dict[str, str]) -> Any:
+        from tailrace.spark.datasource import TailraceSource  # noqa: PLC0415 - see above
+
+        return TailraceSource(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "tailrace"
