@@ -107,12 +107,12 @@ def checksummed(segments: Segments, plan: StretchPlan) -> tuple[int, int]:
     """Decode a stretch to Arrow columns and run over every byte of them. Runs in a worker."""
     import numpy as np  # noqa: PLC0415
 
-    from tailrace.decode import decode  # noqa: PLC0415
+    from tailrace.decode import decode_alike  # noqa: PLC0415
     from tailrace.types import registry  # noqa: PLC0415
     from tailrace.wal.crc import extend  # noqa: PLC0415
 
     rows, total = 0, np.uint32(0)
-    for batch in decode(plan, segments.read):
+    for batch in (alike.batch for alike in decode_alike(plan, segments.read)):
         rows += len(batch)
         for side in (batch.new, batch.old or ()):
             for column, values in zip(batch.relation.live_columns, side, strict=False):

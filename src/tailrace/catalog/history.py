@@ -75,9 +75,11 @@ class History:
         self._layouts = layouts_of(major)
         self.major = major
         self._tables: dict[str, CatalogTable] = {}
-        self._relations: dict[Relation, Relation] = {}
+        self._relations: dict[tuple[Any, ...], Relation] = {}
         self._alike: dict[tuple[Any, ...], Column] = {}
-        self._sets_of_columns: dict[tuple[Column, ...], tuple[Column, ...]] = {}
+        self._all_columns: dict[tuple[Column, ...], tuple[Column, ...]] = {}
+        self._steady_columns: dict[tuple[Any, ...], tuple[Column, ...]] = {}
+        self._schemas: dict[int, str] = {}
         self.database = database
         self.default_tablespace = default_tablespace
         self.known_from = known_from
@@ -188,7 +190,12 @@ class History:
             primary_key=primary,
             access_method=int(classes["relam"][row]),
         )
-        return self._relations.setdefault(relation, relation)
+        # There is one object of each relation, as there is of its columns: so they need not be compared by all that they are made of.
+        key = (
+            oid, relation.schema, relation.name, relation.kind, relation.persistence, identity_letter, relation.rewrite_of,
+            id(relation.columns), identity, primary, relation.access_method,
+        )  # fmt: skip
+        return self._relations.setdefault(key, relation)
 
     def _name_of(self, oid: int, lsn: int, ordinal: int) -> str:
         """The name of a relation; the transient heap of a rewrite goes by that of the relation which it will be."""
@@ -205,8 +212,15 @@ class History:
             every = zip(*(attributes.of(name, rows).tolist() for name in _COLUMN_FIELDS), strict=True)
             # by attnum, which comes first and is unique; system columns are negative
             fields = [each for each in sorted(every) if each[0] > 0]
+        steady = all(each[2] < FIRST_UNPINNED_TYPE for each in fields)
+        key = tuple(fields)
+        if steady and key in self._steady_columns:
+            return self._steady_columns[key]
         columns = tuple(self._column(each, lsn, ordinal) for each in fields)
-        return self._sets_of_columns.setdefault(columns, columns)
+        columns = self._all_columns.setdefault(columns, columns)
+        if steady:
+            self._steady_columns[key] = columns
+        return columns
 
     def _column(self, fields: tuple[Any, ...], lsn: int, ordinal: int) -> Column:
         """Columns are alike in many tables (partitions above all), and made once if their type cannot change."""
@@ -220,17 +234,24 @@ class History:
 
     def _namespace(self, oid: int, lsn: int, ordinal: int) -> str:
         namespaces = self.table("pg_namespace")
+        steady = ordinal < 0 and namespaces.last_change("oid", oid) < lsn
+        if steady and oid in self._schemas:
+            return self._schemas[oid]
         rows = namespaces.seen_where("oid", oid, lsn, ordinal)
         if not len(rows):
             raise MissingHistory(f"schema {oid} is not in the catalogs at {Lsn(lsn)}")
-        return namespaces.name("nspname", int(rows[-1]))
+        name = namespaces.name("nspname", int(rows[-1]))
+        if steady:
+            self._schemas[oid] = name
+        return name
 
     def _keys(self, oid: int, letter: str, lsn: int, ordinal: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Attribute numbers of the primary key and of the replica identity (`RelationGetIndexAttrBitmap`)."""
         indexes = self.table("pg_index")
         primary: tuple[int, ...] = ()
         identity: tuple[int, ...] = ()
-        for row in indexes.seen_where("indrelid", oid, lsn, ordinal).tolist():
+        rows = indexes.where("indrelid", oid)
+        for row in indexes.rows.seen(rows, lsn, ordinal).tolist() if len(rows) else ():
             usable = (
                 indexes["indisvalid"][row]
                 and indexes["indislive"][row]

@@ -79,7 +79,8 @@ def name_timeline(
 ) -> NameTimeline | None:
     """What the names were to rows of the stretch; None if no column of the relations prints any. `ordinal` are the transactions with rows here,
     one per xid, each from its `first_lsn` on; `commits` are the commits of all, by ordinal."""
-    reg_types = frozenset[int]().union(*map(pointing_types, relations))
+    by_columns = {id(relation.columns): relation for relation in relations}  # partitions have the same
+    reg_types = frozenset[int]().union(*map(pointing_types, by_columns.values()))
     if not reg_types:
         return None
     start, stop = int(stretch.start), int(stretch.stop)

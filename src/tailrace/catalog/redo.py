@@ -26,7 +26,7 @@ from tailrace.transactions.epochs import LOW_WORD, with_epoch
 from tailrace.wal import heap, records
 from tailrace.wal.compression import lz4, pglz
 from tailrace.wal.hashing import find, grown, new_table, rehashed
-from tailrace.wal.loads import u16, u32
+from tailrace.wal.loads import u16, u32, u64
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, IMAGE, INFO, MAIN, MANAGER, XID
 from tailrace.wal.resource_managers import HEAP, HEAP2
 
@@ -69,8 +69,12 @@ def file_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 @kernel
 def content_key(catalog, xmin, buf, at, length):  # type: ignore[no-untyped-def]
     """A hash of what makes two copies of a row the same version."""
-    mixed = np.uint64(catalog) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(xmin & LOW_WORD)
-    for i in range(5, length):
+    mixed = np.uint64(catalog) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(xmin)
+    words = 5 + ((length - 5) & ~7)
+    for i in range(5, words, 8):
+        mixed = (mixed ^ np.uint64(u64(buf, at + i))) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    for i in range(words, length):
         mixed = (mixed ^ np.uint64(buf[at + i])) * np.uint64(1099511628211)
     return np.int64(mixed >> np.uint64(1))
 

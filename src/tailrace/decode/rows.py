@@ -202,21 +202,22 @@ def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, 
 
 
 @kernel
-def grouped(rows, relations):  # type: ignore[no-untyped-def]
-    """Row numbers by relation, in order within each, dropping kind 0. Returns (numbers, bounds)."""
-    bounds = np.zeros(relations + 1, np.int64)
+def grouped(rows, group_of, groups):  # type: ignore[no-untyped-def]
+    """Row numbers by the group of their relation, in order within each, dropping kind 0 and group -1. Returns (numbers, bounds)."""
+    bounds = np.zeros(groups + 1, np.int64)
     for i in range(len(rows)):
-        if rows[i, R_KIND] != 0:
-            bounds[rows[i, R_RELATION] + 1] += 1
-    for i in range(relations):
+        group = group_of[rows[i, R_RELATION]]
+        if rows[i, R_KIND] != 0 and group >= 0:
+            bounds[group + 1] += 1
+    for i in range(groups):
         bounds[i + 1] += bounds[i]
     place = bounds[:-1].copy()
     out = np.empty(bounds[-1], np.int64)
     for i in range(len(rows)):
-        if rows[i, R_KIND] != 0:
-            relation = rows[i, R_RELATION]
-            out[place[relation]] = i
-            place[relation] += 1
+        group = group_of[rows[i, R_RELATION]]
+        if rows[i, R_KIND] != 0 and group >= 0:
+            out[place[group]] = i
+            place[group] += 1
     return out, bounds
 
 

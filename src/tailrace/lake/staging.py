@@ -128,11 +128,10 @@ def write_changes(
 ) -> list[FileWritten | Refused]:
     """Decode a stretch and write the changes of the tables `wanted` (by oid), a file per version of a relation. Runs in a worker."""
     written: list[FileWritten | Refused] = []
-    for batch in decode(piece.plan, read):
+    oids = {each.oid for each in piece.plan.relations if (each.rewrite_of or each.oid) in wanted}
+    for batch in decode(piece.plan, read, oids):
         oid = batch.relation.rewrite_of or batch.relation.oid
-        target = wanted.get(oid)
-        if target is None:
-            continue
+        target = wanted[oid]
         mine = replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))
         commits = piece.facts.commit_lsn[mine.ordinal]
         later = commits >= target.since

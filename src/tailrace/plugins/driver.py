@@ -20,11 +20,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.decode import Reader, decode
+from tailrace.decode import Reader, decode_alike
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plugins.ordering import Formatted, Lines, in_order, taken
+from tailrace.plugins.ordering import Formatted, Lines, in_order
+from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin
 
 HELD_BYTES = 128 << 20
@@ -36,7 +37,9 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 
 def format_stretch(plan: StretchPlan, read: Reader, plugin: OutputPlugin) -> Formatted:
     """Decode a stretch and let the plugin format it. Runs in a worker."""
-    parts = [(batch, plugin.knowing(batch.names, plan.codec).change_texts(batch)) for batch in decode(plan, read)]
+    parts = [
+        (alike.batch, plugin.knowing(alike.batch.names, plan.codec).alike_texts(alike)) for alike in decode_alike(plan, read)
+    ]
     ordinal = np.concatenate([batch.ordinal for batch, _ in parts]) if parts else np.zeros(0, np.int64)
     lsn = np.concatenate([batch.lsn for batch, _ in parts]) if parts else np.zeros(0, np.int64)
     sub = np.concatenate([batch.sub for batch, _ in parts]) if parts else np.zeros(0, np.int64)

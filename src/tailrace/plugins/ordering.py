@@ -6,7 +6,6 @@ outside transactions its own LSN), then BEGIN, changes by (LSN, number within th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +14,11 @@ from numpy.typing import NDArray
 from tailrace.kernels import kernel
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.transactions.fates import Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
-from tailrace.wal.loads import copy
 
 _CHANGE, _COMMIT = 0, 1
 _BEFORE, _BEHIND = -1, 2**62
@@ -190,28 +189,3 @@ def _place(item: LogicalMessage | Truncation) -> tuple[int, int]:
 
 def _inside_text(plugin: OutputPlugin, item: LogicalMessage | Truncation) -> str | bytes:
     return plugin.message_text(item) if isinstance(item, LogicalMessage) else plugin.truncate_text(item)
-
-
-def taken(parts: Sequence[Texts], order: NDArray[np.int64]) -> Texts:
-    """Rows of the concatenation of `parts`, in the given order, each copied once."""
-    if len(parts) == 1 and bool((np.diff(order) == 1).all()) and (not len(order) or order[0] == 0):
-        return parts[0]
-    lengths = np.concatenate([np.diff(part.offsets) for part in parts]) if parts else np.zeros(0, np.int64)
-    offsets = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(lengths[order], out=offsets[1:])
-    out = np.empty(offsets[-1], np.uint8)
-    place = np.empty(len(order), np.int64)
-    place[order] = offsets[:-1]
-    base = 0
-    for part in parts:
-        rows = len(part.offsets) - 1
-        copy_texts(part.data, part.offsets, place[base : base + rows], out)
-        base += rows
-    return Texts(offsets, out)
-
-
-@kernel
-def copy_texts(data, offsets, place, out):  # type: ignore[no-untyped-def]
-    """Text i to out[place[i]]."""
-    for i in range(len(place)):
-        copy(out, place[i], data, offsets[i], offsets[i + 1] - offsets[i])

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tailrace.decode import Batch
+import numpy as np
+
+from tailrace.decode import Alike, Batch
 from tailrace.errors import UsageError
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plugins.picking import taken
 from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
@@ -57,6 +60,16 @@ class OutputPlugin:
     def change_texts(self, batch: Batch) -> Texts:
         """One text per row of a run of changes on one relation. Runs wide, out of order."""
         raise NotImplementedError
+
+    def alike_texts(self, alike: Alike) -> Texts:
+        """The same of relations with the same columns, of which there may be thousands (partitions); what is asked first. A plugin that can do with
+        columns for all of them overrides it."""
+        texts = [self.change_texts(batch) for batch in alike.batches()]
+        if len(texts) == 1:
+            return texts[0]
+        place = np.empty(len(alike.number), np.int64)
+        place[alike.by_relation] = np.arange(len(place))
+        return taken(texts, place)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         """One text per transaction."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names import quote_identifier, quote_literal
-from tailrace.decode import DELETE, UPDATE, Batch
+from tailrace.decode import DELETE, UPDATE, Alike, Batch
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType, Relation
@@ -122,6 +122,10 @@ class TestDecoding(OutputPlugin):
         return to_utf8(Texts.of([head.encode("utf-8", "surrogateescape") + message.content]), self.codec).data.tobytes()
 
     def change_texts(self, batch: Batch) -> Texts:
+        return self.alike_texts(Alike.of(batch))
+
+    def alike_texts(self, alike: Alike) -> Texts:
+        batch = alike.batch
         relation = batch.relation
         columns = relation.live_columns
         new = _Tuple.of(batch.new, len(batch), relation, self)
@@ -132,11 +136,13 @@ class TestDecoding(OutputPlugin):
             _bytes(f" {quote_identifier(column.name, self.major)}[{column.type.label}]:") for column in columns if column.type
         ]
         label_data, label_bounds = _joined(labels)
-        heads = [_bytes(f"table {self._name(relation)}: {verb}:") for verb in ("INSERT", "UPDATE", "DELETE")]
+        verbs = ("INSERT", "UPDATE", "DELETE")
+        heads = [_bytes(f"table {self._name(each)}: {verb}:") for each in alike.relations for verb in verbs]
         head_data, head_bounds = _joined(heads)
+        head = alike.number * len(verbs) + batch.kind - 1
         has_old = batch.has_old
         arguments = (
-            batch.kind, has_old, head_data, head_bounds, label_data, label_bounds, new.quoting,
+            batch.kind, has_old, head, head_data, head_bounds, label_data, label_bounds, new.quoting,
             new.data, new.bounds, new.state, old.data, old.bounds, old.state,
         )  # fmt: skip
         offsets = np.zeros(len(batch) + 1, np.int64)
@@ -253,13 +259,12 @@ def put_tuple(out, to, row, skip_nulls, labels, label_bounds, quoting, data, bou
 
 
 @kernel
-def write_rows(kind, has_old, heads, head_bounds, labels, label_bounds, quoting,  # type: ignore[no-untyped-def]
+def write_rows(kind, has_old, head, heads, head_bounds, labels, label_bounds, quoting,  # type: ignore[no-untyped-def]
                new_data, new_bounds, new_state, old_data, old_bounds, old_state, offsets, out):  # fmt: skip
     """The lines of a batch, one after another; offsets[i + 1] becomes the end of row i."""
     to = np.int64(0)
     for row in range(len(kind)):
-        verb = kind[row] - 1
-        to = put(out, to, heads, head_bounds[verb], head_bounds[verb + 1])
+        to = put(out, to, heads, head_bounds[head[row]], head_bounds[head[row] + 1])
         if kind[row] == DELETE:
             if has_old[row]:
                 to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state)

@@ -11,7 +11,7 @@ import numpy as np
 from tailrace.catalog.history import History
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.redo import Versions
-from tailrace.catalog.rows import rows_of, spans_of
+from tailrace.catalog.rows import Spans, rows_of, spans_of
 from tailrace.catalog.state import (
     CatalogLog,
     CatalogPages,
@@ -77,15 +77,15 @@ class Catalogs:
     """The catalogs of one database over the scanned WAL: where they begin to be known, and their state at its end."""
 
     state: CatalogState
+    spans: Spans
     known_from: Lsn
     fates: Fates
     clock: XidClock
     open_at_start: dict[int, int] | None
 
     def history(self, search_path: tuple[str, ...] = SEARCH_PATH) -> History:
-        spans = spans_of(self.state.versions, self.fates, self.state.status)
         return History(
-            self.state.versions, spans, self.state.major, database=self.state.database,
+            self.state.versions, self.spans, self.state.major, database=self.state.database,
             default_tablespace=self.state.default_tablespace, known_from=self.known_from, search_path=search_path,
             encoding=self.state.encoding,
         )  # fmt: skip
@@ -127,7 +127,7 @@ def know_catalogs(
         moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major)
         places = tablespaces_of(grown.versions, spans, grown.database, grown.major)
         if moved.items() <= files.items() and places <= tablespaces:
-            return Catalogs(grown, known_from, fates, clock, None if captured is None else captured.xids_open)
+            return Catalogs(grown, spans, known_from, fates, clock, None if captured is None else captured.xids_open)
         files |= moved
         tablespaces |= places
 

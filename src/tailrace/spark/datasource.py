@@ -111,9 +111,7 @@ class TailraceReader(DataSourceReader):
         if partition is None:
             return
         piece = partition.piece()
-        for batch in decode(piece.plan, self._segments.read):
-            if batch.relation.oid != self._relation.oid:
-                continue
+        for batch in decode(piece.plan, self._segments.read, {self._relation.oid}):
             changes = change_batch(
                 replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal)),
                 piece.facts,

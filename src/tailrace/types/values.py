@@ -72,6 +72,17 @@ class Values:
         offsets, data = binary_buffers(picked)
         return Values(self.valid[rows], offsets=offsets, data=data, unchanged=unchanged)
 
+    def part(self, start: int, stop: int) -> Values:
+        """The values `[start, stop)`, sharing memory."""
+        unchanged = None if self.unchanged is None else self.unchanged[start:stop]
+        if self.fixed is not None:
+            return Values(self.valid[start:stop], fixed=self.fixed[start:stop], unchanged=unchanged)
+        offsets, data = self.payloads
+        first, last = offsets[start], offsets[stop]
+        return Values(
+            self.valid[start:stop], offsets=offsets[start : stop + 1] - first, data=data[first:last], unchanged=unchanged
+        )
+
     @classmethod
     def of_payloads(cls, payloads: Sequence[bytes | None], length: int) -> Values:
         """Build from one bytes (or None for NULL) per row; `length` is typlen (-1 for a varlena). For tests and small things."""
