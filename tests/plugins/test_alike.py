@@ -1,0 +1,66 @@
+"""Tables that are stored alike are decoded and printed together, and that shows nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.cases import Case, open_case
+from tailrace.decode import Alike, Batch, decode, decode_alike
+from tailrace.model import Lsn
+from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.printing import print_rows
+from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.river import LocalRunner, River, open_river
+from tailrace.types.values import Texts
+
+
+class OneByOne(TestDecoding):
+    """A plugin that knows of one relation at a time, as most do."""
+
+    def alike_texts(self, alike: Alike) -> Texts:
+        return OutputPlugin.alike_texts(self, alike)
+
+    def change_texts(self, batch: Batch) -> Texts:
+        return TestDecoding.alike_texts(self, Alike.of(batch))
+
+
+@pytest.fixture(params=["partitions", "names"])
+def river(request: pytest.FixtureRequest, tmp_path: Path) -> River:
+    case: Case = open_case(request.param, 16, "with_slot", tmp_path)
+    return open_river(case.data_dir, "app", start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(1))
+
+
+def test_lines_are_those_of_each_table_by_itself(river: River) -> None:
+    printed = []
+    for plugin in (TestDecoding(), OneByOne()):
+        plugin.startup({}, 16)
+        printed.append(
+            b"".join(
+                print_rows(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin)
+            )
+        )
+    assert printed[0]
+    assert printed[0] == printed[1]
+
+
+def test_rows_of_some_tables(river: River) -> None:
+    """Asked for some tables, decoding gives what it gives of them when asked for all."""
+    read = river.source.segments.read
+    assert any(len(alike.relations) > 1 for stretch in river.plan.stretches for alike in decode_alike(stretch, read))
+    for oid in {relation.oid for relation in river.plan.relations}:
+        for stretch in river.plan.stretches:
+            mine = [_told(batch) for batch in decode(stretch, read, {oid})]
+            assert mine == [_told(batch) for batch in decode(stretch, read) if batch.relation.oid == oid]
+
+
+def _told(batch: Batch) -> tuple[object, ...]:
+    columns = [*batch.new, *(batch.old or [])]
+    return (
+        batch.relation,
+        batch.lsn.tolist(),
+        batch.sub.tolist(),
+        batch.kind.tolist(),
+        [values.payload_list() for values in columns],
+    )
