@@ -1,0 +1,108 @@
+"""Transaction ids that begin again: recorded logs with other xids decode to what they did, but for the xids that are printed.
+
+In one the counter passes 2^32 in the middle, in another the xids of the first half come again in the second, an epoch later. Both are decoded in one
+range, and from states captured on either side of the place.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.cases import Case, open_case
+from support.decoding import check, decode, text_of
+from support.renumber import IN_PRODUCTION, Renumbering, renumber, renumbered_text, rewrite_control
+from tailrace.catalog.statefile import read_state, write_state
+from tailrace.model import Lsn
+from tailrace.river import LocalRunner, Source, capture, open_river, scan_log
+from tailrace.wal.kept import Checkpoint, RunningXacts, moments
+
+EPOCH = 1 << 32
+SMALL_STRETCH = 8192
+STORIES = ("catalog_rewrite", "crash_free_long", "hot", "prepared", "subxact", "subxact_many", "toast", "xact")
+QUIET = ("catalog_rewrite", "empty", "hot")
+"""Stories with a checkpoint in the middle at which nothing is open."""
+
+
+def _wrapping(case: Case) -> Renumbering:
+    """The xid in the middle of the log's is 2^32 + 3; the server skips the numbers that stand for no transaction."""
+    indexes = scan_log(Source.open(case.data_dir).segments, LocalRunner(1))
+    used = sorted({xid for found in indexes for xid in found.xids.xid.tolist()})
+    middle = used[len(used) // 2]
+    return Renumbering(EPOCH - middle, middle, EPOCH - middle + 3)
+
+
+def _repeating(case: Case) -> Renumbering:
+    """Behind a quiet checkpoint the xids of before begin again. They do so on another page: a stretch never holds an xid twice."""
+    indexes = scan_log(Source.open(case.data_dir).segments, LocalRunner(1))
+    all_moments = list(moments(indexes))
+    first = min(xid for found in indexes for xid in found.xids.xid.tolist())
+    for running, checkpoint in zip(all_moments[3:], all_moments[4:], strict=False):
+        if isinstance(running, RunningXacts) and not len(running.running) and isinstance(checkpoint, Checkpoint):
+            return Renumbering(0, checkpoint.next_xid, EPOCH + first - checkpoint.next_xid, int(checkpoint.lsn))
+    raise AssertionError(f"{case.story} has no quiet checkpoint")
+
+
+def _in_between(case: Case, lsn: int, directory: Path) -> Path:
+    """The data directory as a crash would have left it when its log had come so far, with none of its pages written."""
+    shutil.copytree(case.before_dir, directory, symlinks=True)
+    (directory / "pg_wal").unlink()
+    (directory / "pg_wal").mkdir()
+    size = 1 << 20
+    for file in case.wal_dir.iterdir():
+        begins = int(file.name[8:16], 16) * (1 << 32) + int(file.name[16:], 16) * size
+        if begins < lsn:
+            data = file.read_bytes()
+            assert len(data) == size
+            (directory / "pg_wal" / file.name).write_bytes(data[: max(0, lsn - begins)].ljust(size, b"\0"))
+    rewrite_control(directory, state=IN_PRODUCTION)
+    return directory
+
+
+def _ends(case: Case) -> list[int]:
+    """Where transactions end that PostgreSQL told."""
+    plan = open_river(case.data_dir, case.meta["dbname"], runner=LocalRunner(1), start_lsn=Lsn.parse(case.meta["start_lsn"])).plan
+    return [int(plan.transactions.end_lsn[ordinal]) for ordinal in plan.shown.tolist()]
+
+
+def _from_states(case: Case, cuts: list[int], directory: Path) -> list[str]:
+    """What comes out from states captured at these ends of transactions on."""
+    texts = []
+    for cut in cuts:
+        path = _in_between(case, cut, directory / f"{case.data_dir.parent.name}-{cut}")
+        captured = capture(Source.open(path), LocalRunner(1), case.meta["dbname"])
+        state = read_state(write_state(captured), "captured in between")
+        assert state.lsn == cut
+        options = {"catalog": state, "start_lsn": state.lsn, "stretch_bytes": SMALL_STRETCH}
+        river = open_river(case.data_dir, case.meta["dbname"], runner=LocalRunner(1), **options)  # type: ignore[arg-type]
+        texts.append(text_of(river, case.meta.get("options", {})))
+    return texts
+
+
+def _same_with_other_xids(story: str, major: int, path: Path, choose: Callable[[Case], Renumbering]) -> None:
+    original = open_case(story, major, "with_slot", path / "original")
+    xids = choose(original)
+    ends = _ends(original)
+    cuts = [ends[len(ends) // 4], ends[3 * len(ends) // 4]]
+    case = renumber(open_case(story, major, "with_slot", path / "renumbered"), xids)
+    assert case.expected != original.expected
+    for captured in (False, True):
+        check(case, decode(case, LocalRunner(1), captured=captured, stretch_bytes=SMALL_STRETCH))
+    for before, after in zip(_from_states(original, cuts, path), _from_states(case, cuts, path), strict=True):
+        check(replace(case, expected=renumbered_text(before, xids)), after)
+
+
+@pytest.mark.parametrize("major", [15, 16, 18])
+@pytest.mark.parametrize("story", STORIES)
+def test_the_counter_passes_its_end(story: str, major: int, tmp_path: Path) -> None:
+    _same_with_other_xids(story, major, tmp_path, _wrapping)
+
+
+@pytest.mark.parametrize("major", [15, 16, 18])
+@pytest.mark.parametrize("story", QUIET)
+def test_the_same_xids_an_epoch_later(story: str, major: int, tmp_path: Path) -> None:
+    _same_with_other_xids(story, major, tmp_path, _repeating)
