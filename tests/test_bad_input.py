@@ -228,7 +228,7 @@ def test_a_history_file_that_is_none(content: bytes, case: Case) -> None:
 def test_a_relation_map_that_was_cut_off(case: Case) -> None:
     for file in case.data_dir.glob("base/*/pg_filenode.map"):
         file.write_bytes(file.read_bytes()[:5])
-    with pytest.raises(CorruptWal, match=r"relation mapping file .* contains invalid data"):
+    with pytest.raises(CorruptFile, match=r"relation mapping file .* contains invalid data"):
         _open(case)
 
 
@@ -237,7 +237,7 @@ def test_a_relation_map_with_a_bit_flipped(case: Case) -> None:
         data = bytearray(file.read_bytes())
         data[12] ^= 1
         file.write_bytes(data)
-    with pytest.raises(CorruptWal, match=r"relation mapping file .* contains incorrect checksum"):
+    with pytest.raises(CorruptFile, match=r"relation mapping file .* contains incorrect checksum"):
         _open(case)
 
 

@@ -57,8 +57,9 @@ def replay_nothing() -> None:
     """Catalogs brought forward over no records at all: what compiles longest, and needs nothing of the scan."""
     import numpy as np  # noqa: PLC0415
 
+    from tailrace.catalog.heap_pages import CatalogPages  # noqa: PLC0415
     from tailrace.catalog.redo import Versions  # noqa: PLC0415
-    from tailrace.catalog.state import CatalogLog, CatalogPages, CatalogState, advance  # noqa: PLC0415
+    from tailrace.catalog.state import CatalogLog, CatalogState, advance  # noqa: PLC0415
     from tailrace.model import Lsn  # noqa: PLC0415
     from tailrace.transactions.epochs import XidClock  # noqa: PLC0415
 
@@ -75,6 +76,7 @@ def decode_case(story: str, folder: Path) -> None:
     from support.cases import open_case  # noqa: PLC0415
     from tailrace.catalog.statefile import read_state, write_state  # noqa: PLC0415
     from tailrace.river import LocalRunner, Source, capture, count_log, open_river  # noqa: PLC0415
+    from tailrace.storage.index_store import IndexStore  # noqa: PLC0415
 
     case = open_case(story, MAJOR, "with_slot", folder)
     database, runner = case.meta["dbname"], LocalRunner(1)
@@ -83,6 +85,8 @@ def decode_case(story: str, folder: Path) -> None:
         river = open_river(case.data_dir, database, runner=runner, catalog=state)
         as_text(river)
     as_columns(river)
+    for _ in ("kept", "read"):
+        open_river(case.data_dir, database, runner=runner, stretch_bytes=1 << 16, index_store=IndexStore(folder / "index"))
     count_log(river.source.segments, runner)
 
 

@@ -40,6 +40,8 @@ class Multixacts:
         for number in range(first, first + min(count, _MOST_MEMBERS)):
             status, xid = self._member(number % 2**32)
             if xid == 0:
+                if number == first:
+                    return None
                 break
             if status in _UPDATES:
                 return xid

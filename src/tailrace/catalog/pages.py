@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptWal, UnsupportedWal
+from tailrace.errors import CorruptFile, UnsupportedWal
 from tailrace.model import Lsn
 from tailrace.wal.crc import crc32c
 
@@ -42,13 +42,14 @@ class ControlFile:
     next_xid: int
     wal_level: int
     segment_size: int
+    checksums: bool
     min_recovery: Lsn
 
 
 def read_control(data: bytes, where: str) -> ControlFile:
-    """Parse pg_control. Raises UnsupportedWal for an unknown catalog version, CorruptWal for a wrong checksum."""
+    """Parse pg_control. Raises UnsupportedWal for an unknown catalog version, CorruptFile for a wrong checksum."""
     if len(data) < 300:
-        raise CorruptWal(f'could not read file "{where}": read {len(data)} of 8192')
+        raise CorruptFile(f'could not read file "{where}": read {len(data)} of 8192')
     catalog_version = struct.unpack_from("<I", data, 12)[0]
     major = _MAJOR_OF_CATALOG.get(catalog_version)
     if major is None:
@@ -59,7 +60,7 @@ def read_control(data: bytes, where: str) -> ControlFile:
         )
     crc_at = 292 if major >= 18 else 288
     if crc32c(data[:crc_at]) != struct.unpack_from("<I", data, crc_at)[0]:
-        raise CorruptWal("incorrect checksum in control file", context=where)
+        raise CorruptFile("incorrect checksum in control file", context=where)
     state, checkpoint, redo, timeline = (
         struct.unpack_from("<I", data, 16)[0], *struct.unpack_from("<QQ", data, 32), struct.unpack_from("<I", data, 48)[0],
     )  # fmt: skip
@@ -74,6 +75,7 @@ def read_control(data: bytes, where: str) -> ControlFile:
         next_xid=struct.unpack_from("<Q", data, 64)[0],
         wal_level=struct.unpack_from("<i", data, 172)[0],
         segment_size=struct.unpack_from("<I", data, 228)[0],
+        checksums=struct.unpack_from("<I", data, 252)[0] != 0,
         min_recovery=Lsn(struct.unpack_from("<Q", data, 136)[0]),
     )
 
@@ -82,10 +84,10 @@ def read_relation_map(data: bytes, where: str) -> dict[int, int]:
     """pg_filenode.map, or the image of one in a RELMAP record: catalog oid -> file number (`utils/cache/relmapper.c`)."""
     magic, count = struct.unpack_from("<Ii", data.ljust(8, b"\0"), 0)
     if magic != _RELMAP_MAGIC or not 0 <= count <= 64 or len(data) < 8 + 8 * count:
-        raise CorruptWal(f'relation mapping file "{where}" contains invalid data')
+        raise CorruptFile(f'relation mapping file "{where}" contains invalid data')
     crc_at = _RELMAP_CRC.get(len(data))
     if crc_at and crc32c(data[:crc_at]) != struct.unpack_from("<I", data, crc_at)[0]:
-        raise CorruptWal(f'relation mapping file "{where}" contains incorrect checksum')
+        raise CorruptFile(f'relation mapping file "{where}" contains incorrect checksum')
     pairs = struct.unpack_from(f"<{2 * count}I", data, 8)
     return dict(zip(pairs[::2], pairs[1::2], strict=True))
 
@@ -98,9 +100,11 @@ class CommitStatus:
     next_xid: int
 
     def of(self, full_xids: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """State of each xid; IN_PROGRESS where the file is gone or too short, or the bits are another's by now."""
+        """State of each xid; IN_PROGRESS where it began after `next_xid`, or the bits are another's by now. Raises CorruptFile if the file that
+        should have it is gone or too short."""
         states = np.zeros(len(full_xids), np.uint8)
         xids = full_xids & 0xFFFFFFFF
+        lacking = (full_xids >= self.next_xid - _XIDS_KEPT) & (full_xids < self.next_xid)
         for number, data in self.files.items():
             status = np.frombuffer(data, np.uint8)
             mine = (xids // _XIDS_PER_STATUS_FILE == number) & (full_xids >= self.next_xid - _XIDS_KEPT)
@@ -110,6 +114,14 @@ class CommitStatus:
             found = np.zeros(len(within), np.uint8)
             found[known] = (status[at[known]] >> (2 * (within[known] % 4)).astype(np.uint8)) & 3
             states[mine] = found
+            lacking[np.flatnonzero(mine)[known]] = False
+        if lacking.any():
+            first = int(xids[np.flatnonzero(lacking)[0]])
+            raise CorruptFile(
+                f"could not access status of transaction {first}",
+                hint="Take the file from a backup, or give a catalog state that was captured before it was damaged (--catalog).",
+                context=f'file "pg_xact/{first // _XIDS_PER_STATUS_FILE:04X}" is missing or too short',
+            )
         return states
 
 

@@ -336,6 +336,8 @@ def replay(
                 occupant[places] = -1
                 places += 1
             lower = u16(page, 12)
+            if lower > 8192:
+                return versions, version_count, store, store_used, keys[:places], occupant[:places], row, False
             items = (lower - 24) // 4 if lower > 24 else 0
             for item in range(1, items + 1):
                 pointer = u32(page, 20 + 4 * item)
@@ -343,6 +345,8 @@ def replay(
                     continue
                 offset = pointer & 0x7FFF
                 tuple_length = pointer >> 17
+                if tuple_length < 23 or offset + tuple_length > 8192:
+                    return versions, version_count, store, store_used, keys[:places], occupant[:places], row, False
                 xmin = with_epoch(u32(page, offset), near)
                 infomask = u16(page, offset + 20)
                 xmax = u32(page, offset + 4)
@@ -520,6 +524,8 @@ def replay(
                     if prefix or suffix:
                         old_at = versions[old_version, V_AT]
                         old_data = old_at + 5 + store[old_at + 4] - 23
+                        if old_data < old_at or max(prefix, suffix) > old_at + versions[old_version, V_LENGTH] - old_data:
+                            return versions, version_count, store, store_used, keys[:places], occupant[:places], row, False
                         head = 5 + (buf[source + 4] - 23 if prefix else 0)
                         store[to : to + head] = buf[source : source + head]
                         to += head

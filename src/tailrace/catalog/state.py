@@ -7,14 +7,15 @@ is, from its first touch, what its full-page image says. A state that is complet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.heap_pages import CatalogPages, FileKey
+from tailrace.catalog.layouts import layouts_by_oid, layouts_of
 from tailrace.catalog.multixacts import Multixacts
 from tailrace.catalog.pages import CommitStatus, page_lsns, read_relation_map
 from tailrace.catalog.redo import PAGE_FIRST_TOUCH_WHOLE, V_STATE, V_XMAX, XMAX_MULTI, Versions, first_touches, replay, tid_key
@@ -30,9 +31,6 @@ from tailrace.wal.index import TRACKED_CATALOGS
 from tailrace.wal.loads import number
 from tailrace.wal.records import FIRST_BLOCK, IMAGE, MAIN
 from tailrace.wal.versions import FORMATS, WalFormat
-
-FileKey = tuple[int, int]
-"""(database or 0, file number)."""
 
 SHARED_CATALOGS = frozenset({1260, 1262, 6000})
 
@@ -50,16 +48,6 @@ class CatalogLog:
     def after(self, lsn: int) -> CatalogLog:
         rows = np.flatnonzero(self.lsn >= lsn)
         return replace(self, lsn=self.lsn[rows], end_lsn=self.end_lsn[rows], at=self.at[rows], length=self.length[rows])
-
-
-@dataclass(slots=True)
-class CatalogPages:
-    """Catalog files of a data directory: file -> its pages (n x 8192)."""
-
-    files: dict[FileKey, NDArray[np.uint8]]
-
-    def __bool__(self) -> bool:
-        return bool(self.files)
 
 
 @dataclass(slots=True)
@@ -148,7 +136,7 @@ def advance(
     images, image_at = _zstd_images(log, form)
     base_key, base_pages = (np.zeros(0, np.int64), np.zeros((0, 8192), np.uint8))
     if pages:
-        base_key, base_pages = _untouched(log, pages, keys, form, file_table, file_key, spaces)
+        base_key, base_pages = _untouched(log, pages, state.files, form, file_table, file_key, spaces)
         _check_not_newer(base_pages, until)
     found = replay(
         log.data, log.at, log.length, log.lsn, clock.next_at(log.lsn), clock.next_at_end, form.image_compressed, form.image_apply,
@@ -194,13 +182,14 @@ def _without_multixacts(rows: NDArray[np.int64], multixacts: Multixacts | None, 
 def _untouched(
     log: CatalogLog,
     pages: CatalogPages,
-    keys: Sequence[FileKey],
+    files: dict[FileKey, int],
     form: WalFormat,
     file_table: NDArray[np.int32],
     file_key: NDArray[np.int64],
     spaces: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Pages of the directory that count: those that no record touches, or that are older than their first record."""
+    """Pages of the directory that count: those that no record touches, or that are older than their first record. Raises CorruptFile for
+    a damaged one."""
     touched, first_row, flags = first_touches(
         log.data, log.at, log.length, form.image_compressed, form.image_apply, file_table, file_key, spaces
     )
@@ -208,7 +197,8 @@ def _untouched(
     touched, first_row, flags = touched[order], first_row[order], flags[order]
     base_key: list[NDArray[np.int64]] = []
     base_pages: list[NDArray[np.uint8]] = []
-    for file, key in enumerate(keys):
+    layouts = layouts_by_oid(form.major)
+    for file, key in enumerate(files):
         content = pages.files.get(key)
         if content is None or not len(content):
             continue
@@ -221,7 +211,7 @@ def _untouched(
             older = page_lsns(content) <= log.lsn[first_row[at]]
             keep = ~hit | (~whole & older)
         base_key.append(mine[keep])
-        base_pages.append(content[keep])
+        base_pages.append(pages.believed(key, np.flatnonzero(keep), layouts[files[key]]))
     if not base_key:
         return np.zeros(0, np.int64), np.zeros((0, 8192), np.uint8)
     return np.concatenate(base_key), np.concatenate(base_pages)

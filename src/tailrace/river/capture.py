@@ -15,8 +15,9 @@ from tailrace.model import Lsn
 from tailrace.plan.consistency import consistency
 from tailrace.river.catalogs import know_catalogs, with_full_xids
 from tailrace.river.runner import Runner
-from tailrace.river.scanning import scan_log
+from tailrace.river.scanning import check_reaches, scan_log
 from tailrace.river.source import Source
+from tailrace.transactions.epochs import FIRST_NORMAL_XID
 from tailrace.transactions.fates import Fates
 from tailrace.transactions.unfinished import still_open
 from tailrace.wal import xact
@@ -34,7 +35,9 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
     # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it. In another, what is open may have begun before;
     # prepared transactions are open in either.
     start = control.redo if is_quiet else None
-    scanned = scan_log(source.segments, runner, start, stop=Lsn(control.redo + 1) if control.shut_down else None)
+    stop = Lsn(control.redo + 1) if control.shut_down else None
+    scanned = scan_log(source.segments, runner, start, stop=stop)
+    check_reaches(scanned, source.control)
     indexes, clock = with_full_xids(source, scanned)
     catalogs = know_catalogs(source, indexes, clock, runner, database, None)
     state = catalogs.state
@@ -70,7 +73,10 @@ def _settled(state: CatalogState, fates: Fates) -> Versions:
         rows[ordinals >= 0, V_STATE] |= committed
         rows[ordinals == -1, V_STATE] |= aborted
         if state.status is not None:
-            status = state.status.of(xids)
-            rows[(ordinals == -2) & (status == COMMITTED), V_STATE] |= committed
-            rows[(ordinals == -2) & (status == ABORTED), V_STATE] |= aborted
+            asked = np.flatnonzero(
+                (ordinals == -2) & (xids >= FIRST_NORMAL_XID) & (rows[:, V_STATE] & (committed | aborted) == 0)
+            )
+            status = state.status.of(xids[asked])
+            rows[asked[status == COMMITTED], V_STATE] |= committed
+            rows[asked[status == ABORTED], V_STATE] |= aborted
     return replace(state.versions, rows=rows)

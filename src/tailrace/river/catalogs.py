@@ -8,15 +8,14 @@ from functools import partial
 
 import numpy as np
 
+from tailrace.catalog.heap_pages import CatalogPages, FileKey
 from tailrace.catalog.history import History
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.redo import Versions
 from tailrace.catalog.rows import Spans, rows_of, spans_of
 from tailrace.catalog.state import (
     CatalogLog,
-    CatalogPages,
     CatalogState,
-    FileKey,
     advance,
     files_of_map_records,
     files_of_pg_class,

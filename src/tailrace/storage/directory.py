@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tailrace.catalog.heap_pages import CatalogPages, FileKey
 from tailrace.catalog.multixacts import Multixacts
 from tailrace.catalog.pages import CommitStatus, ControlFile, read_control, read_relation_map
-from tailrace.catalog.state import CatalogPages, FileKey
-from tailrace.errors import CorruptWal, UsageError
+from tailrace.errors import CorruptFile, UsageError
 from tailrace.model import PAGE_SIZE
 from tailrace.transactions.epochs import XidClock
 
 GLOBAL_TABLESPACE = 1664
 DEFAULT_TABLESPACE = 1663
+_BLOCKS_PER_PART = 131_072
+_TRIES = 10
+_MOMENT = 0.005
+"""Longer than a server takes to write a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +48,20 @@ class DataDirectory:
         return (self.path / "postmaster.pid").exists()
 
     def control(self) -> ControlFile:
+        """Raises as `read_control` does. A running server may just be writing it."""
         file = self.path / "global" / "pg_control"
+        for _ in range(_TRIES if self.is_running else 0):
+            with suppress(CorruptFile):
+                return read_control(file.read_bytes(), str(file))
+            time.sleep(_MOMENT)
         return read_control(file.read_bytes(), str(file))
 
     def relation_map(self, database: int, tablespace: int = DEFAULT_TABLESPACE) -> dict[int, int]:
         file = self.files_of(database, tablespace) / "pg_filenode.map"
-        return read_relation_map(file.read_bytes(), str(file)) if file.exists() else {}
+        try:
+            return read_relation_map(file.read_bytes(), str(file))
+        except FileNotFoundError as error:
+            raise CorruptFile(f'could not open relation mapping file "{file}": {error.strerror}') from error
 
     def files_of(self, database: int, tablespace: int = DEFAULT_TABLESPACE) -> Path:
         """Where a database's files lie; 0 is the shared ones'."""
@@ -59,8 +75,9 @@ class DataDirectory:
         return versions[-1] / str(database)
 
     def commit_status(self) -> CommitStatus:
+        next_xid = self.control().next_xid  # asked before, so that the files are not older
         files = (self.path / "pg_xact").glob("[0-9A-F]" * 4)
-        return CommitStatus({int(file.name, 16): file.read_bytes() for file in files}, self.control().next_xid)
+        return CommitStatus({int(file.name, 16): file.read_bytes() for file in files}, next_xid)
 
     def prepared(self) -> set[int]:
         """Full xids of transactions that were prepared and had not ended by the last checkpoint. Files are named after them, since 17 in full."""
@@ -77,15 +94,17 @@ class DataDirectory:
 
     def pages(self, files: dict[FileKey, int], tablespace: int = DEFAULT_TABLESPACE) -> CatalogPages:
         """The main forks of these files, as far as they exist (all their 1 GB parts)."""
-        found = {}
+        found, paths = {}, {}
         for database, number in files:
             base = self.files_of(database, tablespace) / str(number)
             data = b"".join(part.read_bytes() for part in _parts(base))
             if len(data) % PAGE_SIZE:
-                raise CorruptWal(f'catalog file "{base}" is not a whole number of pages')
+                raise CorruptFile(f'catalog file "{base}" has {len(data)} bytes, which is no whole number of pages')
             if data:
                 found[(database, number)] = np.frombuffer(data, np.uint8).reshape(-1, PAGE_SIZE).copy()
-        return CatalogPages(found)
+                paths[(database, number)] = str(base)
+        read_again = partial(_block_of, paths) if self.is_running else None
+        return CatalogPages(found, paths, self.control().checksums, read_again)
 
 
 def _parts(base: Path) -> Iterator[Path]:
@@ -95,3 +114,15 @@ def _parts(base: Path) -> Iterator[Path]:
         yield part
         number += 1
         part = base.with_name(f"{base.name}.{number}")
+
+
+def _block_of(paths: dict[FileKey, str], key: FileKey, block: int) -> NDArray[np.uint8]:
+    """One page as it is a moment later. One that is gone by then is none."""
+    time.sleep(_MOMENT)
+    part, within = divmod(block, _BLOCKS_PER_PART)
+    try:
+        with open(f"{paths[key]}.{part}" if part else paths[key], "rb") as file:
+            file.seek(within * PAGE_SIZE)
+            return np.frombuffer(file.read(PAGE_SIZE).ljust(PAGE_SIZE, b"\0"), np.uint8)
+    except FileNotFoundError:
+        return np.zeros(PAGE_SIZE, np.uint8)

@@ -1,0 +1,139 @@
+"""Pages of catalog files, and whether they can be believed: by their checksums, where the cluster has them, and always by whether header, line
+pointers and tuples keep within the page. What passes may be handed to kernels.
+
+Only pages that count are looked at: one that WAL brings whole may be torn in a backup that was taken of a running server, and nobody minds.
+Layouts: `storage/bufpage.h`, `storage/checksum_impl.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.catalog.layouts import CatalogLayout
+from tailrace.errors import CorruptFile
+from tailrace.model import PAGE_SIZE
+from tailrace.tuples.deform import HEAP_HEADER, TUPLE_HEADER, first_misfit
+
+FileKey = tuple[int, int]
+"""(database or 0, file number)."""
+
+_PAGE_HEADER = 24
+_LINE_POINTER = 4
+_LAYOUT_VERSION = PAGE_SIZE | 4
+_KNOWN_FLAGS = 0x0007
+_NORMAL = 1
+_BEFORE_HEAP_HEADER = TUPLE_HEADER - HEAP_HEADER  # what of a tuple stands before t_infomask2
+
+_TRIES = 20
+"""How often a page of a running server is read until it is not just being written."""
+
+_LANES = 32
+_FNV_PRIME = np.uint32(16777619)
+_LANE_SEEDS = np.array(
+    [
+        0x5B1F36E9, 0xB8525960, 0x02AB50AA, 0x1DE66D2A, 0x79FF467A, 0x9BB9F8A3, 0x217E7CD2, 0x83E13D2C,
+        0xF8D4474F, 0xE39EB970, 0x42C6AE16, 0x993216FA, 0x7B093B5D, 0x98DAFF3C, 0xF718902A, 0x0B1C9CDB,
+        0xE58F764B, 0x187636BC, 0x5D7B3BB1, 0xE73DE7DE, 0x92BEC979, 0xCCA6C0B2, 0x304A0979, 0x85AA43D4,
+        0x783125BB, 0x6CA8EAA2, 0xE407EAC6, 0x4B5CFC3E, 0x9FBF8C76, 0x15CA20BE, 0xF2CA9FD3, 0x959BD756,
+    ],
+    np.uint32,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class CatalogPages:
+    """Catalog files of a data directory: file -> its pages (n x 8192), and its path. `read_again` is there if a server may be writing them: it reads
+    one block of a file, once a little time has passed."""
+
+    files: dict[FileKey, NDArray[np.uint8]]
+    paths: dict[FileKey, str] = field(default_factory=dict)
+    checksums: bool = False
+    read_again: Callable[[FileKey, int], NDArray[np.uint8]] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.files)
+
+    def believed(self, key: FileKey, blocks: NDArray[np.int64], layout: CatalogLayout) -> NDArray[np.uint8]:
+        """These blocks of a file. Raises CorruptFile, naming file and block, for one that is damaged."""
+        pages = self.files[key][blocks]
+        for row, why in list(unsound_pages(pages, blocks, layout, checksums=self.checksums)):
+            pages[row] = self._another_reading(key, int(blocks[row]), layout, why)
+        return pages
+
+    def _another_reading(self, key: FileKey, block: int, layout: CatalogLayout, why: str) -> NDArray[np.uint8]:
+        for _ in range(_TRIES if self.read_again else 0):
+            assert self.read_again is not None
+            page = self.read_again(key, block)[None, :]
+            if not any(unsound_pages(page, np.array([block]), layout, checksums=self.checksums)):
+                return page[0]
+        raise CorruptFile(
+            f'invalid page in block {block} of catalog file "{self.paths[key]}"',
+            hint="Take the file from a backup, or give a catalog state that was captured before it was damaged (--catalog).",
+            context=why,
+        )
+
+
+def page_checksums(pages: NDArray[np.uint8], blocks: NDArray[np.int64]) -> NDArray[np.uint16]:
+    """What pd_checksum should say of pages that are these blocks of their file (`pg_checksum_page`)."""
+    words = np.ascontiguousarray(pages).view("<u4").copy()
+    words[:, 2] &= np.uint32(0xFFFF0000)  # pd_checksum itself counts as zero
+    rounds = words.reshape(len(pages), PAGE_SIZE // 4 // _LANES, _LANES)
+    sums = np.repeat(_LANE_SEEDS[None, :], len(pages), axis=0)
+    nothing = np.zeros_like(sums)
+    with np.errstate(over="ignore"):
+        for row in (*(rounds[:, i] for i in range(rounds.shape[1])), nothing, nothing):
+            mixed = sums ^ row
+            sums = mixed * _FNV_PRIME ^ (mixed >> np.uint32(17))
+    folded = np.bitwise_xor.reduce(sums, axis=1) ^ (blocks & 0xFFFFFFFF).astype(np.uint32)
+    return (folded % np.uint32(65535) + np.uint32(1)).astype(np.uint16)
+
+
+def unsound_pages(
+    pages: NDArray[np.uint8], blocks: NDArray[np.int64], layout: CatalogLayout, *, checksums: bool
+) -> Iterator[tuple[int, str]]:
+    """Rows of `pages` that cannot be believed, and why. A page of zeros is a new one, and sound."""
+    said: set[int] = set()
+    for row, why in _findings(pages, blocks, layout, checksums=checksums):
+        if row not in said:
+            said.add(row)
+            yield row, why
+
+
+def _findings(
+    pages: NDArray[np.uint8], blocks: NDArray[np.int64], layout: CatalogLayout, *, checksums: bool
+) -> Iterator[tuple[int, str]]:
+    pages = np.ascontiguousarray(pages)
+    halves = pages.view("<u2")
+    used = np.flatnonzero(pages.any(axis=1))
+    if checksums:
+        expected = page_checksums(pages[used], blocks[used])
+        for row, said, computed in zip(used.tolist(), halves[used, 4].tolist(), expected.tolist(), strict=True):
+            if said != computed:
+                yield row, f"page verification failed, calculated checksum {computed} but expected {said}"
+    flags, lower, upper, special, version = (halves[used, at].astype(np.int64) for at in (5, 6, 7, 8, 9))
+    sound = (flags & ~_KNOWN_FLAGS == 0) & (lower >= _PAGE_HEADER) & (lower % _LINE_POINTER == 0) & (lower <= upper)
+    sound &= (upper <= special) & (special == PAGE_SIZE) & (version == _LAYOUT_VERSION)
+    for row in used[~sound].tolist():
+        yield row, "its header is damaged"
+    used, lower, upper = used[sound], lower[sound], upper[sound]
+    pointers = pages.view("<u4")[used, _PAGE_HEADER // _LINE_POINTER :].astype(np.int64)
+    present = np.arange(pointers.shape[1]) < ((lower - _PAGE_HEADER) // _LINE_POINTER)[:, None]
+    page, item = np.nonzero(present & ((pointers >> 15) & 3 == _NORMAL))
+    offset, length = pointers[page, item] & 0x7FFF, pointers[page, item] >> 17
+    within = (offset >= upper[page]) & (offset % 8 == 0) & (length >= TUPLE_HEADER) & (offset + length <= PAGE_SIZE)
+    for number in np.flatnonzero(~within).tolist():
+        yield int(used[page[number]]), f"line pointer {item[number] + 1} points out of it"
+    row, offset, length, item = used[page[within]], offset[within], length[within], item[within]
+    at = row * PAGE_SIZE + offset + _BEFORE_HEAP_HEADER
+    flat = pages.reshape(-1)
+    start = 0
+    while start < len(at):
+        bad = first_misfit(flat, at[start:], length[start:] - _BEFORE_HEAP_HEADER, layout.lengths, layout.aligns)
+        if bad < 0:
+            return
+        yield int(row[start + bad]), f"tuple {item[start + bad] + 1} does not have the layout of its catalog"
+        start += bad + 1
