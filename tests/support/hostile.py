@@ -33,7 +33,7 @@ from tailrace.river import LocalRunner, Source, open_river, scan_log
 
 CASES = (("xact", 16), ("toast", 15), ("ddl", 18), ("catalog_rewrite", 15), ("subxact", 14), ("enums", 18))
 _SECONDS = 120
-_STRETCH = 1 << 18
+_STRETCH = 1 << 16
 _BROKEN = 70  # the status of a child that ended with a foreign exception
 
 

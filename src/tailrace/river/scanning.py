@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -88,17 +89,23 @@ def scan_log(
     scanned = runner.run(partial(scan_stretch, segments, ()), [stretch for stretch in stretches if stored.get(stretch) is None])
     for stretch in stretches:
         part = stored.get(stretch) or next(scanned)
-        if store and part.sealed and stored.get(stretch) is None:
-            store.save(part)
         if ended is not None and part.records:
             raise CorruptWal(
                 ended.reason, hint="Valid WAL follows, so this is damage and not the end of the log.",
                 context=f'WAL record at {ended.next_lsn}, file "{segments.name_at(ended.place)}"',
             )  # fmt: skip
-        if ended is None:
+        if ended is None and _is_not_written(part, found):
+            ended = replace(
+                part, sealed=False, next_lsn=found[-1].next_lsn, reason=f"invalid magic number 0000 in WAL page at {stretch.start}",
+                place=stretch.start,
+            )  # fmt: skip
+            found.append(ended)
+        elif ended is None:
             found.append(part)
             if not part.sealed:
                 ended = part
+            elif store and part.records and stored.get(stretch) is None:
+                store.save(part)  # what has no records, or lies behind the end of the log, may yet be written
     for missing, present in segments.gaps:
         if stop is not None and missing * segments.segment_size >= stop:
             break
@@ -108,6 +115,11 @@ def scan_log(
         )
     check_chain(found)
     return found
+
+
+def _is_not_written(part: Index, before: Sequence[Index]) -> bool:
+    """Whether a stretch is zeros, and not because the log went on in another segment."""
+    return part.sealed and not part.records and bool(before) and before[-1].next_lsn < part.stretch.stop
 
 
 def check_reaches(found: Sequence[Index], control: ControlFile | None) -> None:

@@ -488,7 +488,7 @@ def scan(
 def first_written_page(wal: WalBytes, stretch: Stretch, segment_size: int) -> int:
     """Where to begin. After a segment switch the rest of the segment is zeros (1.5), and a stretch may start among them, but not with a segment."""
     at = stretch.start - wal.base
-    if stretch.start % segment_size and not wal.buf[at : min(at + PAGE_SIZE, wal.raw)].any():
+    if stretch.start % segment_size and at + PAGE_SIZE <= wal.raw and not wal.buf[at : at + PAGE_SIZE].any():
         return -(-(stretch.start + 1) // segment_size) * segment_size
     return stretch.start
 
