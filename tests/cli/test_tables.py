@@ -89,12 +89,15 @@ def test_json(case: Case, out: Run) -> None:
 
 def test_ls_looks_at_anything(case: Case, out: Run) -> None:
     first, second, third, fourth, last = sorted(case.wal_dir.iterdir())
+    noise = first.with_name("00000001000000000000000E")
+    noise.write_bytes(bytes([2]) * (1 << 20))
     second.write_bytes(second.read_bytes()[:1000])
     third.unlink()
     os.mkfifo(third)
     fourth.write_bytes(bytes([1]) * (1 << 20))
     last.write_bytes(last.read_bytes().replace(b"\x13\xd1", b"\x10\xd1"))
     notes = {line.split("\t")[0]: line.split("\t")[-1] for line in out("wal", "ls", case.wal_dir).splitlines()}
+    assert notes[noise.name] == "invalid magic number 0202 in WAL page"
     assert notes[first.name] == ""
     assert notes[second.name] == "not 1048576 bytes long"
     assert notes[third.name] == "not a regular file"

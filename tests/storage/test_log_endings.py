@@ -148,6 +148,15 @@ def test_a_segment_of_another_major(which: int, case: Case) -> None:
         open_river(case.data_dir, "app", runner=LocalRunner(1))
 
 
+def test_noise_before_the_log(case: Case) -> None:
+    first = _segments(case)[0]
+    noise = first.with_name(f"{int(first.name, 16) - 1:024X}")
+    noise.write_bytes(random.Random(7).randbytes(SEGMENT))
+    with pytest.raises(CorruptWal, match="invalid magic number") as caught:
+        _scan(case.wal_dir)
+    assert noise.name in caught.value.context
+
+
 @pytest.mark.parametrize("change", ["address", "magic", "flags"])
 def test_damage_at_a_segments_start_names_that_segment(change: str, case: Case) -> None:
     middle = _segments(case)[2]

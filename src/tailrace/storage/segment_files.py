@@ -118,12 +118,18 @@ def identity_of(segment: Segment) -> Identity | None:
 
 
 def _first_identity(listed: list[Segment]) -> Identity:
-    """Size, system and version, from the first segment that has a page at all (an empty one may be made ahead)."""
+    """Size, system and version, from the first segment that has a page at all (an empty one may be made ahead), and one that we know: what is wrong
+    with another is told where it is read."""
+    refused: TailraceError | None = None
     for segment in listed:
-        found = identity_of(segment)
+        try:
+            found = identity_of(segment)
+        except TailraceError as error:
+            refused = refused or error
+            continue
         if found is not None:
             return found
-    raise UnsupportedWal("the WAL segments are empty", context=listed[0].path)
+    raise refused or UnsupportedWal("the WAL segments are empty", context=listed[0].path)
 
 
 def _check_last(segments: Segments) -> None:
