@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from support.cases import Case, open_case
+from tailrace.cli import main
 from tailrace.errors import CorruptWal, TailraceError, UnsupportedWal
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, Source, count_log, open_river, scan_log
+from tailrace.river import LocalRunner, Source, capture, count_log, open_river, scan_log
 from tailrace.storage.segment_files import arrange, open_segments
 from tailrace.wal.index import Index
 
@@ -180,6 +181,27 @@ def test_a_stopped_directory_whose_last_records_are_damaged(case: Case) -> None:
     with pytest.raises(CorruptWal, match=f"could not locate a valid checkpoint record at {control.checkpoint}") as caught:
         open_river(case.data_dir, "app", runner=LocalRunner(1))
     assert "incorrect resource manager data checksum" in caught.value.context
+
+
+def test_an_archive_whose_last_record_is_damaged(
+    case: Case, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """That may be where a crash cut it off, so it is the end; but not without a word."""
+    state = capture(Source.open(case.before_dir), LocalRunner(1), "app")
+    assert open_river(case.wal_dir, "app", runner=LocalRunner(1), catalog=state).warning == ""
+    found = _scan(case.wal_dir)[-1]
+    last = _segments(case)[-1]
+    data = bytearray(last.read_bytes())
+    data[found.last % SEGMENT + 30] ^= 1
+    last.write_bytes(data)
+    damaged = f"incorrect resource manager data checksum in record at {found.last}"
+    warning = open_river(case.wal_dir, "app", runner=LocalRunner(1), catalog=state).warning
+    assert warning == f'the log ends at a record that is not whole, or damaged: {damaged}, file "{last}"'
+    assert open_river(case.wal_dir, "app", runner=LocalRunner(1), catalog=state, upto_lsn=found.last).warning == ""
+    monkeypatch.setattr("sys.argv", ["tailrace", "wal", "verify", str(case.wal_dir)])
+    with pytest.raises(SystemExit):
+        main()
+    assert f'; the log ends at a record that is not whole, or damaged: {damaged}, file "{last}"' in capfd.readouterr().out
 
 
 # -- files that are none ----------------------------------------------------------------------------------------------------------

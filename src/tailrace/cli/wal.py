@@ -197,11 +197,16 @@ def verify(source: Where, as_json: JsonOption = False, on: OnOption = On.AUTO) -
     chosen = {segment.path for segment in segments.by_number.values()}
     others = [Path(each.path).name for each in list_segments(segments.directory) if each.path not in chosen]
     if as_json:
-        end = {"reason": last.reason, "at": str(last.place), "file": segments.name_at(last.place)} if last.reason else None
+        end = (
+            {"reason": last.reason, "at": str(last.place), "file": segments.name_at(last.place), "torn": last.torn}
+            if last.reason
+            else None
+        )
         write_json({"records": records, "from": str(found[0].first), "to": str(last.next_lsn), "end": end, "not_checked": others})
         return
     sound = f"{records:,} records from {found[0].first} to {last.next_lsn}, all sound"
-    end_words = f'; the log ends there: {last.reason}, file "{segments.name_at(last.place)}"' if last.reason else ""
+    ends = "the log ends at a record that is not whole, or damaged" if last.torn else "the log ends there"
+    end_words = f'; {ends}: {last.reason}, file "{segments.name_at(last.place)}"' if last.reason else ""
     sys.stdout.write(f"{sound}{end_words}\n")
     if others:
         sys.stdout.write(f"not checked, since of other history or second copies: {', '.join(others)}\n")

@@ -65,7 +65,7 @@ class River:
     @property
     def warning(self) -> str:
         """What in this log is passed over, empty if nothing is."""
-        return "; ".join(filter(None, (foreign_records(self.indexes), *self.plan.warnings)))
+        return "; ".join(filter(None, (foreign_records(self.indexes), *self.plan.warnings, self._torn_end())))
 
     def planned_for(self, demand: Demand) -> River:
         """The same log, planned for another demand: what is told of which row, not when its transaction is."""
@@ -75,6 +75,13 @@ class River:
             upto_lsn=self.plan.upto_lsn, segment_size=self.source.segments.segment_size, open_at_start=self.catalogs.open_at_start, demand=demand,
         )  # fmt: skip
         return replace(self, plan=plan)
+
+    def _torn_end(self) -> str:
+        """A log that ends at a broken record was cut off by a crash, or is damaged there. A running server's may be read while it is written."""
+        last = self.indexes[-1]
+        if not last.torn or self.source.lease is not None or self.plan.upto_lsn <= last.next_lsn:
+            return ""
+        return f'the log ends at a record that is not whole, or damaged: {last.reason}, file "{self.source.segments.name_at(last.place)}"'
 
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's."""

@@ -194,9 +194,10 @@ def _forget(home: Path) -> int:
 def _forget_unvisited(spool: Path, own: Path) -> None:
     """Remove copies of other systems' WAL, and other timelines', that nobody has asked for lately."""
     for home in homes(spool):
-        if home != own and time.time() - home.stat().st_mtime > _UNVISITED_SECONDS:
-            with _locked(home):
-                _forget(home)
+        with suppress(PermissionError):  # another user's
+            if home != own and time.time() - home.stat().st_mtime > _UNVISITED_SECONDS:
+                with _locked(home):
+                    _forget(home)
 
 
 @dataclass(frozen=True, slots=True)

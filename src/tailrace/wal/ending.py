@@ -16,10 +16,12 @@ from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn, Stretch
 from tailrace.wal.framing import (
+    ALL_PAGE_FLAGS,
     BASE,
     FIRST_IS_CONTRECORD,
-    INVALID_PAGE_ADDRESS,
+    LONG_HEADER,
     LONG_PAGE_HEADER,
+    MAGIC,
     MAX_RECORD,
     NEED_MORE,
     PAGE,
@@ -64,15 +66,23 @@ def first_page_behind(buf, frame, position):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def is_left_behind(buf, at, lsn, frame):  # type: ignore[no-untyped-def]
-    """Whether the page at `buf[at]` may lie where the log was not written yet: zeros, or a page of an older segment that this one was made of, which
-    lies where it lay there."""
-    if u64(buf, at) == 0 and u64(buf, at + 8) == 0 and u64(buf, at + 16) == 0:
+def is_left_behind(buf, at, frame):  # type: ignore[no-untyped-def]
+    """Whether the page at `buf[at]` may lie where the log was not written yet: zeros, or a whole page of this log, wherever it belongs. It is there
+    because the segment was made of an old one; or because it was made at the end of a timeline, where PostgreSQL fills up what it does not copy with
+    the last page that it did (`XLogFileCopy`)."""
+    address = u64(buf, at + 8)
+    if u64(buf, at) == 0 and address == 0 and u64(buf, at + 16) == 0:
         return True
-    within = frame[SEGMENT_SIZE] - 1
-    if check_page(buf, at, lsn, frame) != INVALID_PAGE_ADDRESS or (u64(buf, at + 8) & within) != (lsn & within):
+    info = u16(buf, at + 2)
+    is_first = address & (frame[SEGMENT_SIZE] - 1) == 0
+    if (
+        u16(buf, at) != frame[MAGIC]
+        or info & ~ALL_PAGE_FLAGS
+        or ((info & LONG_HEADER) != 0) != is_first
+        or address & (PAGE_SIZE - 1)
+    ):
         return False
-    return lsn & within != 0 or frame[SYSTEM] == 0 or u64(buf, at + 24) == frame[SYSTEM]
+    return not is_first or frame[SYSTEM] == 0 or u64(buf, at + 24) == frame[SYSTEM]
 
 
 @kernel
@@ -88,7 +98,7 @@ def what_follows(buf, frame, position):  # type: ignore[no-untyped-def]
         if check_page(buf, page, base + page, frame) > 0:
             if base + page != position:
                 return MORE_OF_THE_LOG
-        elif garbage < 0 and not is_left_behind(buf, page, base + page, frame):
+        elif garbage < 0 and not is_left_behind(buf, page, frame):
             garbage = base + page
         page += PAGE_SIZE
     at = position - base

@@ -420,7 +420,7 @@ class Files:
 class Index:
     """The facts of one stretch. `next_lsn` is where the first record after it starts (or would), `previous` what its first record names as
     its predecessor, `last` its last record: neighbours must fit. Unsealed: the log ended inside, and the stretch will be scanned again; `reason` says
-    why it ended, and `place` which page or record that is about."""
+    why it ended, `place` which page or record that is about, and `torn` that there is something, but no whole record."""
 
     stretch: Stretch
     sealed: bool
@@ -443,6 +443,7 @@ class Index:
     waiting_crc: NDArray[np.uint32]
     also: tuple[Locator, ...] = field(default=())
     place: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    torn: bool = False
 
 
 def scan(
@@ -468,7 +469,8 @@ def scan(
         rehashed(tracked, len(tracked), len(tracked)), tracked, also_keys, bool(also), *room,
     )  # fmt: skip
     reason = int(room[-1][T_REASON])
-    words, place = framing.explain(reason, frame), framing.place_of(reason, frame)  # before what lies behind is looked at
+    # Asked before it is looked at what lies behind, which moves the frame.
+    words, place, torn = framing.explain(reason, frame), framing.place_of(reason, frame), framing.is_torn(reason, frame)
     if reason != framing.REACHED_STOP:
         judge_end(wal, frame, reason, at_end_of_log=at_end_of_log)
     found = _index(
@@ -482,7 +484,7 @@ def scan(
         timeline=timeline,
         also=tuple(also),
     )
-    return found if found.sealed else replace(found, reason=words, place=place)
+    return found if found.sealed else replace(found, reason=words, place=place, torn=torn)
 
 
 def first_written_page(wal: WalBytes, stretch: Stretch, segment_size: int) -> int:
