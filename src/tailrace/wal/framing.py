@@ -366,7 +366,7 @@ def place_of(reason: int, frame: NDArray[np.int64]) -> Lsn:
 def is_torn(reason: int, frame: NDArray[np.int64]) -> bool:
     """Whether there is something at the frame's position, though no whole record: a crash cut it off, or it is damaged."""
     broken = (INVALID_RESOURCE_MANAGER, INVALID_PREVIOUS, INVALID_CHECKSUM, INVALID_CONTINUATION)
-    return reason in broken or (reason == INVALID_LENGTH and frame[DETAIL] != 0)
+    return reason in broken or (reason == INVALID_LENGTH and int(frame[DETAIL]) != 0)
 
 
 def explain(reason: int, frame: NDArray[np.int64]) -> str:
