@@ -10,13 +10,14 @@ from rich.console import Console
 
 from tailrace.cli.engine import runner_for
 from tailrace.demo.shop import run_demo
+from tailrace.river.choice import On
 
 PICTURE = Path(__file__).parents[1] / "docs" / "demo.svg"
 
 
 def main() -> int:
     screen = Console(record=True, width=112, file=io.StringIO(), force_terminal=False, color_system="truecolor")
-    status = run_demo(runner=runner_for(local=False), console=screen)
+    status = run_demo(start=lambda: runner_for(On.SPARK, 0, lambda why: None), console=screen)
     screen.save_svg(str(PICTURE), title="make demo")
     return status
 

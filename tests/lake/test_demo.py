@@ -10,15 +10,14 @@ import psutil
 import pytest
 
 from tailrace.demo import shop
+from tailrace.errors import PeerError, UsageError
 
 pytestmark = pytest.mark.postgres
 
 
 def test_it_runs_and_leaves_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    tmp_path.chmod(0o755)
-    for parent in list(tmp_path.parents)[:2]:
-        parent.chmod(0o755)  # the server's user must get here
+    _let_the_server_in(tmp_path)
     assert shop.run_demo(transactions=40) == 0
     said = capsys.readouterr().out
     assert "table public.orders: INSERT" in said
@@ -36,3 +35,39 @@ def test_it_fails_when_a_table_differs(tmp_path, monkeypatch, capsys):
     assert "✗ differs" in capsys.readouterr().out
     assert (home / "lake" / "public.orders" / "_delta_log").is_dir()
     shop.shutil.rmtree(home)
+
+
+def test_it_ends_at_once_where_nothing_can_carry_the_stages(tmp_path, monkeypatch):
+    """As without a Java: the shop does not go on for what nobody will decode."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    _let_the_server_in(tmp_path)
+
+    def start():
+        raise UsageError("Java 17 or newer is needed")
+
+    with pytest.raises(UsageError, match="Java 17"):
+        shop.run_demo(start=start, transactions=100_000)
+    assert (list(tmp_path.iterdir()), psutil.Process().children()) == ([], [])
+
+
+def test_it_ends_with_its_server(tmp_path, monkeypatch):
+    """The server is killed while the other side warms up."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    _let_the_server_in(tmp_path)
+    first_steps = shop._warm_decode
+
+    def kill_and_warm(opening, runner):
+        for postmaster in psutil.Process().children():
+            postmaster.kill()
+        first_steps(opening, runner)
+
+    monkeypatch.setattr(shop, "_warm_decode", kill_and_warm)
+    with pytest.raises(PeerError, match="PostgreSQL went away"):
+        shop.run_demo(transactions=100_000)
+    assert (list(tmp_path.iterdir()), psutil.Process().children()) == ([], [])
+
+
+def _let_the_server_in(folder):
+    """The server's user must get here."""
+    for each in (folder, *list(folder.parents)[:2]):
+        each.chmod(0o755)

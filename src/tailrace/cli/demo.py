@@ -7,14 +7,18 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.engine import runner_for
+from tailrace.cli.engine import OnOption, runner_for
 from tailrace.river.choice import On
+
+DEMO_BYTES = 256 << 20
+"""About how much WAL the shop writes."""
 
 
 def demo(
     keep: Annotated[Path | None, typer.Option(help="Leave the data directory and the lake here.")] = None,
+    on: OnOption = On.SPARK,
 ) -> None:
     """A small shop on an embedded PostgreSQL, decoded on Spark, mirrored into Delta, compared row by row."""
     from tailrace.demo.shop import run_demo  # noqa: PLC0415 - asks for the demo's extras
 
-    raise typer.Exit(run_demo(keep, runner_for(On.SPARK, 0, lambda why: None)))
+    raise typer.Exit(run_demo(keep, lambda: runner_for(on, DEMO_BYTES, lambda why: None)))

@@ -13,6 +13,8 @@ from tailrace.river import LocalRunner, Runner
 from tailrace.river.choice import On, choose
 from tailrace.spark.configured import configured_master, spark_is_installed
 
+SHORT_BYTES = 1 << 30
+"""Up to here most of Spark's work is its start (`benchmarks/first_contact.py`)."""
 OnOption = Annotated[On, typer.Option("--on", help="Where to work: in this process, on Spark, or where it is likely faster.")]
 
 
@@ -27,4 +29,4 @@ def runner_for(asked: On, size: int, tell: Callable[[str], None]) -> Runner:
 
     # Where a session is made in the main thread, PySpark takes Ctrl-C for itself.
     with ThreadPoolExecutor(1) as aside:
-        return SparkRunner(aside.submit(session, quiet=True).result())
+        return SparkRunner(aside.submit(session, quiet=True, short=size < SHORT_BYTES).result())

@@ -4,6 +4,7 @@ Delta, and shows that every row is the same. Nothing needs to be installed, and 
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
 import time
@@ -24,7 +25,9 @@ from tailrace.decode import Reader, decode
 from tailrace.demo.compare import Comparison, compare
 from tailrace.demo.report import Times, show_page, show_result
 from tailrace.demo.server import DATABASE, Server
+from tailrace.demo.warmup import Warmup, copy_of
 from tailrace.demo.workload import CLIENTS, KEYS, open_shop, rush
+from tailrace.errors import PeerError
 from tailrace.lake.mirror import mirror
 from tailrace.lake.pieces import Piece, pieces_of
 from tailrace.model import Lsn
@@ -34,46 +37,50 @@ TRANSACTIONS = 5_000
 _RUNS = 3
 """Times are medians of this many runs, on both sides."""
 _SLOT = "walsender"
+_TINY_STRETCH = 1 << 20
 _SMALL_STRETCH = 16 << 20
 """Threads start for nothing, so small stretches keep them evenly busy; Spark's tasks cost too much for that."""
 
 
 def run_demo(
-    keep: Path | None = None, runner: Runner | None = None, *, transactions: int = TRANSACTIONS, console: Console | None = None
-) -> int:
+    keep: Path | None = None, start: Callable[[], Runner] = LocalRunner, *, transactions: int = TRANSACTIONS,
+    console: Console | None = None,
+) -> int:  # fmt: skip
     """Run it; 0 if every table is the same as its source, 1 if not. `keep` is where server and tables stay to be looked at;
-    `runner` carries the stages (`tailrace.spark.jobs.SparkRunner`), else threads of this process do. `transactions` are each
-    client's."""
+    `start` makes what carries the stages (threads of this process, or a `tailrace.spark.jobs.SparkRunner`), aside, while the shop is busy.
+    `transactions` are each client's."""
     console = console or Console()
     home = Path(tempfile.mkdtemp(prefix="tailrace-demo-")) if keep is None else Path(keep)
     home.mkdir(parents=True, exist_ok=True)
     try:
-        with Server(home) as server:
-            found, times = _scenes(console, server, home / "lake", runner or LocalRunner(), transactions)
+        with Warmup(start) as warmup, Server(home) as server:
+            found, times = _scenes(console, server, home, warmup, transactions)
         show_result(console, found, times)
         if keep is not None:
             console.print(f"\nKept: the data directory [bold]{server.data}[/], the Delta tables [bold]{home / 'lake'}[/]")
         return 0 if found and all(each.equal for each in found) else 1
+    except psycopg.OperationalError as error:
+        raise PeerError("the demo's PostgreSQL went away", context=str(error).strip()) from None
     finally:
         if keep is None:
             shutil.rmtree(home, ignore_errors=True)
 
 
-def _scenes(console: Console, server: Server, lake: Path, runner: Runner, transactions: int) -> tuple[list[Comparison], Times]:
-    times = Times()
+def _scenes(console: Console, server: Server, home: Path, warmup: Warmup, transactions: int) -> tuple[list[Comparison], Times]:
+    times, lake = Times(), home / "lake"
     console.rule("[bold]1. A shop on PostgreSQL 18, with four busy clients", align="left")
     with server.connect() as connection:
-        begin, opened, end = _busy_day(console, server, connection, transactions)
+        begin, opened, end = _busy_day(console, server, connection, transactions, home / "opening", warmup)
     times.wal_bytes = end - begin
+    with _timed(console, "waiting for what warmed up meanwhile (on a machine where kernels must be compiled, a minute)"):
+        runner = warmup.runner()
+    for made in (home / "opening", home / "opening-lake"):
+        shutil.rmtree(made)
     console.rule("[bold]2. PostgreSQL decodes its WAL: one walsender", align="left")
     times.walsender = _walsender(console, server, end)
     # From here on only files are read, so the server may as well rest (tailrace would copy a running one's WAL aside first).
     server.stop()
     console.rule("[bold]3. tailrace decodes the same WAL, with the server stopped", align="left")
-    # The first pass loads compiled kernels (or compiles them, the first time on a machine): not what is measured.
-    with _timed(console, "warming up (the first time on a machine, kernels are compiled)"):
-        for _ in _decoded(_river(server, runner, end), runner):
-            pass
     times.decode, times.changes, times.transactions = _decode(console, server, runner, end)
     console.print("\nHow it begins, in the words of test_decoding:\n")
     show_page(console, _river(server, runner, opened))
@@ -90,20 +97,45 @@ def _scenes(console: Console, server: Server, lake: Path, runner: Runner, transa
     return found, times
 
 
-def _busy_day(console: Console, server: Server, connection: psycopg.Connection[Any], transactions: int) -> tuple[Lsn, Lsn, Lsn]:
-    """Positions in the WAL: where decoding begins, where the opening scene ends, where all ends."""
+def _busy_day(
+    console: Console, server: Server, connection: psycopg.Connection[Any], transactions: int, opening: Path, warmup: Warmup
+) -> tuple[Lsn, Lsn, Lsn]:
+    """Positions in the WAL: where decoding begins, where the opening scene ends, where all ends. A copy of that scene is what warms up."""
     connection.execute("CHECKPOINT")
     begin = Lsn.parse(server.value("SELECT pg_current_wal_insert_lsn()"))
     connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [_SLOT])
     open_shop(connection)
     opened = Lsn.parse(server.value("SELECT pg_current_wal_insert_lsn()"))
+    connection.execute("CHECKPOINT")
+    copy = copy_of(server.data, opening)
+    for piece in (_warm_decode, _warm_page, _warm_mirror):
+        warmup.do(partial(piece, copy))
+
+    def progressed() -> None:
+        warmup.check()
+        progress.advance(task)
+
     with _progress(console) as progress:
         task = progress.add_task("transactions", total=CLIENTS * transactions + 1)
-        rush(server.connect, transactions, lambda: progress.advance(task))
+        rush(server.connect, transactions, progressed)
     connection.execute("CHECKPOINT")
     end = Lsn.parse(server.value("SELECT pg_current_wal_flush_lsn()"))
     connection.execute("SELECT pg_switch_wal()")
     return begin, opened, end
+
+
+def _warm_decode(opening: Path, runner: Runner) -> None:
+    """Small stretches, so that each of Spark's processes gets some."""
+    for _ in _decoded(open_river(opening, DATABASE, runner=runner, stretch_bytes=_TINY_STRETCH), runner):
+        pass
+
+
+def _warm_page(opening: Path, runner: Runner) -> None:
+    show_page(Console(file=io.StringIO()), open_river(opening, DATABASE, runner=runner))
+
+
+def _warm_mirror(opening: Path, runner: Runner) -> None:
+    mirror(open_river(opening, DATABASE, runner=runner), opening.with_name("opening-lake"))
 
 
 def _walsender(console: Console, server: Server, end: Lsn) -> float:
