@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix fuzz bench bench-small check cases clean
+.PHONY: help demo test test-matrix fuzz bench bench-small check test-extras cases clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -29,6 +29,9 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds, and a minute of generated workloads (needs npm)
 	$(BIN)/python -m pytest -q -m matrix
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1
+
+test-extras: $(READY) ## each extra alone, from the built wheel, in an environment of its own
+	$(BIN)/python tests/extras.py
 
 MINUTES ?= 10
 fuzz: $(READY) ## generated workloads on all majors for MINUTES=10, every line compared (needs npm)

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tailrace.cli import app
+from tailrace.cli.verbs import app
 from tailrace.errors import TailraceError
 from tailrace.plugins.test_decoding import OPTIONS as PLUGIN_OPTIONS
 from tailrace.spark.datasource import OPTIONS as SOURCE_OPTIONS

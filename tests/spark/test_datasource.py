@@ -117,7 +117,42 @@ def test_arrays_and_numerics_as_text(spark: SparkSession, tmp_path: Path) -> Non
         read(spark, case, table="public.t").collect()
 
 
+def test_no_rows_are_an_empty_frame(spark: SparkSession, case: Case) -> None:
+    """A reversed range has none, as for the command line."""
+    every = read(spark, case)
+    none = read(spark, case, startLsn=case.meta["end_lsn"], endLsn=case.meta["start_lsn"])
+    assert none.schema == every.schema
+    assert none.collect() == []
+
+
+def test_a_path_is_the_source_and_names_are_sql(spark: SparkSession, case: Case) -> None:
+    wanted = {"database": "app", "startLsn": case.meta["start_lsn"], "table": 'PUBLIC."h"'}
+    assert as_python(spark.read.format("tailrace").options(**wanted).load(str(case.data_dir))) == as_python(read(spark, case))
+
+
+def test_a_partitioned_table_has_the_changes_of_its_leaves(spark: SparkSession, tmp_path: Path) -> None:
+    """Of those that were its leaves as the change saw it: the text shows which rows were detached, and that is said here."""
+    case = open_case("partitions", 18, "with_slot", tmp_path)
+    dropped = next(row for row in case.expected.splitlines() if "table public.base" in row).split("\t")[0]
+    # The transaction before the last but one that is empty drops the table.
+    upto = [line.split("\t")[0] for line in case.expected.splitlines() if "COMMIT" in line and line.split("\t")[0] < dropped][-2]
+    rows = as_python(read(spark, case, table="public.p", endLsn=upto))
+    alone = {(5, "free"), (7, "free"), (12, "free"), (11, "new"), (500, "af"), (501, "af")}
+    shown = re.findall(r"table public\.p_\w+: (\w+): (.*)", case.expected)
+    expected = []
+    for kind, text in shown:
+        key = (int(re.findall(r"id\[integer\]:(\d+)", text)[-1]), re.findall(r"region\[text\]:'(\w+)'", text)[-1])
+        if kind != "INSERT" or key not in alone:
+            expected.append((kind.lower(), *key))
+    found = [(row["kind"], *((row["new"] or row["old"])[name] for name in ("id", "region"))) for row in rows]
+    assert sorted(found) == sorted(expected)
+    assert {row["new"]["v"] for row in rows if row["new"]} >= {"a", "b", "c", "d", "direct", "merged in"}
+    assert read(spark, case, table="public.p", endLsn=upto).schema["new"].dataType.fieldNames() == ["id", "region", "v", "n"]
+
+
 WRONG = {
+    "source twice": ({"path": "/elsewhere"}, "conflicting or redundant options"),
+    "name": ({"table": "public..h"}, "invalid name syntax"),
     "option": ({"tabel": "x"}, 'unrecognized option "tabel"'),
     "table": ({"table": "public.nope"}, 'relation "public.nope" does not exist'),
     "no table": ({"table": ""}, 'option "table" missing'),

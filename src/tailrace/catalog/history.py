@@ -50,6 +50,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "typtypmod",
     ),
     "pg_namespace": ("oid", "nspname"),
+    "pg_inherits": ("inhrelid", "inhparent"),
     "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),  # noqa: E501
     "pg_enum": ("oid", "enumtypid", "enumsortorder", "enumlabel"),
     "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),

@@ -111,6 +111,14 @@ class CatalogRows:
     def __len__(self) -> int:
         return len(self.begin)
 
+    def taken(self, rows: NDArray[np.int64]) -> CatalogRows:
+        """Some rows, without the others."""
+        return CatalogRows(
+            {name: values[rows] for name, values in self.columns.items() if name not in self.names},
+            {name: Names(values.stored[rows], values.codec) for name, values in self.names.items()},
+            self.begin[rows], self.end[rows], self.made_by[rows], self.unmade_by[rows], self.added[rows], self.deleted[rows],
+        )  # fmt: skip
+
     def lifetimes(self, rows: NDArray[np.int64], ordinal: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Begin and end of each of `rows` as transaction `ordinal` (-1: nobody's) sees them: what it did itself, from where it did it."""
         if ordinal < 0:

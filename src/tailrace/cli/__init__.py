@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import typer
-from typer.core import TyperGroup
-
-from tailrace.cli import catalog, decode, demo, spool, wal
-from tailrace.cli.ending import NOBODY_READS, drop_output, ending, ready_streams
+from tailrace.cli.ending import NOBODY_READS, WriteFailed, drop_output, ending, ready_streams
 from tailrace.errors import TailraceError
 
-
-class _Verbs(TyperGroup):
-    """Lets a failed write through: typer would end with status 1 where a reader has gone."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except OSError as error:
-            raise _Failed(error) from None
-
-
-class _Failed(Exception):
-    """An OSError on its way past typer."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-app = typer.Typer(
-    cls=_Verbs, name="tailrace", help="PostgreSQL's logical decoding on Apache Spark.", no_args_is_help=True, add_completion=False,
-    pretty_exceptions_enable=False,
-)  # fmt: skip
-app.command("decode")(decode.decode)
-app.command("demo")(demo.demo)
-app.add_typer(wal.app, name="wal")
-app.add_typer(catalog.app, name="catalog")
-app.add_typer(spool.app, name="spool")
+_EXTRAS = {
+    "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "psycopg": "demo",
+}  # fmt: skip
+"""What brings the packages that not everybody needs."""
 
 
 def main() -> None:
@@ -48,12 +20,18 @@ def main() -> None:
     with ending():
         try:
             try:
+                from tailrace.cli.verbs import app  # noqa: PLC0415 - what is missing, and who interrupts, is met in here
+
                 app()
             finally:
                 sys.stdout.flush()
         except TailraceError as error:
             _fail(str(error))
-        except _Failed as failed:
+        except ModuleNotFoundError as error:
+            if error.name not in _EXTRAS:
+                raise
+            _fail(f"{error.name} is not installed\nHINT:  pip install 'tailrace[{_EXTRAS[error.name]}]'")
+        except WriteFailed as failed:
             _fail_with(failed.error)
         except OSError as error:
             _fail_with(error)

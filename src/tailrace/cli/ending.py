@@ -26,6 +26,14 @@ class Stopped(BaseException):
     """A signal came. No `except Exception` keeps it."""
 
 
+class WriteFailed(Exception):
+    """An OSError on its way past typer, which would end with status 1 where a reader has gone."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class Ending:
     """State: nobody asked, or the signal that did."""
 

@@ -26,22 +26,23 @@ from tailrace.changes import COLUMNS, change_batch, change_schema
 from tailrace.decode import decode
 from tailrace.errors import UsageError
 from tailrace.lake.pieces import Piece, pieces_of
-from tailrace.model import Lsn, Relation
+from tailrace.model import Lsn
 from tailrace.plan.demand import OF_TABLES
 from tailrace.river import River, Source, open_river
+from tailrace.spark.followed import Followed
 from tailrace.spark.parcels import pack, unpack
 from tailrace.spark.schemas import spark_schema
 from tailrace.spark.workers import settle
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
-from tailrace.transactions.fates import NEVER
 from tailrace.types.registry import ArrowStyle
 from tailrace.types.style import PARAMETERS, TextStyle
 
 OPTIONS = {
-    "source": "data directory, base backup, pg_wal, or directory of archived segments",
+    "source": "data directory, base backup, pg_wal, or directory of archived segments; or what is given to `load`",
     "database": "the table's database",
-    "table": "schema.name, as it is called at the end of the range; it is followed through renames and rewrites",
+    "table": "schema.name, as in SQL and as it is called at the end of the range; it is followed through renames and rewrites; "
+    "a partitioned table has the changes of its leaves",
     "catalog": "file of a captured catalog state",
     "index": "directory where indexes are kept, and used again, so that WAL is scanned once",
     "startlsn": "transactions that commit here or later",
@@ -95,10 +96,10 @@ class _Parcel(InputPartition):
 class TailraceReader(DataSourceReader):
     """Decodes the stretches of one plan."""
 
-    def __init__(self, segments: Segments, pieces: list[InputPartition], relation: Relation, shape: Shape) -> None:
+    def __init__(self, segments: Segments, pieces: list[InputPartition], table: Followed, shape: Shape) -> None:
         self._segments = segments
         self._pieces = pieces
-        self._relation = relation
+        self._table = table
         self._shape = shape
 
     def __getstate__(self) -> dict[str, Any]:
@@ -108,18 +109,24 @@ class TailraceReader(DataSourceReader):
         return self._pieces
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        if partition is None:
-            return
+        if not isinstance(partition, _Parcel):
+            return  # Spark's own, of no content, where there are no stretches
         piece = partition.piece()
-        for batch in decode(piece.plan, self._segments.read, {self._relation.oid}):
+        for batch in decode(piece.plan, self._segments.read, self._table.oids):
+            found = self._table.changes_in(batch)
+            if found is None:
+                continue
+            of_table, mine = found
             changes = change_batch(
-                replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal)),
+                replace(of_table, ordinal=np.searchsorted(piece.ordinals, batch.ordinal)),
                 piece.facts,
-                self._relation,
+                self._table.relation,
                 columns=self._shape.columns,
                 style=replace(self._shape.style, text=replace(self._shape.style.text, names=batch.names)),
                 codec=piece.plan.codec,
             )
+            if not mine.all():
+                changes = changes.filter(pa.array(mine))
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)
         settle()
@@ -130,41 +137,51 @@ class TailraceSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        settle()
-        self._planned: tuple[Segments, list[InputPartition], Relation, Shape] | None = None
+        self._planned: tuple[Segments, list[InputPartition], Followed, Shape] | None = None
 
     @classmethod
     def name(cls) -> str:
+        settle()  # in the process that looks for sources, and in those that ask one for its schema and reader
         return "tailrace"
 
     def schema(self) -> StructType:
-        _, _, relation, shape = self._plan()
-        return spark_schema(change_schema(relation, shape.columns, shape.style))
+        settle()
+        _, _, table, shape = self._plan()
+        return spark_schema(change_schema(table.relation, shape.columns, shape.style))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        settle()
         # Spark sends source and reader along with every task: neither must hold the stretches of all.
         planned, self._planned = self._plan(), None
         return TailraceReader(*planned)
 
-    def _plan(self) -> tuple[Segments, list[InputPartition], Relation, Shape]:
+    def _plan(self) -> tuple[Segments, list[InputPartition], Followed, Shape]:
         if self._planned is None:
-            options = {name.lower(): value for name, value in self.options.items()}
-            for name in options:
-                if name not in OPTIONS:
-                    raise UsageError(f'unrecognized option "{name}"', hint=f"Options: {', '.join(OPTIONS)}.")
+            options = _checked({name.lower(): value for name, value in self.options.items()})
             for name in ("source", "database", "table"):
                 if not options.get(name):
                     raise UsageError(f'option "{name}" missing')
             shape = Shape.of(options)
             river = _open(options, shape.style.text.schemas)
-            relation = _relation_of(river, options["table"])
-            self._planned = (
-                river.source.segments,
-                [_Parcel(piece) for piece in pieces_of(river.plan, frozenset({relation.oid}))],
-                relation,
-                shape,
-            )
+            table = Followed.named(river, options["table"])
+            pieces: list[InputPartition] = [_Parcel(piece) for piece in pieces_of(river.plan, table.oids)]
+            self._planned = river.source.segments, pieces, table, shape
         return self._planned
+
+
+def _checked(options: dict[str, str]) -> dict[str, str]:
+    """The options, each one known, with what `load(path)` gives as the source. Raises UsageError for others."""
+    path = options.pop("path", None)
+    if path is not None:
+        if options.get("source", path) != path:
+            raise UsageError(
+                "conflicting or redundant options", hint="Give the source once: as the path, or as an option.", sqlstate="42601"
+            )
+        options["source"] = path
+    for name in options:
+        if name not in OPTIONS:
+            raise UsageError(f'unrecognized option "{name}"', hint=f"Options: {', '.join(OPTIONS)}.")
+    return options
 
 
 def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> River:
@@ -185,13 +202,3 @@ def _lsn(text: str | None) -> Lsn | None:
         return Lsn.parse(text)
     except ValueError as error:
         raise UsageError(str(error), sqlstate="22P02") from None
-
-
-def _relation_of(river: River, table: str) -> Relation:
-    """The table as it was at the end of the range: by that name it is asked for, by oid it is followed."""
-    schema, _, name = table.rpartition(".")
-    end = min(int(river.plan.upto_lsn), int(river.indexes[-1].next_lsn), int(NEVER) - 1)
-    relation = river.catalogs.history().relation_named(schema or "public", name, end + 1)
-    if relation is None:
-        raise UsageError(f'relation "{table}" does not exist', sqlstate="42P01", context=f"at {Lsn(end)}")
-    return relation

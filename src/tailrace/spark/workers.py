@@ -18,20 +18,19 @@ _settled = False
 def settle() -> None:
     """Freeze what is imported, and leave without a word when Spark lets this process go."""
     global _settled  # noqa: PLW0603 - once per process
-    if not _settled:
-        _settled = True
-        # Spark's daemon collects after every task; modules need no looking at.
-        gc.collect()
-        gc.freeze()
-        _leave_quietly()
+    daemon: Any = sys.modules["__main__"]
+    if _settled or getattr(daemon.__spec__, "name", "") != _DAEMON:
+        return
+    _settled = True
+    # Spark's daemon collects after every task; modules need no looking at.
+    gc.collect()
+    gc.freeze()
+    _leave_quietly(daemon)
 
 
-def _leave_quietly() -> None:
+def _leave_quietly(daemon: Any) -> None:
     """Spark closes the sockets of processes that were idle for a minute. Over Unix sockets such a one then finds its peer gone while it says
     goodbye, and its daemon, which called `worker` in a loop, would print a BrokenPipeError to everybody's standard error."""
-    daemon: Any = sys.modules["__main__"]
-    if getattr(daemon.__spec__, "name", "") != _DAEMON:
-        return
     serve = daemon.worker
 
     def served(*sockets: Any) -> Any:

@@ -1,0 +1,32 @@
+"""All verbs, as typer knows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from tailrace.cli import catalog, decode, demo, spool, wal
+from tailrace.cli.ending import WriteFailed
+
+
+class _Verbs(TyperGroup):
+    """Lets a failed write through: typer would end with status 1 where a reader has gone."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            raise WriteFailed(error) from None
+
+
+app = typer.Typer(
+    cls=_Verbs, name="tailrace", help="PostgreSQL's logical decoding on Apache Spark.", no_args_is_help=True, add_completion=False,
+    pretty_exceptions_enable=False,
+)  # fmt: skip
+app.command("decode")(decode.decode)
+app.command("demo")(demo.demo)
+app.add_typer(wal.app, name="wal")
+app.add_typer(catalog.app, name="catalog")
+app.add_typer(spool.app, name="spool")

@@ -1,0 +1,207 @@
+"""Each extra alone: the wheel is built, and installed where nothing is but what it and that extra ask for; there it must work.
+
+    python tests/extras.py [EXTRA...]
+
+The environments are made of links to what this one has (which the lock has pinned), so that they cost no network and hardly any time; which packages
+an extra brings is read from the wheel's own metadata. `pip check` agrees, or it is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PathDistribution, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from support.cases import Case, open_case
+
+ROOT = Path(__file__).parents[1]
+
+
+def main(wanted: list[str]) -> None:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tailrace-extras-") as folder:
+        place = Path(folder)
+        wheel = _wheel(place)
+        _told("the wheel is built", began)
+        case = open_case("xact", 16, "with_slot", place / "case")
+        for name, (extras, trials) in EXTRAS.items():
+            if not wanted or name in wanted:
+                home = Home.made(place / name, wheel, extras)
+                for trial in trials:
+                    trial(home, case)
+                _told(f"{name}: {len(trials)} trials", began)
+
+
+def _told(what: str, began: float) -> None:
+    print(f"{time.monotonic() - began:4.0f} s  {what}", flush=True)
+
+
+def _wheel(place: Path) -> Path:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+    )
+    (wheel,) = place.glob("*.whl")
+    return wheel
+
+
+@dataclass(frozen=True)
+class Home:
+    """An environment with the wheel and some of its extras."""
+
+    path: Path
+
+    @classmethod
+    def made(cls, path: Path, wheel: Path, extras: tuple[str, ...]) -> Home:
+        venv.create(path, symlinks=True, with_pip=False)
+        (site,) = path.glob("lib/python*/site-packages")
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", str(path)]
+        subprocess.run([*pip, "install", "--no-deps", "--no-index", str(wheel)], check=True)
+        (found,) = site.glob("tailrace-*.dist-info")
+        for each in _closure(PathDistribution(found), extras, set()):
+            _link(each, site)
+        subprocess.run([*pip, "check"], check=True, stdout=subprocess.DEVNULL)
+        return cls(path)
+
+    def run(self, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        """A program of this environment, which hears nothing of the one that this script runs in."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        program = self.path / "bin" / str(words[0])
+        return subprocess.run(
+            [program, *map(str, words[1:])], env=kept | environment, cwd=self.path, capture_output=True, text=True, check=False, timeout=300
+        )  # fmt: skip
+
+    def printed(self, *words: object, **environment: str) -> str:
+        done = self.run(*words, **environment)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), f"{words}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def refused(self, message: str, *words: object) -> None:
+        """One error on standard error, and nothing else."""
+        done = self.run(*words)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"tailrace: error: {message}\n"), f"{words}\n{done}"
+
+
+def _closure(found: Distribution, extras: tuple[str, ...], seen: set[str]) -> Iterator[Distribution]:
+    """What it requires, and what that requires."""
+    for text in found.requires or ():
+        needed = Requirement(text)
+        named = canonicalize_name(needed.name)
+        if needed.marker and not any(needed.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            continue
+        if named == "tailrace":
+            yield from _closure(found, tuple(needed.extras), seen)
+        elif named not in seen:
+            seen.add(named)
+            here = distribution(named)
+            yield here
+            yield from _closure(here, tuple(needed.extras), seen)
+
+
+def _link(found: Distribution, site: Path) -> None:
+    """Make what it installed be there: its packages, modules and metadata. A folder of `..` would be a program, which nobody needs here."""
+    for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
+        target = Path(str(found.locate_file(top))).resolve()
+        if not (site / top).exists():
+            (site / top).symlink_to(target)
+
+
+# -- what each must do -----------------------------------------------------------------------------------------------------------------------
+
+TEXT = """
+import sys, tailrace
+from tailrace.plugins.printing import print_rows
+from tailrace.plugins.registry import plugin_named
+plugin = plugin_named("test_decoding")
+plugin.startup({}, 16)
+river = tailrace.open(sys.argv[1], "app", start_lsn=tailrace.Lsn.parse(sys.argv[2]), demand=plugin.demand)
+for lines in river.lines(plugin):
+    sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, lines.texts.offsets, lines.texts.data))
+"""
+FRAME = """
+import sys
+from tailrace.spark.session import session
+spark = session("local[1]", quiet=True)
+options = {"database": "app", "table": "public.a", "startLsn": sys.argv[2]}
+print(spark.read.format("tailrace").options(**options).load(sys.argv[1]).count())
+"""
+MIRROR = """
+import sys, tailrace
+from deltalake import DeltaTable
+from tailrace.lake.mirror import mirror
+river = tailrace.open(sys.argv[1], "app", start_lsn=tailrace.Lsn.parse(sys.argv[2]))
+print(len([table for table in mirror(river, "lake") if DeltaTable(str(table.path)).version() >= 0]))
+"""
+
+
+def decodes(home: Home, case: Case) -> None:
+    assert home.printed("python", "-c", TEXT, case.data_dir, case.meta["start_lsn"]) == case.expected
+
+
+def misses_the_command_line(home: Home, case: Case) -> None:
+    home.refused("typer is not installed\nHINT:  pip install 'tailrace[cli]'", "tailrace", "wal", "ls", case.data_dir)
+
+
+def prints(home: Home, case: Case) -> None:
+    words = ("tailrace", "decode", case.data_dir, "--database", "app", "--start-lsn", case.meta["start_lsn"])
+    assert home.printed(*words) == case.expected
+    assert "sound" in home.printed("tailrace", "wal", "verify", case.data_dir)
+
+
+def misses_spark(home: Home, case: Case) -> None:
+    words = ("tailrace", "decode", case.data_dir, "--database", "app", "--on", "spark")
+    home.refused("Spark is not installed\nHINT:  pip install 'tailrace[spark]', or --on local.", *words)
+
+
+def misses_the_demo(home: Home, case: Case) -> None:
+    done = home.run("tailrace", "demo")
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert done.stderr.startswith("tailrace: error: "), done
+    assert "is not installed\nHINT:  pip install 'tailrace[" in done.stderr, done
+
+
+def mirrors(home: Home, case: Case) -> None:
+    assert int(home.printed("python", "-c", MIRROR, case.data_dir, case.meta["start_lsn"])) > 0
+
+
+def reads_a_frame(home: Home, case: Case) -> None:
+    changes = sum("\ttable public.a: " in line for line in case.expected.splitlines())
+    assert int(home.printed("python", "-c", FRAME, case.data_dir, case.meta["start_lsn"])) == changes
+
+
+def brings_java(home: Home, case: Case) -> None:
+    """Where there is none: nothing on the PATH but what Spark's own scripts call."""
+    tools = home.path / "tools"
+    tools.mkdir()
+    for name in ("bash", "sh", "env", "dirname", "ps", "rm"):
+        found = next((folder / name for folder in map(Path, ("/usr/bin", "/bin")) if (folder / name).exists()), None)
+        if found:
+            (tools / name).symlink_to(found)
+    changes = sum("\ttable public.a: " in line for line in case.expected.splitlines())
+    words = ("python", "-c", FRAME, case.data_dir, case.meta["start_lsn"])
+    assert int(home.printed(*words, PATH=str(tools), JAVA_HOME="")) == changes
+
+
+Trial = Callable[[Home, Case], None]
+EXTRAS: dict[str, tuple[tuple[str, ...], list[Trial]]] = {
+    "core": ((), [decodes, misses_the_command_line]),
+    "cli": (("cli",), [prints, misses_spark, misses_the_demo]),
+    "delta": (("delta",), [decodes, mirrors]),
+    "spark": (("spark",), [reads_a_frame]),
+    "java": (("spark", "java"), [brings_java]),
+}
+"""A name, the extras that are installed, and what is tried."""
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
