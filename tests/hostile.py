@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from support.hostile import CASES, FAIR, Outcome, build_scene, trials, try_out
+from support.hostile import CASES, FAIR, Outcome, build_scene, damages, try_out
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
     tally: Counter[tuple[str, Outcome]] = Counter()
     with tempfile.TemporaryDirectory(prefix="tailrace-hostile-") as home:
         scenes = [build_scene(story, major, Path(home) / f"{story}-{major}") for story, major in CASES[: options.cases]]
-        for number, damage in enumerate(trials(scenes, options.trials, options.seed), 1):
+        for number, damage in enumerate(damages(scenes, options.trials, options.seed), 1):
             outcome, said = try_out(damage)
             tally[damage.kind, outcome] += 1
             if outcome not in FAIR or options.show:

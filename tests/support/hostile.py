@@ -372,7 +372,7 @@ KINDS: dict[Make, int] = {
 """Ways to damage, and how often each is taken."""
 
 
-def trials(scenes: list[Scene], count: int, seed: int) -> Iterator[Damage]:
+def damages(scenes: list[Scene], count: int, seed: int) -> Iterator[Damage]:
     """As many, drawn from the seed. Each is to be tried before the next is drawn: it is made from the files as they are."""
     dice = random.Random(seed)
     kinds = [make for make, often in KINDS.items() for _ in range(often)]
