@@ -176,6 +176,10 @@ class History:
         """`fields` are those of its columns, if they are at hand."""
         classes = self.table("pg_class")
         oid = int(classes["oid"][row])
+        columns = self._columns(oid, lsn, ordinal, fields)
+        if missing := int(classes["relnatts"][row]) - len(columns):
+            # So it is for a moment within the transaction that makes or alters it; a row that was written then is not to be had.
+            raise MissingHistory(f"pg_attribute catalog is missing {missing} attribute(s) for relation OID {oid} at {Lsn(lsn)}")
         identity_letter = chr(classes["relreplident"][row])
         primary, identity = self._keys(oid, identity_letter, lsn, ordinal)
         relation = Relation(
@@ -186,7 +190,7 @@ class History:
             persistence=chr(classes["relpersistence"][row]),
             replica_identity=identity_letter,
             rewrite_of=int(classes["relrewrite"][row]),
-            columns=self._columns(oid, lsn, ordinal, fields),
+            columns=columns,
             identity=identity,
             primary_key=primary,
             access_method=int(classes["relam"][row]),
