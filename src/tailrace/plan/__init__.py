@@ -87,8 +87,8 @@ def make_plan(
     begins = xids.begins(len(transactions))
     shown = logged_for_decoding(indexes, transactions, begins, readable, explicit=explicit)
     warnings = [
-        left_out(transactions, xids, np.setdiff1d(told, readable), _unknown(indexes, history)),
-        left_out(transactions, xids, np.setdiff1d(readable, shown), "they began while wal_level was below logical"),
+        left_out(transactions, xids, told, readable, _unknown(indexes, history)),
+        left_out(transactions, xids, readable, shown, "they began while wal_level was below logical"),
     ]
 
     row_bytes = np.zeros(len(transactions), np.int64)
@@ -164,8 +164,8 @@ def _stretch_plans(
                 Carried(
                     source.stretch, source.waiting_lsn[chunks], np.full(len(chunks), xid, np.int64), source.waiting_crc[chunks]
                 )
-                for xid in xids.tolist()
-                for source, chunks in waiting.get(xid, ())
+                for xid in (xids[np.isin(xids, list(waiting))].tolist() if waiting else ())
+                for source, chunks in waiting[xid]
             )
             plans.append(
                 StretchPlan(

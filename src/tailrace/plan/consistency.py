@@ -72,8 +72,11 @@ def _prepared_before(indexes: Sequence[Index], transactions: Transactions) -> fr
     def ended_as(kind: int) -> NDArray[np.integer]:
         return np.concatenate([found.ends.xid[found.ends.kind == kind] for found in indexes])
 
-    committed = np.setdiff1d(ended_as(xact.COMMIT_PREPARED), ended_as(xact.PREPARE))
-    return frozenset(np.intersect1d(committed, transactions.full_xid[transactions.kind == xact.COMMIT]).tolist())
+    committed = ended_as(xact.COMMIT_PREPARED)
+    committed = committed[~np.isin(committed, ended_as(xact.PREPARE))]
+    if not len(committed):
+        return frozenset()
+    return frozenset(committed[np.isin(committed, transactions.full_xid[transactions.kind == xact.COMMIT])].tolist())
 
 
 def _first_checkpoint(indexes: Sequence[Index]) -> tuple[int, int]:
@@ -122,10 +125,11 @@ def whole(
     return shown[~cut]
 
 
-def left_out(transactions: Transactions, xids: AllXids, lost: NDArray[np.int64], reason: str) -> str:
-    """A warning, if these transactions (ordinals, ascending) are passed over though they lie in the range."""
-    if not len(lost):
+def left_out(transactions: Transactions, xids: AllXids, wanted: NDArray[np.int64], taken: NDArray[np.int64], reason: str) -> str:
+    """A warning, if of the transactions that are wanted (ordinals, ascending) only some could be taken."""
+    if len(wanted) == len(taken):
         return ""
+    lost = wanted[~np.isin(wanted, taken)]
     rows = int(xids.rows[np.isin(xids.ordinal, lost)].sum())
     first, last = (Lsn(int(transactions.commit_lsn[ordinal])) for ordinal in (lost[0], lost[-1]))
     return f"left out are {len(lost)} transactions with {rows} rows at hand, which commit from {first} to {last}: {reason}"

@@ -47,7 +47,7 @@ def find_ties(indexes: Sequence[Index], fates: Fates, plan: Plan, database: int)
     errands = [
         QueueErrand(found.stretch, int(found.first), found.fingerprint, found.major, database, plan.demand.only_local, mine)
         for found in indexes
-        if len(mine := np.intersect1d(found.xids.xid, wanted))
+        if len(mine := np.intersect1d(found.xids.xid, wanted, assume_unique=True))
     ]
     return Ties(messages, xids, errands)
 
