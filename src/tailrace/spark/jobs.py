@@ -28,6 +28,7 @@ Result = TypeVar("Result")
 _SCHEMA = "item int, part int, unpacked long, payload binary"
 _ARROW_SCHEMA = pa.schema([("item", pa.int32()), ("part", pa.int32()), ("unpacked", pa.int64()), ("payload", pa.binary())])
 _CELL = 64 << 20
+_LARGE = 1 << 18
 HEAVY_WAVE = 4
 TASKS_PER_CORE = 3
 """Enough to even out what items take. A task costs some 20 ms of CPU whatever it does, so one item a task would be waste on few cores."""
@@ -44,10 +45,9 @@ class _Share(InputPartition):
 class StageReader(DataSourceReader):
     """Runs `work` on each item."""
 
-    def __init__(self, work: bytes, shares: Sequence[_Share], heavy: bool) -> None:
+    def __init__(self, work: bytes, shares: Sequence[_Share]) -> None:
         self._work = work
         self._shares = shares
-        self._heavy = heavy
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_shares": ()}
@@ -57,10 +57,10 @@ class StageReader(DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         for number, item in enumerate(partition.items, partition.first):
-            yield from run_item(self._work, number, item, self._heavy)
+            yield from run_item(self._work, number, item)
 
 
-def _stage_source(work: bytes, all_shares: Sequence[_Share], heavy: bool) -> type[DataSource]:
+def _stage_source(work: bytes, all_shares: Sequence[_Share]) -> type[DataSource]:
     """A data source for one job. The class travels by value, with all that it holds.
 
     Once a reader is made of it, Spark sends source and reader along with every task; by then neither must hold what others do.
@@ -85,15 +85,15 @@ def _stage_source(work: bytes, all_shares: Sequence[_Share], heavy: bool) -> typ
 
             settle()
             shares, type(self).shares = type(self).shares, ()
-            return StageReader(work, shares, heavy)
+            return StageReader(work, shares)
 
     return Stage
 
 
-def run_item(work: bytes, number: int, item: bytes, heavy: bool) -> Iterator[pa.RecordBatch]:
+def run_item(work: bytes, number: int, item: bytes) -> Iterator[pa.RecordBatch]:
     """One item in a worker: its result (or the error), pickled, in cells that Arrow can carry.
 
-    Between a worker and the driver a byte is copied half a dozen times, so heavy results are compressed: LZ4 takes less time than the copies.
+    Between a worker and the driver a byte is copied half a dozen times, so large results are compressed: LZ4 takes less time than the copies.
     """
     try:
         outcome = (True, unpack(work)(unpack(item)))
@@ -104,11 +104,12 @@ def run_item(work: bytes, number: int, item: bytes, heavy: bool) -> Iterator[pa.
     settle()
     for part, start in enumerate(range(0, len(payload), _CELL)):
         cell = payload[start : start + _CELL]
-        packed = pa.compress(cell, codec="lz4_raw") if heavy else pa.py_buffer(cell)
+        is_large = len(cell) > _LARGE
+        packed = pa.compress(cell, codec="lz4_raw") if is_large else pa.py_buffer(cell)
         cells = [
             pa.array([number], pa.int32()),
             pa.array([part], pa.int32()),
-            pa.array([len(cell) if heavy else 0], pa.int64()),
+            pa.array([len(cell) if is_large else 0], pa.int64()),
             pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, len(packed)], np.int32)), packed]),
         ]
         yield pa.RecordBatch.from_arrays(cells, schema=_ARROW_SCHEMA)
@@ -132,20 +133,20 @@ class SparkRunner:
         if not waves:
             return
         with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(self._wave, packed, waves[0], heavy)
+            coming = ahead.submit(self._wave, packed, waves[0])
             for following in [*waves[1:], None]:
                 results = coming.result()
                 if following is not None:
-                    coming = ahead.submit(self._wave, packed, following, heavy)
+                    coming = ahead.submit(self._wave, packed, following)
                 while results:
                     yield _outcome(results.popleft())
 
-    def _wave(self, work: bytes, items: Sequence[Any], heavy: bool) -> deque[list[_Cell]]:
+    def _wave(self, work: bytes, items: Sequence[Any]) -> deque[list[_Cell]]:
         """The cells of each item's result, in the order of the items."""
         share = -(-len(items) // (TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism))
         packed = [pack(item) for item in items]
         shares = [_Share(first, packed[first : first + share]) for first in range(0, len(items), share)]
-        source = _stage_source(work, shares, heavy)
+        source = _stage_source(work, shares)
         self.spark.dataSource.register(source)
         table = self.spark.read.format(source.name()).load().toArrow()
         found: dict[int, list[_Cell]] = {}

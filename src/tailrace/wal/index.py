@@ -2,7 +2,7 @@
 
 In: pages of a stretch and as many after it as its last record needs. Out: `Index`, immutable once `sealed`. What is kept:
 ends of transactions; per xid the first LSN, the top-level xid, whether it changed anything, how many rows it has here, TOAST chunks whose
-row has not come yet, and a speculative insert or verdict whose other half lies elsewhere; and, whole, the records in `KEPT`. Rows of user
+row has not come yet, and a speculative insert or verdict whose other half lies elsewhere; and, whole, the records of the kinds below. Rows of user
 tables are not kept: decoding reads them again from the WAL, which costs less than carrying them.
 
 Catalog files: those numbered below 16384 carry the catalog's own oid and are kept for TRACKED_CATALOGS; a file named by a NEW_CID
@@ -32,7 +32,7 @@ from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, IGNORED, LOGICALM
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 
 class NeedMoreWal(CorruptWal):
@@ -51,16 +51,15 @@ PASSED_OVER = np.array([manager in IGNORED for manager in range(256)])
 
 # Kinds of kept records
 CATALOG_CHANGE = 1  # HEAP, HEAP2 or XLOG page images on a catalog's file
-NEW_CID = 2
-MESSAGE = 3
-TRUNCATE = 4
-RUNNING_XACTS = 5
-CHECKPOINT = 6  # shutdown or online
-WAL_SETTINGS = 7  # PARAMETER_CHANGE, FPW_CHANGE
-TIMELINE_END = 8  # END_OF_RECOVERY, OVERWRITE_CONTRECORD
-RELATION_MAP = 9
-STORAGE = 10  # SMGR on a catalog's file, DBASE
-ALIEN = 11  # first record of a custom resource manager
+MESSAGE = 2
+TRUNCATE = 3
+RUNNING_XACTS = 4
+CHECKPOINT = 5  # shutdown or online
+WAL_SETTINGS = 6  # PARAMETER_CHANGE, FPW_CHANGE
+TIMELINE_END = 7  # END_OF_RECOVERY, OVERWRITE_CONTRECORD
+RELATION_MAP = 8
+STORAGE = 9  # SMGR on a catalog's file, DBASE
+ALIEN = 10  # first record of a custom resource manager
 
 UNKNOWN_XID = 0xFFFFFFFF
 """Of the record behind a message, where that is in the next stretch."""
@@ -207,7 +206,7 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
             if touches:
                 keep = CATALOG_CHANGE
             if manager == HEAP2 and opcode == heap.NEW_CID:
-                keep = NEW_CID
+                keep = 0
                 main = parsed[MAIN]
                 key = (u32(buf, main + 20) << 32) | u32(buf, main + 24)
                 space = np.int64(u32(buf, main + 16))
@@ -222,8 +221,6 @@ def scan_records(buf, frame, compressed, stats_item, prepare_header, inplace_is_
                 number = u32(buf, main + 24)
                 if number >= FIRST_NORMAL_OID or find(tracked_table, tracked, number) >= 0:
                     loc_tracked[found] = 1
-                else:
-                    keep = 0
                 if slot >= 0:
                     xid_flags[slot] |= CHANGES_CATALOG
             elif slot >= 0:
