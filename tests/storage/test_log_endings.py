@@ -201,6 +201,9 @@ def test_an_archive_whose_last_record_is_damaged(
     monkeypatch.setattr("sys.argv", ["tailrace", "wal", "verify", str(case.wal_dir)])
     with pytest.raises(SystemExit):
         main()
+    last.write_bytes(_segments(case)[0].read_bytes())
+    warning = open_river(case.wal_dir, "app", runner=LocalRunner(1), catalog=state).warning
+    assert f'and holds nothing of what "{last}" should' in warning
     assert f'; the log ends at a record that is not whole, or damaged: {damaged}, file "{last}"' in capfd.readouterr().out
 
 

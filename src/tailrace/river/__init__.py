@@ -65,7 +65,7 @@ class River:
     @property
     def warning(self) -> str:
         """What in this log is passed over, empty if nothing is."""
-        return "; ".join(filter(None, (foreign_records(self.indexes), *self.plan.warnings, self._torn_end())))
+        return "; ".join(filter(None, (foreign_records(self.indexes), *self.plan.warnings, self._end())))
 
     def planned_for(self, demand: Demand) -> River:
         """The same log, planned for another demand: what is told of which row, not when its transaction is."""
@@ -76,12 +76,18 @@ class River:
         )  # fmt: skip
         return replace(self, plan=plan)
 
-    def _torn_end(self) -> str:
-        """A log that ends at a broken record was cut off by a crash, or is damaged there. A running server's may be read while it is written."""
-        last = self.indexes[-1]
-        if not last.torn or self.source.lease is not None or self.plan.upto_lsn <= last.next_lsn:
+    def _end(self) -> str:
+        """What is odd about where the log ends: a broken record, which a crash cut off or which is damaged; or whole segments behind the end that
+        hold nothing of this log, where no data directory says that they were made ahead. A running server's may be read while it is written."""
+        last, segments = self.indexes[-1], self.source.segments
+        if self.source.lease is not None or self.plan.upto_lsn <= last.next_lsn:
             return ""
-        return f'the log ends at a record that is not whole, or damaged: {last.reason}, file "{self.source.segments.name_at(last.place)}"'
+        if last.torn:
+            return f'the log ends at a record that is not whole, or damaged: {last.reason}, file "{segments.name_at(last.place)}"'
+        behind = -(-last.next_lsn // segments.segment_size)
+        if self.source.directory is None and (segment := segments.by_number.get(behind)) is not None and not segment.partial:
+            return f'the log ends at {last.next_lsn}, and holds nothing of what "{segment.path}" should: it was made ahead, or is another\'s'
+        return ""
 
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's."""

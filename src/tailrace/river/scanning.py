@@ -119,7 +119,10 @@ def scan_log(
 
 def _is_not_written(part: Index, before: Sequence[Index]) -> bool:
     """Whether a stretch is zeros, and not because the log went on in another segment."""
-    return part.sealed and not part.records and bool(before) and before[-1].next_lsn < part.stretch.stop
+    zeros = (
+        part.sealed and not part.records and part.place == part.stretch.start
+    )  # and not a part of a record that a crash cut off
+    return zeros and bool(before) and before[-1].next_lsn < part.stretch.stop
 
 
 def check_reaches(found: Sequence[Index], control: ControlFile | None) -> None:

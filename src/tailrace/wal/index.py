@@ -417,7 +417,8 @@ class Files:
 class Index:
     """The facts of one stretch. `next_lsn` is where the first record after it starts (or would), `previous` what its first record names as
     its predecessor, `last` its last record: neighbours must fit. Unsealed: the log ended inside, and the stretch will be scanned again; `reason` says
-    why it ended, `place` which page or record that is about, and `torn` that there is something, but no whole record."""
+    why it ended, `place` which page or record that is about, and `torn` that there is something, but no whole record. Of a sealed one that
+    begins with zeros, `place` is where they do."""
 
     stretch: Stretch
     sealed: bool
@@ -481,7 +482,9 @@ def scan(
         timeline=timeline,
         also=tuple(also),
     )
-    return found if found.sealed else replace(found, reason=words, place=place, torn=torn)
+    if not found.sealed:
+        return replace(found, reason=words, place=place, torn=torn)
+    return found if start is not None or begin == stretch.start else replace(found, place=stretch.start)
 
 
 def first_written_page(wal: WalBytes, stretch: Stretch, segment_size: int) -> int:
