@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names import quote_identifier, quote_literal
-from tailrace.decode import DELETE, UPDATE, Alike, Batch
+from tailrace.decode import DELETE, INSERT, UPDATE, Alike, Batch
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType, Relation
@@ -136,19 +136,21 @@ class TestDecoding(OutputPlugin):
             _bytes(f" {quote_identifier(column.name, self.major)}[{column.type.label}]:") for column in columns if column.type
         ]
         label_data, label_bounds = _joined(labels)
-        verbs = ("INSERT", "UPDATE", "DELETE")
-        heads = [_bytes(f"table {self._name(each)}: {verb}:") for each in alike.relations for verb in verbs]
+        heads = [_bytes(f"table {self._name(each)}: ") for each in alike.relations]
         head_data, head_bounds = _joined(heads)
-        head = alike.number * len(verbs) + batch.kind - 1
         has_old = batch.has_old
         arguments = (
-            batch.kind, has_old, head, head_data, head_bounds, label_data, label_bounds, new.quoting,
+            batch.kind, has_old, alike.number, head_data, head_bounds, label_data, label_bounds, new.quoting,
             new.data, new.bounds, new.state, old.data, old.bounds, old.state,
         )  # fmt: skip
         offsets = np.zeros(len(batch) + 1, np.int64)
         # Room for the longest that it could be; pages that stay untouched cost nothing, and counting first would cost a second pass.
         fixed = (
-            max(map(len, heads)) + 2 * (len(label_data) + len(columns) * len(_UNCHANGED_WORD)) + len(_OLD_KEY) + len(_NEW_TUPLE)
+            max(map(len, heads))
+            + len(_INSERT)
+            + 2 * (len(label_data) + len(columns) * len(_UNCHANGED_WORD))
+            + len(_OLD_KEY)
+            + len(_NEW_TUPLE)
         )
         data = np.empty(len(batch) * fixed + 2 * (len(new.data) + len(old.data)), np.uint8)
         write_rows(*arguments, offsets, data)
@@ -211,6 +213,7 @@ def _joined(parts: Sequence[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDAr
     return np.concatenate(parts) if parts else np.zeros(0, np.uint8), bounds
 
 
+_INSERT, _UPDATE, _DELETE = _bytes("INSERT:"), _bytes("UPDATE:"), _bytes("DELETE:")
 _NO_TUPLE = _bytes(" (no-tuple-data)")
 _OLD_KEY = _bytes(" old-key:")
 _NEW_TUPLE = _bytes(" new-tuple:")
@@ -259,12 +262,14 @@ def put_tuple(out, to, row, skip_nulls, labels, label_bounds, quoting, data, bou
 
 
 @kernel
-def write_rows(kind, has_old, head, heads, head_bounds, labels, label_bounds, quoting,  # type: ignore[no-untyped-def]
+def write_rows(kind, has_old, number, heads, head_bounds, labels, label_bounds, quoting,  # type: ignore[no-untyped-def]
                new_data, new_bounds, new_state, old_data, old_bounds, old_state, offsets, out):  # fmt: skip
-    """The lines of a batch, one after another; offsets[i + 1] becomes the end of row i."""
+    """The lines of a batch, one after another, each with the head of its relation; offsets[i + 1] becomes the end of row i."""
     to = np.int64(0)
     for row in range(len(kind)):
-        to = put(out, to, heads, head_bounds[head[row]], head_bounds[head[row] + 1])
+        to = put(out, to, heads, head_bounds[number[row]], head_bounds[number[row] + 1])
+        verb = _INSERT if kind[row] == INSERT else _UPDATE if kind[row] == UPDATE else _DELETE
+        to = put(out, to, verb, 0, len(verb))
         if kind[row] == DELETE:
             if has_old[row]:
                 to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state)
