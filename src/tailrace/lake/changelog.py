@@ -82,7 +82,7 @@ def append_changes(
 
 
 def _in_trouble(troubles: Troubles) -> list[Appended]:
-    return [Appended(name, None, trouble=error) for name, error in troubles.found.items()]
+    return [Appended(name, None, trouble=error) for name, error in troubles.found]
 
 
 def _append(target: Target, staged: Staged, folder: Path) -> Appended:

@@ -100,7 +100,7 @@ def mirror(
 
 
 def _in_trouble(troubles: Troubles) -> list[Mirrored]:
-    return [Mirrored(name, None, trouble=error) for name, error in troubles.found.items()]
+    return [Mirrored(name, None, trouble=error) for name, error in troubles.found]
 
 
 def _with_rewrites(river: River, history: History) -> Plan:

@@ -63,9 +63,9 @@ class TroubleWarning(UserWarning):
 
 @dataclass(slots=True)
 class Troubles:
-    """What is wrong with tables, by their names (or the folder's, where that is all there is). Trouble with one keeps no other from going on."""
+    """What is wrong with which tables, by name (or the folder's, where that is all there is). Trouble with one keeps no other from going on."""
 
-    found: dict[str, TailraceError]
+    found: list[tuple[str, TailraceError]]
     history: History
 
     @contextmanager
@@ -84,7 +84,7 @@ class Troubles:
 
     def warn(self) -> None:
         """Say it to those who do not look at what is returned."""
-        for name, error in self.found.items():
+        for name, error in self.found:
             warnings.warn(f"table {name} stays where it is: {error}", TroubleWarning, stacklevel=3)
 
     def add(self, name: str, error: TailraceError, relation: Relation | None = None) -> None:
@@ -93,7 +93,7 @@ class Troubles:
         if changed:
             column, lsn = changed[-1]
             error.hint = f"Column {column} was given another type at {lsn}. {error.hint}"
-        self.found.setdefault(name, error)
+        self.found.append((name, error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def find_targets(
     """The tables to bring up, in the order of their names: those that changed (or are `names`), and those in the lake, whose positions move on even
     if nothing happened to them. Without `keep_dropped`, none is begun that is dropped already. Raises UsageError for what is no name."""
     history = river.catalogs.history()
-    troubles = Troubles({}, history)
+    troubles = Troubles([], history)
     lying = _lying(directory, span, troubles)
     seen = _seen(river, history, span, names)
     wanted = {read_table_name(name) for name in names} if names is not None else None

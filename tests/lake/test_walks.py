@@ -1,0 +1,142 @@
+"""Random walks: after every step each table of the source is the same in the lake, or is told of by its name and has a reason; every change is in the
+logs once, also of tables that are gone."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from decimal import Decimal
+
+import pytest
+from psycopg import sql
+
+from support.servers import Server
+from support.walks import Walk
+from tailrace.catalog.identifiers import write_table_name
+from tailrace.decode import decode
+from tailrace.lake.changelog import append_changes
+from tailrace.lake.folders import folder_name
+from tailrace.lake.mirror import mirror
+from tailrace.lake.position import Range, position_of, tables_in
+from tailrace.lake.reading import read_table
+from tailrace.lake.targets import TroubleWarning
+from tailrace.model import FIRST_NORMAL_OID
+from tailrace.river import open_river
+
+pytestmark = pytest.mark.postgres
+
+TEXTS = {"numeric": "text", "arrays": "text"}
+CURED = {"nan", "deep"}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(18, test_decoding=False) as running:
+        yield running
+
+
+@pytest.mark.parametrize("walk", range(3))
+def test_walks(server, tmp_path, walk):
+    _walk(server, tmp_path, random.randrange(1 << 32), steps=4, works=14)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("walk", range(40))
+def test_long_walks(server, tmp_path, walk):
+    _walk(server, tmp_path, random.randrange(1 << 32), steps=9, works=25)
+
+
+def _walk(server, tmp_path, seed, *, steps, works):
+    print("seed", seed)
+    chance = random.Random(seed)
+    database = f"walk_{seed}"
+    server.sql(f"CREATE DATABASE {database} STRATEGY file_copy")
+    lake, log = tmp_path / "lake", tmp_path / "log"
+    start, styles = None, {}
+    with server.connect(dbname=database) as connection:
+        connection.autocommit = True
+        work = Walk(connection, chance)
+        for _ in range(steps):
+            work.go(works)
+            if chance.random() < 0.2:
+                styles = TEXTS
+            stuck = any(table.troubles or table.log_troubles for table in [*work.live, *work.gone])
+            river = open_river(server.data_dir, database, start_lsn=start if not stuck and chance.random() < 0.5 else None)
+            for _ in range(chance.choice((1, 1, 2))):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", TroubleWarning)
+                    mirrored, appended = mirror(river, lake, **styles), append_changes(river, log, **styles)
+                _check_troubles(work, mirrored, styles, of_log=False)
+                _check_troubles(work, appended, styles, of_log=True)
+            start = Range.of(river).stop
+            _check_mirror(work, lake, connection, styles)
+            _check_log(work, log, open_river(server.data_dir, database), styles)
+
+
+def _may_fail(table, styles, *, of_log):
+    causes = table.troubles - (CURED if styles else set())
+    return bool(causes | (table.log_troubles if of_log else set()))
+
+
+def _check_troubles(work, found, styles, *, of_log):
+    """Nobody is in trouble without a reason."""
+    reasons = {
+        write_table_name(each.schema, each.name) for each in [*work.live, *work.gone] if _may_fail(each, styles, of_log=of_log)
+    }
+    unreasonable = {each.table: each.trouble for each in found if each.trouble is not None and each.table not in reasons}
+    assert not unreasonable
+
+
+def _check_mirror(work, lake, connection, styles):
+    for table in work.live:
+        if not _may_fail(table, styles, of_log=False):
+            folder = lake / folder_name(table.schema, table.name, table.oid)
+            assert _rows(folder) == _source(connection, table), (table, folder)
+
+
+def _source(connection, table):
+    columns = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in table.columns)
+    return sorted(map(repr, connection.execute(sql.SQL("SELECT {} FROM {}").format(columns, table.id)).fetchall()))
+
+
+def _rows(folder):
+    return sorted(repr(tuple(_text(value) for value in row.values())) for row in read_table(folder).to_pylist())
+
+
+def _text(value):
+    if isinstance(value, list):
+        return "{" + ",".join(map(_element, value)) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return format(value, "f") if isinstance(value, Decimal) else None if value is None else str(value)
+
+
+def _element(value):
+    if value is None:
+        return "NULL"
+    text = _text(value)
+    return (
+        '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        if not text or any(letter in ' "\\' for letter in text)
+        else text
+    )
+
+
+def _check_log(work, log, river, styles):
+    """The places of all changes, by oid: as decoding tells them, and as they lie in the logs."""
+    told = {}
+    for stretch in river.plan.stretches:
+        for batch in decode(stretch, river.source.segments.read):
+            if batch.relation.oid >= FIRST_NORMAL_OID:
+                commits = river.plan.transactions.commit_lsn[batch.ordinal]
+                told.setdefault(batch.relation.oid, []).extend(
+                    zip(commits.tolist(), batch.lsn.tolist(), batch.sub.tolist(), strict=True)
+                )
+    lies = {position_of(table(), Range.of(river)).oid: path for path, table in tables_in(log)}
+    for table in [*work.live, *work.gone]:
+        if table.oid in told and not _may_fail(table, styles, of_log=True):
+            rows = read_table(lies[table.oid]).select(["commit_lsn", "lsn", "sequence"]).to_pylist()
+            assert sorted(tuple(row.values()) for row in rows) == sorted(told[table.oid]), table
+    for table in work.live:
+        if table.oid in lies:
+            assert lies[table.oid].name == folder_name(table.schema, table.name, table.oid)
