@@ -11,13 +11,14 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.functions import spark_partition_id
 
 from tailrace.spark.parcels import pack, unpack
 from tailrace.spark.workers import settle
@@ -29,6 +30,7 @@ _SCHEMA = "item int, part int, unpacked long, payload binary"
 _ARROW_SCHEMA = pa.schema([("item", pa.int32()), ("part", pa.int32()), ("unpacked", pa.int64()), ("payload", pa.binary())])
 _CELL = 64 << 20
 _LARGE = 1 << 18
+_MANY = 1 << 20
 HEAVY_WAVE = 4
 TASKS_PER_CORE = 3
 """Enough to even out what items take. A task costs some 20 ms of CPU whatever it does, so one item a task would be waste on few cores."""
@@ -124,9 +126,16 @@ class SparkRunner:
     """
 
     spark: SparkSession
+    cores: int = field(init=False)
+    """How many tasks run at a time."""
+
+    def __post_init__(self) -> None:
+        context = getattr(self.spark, "sparkContext", None)
+        # A client of Spark Connect has no context; a range comes in a partition a core.
+        self.cores = context.defaultParallelism if context else _partitions(self.spark.range(_MANY))
 
     def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
-        wide = self.spark.sparkContext.defaultParallelism
+        wide = self.cores
         wave = min(wide, HEAVY_WAVE) if heavy else max(64, 4 * wide)
         packed = pack(work)
         waves = [items[start : start + wave] for start in range(0, len(items), wave)]
@@ -143,7 +152,7 @@ class SparkRunner:
 
     def _wave(self, work: bytes, items: Sequence[Any]) -> deque[list[_Cell]]:
         """The cells of each item's result, in the order of the items."""
-        share = -(-len(items) // (TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism))
+        share = -(-len(items) // (TASKS_PER_CORE * self.cores))
         packed = [pack(item) for item in items]
         shares = [_Share(first, packed[first : first + share]) for first in range(0, len(items), share)]
         source = _stage_source(work, shares)
@@ -153,6 +162,10 @@ class SparkRunner:
         for item, part, unpacked, payload in zip(*table.columns, strict=True):
             found.setdefault(item.as_py(), []).append(_Cell(part.as_py(), unpacked.as_py(), payload.as_buffer()))
         return deque(sorted(found[number], key=lambda cell: cell.part) for number in range(len(items)))
+
+
+def _partitions(table: Any) -> int:
+    return int(table.select(spark_partition_id()).distinct().count())
 
 
 @dataclass(slots=True)

@@ -86,11 +86,11 @@ def session(
     `conf` takes further settings, with `__` for dots; with `quiet`, Java's own words go nowhere; `short` says that it will be needed for seconds
     rather than minutes. What is started ends before this process does.
     Raises UsageError if Java does not start."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if not master and is_connect():
         return SparkSession.builder.appName(app).getOrCreate()  # Java, memory and workers are the server's own
     os.environ["JAVA_HOME"] = java_home()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if not master and not configured_master():
         master = "local[*]"
