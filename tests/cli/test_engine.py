@@ -12,19 +12,17 @@ import pytest
 
 from support.cases import Case, open_case
 from tailrace.errors import UsageError
-from tailrace.river.choice import SPARK_BYTES, SPARK_CORES, On, choose
+from tailrace.river.choice import On, choose
 from tailrace.spark.configured import configured_master, is_connect
 
-SMALL, LARGE, FEW, MANY = 400_000, SPARK_BYTES, 2, SPARK_CORES
+SMALL, LARGE, FEW, MANY = 400_000, 8 << 30, 2, 64
 CHOICES = [
     # WAL, cores, configured, asked, installed; on Spark?, why
-    (SMALL, FEW, "", On.AUTO, True, False, "0 MB of WAL, 2 cores"),
-    (SMALL, MANY, "", On.AUTO, True, False, "0 MB of WAL, 8 cores"),
-    (LARGE, FEW, "", On.AUTO, True, False, "8.6 GB of WAL, 2 cores"),
-    (LARGE - 1, MANY, "", On.AUTO, True, False, "8.6 GB of WAL, 8 cores"),
-    (LARGE, MANY, "", On.AUTO, True, True, "8.6 GB of WAL, 8 cores"),
-    (LARGE, MANY, "", On.AUTO, False, False, "8.6 GB of WAL, 8 cores"),
+    (SMALL, FEW, "", On.AUTO, True, False, "0.4 MB of WAL, 2 cores, no Spark master configured"),
+    (LARGE, MANY, "", On.AUTO, True, False, "8.6 GB of WAL, 64 cores, no Spark master configured"),
+    (LARGE, MANY, "", On.AUTO, False, False, "8.6 GB of WAL, 64 cores, no Spark master configured"),
     (SMALL, FEW, "MASTER is yarn", On.AUTO, True, True, "MASTER is yarn"),
+    (LARGE, MANY, "MASTER is yarn", On.AUTO, True, True, "MASTER is yarn"),
     (SMALL, FEW, "MASTER is yarn", On.AUTO, False, False, "MASTER is yarn, but pyspark is not installed"),
     (LARGE, MANY, "MASTER is yarn", On.LOCAL, True, False, "--on local"),
     (SMALL, FEW, "", On.SPARK, True, True, "--on spark"),
@@ -81,10 +79,8 @@ def test_a_small_log_starts_no_jvm(case: Case, tmp_path: Path) -> None:
     trap.write_text(f"#!/bin/sh\necho started >> {tmp_path}/java\nexit 1\n")
     trap.chmod(0o755)
     java = {"JAVA_HOME": str(trap.parents[1]), "PATH": f"{trap.parent}:{os.environ['PATH']}"}
-    assert _decoded(case, "--on", "auto", **java) == (
-        case.expected,
-        f"in this process ({_megabytes(case)} MB of WAL, {os.cpu_count()} cores)",
-    )
+    why = f"in this process ({_megabytes(case)} MB of WAL, {os.cpu_count()} cores, no Spark master configured)"
+    assert _decoded(case, "--on", "auto", **java) == (case.expected, why)
     assert not (tmp_path / "java").exists()
     _decoded(case, "--on", "spark", **java)
     assert (tmp_path / "java").exists(), "the trap does not work"
@@ -97,7 +93,7 @@ def test_a_configured_master_is_used(case: Case) -> None:
 
 def _megabytes(case: Case) -> str:
     sizes = (path.stat().st_size for path in case.wal_dir.iterdir() if len(path.name) == 24)
-    return f"{sum(sizes) / 1e6:.0f}"
+    return f"{sum(sizes) / 1e6:.1f}"
 
 
 def _decoded(case: Case, *words: str, **environment: str) -> tuple[str, str]:

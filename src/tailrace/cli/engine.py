@@ -15,7 +15,10 @@ from tailrace.spark.configured import configured_master, spark_is_installed
 
 SHORT_BYTES = 1 << 30
 """Up to here most of Spark's work is its start (`benchmarks/first_contact.py`)."""
-OnOption = Annotated[On, typer.Option("--on", help="Where to work: in this process, on Spark, or where it is likely faster.")]
+OnOption = Annotated[
+    On,
+    typer.Option("--on", help="Where to work: in this process, on Spark, or, by itself, on Spark where a master is configured."),
+]
 
 
 def runner_for(asked: On, size: int, tell: Callable[[str], None]) -> Runner:

@@ -7,9 +7,6 @@ from enum import StrEnum
 
 from tailrace.errors import UsageError
 
-SPARK_CORES = 8
-SPARK_BYTES = 8 << 30
-"""From so many cores and so much WAL on, Spark on this machine is worth its start (`benchmarks/first_contact.py --crossover`)."""
 _GIGABYTE, _MEGABYTE = 1e9, 1e6
 
 
@@ -36,10 +33,10 @@ def choose(size: int, cores: int, configured: str, asked: On, *, installed: bool
     """Choose for `size` bytes of WAL on a machine with so many cores. `configured` says where somebody has configured a master or a Connect session,
     empty if nobody has; `installed`, whether there is a pyspark. Raises UsageError if Spark is asked for and is not installed.
 
-    Both use all cores of the machine. Threads of this process start at once and hand over results for nothing, but Python runs in one of them at
-    a time; Spark's processes take seconds to start and a copy of every result, and do not wait for each other.
+    Spark on this machine has the cores that this process has, starts later and copies every result, so by itself it wins at no size
+    (docs/decisions/007-where-it-runs.md); it is for machines that somebody has configured.
     """
-    told = f"{size / _GIGABYTE:.1f} GB" if size >= _GIGABYTE else f"{size / _MEGABYTE:.0f} MB"
+    told = f"{size / _GIGABYTE:.1f} GB" if size >= _GIGABYTE else f"{size / _MEGABYTE:.1f} MB"
     if asked is On.SPARK and not installed:
         raise UsageError("Spark is not installed", hint="pip install 'tailrace[spark]', or --on local.")
     if asked is not On.AUTO:
@@ -48,6 +45,4 @@ def choose(size: int, cores: int, configured: str, asked: On, *, installed: bool
         return Choice(True, configured)
     if configured:
         return Choice(False, f"{configured}, but pyspark is not installed")
-    if size >= SPARK_BYTES and cores >= SPARK_CORES and installed:
-        return Choice(True, f"{told} of WAL, {cores} cores")
-    return Choice(False, f"{told} of WAL, {cores} cores")
+    return Choice(False, f"{told} of WAL, {cores} cores, no Spark master configured")
