@@ -19,7 +19,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -120,6 +120,7 @@ def build_scene(story: str, major: int, home: Path) -> Scene:
         "archive": scene.words(archive=True),
         "expected": scene.words(),
     }.items():
+        run_here(tuple(map(str, words)))
         status, out, err = run_forked(tuple(map(str, words)), home)
         assert status == 0, f"{name}: {err}"
         assert name == "state" or out == case.expected, f"{name} differs without damage"
@@ -141,8 +142,21 @@ def running(scene: Scene) -> Iterator[None]:
         pid.unlink()
 
 
+def run_here(words: tuple[str, ...]) -> None:
+    """A command line in this process, so that no child has to load what it takes."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere), suppress(SystemExit):
+        _run(words)
+
+
+def _run(words: tuple[str, ...]) -> None:
+    # The cases are of a few megabytes, and only stretches that are complete are kept as indexes.
+    tailrace.cli.decode.open_river = partial(open_river, stretch_bytes=_STRETCH)
+    sys.argv = ["tailrace", *words]
+    main()
+
+
 def run_forked(words: tuple[str, ...], home: Path) -> tuple[int, str, str]:
-    """A command line in a child of this process, which has the kernels. A negative status is a signal's."""
+    """A command line in a child of this process. A negative status is a signal's."""
     out, err = home / "out", home / "err"
     child = os.fork()
     if child == 0:
@@ -152,11 +166,8 @@ def run_forked(words: tuple[str, ...], home: Path) -> tuple[int, str, str]:
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
             sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
             os.environ["TAILRACE_SPOOL"] = str(home / "spool")
-            sys.argv = ["tailrace", *words]
             signal.alarm(_SECONDS)
-            # The cases are of a few megabytes, and only stretches that are complete are kept as indexes.
-            tailrace.cli.decode.open_river = partial(open_river, stretch_bytes=_STRETCH)
-            main()
+            _run(words)
         except SystemExit as ended:
             status = int(ended.code or 0)
         except BaseException:
