@@ -57,7 +57,7 @@ def change_batch(
 ) -> pa.RecordBatch:  # fmt: skip
     """The changes of a batch as rows of `change_schema(relation, columns)`; `relation` is the batch's own version unless told otherwise.
 
-    `transactions[ordinal]` must be the facts of the batch's ordinals. With `fill_missing`, new rows of versions that did not
+    `transactions[ordinal]` must be the facts of the batch's ordinals. With `fill_missing`, rows of versions that did not
     have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Raises UsageError for
     a retype that does not widen.
     """
@@ -72,7 +72,7 @@ def change_batch(
         if batch.old is None:
             return pa.nulls(rows, schema.field("old").type)
         key_only = batch.has_old & (batch.old_kind != OLD_ROW)
-        return _rows(batch.old, batch.has_old, batch.relation, target, key_only, style, fill_missing=False)
+        return _rows(batch.old, batch.has_old, batch.relation, target, key_only, style, fill_missing=fill_missing)
 
     makers: dict[str, Callable[[], pa.Array]] = {
         "commit_lsn": lambda: of_transaction(transactions.commit_lsn, pa.int64()),

@@ -234,6 +234,16 @@ def test_a_rewritten_table_is_followed(server, tmp_path):
         assert [tuple(row.values()) for row in read_table(tmp_path / "public.r").sort_by("id").to_pylist()] == theirs
 
 
+def test_rows_that_went_before_a_column_came(server, tmp_path):
+    """Without a key a row goes by all of its values, and those of a column that came later are the default's."""
+    _run(server, "CREATE TABLE bag (id int)", "ALTER TABLE bag REPLICA IDENTITY FULL", "INSERT INTO bag VALUES (1), (2), (3)")
+    mirror(_river(server), tmp_path)
+    _run(server, "INSERT INTO bag VALUES (4), (5)", "DELETE FROM bag WHERE id IN (1, 4)", "UPDATE bag SET id = 20 WHERE id = 2")
+    _run(server, "ALTER TABLE bag ADD c int[] DEFAULT '{7}'", "DELETE FROM bag WHERE id = 3")
+    assert _troubles(mirror(_river(server), tmp_path)) == {}
+    assert read_table(tmp_path / "public.bag").sort_by("id").to_pylist() == [{"id": 5, "c": [7]}, {"id": 20, "c": [7]}]
+
+
 def test_a_retyped_column_of_a_log_names_the_lsn(server, tmp_path):
     _run(server, "CREATE TABLE r (id int PRIMARY KEY, v text)", "INSERT INTO r VALUES (1, '1')")
     append_changes(_river(server), tmp_path)
