@@ -12,6 +12,10 @@ from typing import Protocol, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+HEAVY_WORKERS = 8
+"""Lines are put in order by one thread, which takes a sixth of what formatting them takes or more: further threads would wait for it, with results as
+large as a stretch in their hands."""
+
 
 class Runner(Protocol):
     """Runs a stage: a pure function over items, results in the order of the items."""
@@ -23,19 +27,20 @@ class Runner(Protocol):
 
 @dataclass(slots=True)
 class LocalRunner:
-    """Threads of this process; kernels release the GIL. Never more results in flight than workers, so memory stays flat."""
+    """Threads of this process; kernels release the GIL. Never more results in flight than workers, heavy ones than HEAVY_WORKERS, so memory stays
+    flat, on many cores as well."""
 
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
-        del heavy  # never more than a few anyway
-        if len(items) <= 1 or self.workers <= 1:
+        workers = min(self.workers, HEAVY_WORKERS) if heavy else self.workers
+        if len(items) <= 1 or workers <= 1:
             yield from map(work, items)
             return
-        pool = ThreadPoolExecutor(self.workers)
+        pool = ThreadPoolExecutor(workers)
         try:
             waiting = iter(items)
-            flying: list[Future[Result]] = [pool.submit(work, item) for item in islice(waiting, self.workers + 1)]
+            flying: list[Future[Result]] = [pool.submit(work, item) for item in islice(waiting, workers + 1)]
             while flying:
                 yield flying.pop(0).result()
                 flying += [pool.submit(work, item) for item in islice(waiting, 1)]
