@@ -68,8 +68,8 @@ def file_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @kernel
 def content_key(catalog, xmin, buf, at, length):  # type: ignore[no-untyped-def]
-    """A hash of what makes two copies of a row the same version."""
-    mixed = np.uint64(catalog) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(xmin)
+    """A hash of what makes two copies of a row the same version; of xmin without its epoch, for a frozen copy has none."""
+    mixed = np.uint64(catalog) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(xmin & LOW_WORD)
     words = 5 + ((length - 5) & ~7)
     for i in range(5, words, 8):
         mixed = (mixed ^ np.uint64(u64(buf, at + i))) * np.uint64(0x9E3779B97F4A7C15)
