@@ -46,10 +46,12 @@ pgoutput (protocol 1) into `pg_recvlogical -f /dev/null`; *text* and the *decode
 
 _FINDINGS = """## Where a target is missed
 
-- *decode* on *wide* and *churn*: a walsender goes through WAL of which it sends little at several hundred MB a second, and so do we; what is
-  left is mostly fixed, the cost of two or three Spark jobs. On *churn* much of it is the plan, which is made on the driver (its line above).
-  Tried: fewer, larger tasks (kept), items and plans compressed on their way (kept), other codegen and scheduling settings of Spark (no
-  difference), RDDs instead of data sources (a little faster, but they do not exist on Spark Connect).
+- *wide* and *churn*: a walsender goes through WAL of which it sends little at several hundred MB a second, and so do we. On Spark what is left
+  is mostly fixed, the cost of two or three jobs, and the way of the index from the workers to the driver. On *churn* half of the rest is done
+  on one core: the records of the catalogs are replayed in their order, which is the plan's line above. Kept: tables of the same columns decoded
+  together, timelines of files found all at once, no record in the index that nobody reads, large results compressed on their way, fewer and
+  larger tasks. Tried without effect: other codegen and scheduling settings of Spark; RDDs instead of data sources are a little faster, but do
+  not exist on Spark Connect.
 - *scan* on Spark, per CPU second: as above, the JVM's and the workers' part of a job. On one core of one process it is another figure (*scan on
   one core*, in tables made since that line was added). Against pg_waldump: it keeps facts of every transaction and file, which
   `pg_waldump --stats` does not.
