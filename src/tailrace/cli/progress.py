@@ -19,7 +19,7 @@ class Progress:
     """What is told while a verb works. Says nothing unless stderr is a terminal, and counts only if the rows go elsewhere."""
 
     noun: str
-    shown: bool = field(default_factory=sys.stderr.isatty)
+    shown: bool = field(default_factory=lambda: sys.stderr.isatty())  # noqa: PLW0108 - the stream of today, not of the import
     status: Status | None = None
     total: int = 0
 
