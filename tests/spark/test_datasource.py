@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cases import Case, open_case
+from support.live import with_slot
+from support.servers import Server
 from tailrace.catalog.identifiers import read_table_name
 from tailrace.catalog.statefile import write_state
 from tailrace.changes import COLUMNS, change_batch
@@ -114,6 +117,8 @@ def test_arrays_and_numerics_as_text(spark: SparkSession, tmp_path: Path) -> Non
     assert new["n"] == "NaN"
     assert new["d"] == "15.03.0044 BC"
     with pytest.raises(Exception, match="Set arrays=text"):
+        read(spark, case, table="public.t", times="native").collect()
+    with pytest.raises(Exception, match='date out of range: "0044-03-15 BC"'):
         read(spark, case, table="public.t").collect()
 
 
@@ -150,8 +155,51 @@ def test_a_partitioned_table_has_the_changes_of_its_leaves(spark: SparkSession, 
     assert read(spark, case, table="public.p", endLsn=upto).schema["new"].dataType.fieldNames() == ["id", "region", "v", "n"]
 
 
+def test_several_tables_are_maps_of_text(spark: SparkSession, tmp_path: Path) -> None:
+    """What they hold is what the text outlet shows."""
+    case = open_case("partitions", 18, "with_slot", tmp_path)
+    upto = next(line.split("\t")[0] for line in case.expected.splitlines() if "table public.derived: DELETE" in line)
+    wanted = {"source": str(case.data_dir), "database": "app", "startLsn": case.meta["start_lsn"], "endLsn": upto}
+    frame = spark.read.format("tailrace").options(tables='public.base, "derived"', **wanted).load()
+    assert frame.columns == ["schema", "table", *COLUMNS]
+    rows = [(row["table"], row["kind"], row["new"], row["old"]) for row in as_python(frame)]
+    assert rows == [
+        ("base", "insert", {"id": "1", "v": "base"}, None),
+        ("derived", "insert", {"id": "2", "v": "derived", "w": "2"}, None),
+        ("base", "update", {"id": "1", "v": "both"}, None),
+        ("derived", "update", {"id": "2", "v": "both", "w": "2"}, None),
+    ]
+    named = {"tables": "public.h", "columns": "table, kind, new, old, lsn, sequence, commit_lsn"}
+    hot = open_case("hot", 18, "with_slot", tmp_path / "hot")
+    one = read(spark, hot)
+    options = {"source": str(hot.data_dir), "database": "app", "startLsn": hot.meta["start_lsn"]} | named
+    maps = as_python(spark.read.format("tailrace").options(**options).load())
+    assert [row["new"] and row["new"]["id"] for row in maps] == [row["new"] and str(row["new"]["id"]) for row in as_python(one)]
+    assert [row["old"] and row["old"]["id"] for row in maps] == [row["old"] and str(row["old"]["id"]) for row in as_python(one)]
+
+
+@pytest.mark.postgres
+def test_infinite_times_are_collected(spark: SparkSession, tmp_path: Path) -> None:
+    def work(server: Server) -> None:
+        for statement in (
+            "CREATE TABLE forever (id int, d date, ts timestamp, tz timestamptz, l date[])",
+            "INSERT INTO forever SELECT 1, 'infinity', 'infinity', 'infinity', '{infinity}'",
+            "INSERT INTO forever SELECT 2, '-infinity', '-infinity', '-infinity', '{-infinity,2000-01-01}'",
+        ):
+            server.sql(statement, dbname="app")
+
+    case = with_slot(18, work, tmp_path)
+    late, early = (row["new"] for row in as_python(read(spark, case, table="public.forever")))
+    assert (late["d"], late["ts"], late["l"]) == (dt.date.max, dt.datetime.max, [dt.date.max])
+    assert (early["d"], early["ts"], early["l"]) == (dt.date.min, dt.datetime.min, [dt.date.min, dt.date(2000, 1, 1)])
+    assert (early["tz"].year, late["tz"].year) == (1, 9999)
+    stored = read(spark, case, table="public.forever", times="native")
+    assert stored.where("new.d > DATE'9999-12-31'").count() == 1
+
+
 WRONG = {
     "source twice": ({"path": "/elsewhere"}, "conflicting or redundant options"),
+    "one and several": ({"tables": "public.h"}, "conflicting or redundant options"),
     "name": ({"table": "public..h"}, "invalid name syntax"),
     "option": ({"tabel": "x"}, 'unrecognized option "tabel"'),
     "table": ({"table": "public.nope"}, 'relation "public.nope" does not exist'),
@@ -177,7 +225,7 @@ def test_a_task_does_not_take_along_what_others_read() -> None:
 
     from tailrace.spark.jobs import _Share, _stage_source  # noqa: PLC0415
 
-    source = _stage_source(b"work", [_Share(number, [bytes(1 << 20)]) for number in range(8)], heavy=False)
+    source = _stage_source(b"work", [_Share(number, [bytes(1 << 20)]) for number in range(8)])
     carried = cloudpickle.dumps(source({}))
     assert len(carried) > 1 << 20
     planned = cloudpickle.loads(carried)

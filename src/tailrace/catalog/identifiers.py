@@ -13,6 +13,7 @@ from tailrace.errors import UsageError
 
 _SPACE = r"[ \t\n\r\f\v]*"
 _PART = re.compile(rf'{_SPACE}(?:"((?:[^"]|"")*)"|([^". \t\n\r\f\v][^. \t\n\r\f\v]*)){_SPACE}(\.|$)')
+_LISTED = re.compile(r'(?:"[^"]*"|[^",])+')
 _FOLDED = str.maketrans({chr(letter): chr(letter).lower() for letter in range(ord("A"), ord("Z") + 1)})
 """Where characters have several bytes, PostgreSQL folds ASCII alone (`downcase_identifier`)."""
 
@@ -43,6 +44,11 @@ def read_table_name(text: str, default_schema: str = "public") -> tuple[str, str
             raise UsageError(f"cross-database references are not implemented: {text}", sqlstate="0A000")
         case _:
             raise UsageError(f"improper relation name (too many dotted names): {text}", sqlstate="42601")
+
+
+def read_table_names(text: str) -> list[tuple[str, str]]:
+    """Several, with commas between them."""
+    return [read_table_name(part) for part in _LISTED.findall(text)]
 
 
 def write_table_name(schema: str, name: str) -> str:

@@ -1,6 +1,6 @@
-"""`spark.read.format("tailrace")`: the committed changes of one table as a typed DataFrame.
+"""`spark.read.format("tailrace")`: the committed changes of a table as a typed DataFrame, or of several as maps of text.
 
-In: options `source`, `database`, `table` (schema.name), and, if wanted, `catalog`, `startLsn`, `endLsn`, `columns`, and the settings of
+In: options `source`, `database`, `table` (schema.name) or `tables`, and, if wanted, `catalog`, `startLsn`, `endLsn`, `columns`, and the settings of
 ArrowStyle. Out: one row per change, with the columns of `tailrace.changes` or those that `columns` names (Spark does not tell a Python
 source what a query leaves out); a partition per stretch. Scan and plan happen once, where Spark plans the read (from threads: no job can be
 started there); the plan travels with the source, and only decoding goes wide. Order is in the columns (commit_lsn, lsn, sequence), not in
@@ -11,19 +11,22 @@ Never implements pushFilters: Spark 4.1 to 4.3 caches a filtered plan and answer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from tailrace.catalog.identifiers import read_table_name, read_table_names
 from tailrace.catalog.statefile import read_state
 from tailrace.changes import COLUMNS, change_batch, change_schema
-from tailrace.decode import decode
+from tailrace.decode import Batch, decode
 from tailrace.errors import UsageError
 from tailrace.lake.pieces import Piece, pieces_of
 from tailrace.model import Lsn
@@ -32,6 +35,7 @@ from tailrace.river import River, Source, open_river
 from tailrace.spark.followed import Followed
 from tailrace.spark.parcels import pack, unpack
 from tailrace.spark.schemas import spark_schema
+from tailrace.spark.several import SEVERAL_COLUMNS, several_batch, several_schema
 from tailrace.spark.workers import settle
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
@@ -43,6 +47,7 @@ OPTIONS = {
     "database": "the table's database",
     "table": "schema.name, as in SQL and as it is called at the end of the range; it is followed through renames and rewrites; "
     "a partitioned table has the changes of its leaves",
+    "tables": "several, with commas between them, instead: rows are maps of PostgreSQL's text, and say their schema and table",
     "catalog": "file of a captured catalog state",
     "index": "directory where indexes are kept, and used again, so that WAL is scanned once",
     "startlsn": "transactions that commit here or later",
@@ -50,7 +55,8 @@ OPTIONS = {
     "columns": f"which columns a row has, of {', '.join(COLUMNS)}; each that is left out is time saved",
     "numeric": "decimal, where the column's precision fits, or text",
     "arrays": "list, or text, which keeps bounds and any number of dimensions",
-    "times": "native, or text, which keeps infinities and years before Christ",
+    "times": "bounded, to the years 1 to 9999, their ends for the infinities; native, as stored, the ends of the type for the infinities; "
+    "or text, which keeps all",
     "unknowntypes": "error, or hex, for values whose type is not known",
     **dict.fromkeys(PARAMETERS, "as PostgreSQL's parameter, for what becomes text"),
 }
@@ -66,20 +72,22 @@ class Shape:
 
     columns: tuple[str, ...]
     style: ArrowStyle
+    several: bool
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Shape:
-        text = options.get("columns")
-        names = tuple(name.strip() for name in text.split(",")) if text else COLUMNS
+        text, several = options.get("columns"), "tables" in options
+        known = SEVERAL_COLUMNS if several else COLUMNS
+        names = tuple(name.strip() for name in text.split(",")) if text else known
         for name in names:
-            if name not in COLUMNS or names.count(name) > 1:
+            if name not in known or names.count(name) > 1:
                 raise UsageError(
-                    f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(COLUMNS)}.", sqlstate="42703"
+                    f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(known)}.", sqlstate="42703"
                 )
-        chosen = {name: options[name] for name in ("numeric", "arrays", "times") if name in options}
+        chosen = {"times": "bounded"} | {name: options[name] for name in ("numeric", "arrays", "times") if name in options}
         parameters = {name: options[name] for name in PARAMETERS if name in options}
         text_style = TextStyle(unknown_types=options.get("unknowntypes", "error")).under(parameters)
-        return cls(names, ArrowStyle(**chosen, text=text_style))
+        return cls(names, ArrowStyle(**chosen, text=text_style), several)
 
 
 class _Parcel(InputPartition):
@@ -96,10 +104,10 @@ class _Parcel(InputPartition):
 class TailraceReader(DataSourceReader):
     """Decodes the stretches of one plan."""
 
-    def __init__(self, segments: Segments, pieces: list[InputPartition], table: Followed, shape: Shape) -> None:
+    def __init__(self, segments: Segments, pieces: list[InputPartition], tables: tuple[Followed, ...], shape: Shape) -> None:
         self._segments = segments
         self._pieces = pieces
-        self._table = table
+        self._tables = tables
         self._shape = shape
 
     def __getstate__(self) -> dict[str, Any]:
@@ -112,24 +120,29 @@ class TailraceReader(DataSourceReader):
         if not isinstance(partition, _Parcel):
             return  # Spark's own, of no content, where there are no stretches
         piece = partition.piece()
-        for batch in decode(piece.plan, self._segments.read, self._table.oids):
-            found = self._table.changes_in(batch)
-            if found is None:
-                continue
-            of_table, mine = found
-            changes = change_batch(
-                replace(of_table, ordinal=np.searchsorted(piece.ordinals, batch.ordinal)),
-                piece.facts,
-                self._table.relation,
-                columns=self._shape.columns,
-                style=replace(self._shape.style, text=replace(self._shape.style.text, names=batch.names)),
-                codec=piece.plan.codec,
-            )
-            if not mine.all():
-                changes = changes.filter(pa.array(mine))
-            for start in range(0, len(changes), _ROWS):
-                yield changes.slice(start, _ROWS)
+        for batch in decode(piece.plan, self._segments.read, _oids(self._tables)):
+            held = reduce(np.logical_or, (table.held(batch) for table in self._tables))
+            if held.any():
+                changes = self._changes_of(batch, held, piece)
+                changes = changes if held.all() else changes.filter(pa.array(held))
+                for start in range(0, len(changes), _ROWS):
+                    yield changes.slice(start, _ROWS)
         settle()
+
+    def _changes_of(self, batch: Batch, held: NDArray[np.bool_], piece: Piece) -> pa.RecordBatch:
+        """The batch as rows; those `held` are the tables' own."""
+        style = replace(self._shape.style, text=replace(self._shape.style.text, names=batch.names))
+        shown = replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))
+        columns, codec = self._shape.columns, piece.plan.codec
+        if self._shape.several:
+            return several_batch(shown, piece.facts, columns, style.text, codec)
+        (table,) = self._tables
+        shown = replace(shown, relation=table.numbered(batch, held))
+        return change_batch(shown, piece.facts, table.relation, columns=columns, style=style, codec=codec)
+
+
+def _oids(tables: Sequence[Followed]) -> frozenset[int]:
+    return frozenset().union(*(table.oids for table in tables))
 
 
 class TailraceSource(DataSource):
@@ -137,7 +150,7 @@ class TailraceSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._planned: tuple[Segments, list[InputPartition], Followed, Shape] | None = None
+        self._planned: tuple[Segments, list[InputPartition], tuple[Followed, ...], Shape] | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -146,8 +159,10 @@ class TailraceSource(DataSource):
 
     def schema(self) -> StructType:
         settle()
-        _, _, table, shape = self._plan()
-        return spark_schema(change_schema(table.relation, shape.columns, shape.style))
+        _, _, tables, shape = self._plan()
+        if shape.several:
+            return spark_schema(several_schema(shape.columns))
+        return spark_schema(change_schema(tables[0].relation, shape.columns, shape.style))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         settle()
@@ -155,17 +170,19 @@ class TailraceSource(DataSource):
         planned, self._planned = self._plan(), None
         return TailraceReader(*planned)
 
-    def _plan(self) -> tuple[Segments, list[InputPartition], Followed, Shape]:
+    def _plan(self) -> tuple[Segments, list[InputPartition], tuple[Followed, ...], Shape]:
         if self._planned is None:
             options = _checked({name.lower(): value for name, value in self.options.items()})
-            for name in ("source", "database", "table"):
+            one = "tables" if "tables" in options else "table"
+            for name in ("source", "database", one):
                 if not options.get(name):
                     raise UsageError(f'option "{name}" missing')
             shape = Shape.of(options)
             river = _open(options, shape.style.text.schemas)
-            table = Followed.named(river, options["table"])
-            pieces: list[InputPartition] = [_Parcel(piece) for piece in pieces_of(river.plan, table.oids)]
-            self._planned = river.source.segments, pieces, table, shape
+            named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
+            tables = tuple(Followed.named(river, schema, name) for schema, name in named)
+            pieces: list[InputPartition] = [_Parcel(piece) for piece in pieces_of(river.plan, _oids(tables))]
+            self._planned = river.source.segments, pieces, tables, shape
         return self._planned
 
 
@@ -178,6 +195,8 @@ def _checked(options: dict[str, str]) -> dict[str, str]:
                 "conflicting or redundant options", hint="Give the source once: as the path, or as an option.", sqlstate="42601"
             )
         options["source"] = path
+    if "table" in options and "tables" in options:
+        raise UsageError("conflicting or redundant options", hint="Give either table or tables.", sqlstate="42601")
     for name in options:
         if name not in OPTIONS:
             raise UsageError(f'unrecognized option "{name}"', hint=f"Options: {', '.join(OPTIONS)}.")

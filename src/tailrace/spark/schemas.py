@@ -28,6 +28,8 @@ def spark_type(arrow: pa.DataType) -> spark.DataType:
         return _PLAIN[arrow]
     if pa.types.is_decimal128(arrow):
         return spark.DecimalType(arrow.precision, arrow.scale)
+    if pa.types.is_map(arrow):
+        return spark.MapType(spark_type(arrow.key_type), spark_type(arrow.item_type), arrow.item_field.nullable)
     if pa.types.is_list(arrow):
         return spark.ArrayType(spark_type(arrow.value_type), arrow.value_field.nullable)
     if pa.types.is_struct(arrow):

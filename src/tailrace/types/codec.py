@@ -28,10 +28,11 @@ Quoting = Literal["bare", "quoted", "bits"]
 
 @dataclass(frozen=True, slots=True)
 class ArrowStyle:
-    """Choices in the mapping to Arrow: `numeric` is decimal or text, `arrays` list or text, `times` native or text.
+    """Choices in the mapping to Arrow: `numeric` is decimal or text, `arrays` list or text, `times` native, bounded or text.
 
-    Text is for columns with values that the other form cannot hold. `text` says how; dates and times in it are best left in the
-    default style, which does not depend on who reads.
+    Bounded times are those that Python's datetime holds in every time zone, with the first and the last for the infinities. Text is for
+    columns with values that the other form cannot hold. `text` says how; dates and times in it are best left in the default style, which
+    does not depend on who reads.
     """
 
     numeric: str = "decimal"
@@ -40,10 +41,10 @@ class ArrowStyle:
     text: TextStyle = field(default_factory=TextStyle)
 
     def __post_init__(self) -> None:
-        for name, other in (("numeric", "decimal"), ("arrays", "list"), ("times", "native")):
+        for name, known in (("numeric", "decimal, text"), ("arrays", "list, text"), ("times", "native, bounded, text")):
             value = getattr(self, name)
-            if value not in {other, "text"}:
-                raise UsageError(f'invalid value for parameter "{name}": "{value}"', hint=f"Available values: {other}, text.")
+            if value not in known.split(", "):
+                raise UsageError(f'invalid value for parameter "{name}": "{value}"', hint=f"Available values: {known}.")
 
 
 @dataclass(frozen=True, slots=True)

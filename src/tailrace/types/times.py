@@ -6,10 +6,12 @@ date is an i32 of days, timestamp an i64 of microseconds, both from 2000-01-01; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
@@ -18,12 +20,17 @@ from tailrace.types.codec import ArrowStyle, primitive_array, string_array
 from tailrace.types.datestyles import restyled
 from tailrace.types.digits import put_padded, put_unsigned
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Texts, Values, as_writable
+from tailrace.types.values import Mask, Texts, Values, as_writable
 from tailrace.types.zones import abbreviations, utc_offsets
 
 DAY = 86_400_000_000
 UNIX_DAYS, UNIX_MICROSECONDS = 10957, 946_684_800_000_000
 """From 1970-01-01 to 2000-01-01."""
+_DATES = (-719_162, 2_932_896)
+_TIMESTAMPS = (_DATES[0] * DAY, (_DATES[1] + 1) * DAY - 1)
+_MOMENTS = (_TIMESTAMPS[0] + 2 * DAY, _TIMESTAMPS[1] - DAY)
+"""The years 1 to 9999, from 1970-01-01: what Python's datetime holds and Spark documents. Moments must be in them in every time zone, and at
+the beginning datetime.fromtimestamp() looks at the day before as well."""
 INFINITY = np.frombuffer(b"-infinity", np.uint8).copy()
 TIMESTAMPTZ = 1184
 _NO_ZONE = np.zeros(0, np.int64)
@@ -171,18 +178,21 @@ def arrow_times(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
 
 
 def dates_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
-    """Days since 1970. The infinities stay the extremes of int32; every other date of PostgreSQL fits, though Spark itself
-    prints and parses only the years 0001 to 9999."""
+    """Days since 1970. The infinities stay the extremes of int32, and every other date of PostgreSQL fits; bounded ones are of the years 1
+    to 9999."""
     if style.times == "text":
         return string_array(format_dates(values, pg_type, style.text), values.valid)
     days, bounds = values.as_dtype("<i4"), np.iinfo(np.int32)
     endless = (days == bounds.min) | (days == bounds.max)
-    return primitive_array(np.where(endless, days, days + np.int32(UNIX_DAYS)), values.valid, pa.date32())
+    moved = np.where(endless, days, days + np.int32(UNIX_DAYS))
+    if style.times == "bounded":
+        moved = np.clip(moved, *_check_bounds(values, moved, endless, _DATES, "date", format_dates, pg_type))
+    return primitive_array(moved.astype(np.int32, copy=False), values.valid, pa.date32())
 
 
 def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
     """Microseconds since 1970. The infinities stay the extremes of int64; finite moments after 294247-01-10, which int64 cannot
-    count from 1970, are refused rather than bent."""
+    count from 1970, are refused rather than bent. Bounded ones are of the years 1 to 9999."""
     if style.times == "text":
         return string_array(format_timestamps(values, pg_type, style.text), values.valid)
     stamps, bounds = values.as_dtype("<i8"), np.iinfo(np.int64)
@@ -194,4 +204,23 @@ def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arr
             f"timestamp out of range: {late} does not fit an Arrow timestamp", hint="Set times=text.", sqlstate="22008"
         )
     moved = np.where(endless, stamps, np.where(endless, 0, stamps) + UNIX_MICROSECONDS)
+    if style.times == "bounded":
+        limits = _MOMENTS if pg_type.oid == TIMESTAMPTZ else _TIMESTAMPS
+        moved = np.clip(moved, *_check_bounds(values, moved, endless, limits, "timestamp", format_timestamps, pg_type))
     return primitive_array(moved, values.valid, arrow_times(pg_type, typmod, style))
+
+
+def _check_bounds(
+    values: Values, moved: NDArray, endless: Mask, limits: tuple[int, int], noun: str,
+    format_them: Callable[[Values, PgType, TextStyle], Texts], pg_type: PgType,
+) -> tuple[int, int]:  # fmt: skip
+    """The limits. Raises UsageError for a finite value outside of them."""
+    outside = values.valid & ~endless & ((moved < limits[0]) | (moved > limits[1]))
+    if bool(outside.any()):
+        told = format_them(values.take(np.flatnonzero(outside)[:1]), pg_type, TextStyle()).to_list()[0]
+        raise UsageError(
+            f'{noun} out of range: "{told}"',
+            hint="Python's dates are of the years 1 to 9999. Set times=text, or times=native for Spark's own functions.",
+            sqlstate="22008",
+        )
+    return limits
