@@ -250,8 +250,8 @@ def _in_wal(kind: str, scene: Scene, path: Path, dice: random.Random, words: tup
     number = int(path.name[8:16], 16) * ((1 << 32) // scene.segment_size) + int(path.name[16:], 16)
     begin = number * scene.segment_size
     end = int(Lsn.parse(scene.case.meta["end_lsn"]))
-    stop = max(PAGE_SIZE, min(scene.segment_size, end - begin))
-    content, at = dice.choice((flipped, flipped, scrawled))(path.read_bytes(), dice, 0, stop)
+    data = path.read_bytes()  # a copy in the spool ends with what was written when it was made
+    content, at = dice.choice((flipped, flipped, scrawled))(data, dice, 0, min(len(data), max(PAGE_SIZE, end - begin)))
     tail = begin + at >= scene.last_page - 512 and not reach_known
     return Damage(kind, f"{path.name} at {at}", scene, words, path, content, ends_log=tail)
 
@@ -271,7 +271,7 @@ def archived_wal(scene: Scene, _: list[Scene], dice: random.Random) -> Damage:
 
 
 def spool(scene: Scene, _: list[Scene], dice: random.Random) -> Damage | None:
-    copies = scene.spooled
+    copies = [path for path in scene.spooled if path.stat().st_size]
     return _in_wal("spool", scene, dice.choice(copies), dice, scene.words(), reach_known=True) if copies else None
 
 
