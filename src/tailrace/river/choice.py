@@ -34,7 +34,7 @@ def choose(size: int, cores: int, configured: str, asked: On, *, installed: bool
     empty if nobody has; `installed`, whether there is a pyspark. Raises UsageError if Spark is asked for and is not installed.
 
     Spark on this machine has the cores that this process has, starts later and copies every result, so by itself it wins at no size
-    (docs/decisions/007-where-it-runs.md); it is for machines that somebody has configured.
+    (docs/decisions/008-where-it-runs.md); it is for machines that somebody has configured.
     """
     told = f"{size / _GIGABYTE:.1f} GB" if size >= _GIGABYTE else f"{size / _MEGABYTE:.1f} MB"
     if asked is On.SPARK and not installed:
