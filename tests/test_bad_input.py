@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import re
 import subprocess
@@ -240,6 +241,15 @@ def test_a_relation_map_with_a_bit_flipped(case: Case) -> None:
         data[12] ^= 1
         file.write_bytes(data)
     with pytest.raises(CorruptFile, match=r"relation mapping file .* contains incorrect checksum"):
+        _open(case)
+
+
+@pytest.mark.parametrize("name", ["pg_xact/0000", "base/*/pg_filenode.map", "base/*/[0-9]*"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, case: Case) -> None:
+    for file in case.data_dir.glob(name):
+        file.unlink()
+        os.mkfifo(file)
+    with pytest.raises(CorruptFile, match="is not a regular file"):
         _open(case)
 
 

@@ -52,14 +52,14 @@ class DataDirectory:
         file = self.path / "global" / "pg_control"
         for _ in range(_TRIES if self.is_running else 0):
             with suppress(CorruptFile):
-                return read_control(file.read_bytes(), str(file))
+                return read_control(_content(file), str(file))
             time.sleep(_MOMENT)
-        return read_control(file.read_bytes(), str(file))
+        return read_control(_content(file), str(file))
 
     def relation_map(self, database: int, tablespace: int = DEFAULT_TABLESPACE) -> dict[int, int]:
         file = self.files_of(database, tablespace) / "pg_filenode.map"
         try:
-            return read_relation_map(file.read_bytes(), str(file))
+            return read_relation_map(_content(file), str(file))
         except FileNotFoundError as error:
             raise CorruptFile(f'could not open relation mapping file "{file}": {error.strerror}') from error
 
@@ -77,7 +77,7 @@ class DataDirectory:
     def commit_status(self) -> CommitStatus:
         next_xid = self.control().next_xid  # asked before, so that the files are not older
         files = (self.path / "pg_xact").glob("[0-9A-F]" * 4)
-        return CommitStatus({int(file.name, 16): file.read_bytes() for file in files}, next_xid)
+        return CommitStatus({int(file.name, 16): _content(file) for file in files}, next_xid)
 
     def prepared(self) -> set[int]:
         """Full xids of transactions that were prepared and had not ended by the last checkpoint. Files are named after them, since 17 in full."""
@@ -88,7 +88,7 @@ class DataDirectory:
     def multixacts(self) -> Multixacts:
         def read(folder: str, number: int) -> bytes:
             file = self.path / "pg_multixact" / folder / f"{number:04X}"
-            return file.read_bytes() if file.exists() else b""
+            return _content(file) if file.exists() else b""
 
         return Multixacts(read)
 
@@ -97,7 +97,7 @@ class DataDirectory:
         found, paths = {}, {}
         for database, number in files:
             base = self.files_of(database, tablespace) / str(number)
-            data = b"".join(part.read_bytes() for part in _parts(base))
+            data = b"".join(_content(part) for part in _parts(base))
             if len(data) % PAGE_SIZE:
                 raise CorruptFile(f'catalog file "{base}" has {len(data)} bytes, which is no whole number of pages')
             if data:
@@ -105,6 +105,13 @@ class DataDirectory:
                 paths[(database, number)] = str(base)
         read_again = partial(_block_of, paths) if self.is_running else None
         return CatalogPages(found, paths, self.control().checksums, read_again)
+
+
+def _content(file: Path) -> bytes:
+    """All of a file. Raises CorruptFile for a pipe or a device in its place, which might be waited for without end."""
+    if file.exists() and not file.is_file():
+        raise CorruptFile(f'"{file}" is not a regular file')
+    return file.read_bytes()
 
 
 def _parts(base: Path) -> Iterator[Path]:

@@ -120,7 +120,8 @@ def changed_since(stretch: Stretch, wal: WalBytes, reason: int, frame: NDArray[n
     if reason in (NEED_MORE, REACHED_STOP):
         return CorruptWal(
             f"WAL of {stretch} changed since it was indexed",
-            hint="If its server has recycled the segment, decode from an archive or a spool; if the segment is another's, put the right one back.",
+            hint="If its server has recycled the segment, decode from an archive or a spool; if the segment is another's, put the right one back; "
+            "if the WAL is right, remove its index.",
             context=f'file "{wal.name_at(int(stretch.start))}"',
         )
     return CorruptWal(
