@@ -87,7 +87,7 @@ def test_as_a_later_version():
     assert plain.to_pylist()[0]["new"] == {"key": 1, "l": "a", "big": "big", "added": None}
     filled = change_batch(_batch(), _facts(), later, fill_missing=True).to_pylist()
     assert [row["new"] and row["new"]["added"] for row in filled] == ["given", "given", None, "given"]
-    assert filled[3]["old"] == {"key": 4, "l": "d", "big": "whole", "added": None}
+    assert filled[3]["old"] == {"key": 4, "l": "d", "big": "whole", "added": "given"}
 
 
 def test_a_retype_that_does_not_widen():
