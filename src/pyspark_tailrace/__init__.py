@@ -1,7 +1,7 @@
 """Makes `spark.read.format("tailrace")` work without registration: Spark looks for `DefaultSource` in modules named `pyspark_…`.
 
 It does so, in a process of its own, for every source that it is asked for, others' included; so the name is here, and the source itself is
-imported by who wants one.
+imported by who wants one. That process, too, is kept for a while and then let go.
 """
 
 from typing import Any
@@ -19,4 +19,7 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        from tailrace.spark.workers import settle  # noqa: PLC0415 - see above
+
+        settle()
         return "tailrace"
