@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import warnings
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from psycopg import sql
@@ -41,7 +42,7 @@ def test_walks(server, tmp_path, walk):
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("walk", range(40))
+@pytest.mark.parametrize("walk", range(12))
 def test_long_walks(server, tmp_path, walk):
     _walk(server, tmp_path, random.randrange(1 << 32), steps=9, works=25)
 
@@ -79,10 +80,10 @@ def _may_fail(table, styles, *, of_log):
 
 
 def _check_troubles(work, found, styles, *, of_log):
-    """Nobody is in trouble without a reason."""
-    reasons = {
-        write_table_name(each.schema, each.name) for each in [*work.live, *work.gone] if _may_fail(each, styles, of_log=of_log)
-    }
+    """Nobody is in trouble without a reason. A table that its own transaction renamed and dropped goes by the name that others knew."""
+    failing = partial(_may_fail, styles=styles, of_log=of_log)
+    reasons = {write_table_name(each.schema, each.name) for each in work.live if failing(each)}
+    reasons |= {write_table_name(*name) for each in work.gone if failing(each) for name in each.names}
     unreasonable = {each.table: each.trouble for each in found if each.trouble is not None and each.table not in reasons}
     assert not unreasonable
 

@@ -30,7 +30,7 @@ TYPES = {
 
 @dataclass
 class Table:
-    """As it is in the source. `troubles` may keep it from a mirror, `log_troubles` from a log."""
+    """As it is in the source. `troubles` may keep it from a mirror, `log_troubles` from a log; `names` are all that it has had."""
 
     oid: int
     schema: str
@@ -39,10 +39,15 @@ class Table:
     columns: dict[str, str]
     troubles: set[str] = field(default_factory=set)
     log_troubles: set[str] = field(default_factory=set)
+    names: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def id(self) -> sql.Identifier:
         return sql.Identifier(self.schema, self.name)
+
+
+def _note_name(table: Table) -> None:
+    table.names.add((table.schema, table.name))
 
 
 class Walk:
@@ -151,6 +156,7 @@ class Walk:
         self._do("TRUNCATE {}", table.id)
 
     def _drop(self, table: Table) -> None:
+        _note_name(table)
         self._do("DROP TABLE {}", table.id)
         self.live.remove(table)
         self.gone.append(table)
@@ -163,8 +169,10 @@ class Walk:
         schema, name = self._free_name()
         if any((each.schema, each.name) == (table.schema, name) for each in self.live):
             return
+        _note_name(table)
         self._do("ALTER TABLE {} RENAME TO {}", table.id, sql.Identifier(name))
         table.name = name
+        _note_name(table)
         if table.schema != schema:
             self._do("ALTER TABLE {} SET SCHEMA {}", table.id, sql.Identifier(schema))
             table.schema = schema
@@ -175,6 +183,7 @@ class Walk:
             other = self.chance.choice(others)
             names = table.name, other.name
             for each, name in ((table, "in between"), (other, names[0]), (table, names[1])):
+                _note_name(each)
                 self._do("ALTER TABLE {} RENAME TO {}", each.id, sql.Identifier(name))
                 each.name = name
 
@@ -233,7 +242,7 @@ class Walk:
                 self._do("UPDATE {} SET {} = '{{{{1,2}},{{3,4}}}}' WHERE id % 3 = 1", table.id, sql.Identifier(column))
                 table.troubles.add("deep")
                 return
-        if "A" not in table.columns:
+        if not {"A", "a"} & table.columns.keys():
             self._do('ALTER TABLE {} ADD "A" int, ADD a int', table.id)
             table.columns |= {"A": "int", "a": "int"}
             table.troubles.add("capitals")
