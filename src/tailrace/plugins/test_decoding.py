@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names import quote_identifier, quote_literal
-from tailrace.decode import DELETE, INSERT, UPDATE, Alike, Batch
+from tailrace.decode import DELETE, UPDATE, Alike, Batch
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType, Relation
@@ -147,7 +147,7 @@ class TestDecoding(OutputPlugin):
         # Room for the longest that it could be; pages that stay untouched cost nothing, and counting first would cost a second pass.
         fixed = (
             max(map(len, heads))
-            + len(_INSERT)
+            + _VERB
             + 2 * (len(label_data) + len(columns) * len(_UNCHANGED_WORD))
             + len(_OLD_KEY)
             + len(_NEW_TUPLE)
@@ -213,7 +213,8 @@ def _joined(parts: Sequence[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDAr
     return np.concatenate(parts) if parts else np.zeros(0, np.uint8), bounds
 
 
-_INSERT, _UPDATE, _DELETE = _bytes("INSERT:"), _bytes("UPDATE:"), _bytes("DELETE:")
+_VERBS = _bytes("INSERT:UPDATE:DELETE:")  # by kind, which counts from 1
+_VERB = 7
 _NO_TUPLE = _bytes(" (no-tuple-data)")
 _OLD_KEY = _bytes(" old-key:")
 _NEW_TUPLE = _bytes(" new-tuple:")
@@ -268,8 +269,7 @@ def write_rows(kind, has_old, number, heads, head_bounds, labels, label_bounds, 
     to = np.int64(0)
     for row in range(len(kind)):
         to = put(out, to, heads, head_bounds[number[row]], head_bounds[number[row] + 1])
-        verb = _INSERT if kind[row] == INSERT else _UPDATE if kind[row] == UPDATE else _DELETE
-        to = put(out, to, verb, 0, len(verb))
+        to = put(out, to, _VERBS, _VERB * (kind[row] - 1), _VERB * kind[row])
         if kind[row] == DELETE:
             if has_old[row]:
                 to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state)
