@@ -174,8 +174,14 @@ def _last_seen(history: History, oid: int, versions: Sequence[Relation], span: R
         relation = max([last, *versions] if last else versions, key=lambda version: len(version.columns), default=None)
     if relation is None:
         raise MissingHistory(f"could not open relation with OID {oid}", context=f"folder {path}")
-    defaults = {column.number: column.missing for version in versions for column in version.columns if column.missing is not None}
-    columns = tuple(replace(column, missing=column.missing or defaults.get(column.number)) for column in relation.columns)
+    # Of the same type only: a default of another is stored otherwise, and the rows that had it were written anew with the new type.
+    defaults = {
+        (column.number, column.type): column.missing
+        for version in versions for column in version.columns if column.missing is not None
+    }  # fmt: skip
+    columns = tuple(
+        replace(column, missing=column.missing or defaults.get((column.number, column.type))) for column in relation.columns
+    )
     return Seen(replace(relation, columns=columns), dropped)
 
 
