@@ -248,7 +248,9 @@ def test_a_default_of_before_a_retype(server, tmp_path):
     """It is stored as the type of then, and not taken for one of now."""
     _run(server, "CREATE TABLE price (id int PRIMARY KEY)", "INSERT INTO price VALUES (1)")
     _run(server, "ALTER TABLE price ADD p numeric(8,2) DEFAULT 7.5", "INSERT INTO price VALUES (2, 1.25)")
-    _run(server, "ALTER TABLE price ALTER p DROP DEFAULT, ALTER p TYPE int USING round(p)::int", "INSERT INTO price VALUES (3, 9)")
+    _run(
+        server, "ALTER TABLE price ALTER p DROP DEFAULT, ALTER p TYPE int USING round(p)::int", "INSERT INTO price VALUES (3, 9)"
+    )
     assert _troubles(mirror(_river(server), tmp_path)) == {}
     assert [row["p"] for row in read_table(tmp_path / "public.price").sort_by("id").to_pylist()] == [8, 1, 9]
 
