@@ -21,7 +21,7 @@ from tailrace.errors import TailraceError, UsageError
 from tailrace.lake.pieces import pieces_of
 from tailrace.lake.position import Range, commit_properties
 from tailrace.lake.reading import read_table
-from tailrace.lake.staging import FileWritten, Progress, Staged, Wanted, stage_changes, staging
+from tailrace.lake.staging import FileWritten, Progress, Staged, Wanted, counting, stage_changes, staging
 from tailrace.lake.targets import Target, Troubles, find_targets
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
@@ -60,17 +60,10 @@ def append_changes(
     targets, troubles = find_targets(river, directory, Range.of(river), tables, style, keep_dropped=True)
     wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
     pieces = pieces_of(river.plan, frozenset(wanted), min((each.since for each in wanted.values()), default=0))
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        if progress:
-            progress(done, len(pieces))
-
+    step = counting(progress, len(pieces))
     found = []
     with staging(directory) as folder:
-        staged = stage_changes(river, pieces, wanted, folder, fill_missing=False, done=count)
+        staged = stage_changes(river, pieces, wanted, folder, fill_missing=False, done=step)
         for target in targets:
             with troubles.of(target.name, target.relation):
                 mine = staged[target.relation.oid]

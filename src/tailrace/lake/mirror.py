@@ -28,7 +28,7 @@ from tailrace.lake.bounds import unbounded_values, without_statistics
 from tailrace.lake.pieces import pieces_of
 from tailrace.lake.position import Position, Range, columns_of, commit_properties
 from tailrace.lake.reading import dataset_of, read_table
-from tailrace.lake.staging import Progress, Staged, Wanted, stage_changes, staging
+from tailrace.lake.staging import Progress, Staged, Wanted, counting, stage_changes, staging
 from tailrace.lake.targets import Target, Troubles, find_targets
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
@@ -76,17 +76,10 @@ def mirror(
     plan = _with_rewrites(river, troubles.history)
     read = frozenset(relation.oid for relation in plan.relations if (relation.rewrite_of or relation.oid) in wanted)
     pieces = pieces_of(plan, read, min((each.since for each in wanted.values()), default=0))
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        if progress:
-            progress(done, len(pieces) + len(targets))
-
+    step = counting(progress, len(pieces) + len(targets))
     written = []
     with staging(directory) as folder:
-        staged = stage_changes(river, pieces, wanted, folder, fill_missing=True, done=count)
+        staged = stage_changes(river, pieces, wanted, folder, fill_missing=True, done=step)
         for target in targets:
             with troubles.of(target.name, target.relation):
                 mine = staged[target.relation.oid]
@@ -94,7 +87,7 @@ def mirror(
                 mine.check(max(replaced, default=None))
                 if target.table is not None or tables is not None or mine.files or replaced:
                     written.append(_bring_up(target, _changes_of(folder, mine, target), replaced))
-            count()
+            step()
     troubles.warn()
     return sorted(written + _in_trouble(troubles), key=lambda each: each.table)
 

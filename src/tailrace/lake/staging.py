@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,18 @@ from tailrace.types.registry import ArrowStyle
 
 Progress = Callable[[int, int], None]
 """Told how much is done, and of how much."""
+
+
+def counting(progress: Progress | None, of: int) -> Callable[[], None]:
+    """To be called after each of so many steps: tells `progress`."""
+    numbers = count(1)
+
+    def step() -> None:
+        done = next(numbers)
+        if progress:
+            progress(done, of)
+
+    return step
 
 
 @dataclass(frozen=True, slots=True)
