@@ -84,3 +84,32 @@ def test_a_damaged_file_is_compiled_again(run, tmp_path: Path) -> None:
 def test_what_cannot_be_told_apart_is_refused(run) -> None:
     with pytest.raises(RuntimeError, match="whose changes would go unnoticed"):
         run("here", outer=PACKAGE["tailrace_sample/outer.py"].replace("FACTOR = 10", "FACTOR = object()"))
+
+
+ROOMS = """
+from typing import NamedTuple
+import numpy as np
+from tailrace.kernels import inner_kernel, kernel
+class Room(NamedTuple):
+    first: np.ndarray
+    second: np.ndarray
+@inner_kernel
+def note(room, at):
+    room.second[at] = room.first[at] + 1
+    return room.second[at]
+@kernel
+def fill(room):
+    return note(room, 0)
+def outer(x):
+    return int(fill(Room(np.full(2, x), np.full(2, 100))))
+outer._cache_misses = fill._cache_misses
+"""
+
+
+def test_a_named_room_is_told_apart_by_its_fields(run) -> None:
+    """Fields of one type that change places: Numba's name of the type is the same, the code is not."""
+    assert run("here", outer=ROOMS) == (5, 1, 1)
+    assert run("here", outer=ROOMS) == (5, 0, 0)
+    swapped = ROOMS.replace("first: ", "third: ").replace("second: ", "first: ").replace("third: ", "second: ")
+    assert run("here", outer=swapped) == (101, 1, 1)
+    assert run("here", outer=ROOMS.replace("@inner_kernel", "@kernel")) == (5, 1, 1)

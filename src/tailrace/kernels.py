@@ -34,6 +34,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 from numba.core.types import Type
+from numba.core.types.containers import BaseNamedTuple
 from numba.extending import _Intrinsic
 
 from tailrace.user_cache import user_cache
@@ -52,7 +53,20 @@ before_compiling: list[Callable[[], None]] = []
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` with Numba at its first call with arguments of some types, or load what was compiled before. It runs without the GIL."""
-    dispatcher: Any = numba.njit(nogil=True)(function)
+    return _kept(function, numba.njit(nogil=True))
+
+
+def inner_kernel(function: Callable[..., Any]) -> Any:
+    """A kernel for other kernels to call for every record or row, with a NamedTuple of arrays if need be.
+
+    Numba counts a reference for each array of a NamedTuple at every call, which costs more than what such a kernel does. Here it counts none, as
+    the caller holds them all anyway; so an inner kernel makes no array, slices included, and returns numbers.
+    """
+    return _kept(function, numba.njit(nogil=True, _nrt=False))
+
+
+def _kept(function: Callable[..., Any], compiled: Callable[..., Any]) -> Any:
+    dispatcher: Any = compiled(function)
     if dispatcher is not function:  # as it is with NUMBA_DISABLE_JIT
         dispatcher._cache = _Cache(dispatcher)
     return dispatcher
@@ -107,7 +121,7 @@ class _Cache:
         function = self._dispatcher.py_func
         arguments, _ = sigutils.normalize_signature(sig)
         versions = (sys.version_info[:2], sys.flags.optimize, numba.__version__, llvmlite.__version__, np.__version__)
-        key = _digest(stamp(self._dispatcher), arguments, versions, processor, function.__qualname__)
+        key = _digest(stamp(self._dispatcher), [*map(_spelled, arguments)], versions, processor, function.__qualname__)
         return f"{function.__module__.removeprefix('tailrace.')}.{function.__qualname__}-{key}.kernel"
 
 
@@ -153,7 +167,8 @@ def stamp(dispatcher: Any) -> str:
     """A digest of the kernel's code and of all that it refers to. Raises TypeError for what cannot be told apart by its value."""
     found = getattr(dispatcher, "_tailrace_stamp", None)
     if found is None:
-        found = dispatcher._tailrace_stamp = _digest(*_parts(dispatcher.py_func, dispatcher))
+        counts_references = dispatcher.targetoptions.get("_nrt", True)
+        found = dispatcher._tailrace_stamp = _digest(counts_references, *_parts(dispatcher.py_func, dispatcher))
     return str(found)
 
 
@@ -204,10 +219,20 @@ def _value_parts(value: object, itself: object) -> Iterator[object]:
         yield from (value.dtype.str, value.shape, value.tobytes())
     elif value is None or isinstance(value, bool | int | float | str | bytes | tuple | np.generic | Type):
         yield (type(value).__name__, repr(value))
+    elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+        yield from (value.__name__, value._fields)  # a NamedTuple that the kernel makes
     elif isinstance(value, type | python.ModuleType | python.BuiltinFunctionType):
         yield getattr(value, "__name__", "")  # of Python, NumPy or Numba, whose versions are in the key
     else:
         raise TypeError(f"a kernel refers to {value!r}, whose changes would go unnoticed")
+
+
+def _spelled(argument: Type) -> str:
+    """An argument's type; of a NamedTuple with its fields, which Numba's name for it leaves out and code goes by their places."""
+    if isinstance(argument, BaseNamedTuple):
+        fields = ", ".join(f"{name}: {_spelled(part)}" for name, part in zip(argument.fields, argument.types, strict=True))
+        return f"{argument.instance_class.__qualname__}({fields})"
+    return str(argument)
 
 
 def _digest(*parts: object) -> str:
