@@ -19,7 +19,7 @@ from tailrace.wal.xact import Ends
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 
-FOUNDATION = ("user_cache", "kernels", "errors", "model", "settings", "arrayfile")
+FOUNDATION = ("user_cache", "kernels", "errors", "model", "settings", "checksummed_file")
 STAGES = (
     "wal", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes",
     "publications", "plugins", "wire", "sql", "slots", "apply",

@@ -26,9 +26,9 @@ from tailrace.transactions.epochs import LOW_WORD, with_epoch
 from tailrace.wal import heap, records
 from tailrace.wal.compression import lz4, pglz
 from tailrace.wal.hashing import find, grown, new_table, rehashed
-from tailrace.wal.loads import u16, u32, u64
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, IMAGE, INFO, MAIN, MANAGER, XID
 from tailrace.wal.resource_managers import HEAP, HEAP2
+from tailrace.wal.unaligned import u16, u32, u64
 
 # Columns of a version
 V_CATALOG = 0

@@ -28,8 +28,8 @@ from tailrace.wal import records
 from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.hashing import rehashed
 from tailrace.wal.index import TRACKED_CATALOGS
-from tailrace.wal.loads import number
 from tailrace.wal.records import FIRST_BLOCK, IMAGE, MAIN
+from tailrace.wal.unaligned import number
 from tailrace.wal.versions import FORMATS, WalFormat
 
 SHARED_CATALOGS = frozenset({1260, 1262, 6000})

@@ -1,4 +1,4 @@
-"""A catalog state's bytes on disk, both directions. The layout of the file is `arrayfile`'s.
+"""A catalog state's bytes on disk, both directions. The layout of the file is `checksummed_file`'s.
 
 What is read is checked until every version lies within its bytes and has the layout of its catalog, whoever wrote it: kernels believe it.
 """
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.arrayfile import Dtypes, FileKind
 from tailrace.catalog.layouts import layouts_by_oid
 from tailrace.catalog.redo import V_AT, V_CATALOG, V_FIELDS, V_LENGTH, V_XMAX, V_XMIN, Versions, file_of
 from tailrace.catalog.state import CatalogState
+from tailrace.checksummed_file import Dtypes, FileKind
 from tailrace.model import Lsn
 from tailrace.tuples.deform import first_misfit
 from tailrace.wal.index import TRACKED_CATALOGS

@@ -21,9 +21,9 @@ from tailrace.river.choice import On
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segment, Segments
-from tailrace.wal.loads import number
 from tailrace.wal.resource_managers import NAMES
 from tailrace.wal.statistics import Counted, walk
+from tailrace.wal.unaligned import number
 
 app = typer.Typer(help="Look at write-ahead log.", no_args_is_help=True)
 Where = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or directory of archived segments.")]

@@ -18,12 +18,12 @@ from tailrace.transactions.epochs import LOW_WORD
 from tailrace.tuples.toast import Chunks
 from tailrace.wal import framing, heap, records
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
-from tailrace.wal.ending import changed_since
+from tailrace.wal.end_of_log import changed_since
 from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record, next_records
 from tailrace.wal.hashing import find, find_pair, grown, rehashed
-from tailrace.wal.loads import u8, u16, u32
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, MAIN, MAIN_LENGTH
 from tailrace.wal.resource_managers import HEAP, HEAP2
+from tailrace.wal.unaligned import u8, u16, u32
 from tailrace.wal.versions import FORMATS
 
 INSERT, UPDATE, DELETE = 1, 2, 3

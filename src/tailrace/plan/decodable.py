@@ -13,8 +13,8 @@ from tailrace.transactions.fates import Transactions
 from tailrace.wal import index, records, xact
 from tailrace.wal.index import Index
 from tailrace.wal.kept import kept_records
-from tailrace.wal.loads import number
 from tailrace.wal.resource_managers import name_of
+from tailrace.wal.unaligned import number
 
 _PARAMETER_CHANGE = 0x60
 _LOGICAL = 2

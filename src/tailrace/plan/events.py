@@ -16,7 +16,7 @@ from tailrace.transactions.fates import Fates
 from tailrace.wal import heap, index, records
 from tailrace.wal.index import Index
 from tailrace.wal.kept import kept_records
-from tailrace.wal.loads import number
+from tailrace.wal.unaligned import number
 
 
 @dataclass(frozen=True, slots=True)

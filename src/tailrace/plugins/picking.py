@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
 from tailrace.types.values import Texts
-from tailrace.wal.loads import copy
+from tailrace.wal.unaligned import copy
 
 
 def taken(parts: Sequence[Texts], order: NDArray[np.int64]) -> Texts:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tailrace.kernels import kernel
 from tailrace.types.values import Texts
-from tailrace.wal.loads import copy, u8
+from tailrace.wal.unaligned import copy, u8
 
 
 @kernel

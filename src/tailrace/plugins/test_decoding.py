@@ -21,8 +21,8 @@ from tailrace.types import registry
 from tailrace.types.encodings import UTF8, to_utf8
 from tailrace.types.style import NameOf
 from tailrace.types.values import Texts, Values
-from tailrace.wal.loads import copy as copy_bytes
-from tailrace.wal.loads import u8
+from tailrace.wal.unaligned import copy as copy_bytes
+from tailrace.wal.unaligned import u8
 
 OPTIONS = {
     "include-xids": ("include_xids", "xids after BEGIN and COMMIT (on)"),

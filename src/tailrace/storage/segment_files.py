@@ -18,7 +18,7 @@ from tailrace.errors import CorruptWal, TailraceError, UnsupportedWal, UsageErro
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segments import Segment, Segments, wrong_size
 from tailrace.wal.framing import LONG_HEADER, LONG_PAGE_HEADER
-from tailrace.wal.loads import number
+from tailrace.wal.unaligned import number
 from tailrace.wal.versions import WalFormat, format_of_magic
 
 _NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(?:(\.partial)?(\.gz|\.zst|\.lz4)?|(\.gz|\.zst|\.lz4)(\.partial))\Z")

@@ -27,7 +27,7 @@ from tailrace.storage.lease import Lease, first_leased, is_lease
 from tailrace.storage.segment_files import place_of_name
 from tailrace.storage.segments import Segment, Segments, segment_name
 from tailrace.user_cache import user_cache
-from tailrace.wal.loads import number
+from tailrace.wal.unaligned import number
 
 _PAGE_ADDRESS = 8
 _PIECE = 1 << 20

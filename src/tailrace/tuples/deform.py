@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
-from tailrace.wal.loads import u8, u16, u32
+from tailrace.wal.unaligned import u8, u16, u32
 
 HEAP_HEADER = 5
 TUPLE_HEADER = 23  # sizeof up to t_bits: what xl_heap_header stands for

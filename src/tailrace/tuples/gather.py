@@ -17,7 +17,7 @@ from tailrace.tuples.deform import EXTERNAL, LZ4, MISSING, NULL, PGLZ, PLAIN
 from tailrace.tuples.toast import Chunks, find_value
 from tailrace.types.values import Values
 from tailrace.wal.compression import lz4, pglz
-from tailrace.wal.loads import copy, u16, u32, u64
+from tailrace.wal.unaligned import copy, u16, u32, u64
 
 _RAW_SIZE = 0x3FFFFFFF
 _WORDS: dict[int, np.dtype[Any]] = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}

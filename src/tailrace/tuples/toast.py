@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.wal.hashing import find, new_table
-from tailrace.wal.loads import u8, u32
+from tailrace.wal.unaligned import u8, u32
 
 
 @kernel

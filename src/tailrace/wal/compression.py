@@ -10,7 +10,7 @@ import numpy as np
 
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
-from tailrace.wal.loads import u16
+from tailrace.wal.unaligned import u16
 
 RAW_SIZE = 0x3FFFFFFF
 """Bits of the word behind the length word that give the size before compression; the two above them name the method (`varatt.h`)."""

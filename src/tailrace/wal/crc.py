@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from tailrace.kernels import kernel
-from tailrace.wal.loads import u8, u32, word
+from tailrace.wal.unaligned import u8, u32, word
 
 
 def _host_has_sse42() -> bool:

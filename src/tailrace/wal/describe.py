@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from tailrace.model import PG_EPOCH, Locator, Lsn
 from tailrace.wal import heap, records, xact
-from tailrace.wal.loads import number
 from tailrace.wal.records import BLOCK_FIELDS, FIRST_BLOCK, MAIN, MAIN_LENGTH
 from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, LOGICALMSG, RELMAP, SMGR, STANDBY, XACT, XLOG, name_of
+from tailrace.wal.unaligned import number
 from tailrace.wal.versions import WalFormat
 
 _FORKS = ("main", "fsm", "vm", "init")

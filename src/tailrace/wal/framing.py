@@ -6,7 +6,7 @@ sees one array and one kind of offset. Nothing here knows what a record means.
 
 The walk is a loop around the kernel `next_record` (or `next_records`, many at a time), which keeps its place in a small int64 array (the frame). It
 answers with an offset, or with one of the reasons below why there is no next record. Whether a reason is the end of the log or damage is decided
-by `ending.what_follows`, which looks at what follows, as the layout of pages allows (`access/xlog_internal.h`):
+by `end_of_log.what_follows`, which looks at what follows, as the layout of pages allows (`access/xlog_internal.h`):
 
     record ──► record ──► … ──► NEED_MORE     the rest of it lies beyond the bytes given: feed more, or the log is still growing
                             └─► REACHED_STOP  the next record starts at or after the stop
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.wal.crc import record_crc
-from tailrace.wal.loads import u8, u16, u32, u64
+from tailrace.wal.unaligned import u8, u16, u32, u64
 from tailrace.wal.versions import owner_of_magic
 
 RECORD_HEADER = 24

@@ -6,9 +6,9 @@ The kernels that scan and decode share `row_kind`, so that both passes agree on 
 from __future__ import annotations
 
 from tailrace.kernels import kernel
-from tailrace.wal.loads import u8
 from tailrace.wal.records import DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2
+from tailrace.wal.unaligned import u8
 
 # HEAP opcodes, info & 0x70
 INSERT = 0x00

@@ -23,12 +23,12 @@ from tailrace.kernels import kernel
 from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.wal import framing, heap, records, xact
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
-from tailrace.wal.ending import GARBAGE, MORE_OF_THE_LOG, what_follows
+from tailrace.wal.end_of_log import GARBAGE, MORE_OF_THE_LOG, what_follows
 from tailrace.wal.framing import POSITION, WalBytes, next_records
 from tailrace.wal.hashing import find, find_pair, rehashed
-from tailrace.wal.loads import u8, u16, u32, u64
 from tailrace.wal.records import FIRST_BLOCK, INFO, MAIN, new_parsed
 from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, IGNORED, LOGICALMSG, RELMAP, STANDBY, XACT, XLOG
+from tailrace.wal.unaligned import u8, u16, u32, u64
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import Ends
 

@@ -1,7 +1,7 @@
 """An index's bytes on disk, both directions (described in docs/index_format.md).
 
-The layout of the file is `arrayfile`'s; every array of the index is named by its path (`xids.first_lsn`). A sealed index never changes, so a file is
-written once. What is read is checked until every array keeps within its bounds, whoever wrote it: kernels believe them.
+The layout of the file is `checksummed_file`'s; every array of the index is named by its path (`xids.first_lsn`). A sealed index never changes, so a
+file is written once. What is read is checked until every array keeps within its bounds, whoever wrote it: kernels believe them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.arrayfile import Dtypes, FileKind
+from tailrace.checksummed_file import Dtypes, FileKind
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import Locator, Lsn, Stretch
@@ -21,7 +21,7 @@ from tailrace.wal import xact as xact_module
 from tailrace.wal.crc import record_crc
 from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.index import ALIEN, FORMAT_VERSION, Files, Index, Kept, Xids
-from tailrace.wal.loads import u32
+from tailrace.wal.unaligned import u32
 from tailrace.wal.xact import Ends
 
 INDEX_FILE = FileKind("index", "an index", version=FORMAT_VERSION, compression="lz4")

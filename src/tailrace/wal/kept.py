@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailrace.model import Lsn
 from tailrace.wal import index, records
 from tailrace.wal.index import Index
-from tailrace.wal.loads import number
+from tailrace.wal.unaligned import number
 from tailrace.wal.versions import FORMATS
 
 _OPCODE = 0xF0

@@ -16,13 +16,13 @@ from tailrace.kernels import kernel
 from tailrace.model import Stretch
 from tailrace.wal import framing, heap, records, xact
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
-from tailrace.wal.ending import changed_since
+from tailrace.wal.end_of_log import changed_since
 from tailrace.wal.framing import WalBytes, next_records
 from tailrace.wal.hashing import find, rehashed
 from tailrace.wal.index import NeedMoreWal
-from tailrace.wal.loads import u8, u32
 from tailrace.wal.records import DATABASE, FIRST_BLOCK, INFO, MAIN, ORIGIN
 from tailrace.wal.resource_managers import HEAP, HEAP2, LOGICALMSG, XACT
+from tailrace.wal.unaligned import u8, u32
 from tailrace.wal.versions import FORMATS
 
 NOTHING, CHANGE, MESSAGE = 0, 1, 2

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
 from tailrace.wal.framing import RECORD_HEADER
-from tailrace.wal.loads import u8, u16, u32
+from tailrace.wal.unaligned import u8, u16, u32
 
 # Fields of the record
 XID = 0

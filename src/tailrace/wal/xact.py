@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
-from tailrace.wal.loads import u16, u32, u64
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, XID
+from tailrace.wal.unaligned import u16, u32, u64
 
 # info & 0x70
 COMMIT = 0x00

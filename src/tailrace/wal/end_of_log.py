@@ -36,7 +36,7 @@ from tailrace.wal.framing import (
     explain,
     place_of,
 )  # fmt: skip
-from tailrace.wal.loads import u16, u32, u64
+from tailrace.wal.unaligned import u16, u32, u64
 
 # What lies behind the end of a walk
 NOTHING = 0
