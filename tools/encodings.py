@@ -1,6 +1,6 @@
-"""Write src/tailrace/types/multibyte.bin as a server converts: `PYTHONPATH=tests python tools/encodings.py`.
+"""Write src/tailrace/types/encodings/multibyte.bin as a server converts: `PYTHONPATH=tests python tools/encodings.py`.
 
-The file is the five encodings of several bytes one after another, each as `tailrace.types.multibyte` unpacks it, compressed with zlib.
+The file is the five encodings of several bytes one after another, each as `tailrace.types.encodings.multibyte` unpacks it, compressed with zlib.
 Printed are the DIGESTS of tests/support/encodings.py.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from support.encodings import MULTIBYTE, NUMBERS, REFUSED, digest, server_map
 from support.servers import Server
-from tailrace.types.multibyte import FORMS, LONGEST, PLANE, slot_of
+from tailrace.types.encodings.multibyte import FORMS, LONGEST, PLANE, slot_of
 
-FILE = Path(__file__).parents[1] / "src/tailrace/types/multibyte.bin"
+FILE = Path(__file__).parents[1] / "src/tailrace/types/encodings/multibyte.bin"
 
 
 def main(major: int) -> None:

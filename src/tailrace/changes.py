@@ -19,8 +19,8 @@ from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Column, Lsn, PgType, Relation
 from tailrace.transactions.fates import Transactions
-from tailrace.types.arrowtexts import as_text
-from tailrace.types.encodings import UTF8, strings_to_utf8
+from tailrace.types.arrow_to_text import as_text
+from tailrace.types.encodings.conversion import UTF8, strings_to_utf8
 from tailrace.types.registry import ArrowStyle, arrow_type, to_arrow
 from tailrace.types.values import Mask, Values
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from types_vectors import column, pg_type, typmod
 
 from tailrace.errors import UsageError
-from tailrace.types.decimals import precision_of
+from tailrace.types.numbers.numeric.arrow import precision_of
 from tailrace.types.registry import ArrowStyle, arrow_type, format_values, parse_texts, to_arrow
 from tailrace.types.values import Texts, Values
 

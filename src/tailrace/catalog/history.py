@@ -24,8 +24,8 @@ from tailrace.catalog.rows import CatalogTable, Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
-from tailrace.types.encodings import as_stored, codec_named
-from tailrace.types.searchpath import SEARCH_PATH
+from tailrace.types.encodings.conversion import as_stored, codec_named
+from tailrace.types.search_path import SEARCH_PATH
 from tailrace.wal.index import TRACKED_CATALOGS
 
 FIRST_UNPINNED_TYPE = 10000

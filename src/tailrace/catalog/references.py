@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.elements import oid_vector, signed16
 from tailrace.catalog.names import ARRAY_SUBSCRIPT_HANDLER, VECTORS, quote_identifier, type_label
 from tailrace.model import PgType, Relation
-from tailrace.types.encodings import WITHOUT_ICU, as_stored
+from tailrace.types.encodings.conversion import WITHOUT_ICU, as_stored
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History

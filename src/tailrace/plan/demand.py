@@ -11,7 +11,7 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.transactions.fates import TwoPhase
-from tailrace.types.searchpath import SEARCH_PATH
+from tailrace.types.search_path import SEARCH_PATH
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from tailrace.storage.directory import DEFAULT_TABLESPACE
 from tailrace.storage.segments import Segments
 from tailrace.transactions.epochs import XidClock
 from tailrace.transactions.fates import NEVER, Fates, TwoPhase, fates_of
-from tailrace.types.searchpath import SEARCH_PATH
+from tailrace.types.search_path import SEARCH_PATH
 from tailrace.wal import index
 from tailrace.wal.index import Index
 from tailrace.wal.kept import Checkpoint, moments

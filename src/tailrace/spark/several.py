@@ -18,7 +18,7 @@ from tailrace.decode import DELETE, OLD_ROW, Batch
 from tailrace.model import Relation
 from tailrace.transactions.fates import Transactions
 from tailrace.types.codec import format_values, string_array
-from tailrace.types.encodings import strings_to_utf8
+from tailrace.types.encodings.conversion import strings_to_utf8
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Values
 

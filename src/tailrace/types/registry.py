@@ -19,36 +19,14 @@ Importing this compiles nothing: kernels compile (or load from Numba's cache) at
 
 from __future__ import annotations
 
-from tailrace.types import (
-    arrays,
-    arraytexts,
-    binary,
-    composites,
-    decimals,
-    enums,
-    extensions,
-    floats,
-    integers,
-    internals,
-    intervals,
-    jsonb,
-    jsonpaths,
-    jsontexts,
-    networks,
-    numerics,
-    ranges,
-    references,
-    sendarrays,
-    sends,
-    shapes,
-    strings,
-    textsearch,
-    times,
-    timetexts,
-    tsqueries,
-    vectors,
-    xmls,
-)
+from tailrace.types import binary_forms as sends
+from tailrace.types import enums
+from tailrace.types import geometric as shapes
+from tailrace.types import network as networks
+from tailrace.types import oid_aliases as references
+from tailrace.types.arrays import binary as sendarrays
+from tailrace.types.arrays import parsing as arraytexts
+from tailrace.types.arrays import text as arrays
 from tailrace.types.codec import (
     ArrowStyle,
     Codec,
@@ -63,8 +41,28 @@ from tailrace.types.codec import (
     register,
     to_arrow,
 )
+from tailrace.types.composites import stored as composites
 from tailrace.types.enums import printed_bool
+from tailrace.types.extensions import hstore as extensions
+from tailrace.types.extensions import pgvector as vectors
+from tailrace.types.json import jsonpath as jsonpaths
+from tailrace.types.json.jsonb import stored as jsontexts
+from tailrace.types.json.jsonb import text as jsonb
+from tailrace.types.numbers import integers
+from tailrace.types.numbers.floats import text as floats
+from tailrace.types.numbers.numeric import arrow as decimals
+from tailrace.types.numbers.numeric import text as numerics
+from tailrace.types.ranges import stored as ranges
+from tailrace.types.strings import bytea as binary
+from tailrace.types.strings import character as strings
+from tailrace.types.strings import xml as xmls
 from tailrace.types.style import TextStyle
+from tailrace.types.system import internal_types as internals
+from tailrace.types.text_search import tsvector as textsearch
+from tailrace.types.text_search.tsquery import stored as tsqueries
+from tailrace.types.times import interval as intervals
+from tailrace.types.times import parsing as timetexts
+from tailrace.types.times import text as times
 
 __all__ = [
     "ArrowStyle",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tailrace.errors import UsageError
-from tailrace.types import searchpath
+from tailrace.types import search_path as searchpath
 
 NameOf = Callable[[int, int], str | None]
 

@@ -1,0 +1,221 @@
+"""jsonpath: a tree of nodes, each with the place of the next in its chain, printed from the root (`utils/jsonpath.h`).
+
+After a u32 header (top bit: lax) a node is u8 its kind, padding to 4, i32 where its next lies (0: nowhere), and what the kind has.
+Places inside a node count from the node.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from tailrace.errors import CorruptWal, UsageError
+from tailrace.model import PgType
+from tailrace.types.binary_forms import send_versioned
+from tailrace.types.codec import format_each
+from tailrace.types.numbers.numeric.text import format_numerics
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Mask, Texts, Values, as_string
+
+LAX = 0x80000000
+EVER = 0xFFFFFFFF
+KINDS = (
+    *(
+        "null",
+        "string",
+        "numeric",
+        "bool",
+        "&&",
+        "||",
+        "!",
+        "is unknown",
+        "==",
+        "!=",
+        "<",
+        ">",
+        "<=",
+        ">=",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+    ),
+    *("plus", "minus", "[*]", ".*", "index", "**", "key", "@", "$", "variable", "?", "exists", "type", "size", "abs", "floor"),
+    *("ceiling", "double", "datetime", "keyvalue", "subscript", "last", "starts with", "like_regex"),
+    *("bigint", "boolean", "date", "decimal", "integer", "number", "string()", "time", "time_tz", "timestamp", "timestamp_tz"),
+)
+"""enum JsonPathItemType; the last line since 17."""
+PRIORITY = {"||": 0, "&&": 1, "+": 3, "-": 3, "*": 4, "/": 4, "%": 4, "plus": 5, "minus": 5} | dict.fromkeys(
+    ("==", "!=", "<", ">", "<=", ">=", "starts with"), 2
+)
+BINARY = frozenset(("&&", "||", "==", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "starts with"))
+METHODS = frozenset(
+    (
+        "type",
+        "size",
+        "abs",
+        "floor",
+        "ceiling",
+        "double",
+        "keyvalue",
+        "bigint",
+        "boolean",
+        "date",
+        "integer",
+        "number",
+        "string()",
+    )
+)
+METHODS_WITH_ONE = frozenset(("datetime", "time", "time_tz", "timestamp", "timestamp_tz"))
+ESCAPES = {
+    **{code: f"\\u{code:04x}" for code in range(32)},
+    8: "\\b",
+    9: "\\t",
+    10: "\\n",
+    12: "\\f",
+    13: "\\r",
+    34: '\\"',
+    92: "\\\\",
+}
+
+
+def format_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As jsonpath_out."""
+    return format_each(values, lambda payload: _print_path(payload, style.major))
+
+
+def send_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """A version, and the text."""
+    return send_versioned(values, pg_type, style, format_jsonpaths(values, pg_type, style))
+
+
+def refuse_jsonpaths(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """Nobody needs the tree of a path but a server."""
+    if valid.any():
+        raise UsageError("cannot make a jsonpath of its text", sqlstate="0A000")
+    return Values.of_payloads([None] * len(texts), pg_type.length)
+
+
+def _print_path(payload: bytes, major: int) -> str:
+    (header,) = struct.unpack_from("<I", payload)
+    root = _Node(payload, 4, major)
+    return ("" if header & LAX else "strict ") + root.text(after_key=False, brackets=True)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node: its payload, and the place from which its own places count. The content lies behind kind, padding and next."""
+
+    payload: bytes
+    at: int
+    major: int
+
+    @property
+    def kind(self) -> str:
+        code = self.payload[self.at]
+        if code >= len(KINDS):
+            raise CorruptWal(f"unrecognized jsonpath item type: {code}")
+        return KINDS[code]
+
+    def word(self, number: int) -> int:
+        """The u32 of that number behind the kind; 0 is the place of the next node."""
+        # Aligned in the path, which begins 4 bytes into the payload as the payload does behind its length word.
+        place = self.at + 1
+        return int(struct.unpack_from("<I", self.payload, place + -place % 4 + 4 * number)[0])
+
+    def node(self, number: int) -> _Node | None:
+        away = self.word(number)
+        return _Node(self.payload, self.at + away, self.major) if away else None
+
+    def bytes_at(self, number: int) -> bytes:
+        """A length and that many bytes, from the u32 of that number on."""
+        place = self.at + 1
+        start = place + -place % 4 + 4 * number + 4
+        return self.payload[start : start + self.word(number)]
+
+    @property
+    def priority(self) -> int:
+        return PRIORITY.get(self.kind, 6)
+
+    def text(self, *, after_key: bool, brackets: bool) -> str:
+        own = self._own(after_key, brackets)
+        following = self.node(0)
+        return own + (following.text(after_key=True, brackets=True) if following else "")
+
+    def inner(self, number: int) -> str:
+        """An operand, in brackets if it does not bind stronger."""
+        operand = self.node(number)
+        return "" if operand is None else operand.text(after_key=False, brackets=operand.priority <= self.priority)
+
+    def plain(self, number: int) -> str:
+        operand = self.node(number)
+        return "" if operand is None else operand.text(after_key=False, brackets=False)
+
+    def _own(self, after_key: bool, brackets: bool) -> str:
+        kind, dot = self.kind, "." if after_key else ""
+        if kind in BINARY:
+            return _enclosed(f"{self.inner(1)} {kind} {self.inner(2)}", brackets)
+        if kind in {"plus", "minus"}:
+            return _enclosed(("+" if kind == "plus" else "-") + self.inner(1), brackets)
+        if kind in METHODS:
+            return f".{kind.removesuffix('()')}()"
+        if kind in METHODS_WITH_ONE:
+            return f".{kind}({self.plain(1)})"
+        if kind == "decimal":
+            return f".decimal({self.plain(1)}{',' + self.plain(2) if self.word(2) else ''})"
+        if kind == "key":
+            return dot + _quoted(self.bytes_at(1))
+        if kind == "variable":
+            return "$" + _quoted(self.bytes_at(1))
+        if kind == "like_regex":
+            return _enclosed(self._like_regex(), brackets)
+        if kind == "index":
+            return f"[{','.join(self._range(number) for number in range(self.word(1)))}]"
+        if kind == "**":
+            return dot + _levels(self.word(1), self.word(2))
+        if kind in {"!", "?", "exists", "is unknown"}:
+            shape = {"!": "!({})", "?": "?({})", "exists": "exists ({})", "is unknown": "({}) is unknown"}[kind]
+            return shape.format(self.plain(1))
+        if kind == ".*":
+            return dot + "*"
+        return kind if kind in {"null", "[*]", "@", "$", "last"} else self._literal()
+
+    def _literal(self) -> str:
+        if self.kind == "string":
+            return _quoted(self.bytes_at(1))
+        place = self.at + 1
+        start = place + -place % 4 + 4
+        if self.kind == "bool":
+            return "true" if self.payload[start] else "false"
+        assert self.kind == "numeric", self.kind
+        stored = self.payload[start + 4 : start + (self.word(1) >> 2)]
+        number = format_numerics(Values.of_payloads([stored], -1), _NUMERIC, TextStyle()).to_list()[0]
+        # 14 forgets the brackets, and prints what it cannot read.
+        return _enclosed(number, self.word(0) != 0 and self.major >= 15)
+
+    def _range(self, number: int) -> str:
+        first, last = 2 + 2 * number, 3 + 2 * number
+        return self.plain(first) + (f" to {self.plain(last)}" if self.word(last) else "")
+
+    def _like_regex(self) -> str:
+        flags = "".join(letter for bit, letter in ((1, "i"), (2, "s"), (4, "m"), (8, "x"), (16, "q")) if self.word(1) & bit)
+        return f"{self.inner(2)} like_regex {_quoted(self.bytes_at(3))}" + (f' flag "{flags}"' if flags else "")
+
+
+_NUMERIC = PgType(1700, "pg_catalog", "numeric", "numeric", "b", -1, 4)
+
+
+def _levels(first: int, last: int) -> str:
+    if first == 0 and last == EVER:
+        return "**"
+    low, high = ("last" if level == EVER else str(level) for level in (first, last))
+    return f"**{{{low}}}" if first == last else f"**{{{low} to {high}}}"
+
+
+def _enclosed(text: str, brackets: bool) -> str:
+    return f"({text})" if brackets else text
+
+
+def _quoted(word: bytes) -> str:
+    return '"' + as_string(word).translate(ESCAPES) + '"'

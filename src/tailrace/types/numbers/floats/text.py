@@ -1,0 +1,222 @@
+"""float4 and float8: the shortest decimal that reads back to the same number, in PostgreSQL's dress.
+
+Arrow finds the shortest digits (as fast as anyone); a kernel lays them out as PostgreSQL does (`common/d2s.c`): positional
+while the exponent of the first digit is in [-4, 15) for float8 and [-4, 6) for float4, else d.ddde+XX.
+
+One difference is in the digits: Arrow accepts a decimal that lies exactly half-way between two floats and only reads back
+by rounding to even (1e23); PostgreSQL does not (9.999999999999999e+22). Such decimals are whole numbers beyond 2^53; the
+kernel finds them exactly, and the handful is searched again in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.kernels import kernel
+from tailrace.model import PgType
+from tailrace.types.codec import ArrowStyle, primitive_array, syntax_error
+from tailrace.types.numbers.digits import put_padded
+from tailrace.types.numbers.numeric.text import WORDS
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Mask, Texts, Values, as_writable, binary_buffers
+
+FLOAT4 = 700
+
+
+@kernel
+def _is_half_way(digits: Any, count: Any, exponent: Any, mantissa: Any, limit: Any) -> Any:
+    """Whether digits x 10^exponent is the exact middle between a float and its neighbour.
+
+    A middle is an odd number (2m+1, 2m-1, or 4m-1 below a power of two) times a power of two; compare the odd parts.
+    """
+    odd, five = np.uint64(0), np.uint64(5)
+    for place in range(count):
+        odd = odd * np.uint64(10) + np.uint64(digits[place] - 48)
+    while odd & np.uint64(1) == np.uint64(0):
+        odd >>= np.uint64(1)
+    for _ in range(exponent):
+        if odd >= limit:
+            return False
+        odd *= five
+    one, two = np.uint64(1), np.uint64(2)
+    return odd in (two * mantissa + one, two * mantissa - one, two * two * mantissa - one)
+
+
+@kernel
+def _put_laid_out(out: Any, at: Any, digits: Any, count: Any, exponent: Any, threshold: Any) -> Any:
+    """`count` digits of which the first counts 10^exponent."""
+    if exponent < -4 or exponent >= threshold:
+        out[at] = digits[0]
+        at += 1
+        if count > 1:
+            out[at] = 46
+            at += 1
+            for place in range(1, count):
+                out[at] = digits[place]
+                at += 1
+        out[at] = 101
+        out[at + 1] = 45 if exponent < 0 else 43
+        away = np.uint64(abs(exponent))
+        return put_padded(out, at + 2, away, 3 if away >= np.uint64(100) else 2)
+    if exponent < 0:
+        out[at] = 48
+        out[at + 1] = 46
+        at += 2
+        for _ in range(-exponent - 1):
+            out[at] = 48
+            at += 1
+    for place in range(max(count, exponent + 1)):
+        if place == exponent + 1 and exponent >= 0:
+            out[at] = 46
+            at += 1
+        out[at] = digits[place] if place < count else 48
+        at += 1
+    return at
+
+
+@kernel
+def _lay_out(starts: Any, data: Any, valid: Any, mantissas: Any, threshold: Any) -> Any:
+    """Arrow's texts in PostgreSQL's form, and the rows whose digits are half-way ones. Pass no mantissas to skip that."""
+    rows = len(valid)
+    offsets = np.empty(rows + 1, np.int64)
+    offsets[0] = 0
+    out = np.empty(32 * rows, np.uint8)
+    digits = np.empty(400, np.uint8)
+    wrong = np.empty(16, np.int64)
+    wrongs = 0
+    limit = np.uint64(1) << np.uint64(56 if threshold == 15 else 27)
+    at = 0
+    for row in range(rows):
+        if valid[row]:
+            here, stop = starts[row], starts[row + 1]
+            negative = data[here] == 45
+            if negative:
+                here += 1
+            if data[here] > 57:
+                for byte in WORDS[0 if data[here] == 110 else (2 if negative else 1)]:
+                    if byte:
+                        out[at] = byte
+                        at += 1
+                offsets[row + 1] = at
+                continue
+            count = whole = power = 0
+            pointed = False
+            while here < stop and data[here] != 101:
+                byte = data[here]
+                if byte == 46:
+                    pointed = True
+                elif count or byte != 48:
+                    digits[count] = byte
+                    count += 1
+                    whole += 0 if pointed else 1
+                elif pointed:
+                    whole -= 1
+                here += 1
+            if here < stop:
+                down = data[here + 1] == 45
+                for place in range(here + 2 if down or data[here + 1] == 43 else here + 1, stop):
+                    power = 10 * power + int(data[place]) - 48
+                power = -power if down else power
+            while count and digits[count - 1] == 48:
+                count -= 1
+            if negative:
+                out[at] = 45
+                at += 1
+            if count == 0:
+                out[at] = 48
+                at += 1
+            else:
+                exponent = whole - 1 + power
+                last = exponent - count + 1
+                if len(mantissas) and last >= 0 and _is_half_way(digits, count, last, mantissas[row], limit):
+                    if wrongs == len(wrong):
+                        wrong = np.concatenate((wrong, wrong))
+                    wrong[wrongs] = row
+                    wrongs += 1
+                at = _put_laid_out(out, at, digits, count, exponent, threshold)
+        offsets[row + 1] = at
+    return offsets, out[:at], wrong[:wrongs]
+
+
+def format_floats(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As float4out and float8out."""
+    single = pg_type.oid == FLOAT4
+    numbers = values.as_dtype("<f4" if single else "<f8")
+    if style.extra_float_digits <= 0:
+        return _rounded(numbers, values.valid, max((6 if single else 15) + style.extra_float_digits, 1))
+    bits = numbers.view("<u4").astype(np.uint64) if single else numbers.view("<u8")
+    width = np.uint64(23 if single else 52)
+    hidden = np.uint64(1) << width
+    mantissas = (bits & (hidden - np.uint64(1))) | hidden
+    threshold, valid = 6 if single else 15, as_writable(values.valid)
+    printed = pa.array(numbers).cast(pa.large_string())
+    starts, data = binary_buffers(printed)
+    offsets, out, wrong = _lay_out(as_writable(starts), as_writable(data), valid, mantissas, threshold)
+    if len(wrong):
+        mask = np.zeros(len(values), np.bool_)
+        mask[wrong] = True
+        again = [_search_digits(float(numbers[row]), int(mantissas[row])) for row in map(int, wrong)]
+        from pyarrow.compute import replace_with_mask  # noqa: PLC0415 - it takes a tenth of a second, and is rarely wanted
+
+        printed = replace_with_mask(printed, pa.array(mask), pa.array(again, pa.large_string()))
+        starts, data = binary_buffers(printed)
+        offsets, out, _ = _lay_out(as_writable(starts), as_writable(data), valid, mantissas[:0], threshold)
+    return Texts(offsets, out)
+
+
+def _rounded(numbers: np.ndarray, valid: Mask, digits: int) -> Texts:
+    """As C's %g prints them, with so many digits: what extra_float_digits of 0 and below asks for. Rarely set."""
+    special = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    printed = [f"{number:.{digits}g}" for number in numbers.astype(np.float64).tolist()]
+    return Texts.of([special.get(text, text) if there else "" for text, there in zip(printed, valid.tolist(), strict=True)])
+
+
+def _search_digits(number: float, mantissa: int) -> str:
+    """The shortest whole number strictly between the middles around a large float, and nearest to it."""
+    exact = abs(int(number))
+    quarter = exact // mantissa
+    low = 4 * exact - (quarter if mantissa & (mantissa - 1) == 0 else 2 * quarter)
+    high = 4 * exact + 2 * quarter
+    for places in range(len(str(exact)) - 1, -1, -1):
+        unit = 10**places
+        below = exact // unit * unit
+        fitting = [each for each in (below, below + unit) if low < 4 * each < high]
+        if fitting:
+            return ("-" if number < 0 else "") + str(min(fitting, key=lambda each: abs(each - exact)))
+    raise AssertionError("the number itself fits")
+
+
+def parse_floats(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As float8in; Arrow reads to the nearest float."""
+    single = pg_type.oid == FLOAT4
+    from pyarrow.compute import utf8_trim_whitespace  # noqa: PLC0415 - it takes a tenth of a second, and printing needs none
+
+    trimmed = utf8_trim_whitespace(texts.to_arrow(valid))
+    try:
+        numbers = trimmed.cast(pa.float32() if single else pa.float64())
+    except pa.ArrowInvalid:
+        bad = next(text for text in trimmed.to_pylist() if text is not None and not _is_float(text))
+        raise syntax_error("real" if single else "double precision", bad) from None
+    plain = np.array(numbers.fill_null(pa.scalar(0.0, numbers.type)).to_numpy(zero_copy_only=False))
+    plain[np.isnan(plain)] = np.nan
+    return Values(valid, fixed=plain.view(np.uint8).reshape(len(texts), pg_type.length))
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def arrow_floats(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
+    return pa.float32() if pg_type.oid == FLOAT4 else pa.float64()
+
+
+def floats_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
+    single = pg_type.oid == FLOAT4
+    return primitive_array(values.as_dtype("<f4" if single else "<f8"), values.valid, arrow_floats(pg_type, typmod, style))
