@@ -13,7 +13,7 @@ from psycopg import sql
 
 from support.servers import Server
 from support.walks import Walk
-from tailrace.catalog.identifiers import write_table_name
+from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.decode import decode
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.folders import folder_name

@@ -1,7 +1,7 @@
 """Names at the moment of a row: what a timeline says is what all catalogs of that moment say, name by name, to every row.
 
-The timeline asks only what changed (`catalog/name_changes.py`); `names_at` makes all names anew, and `tests/stories/names.sql` compares those that
-are printed with PostgreSQL's. Here chance changes names, in several sessions at once, and each row is asked for all of them.
+The timeline asks only what changed (`catalog/names/name_changes.py`); `names_at` makes all names anew, and `tests/stories/names.sql` compares those
+that are printed with PostgreSQL's. Here chance changes names, in several sessions at once, and each row is asked for all of them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from psycopg.pq import TransactionStatus
 from support.live import DBNAME, with_slot
 from support.servers import Server
 from support.stories import read_story, tell
-from tailrace.catalog.name_timelines import NameTimeline
-from tailrace.catalog.references import names_at, pointing_types
+from tailrace.catalog.names.lookup import names_at, pointing_types
+from tailrace.catalog.names.timeline import NameTimeline
 from tailrace.decode import decode
 from tailrace.model import Lsn
 from tailrace.river import LocalRunner, River, open_river

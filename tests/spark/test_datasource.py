@@ -12,7 +12,7 @@ import pytest
 from support.cases import Case, open_case
 from support.live import with_slot
 from support.servers import Server
-from tailrace.catalog.identifiers import read_table_name
+from tailrace.catalog.names.qualified_names import read_table_name
 from tailrace.catalog.statefile import write_state
 from tailrace.changes import COLUMNS, change_batch
 from tailrace.decode import decode

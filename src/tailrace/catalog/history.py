@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.elements import int2_vector, only_element, signed16
+from tailrace.catalog.array_columns import int2_vector, only_element, signed16
 from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.names import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
+from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.redo import Versions
 from tailrace.catalog.rows import CatalogTable, Spans, rows_of
 from tailrace.errors import MissingHistory

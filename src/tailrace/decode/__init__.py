@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.references import pointing_types
+from tailrace.catalog.names.lookup import pointing_types
 from tailrace.decode.rows import (
     DELETE,
     INSERT,

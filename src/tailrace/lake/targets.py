@@ -17,9 +17,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from tailrace.catalog.history import History
-from tailrace.catalog.identifiers import read_table_name, write_table_name
 from tailrace.catalog.lifetimes import last_seen, retypes
-from tailrace.catalog.names import quote_identifier
+from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
+from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import MissingHistory, PeerError, TailraceError, UsageError
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, Position, Range, check_reaches, position_of, tables_in

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
-from tailrace.catalog.name_timelines import name_timeline
+from tailrace.catalog.names.timeline import name_timeline
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, left_out, whole
 from tailrace.plan.decodable import logged_for_decoding

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.name_timelines import NameTimeline
+from tailrace.catalog.names.timeline import NameTimeline
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
 from tailrace.types.encodings.conversion import UTF8
 

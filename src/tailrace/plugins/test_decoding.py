@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names import quote_identifier, quote_literal
+from tailrace.catalog.names.quoting import quote_identifier, quote_literal
 from tailrace.decode import DELETE, UPDATE, Alike, Batch
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel

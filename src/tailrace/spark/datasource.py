@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from tailrace.catalog.identifiers import read_table_name, read_table_names
+from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
 from tailrace.catalog.statefile import read_state
 from tailrace.changes import COLUMNS, change_batch, change_schema
 from tailrace.decode import Batch, decode

@@ -1,4 +1,4 @@
-"""Which names of things change within some time, and when to what: `references`, asked about no more than what changed.
+"""Which names of things change within some time, and when to what: `lookup`, asked about no more than what changed.
 
 In: a history, and catalog rows that came or went. Out: `Changes`, for each name that is affected from where on it is what. A row that comes, goes, or
 gets another name or schema affects
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.elements import oid_vector
-from tailrace.catalog.names import ARRAY_SUBSCRIPT_HANDLER
-from tailrace.catalog.references import PREFIXES, PRINTERS, Names, asked, catalogs_of, names_at
+from tailrace.catalog.array_columns import oid_vector
+from tailrace.catalog.names.lookup import PREFIXES, PRINTERS, Names, asked, catalogs_of, names_at
+from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History
@@ -90,7 +90,7 @@ class NamingCatalogs:
         return ()
 
     def names_at(self, lsn: int, ordinal: int, among: Mapping[str, NDArray[np.int64]]) -> Names:
-        """As `references.names_at`, equal texts being one object: they are pickled once."""
+        """As `lookup.names_at`, equal texts being one object: they are pickled once."""
         found = names_at(self.history, self.reg_types, lsn, ordinal, among)
         return {key: self._same.setdefault(text, text) for key, text in found.items()}
 

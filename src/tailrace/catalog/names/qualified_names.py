@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tailrace.catalog.names import quote_identifier
+from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import UsageError
 
 _SPACE = r"[ \t\n\r\f\v]*"

@@ -1,6 +1,6 @@
 """What regclass, regproc and their kin print: names of things by oid, as one moment's catalogs have them (`utils/adt/regproc.c`).
 
-In: a history and a position. Out: the names of that moment, all or some; `name_timelines` has those of all moments of a stretch. A name stands alone
+In: a history and a position. Out: the names of that moment, all or some; `timeline` has those of all moments of a stretch. A name stands alone
 where the search path finds it, and after its schema elsewhere.
 """
 
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.elements import oid_vector, signed16
-from tailrace.catalog.names import ARRAY_SUBSCRIPT_HANDLER, VECTORS, quote_identifier, type_label
+from tailrace.catalog.array_columns import oid_vector, signed16
+from tailrace.catalog.names.quoting import quote_identifier
+from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.model import PgType, Relation
 from tailrace.types.encodings.conversion import WITHOUT_ICU, as_stored
 

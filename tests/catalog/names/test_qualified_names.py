@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from support.servers import Server
-from tailrace.catalog.identifiers import read_identifiers, read_table_name, write_table_name
+from tailrace.catalog.names.qualified_names import read_identifiers, read_table_name, write_table_name
 from tailrace.errors import UsageError
 
 WRITTEN = (

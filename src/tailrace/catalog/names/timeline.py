@@ -1,4 +1,4 @@
-"""What regclass and its kin printed when: the names of `references` at all moments of a stretch.
+"""What regclass and its kin printed when: the names of `lookup` at all moments of a stretch.
 
 In: a history, a stretch, and the transactions with rows in it. Out: `NameTimeline`, which goes along with a stretch whose tables have columns of
 such types, and sorts their rows by the names that they saw. It holds all names once, as they were at the start, and of those that changed what they
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.name_changes import Changes, NamingCatalogs, View
-from tailrace.catalog.references import Names, names_at, pointing_types
+from tailrace.catalog.names.lookup import Names, names_at, pointing_types
+from tailrace.catalog.names.name_changes import Changes, NamingCatalogs, View
 from tailrace.model import Relation, Stretch
 
 if TYPE_CHECKING:
