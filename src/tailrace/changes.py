@@ -20,7 +20,8 @@ from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Column, Lsn, PgType, Relation
 from tailrace.transactions.fates import Transactions
 from tailrace.types.arrow_to_text import as_text
-from tailrace.types.encodings.conversion import UTF8, strings_to_utf8
+from tailrace.types.encodings.conversion import strings_to_utf8
+from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.registry import ArrowStyle, arrow_type, to_arrow
 from tailrace.types.values import Mask, Values
 

@@ -14,7 +14,8 @@ import psycopg
 
 from support.servers import Server
 from tailrace.errors import UsageError
-from tailrace.types.encodings.conversion import NAMES, codec_named, to_utf8
+from tailrace.types.encodings.conversion import to_utf8
+from tailrace.types.encodings.server_encodings import NAMES, codec_named
 from tailrace.types.values import Texts
 
 REFUSED = b"\xff"

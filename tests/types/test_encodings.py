@@ -7,7 +7,8 @@ import pytest
 
 from support.encodings import DIGESTS, MULTIBYTE, NUMBERS, digest, our_map
 from tailrace.errors import UnsupportedWal, UsageError
-from tailrace.types.encodings.conversion import as_stored, codec_named, to_utf8
+from tailrace.types.encodings.conversion import to_utf8
+from tailrace.types.encodings.server_encodings import as_stored, codec_named
 from tailrace.types.values import Texts
 
 

@@ -24,7 +24,7 @@ from tailrace.catalog.rows import CatalogTable, Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
-from tailrace.types.encodings.conversion import as_stored, codec_named
+from tailrace.types.encodings.server_encodings import as_stored, codec_named
 from tailrace.types.search_path import SEARCH_PATH
 from tailrace.wal.index import TRACKED_CATALOGS
 

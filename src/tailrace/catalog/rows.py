@@ -35,7 +35,7 @@ from tailrace.transactions.fates import NEVER, Fates
 from tailrace.tuples.deform import LZ4, MISSING, NULL, PGLZ, PLAIN, deform
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
-from tailrace.types.encodings.conversion import UTF8
+from tailrace.types.encodings.server_encodings import UTF8
 
 NAMEDATALEN = 64
 _EMPTY = np.zeros(0, np.int64)

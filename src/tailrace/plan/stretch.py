@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.names.timeline import NameTimeline
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
-from tailrace.types.encodings.conversion import UTF8
+from tailrace.types.encodings.server_encodings import UTF8
 
 # What a span of a file's timeline says instead of a relation's number
 UNMAPPED = -1

@@ -18,7 +18,8 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.plugin import OutputPlugin, parse_bool
 from tailrace.transactions.fates import Transactions
 from tailrace.types import registry
-from tailrace.types.encodings.conversion import UTF8, to_utf8
+from tailrace.types.encodings.conversion import to_utf8
+from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf
 from tailrace.types.values import Texts, Values
 from tailrace.wal.unaligned import copy as copy_bytes

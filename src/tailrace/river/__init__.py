@@ -30,7 +30,7 @@ from tailrace.river.source import Source
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
 from tailrace.transactions.fates import NEVER
-from tailrace.types.encodings.conversion import codec_named
+from tailrace.types.encodings.server_encodings import codec_named
 from tailrace.wal.index import Index
 from tailrace.wal.queues import Queued, QueueErrand, queued
 

@@ -1,7 +1,7 @@
 """Columns that were Arrow and become PostgreSQL's text: for tables written before a value came that Arrow's form cannot hold.
 
-In: an Arrow array as `to_arrow` makes it of a type, and the type. Out: what the type's output function prints. A remedy is rare, so the elements of
-lists may be handled one by one.
+In: an Arrow array as `to_arrow` makes it of a type, and the type. Out: what the type's output function prints. It is rarely needed, so the
+elements of lists may be handled one by one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import pyarrow as pa
 from tailrace.model import PgType
 from tailrace.types.numbers.floats.text import format_floats
 from tailrace.types.style import TextStyle
-from tailrace.types.times.text import UNIX_DAYS, UNIX_MICROSECONDS, format_dates, format_timestamps
+from tailrace.types.times.arrow import UNIX_DAYS, UNIX_MICROSECONDS
+from tailrace.types.times.text import format_dates, format_timestamps
 from tailrace.types.values import Values
 
 _STYLE = TextStyle()

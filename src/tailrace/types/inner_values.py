@@ -1,4 +1,4 @@
-"""Walking values that lie one after another inside another value: bounds of ranges, fields of composites.
+"""Values inside another value, one after another: the bounds of a range, the fields of a composite; and how their texts are quoted there.
 
 Positions count from the 4-byte length word that our payloads lack, so payload byte 0 is position 4.
 """

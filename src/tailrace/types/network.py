@@ -1,24 +1,28 @@
-"""inet and cidr: u8 family (2, 3), u8 bits of the mask, address (`utils/inet.h`)."""
+"""Network addresses: inet, cidr, macaddr, macaddr8. In Arrow they are strings of their text.
+
+inet and cidr are stored as u8 family (2: IPv4, 3: IPv6), u8 bits of the mask, address (`utils/inet.h`); of macaddr and macaddr8 the bytes.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 
 from tailrace.model import PgType
-from tailrace.types.codec import format_each, parse_each, syntax_error
+from tailrace.types.codec import Codec, format_each, format_error, parse_each, receive_each, syntax_error
+from tailrace.types.hexadecimal import hex_groups
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-CIDR = 650
+CIDROID = 650
 
 
-def format_networks(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+def format_inets(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """The address; cidr always with the mask, inet where the mask is shorter than the address."""
 
     def text_of(payload: bytes) -> str:
         bits, address = payload[1], payload[2:]
         text = _address(address)
-        return text if pg_type.oid != CIDR and bits == 8 * len(address) else f"{text}/{bits}"
+        return text if pg_type.oid != CIDROID and bits == 8 * len(address) else f"{text}/{bits}"
 
     return format_each(values, text_of)
 
@@ -34,16 +38,35 @@ def _address(raw: bytes) -> str:
     return ipaddress.IPv6Address(raw).compressed
 
 
-def parse_networks(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+def parse_inets(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     def parse_one(text: str) -> bytes:
         address, slash, bits = text.strip().partition("/")
         try:
             raw = ipaddress.ip_address(address).packed
             mask = int(bits) if slash else 8 * len(raw)
         except ValueError:
-            raise syntax_error("cidr" if pg_type.oid == CIDR else "inet", text) from None
+            raise syntax_error("cidr" if pg_type.oid == CIDROID else "inet", text) from None
         if not 0 <= mask <= 8 * len(raw):
-            raise syntax_error("cidr" if pg_type.oid == CIDR else "inet", text)
+            raise syntax_error("cidr" if pg_type.oid == CIDROID else "inet", text)
         return bytes([2 if len(raw) == 4 else 3, mask]) + raw
 
     return parse_each(texts, valid, pg_type, parse_one)
+
+
+def send_inets(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """Family, bits of the mask, whether it is a cidr, length of the address, address."""
+    flag = int(pg_type.oid == CIDROID)
+    return format_each(values, lambda payload: payload[:2] + bytes((flag, len(payload) - 2)) + payload[2:])
+
+
+def receive_inets(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    def read_one(sent: bytes) -> bytes:
+        if sent[0] not in {2, 3} or sent[3] != (4 if sent[0] == 2 else 16) or len(sent) != 4 + sent[3] or sent[1] > 8 * sent[3]:
+            raise format_error(pg_type.label)
+        return sent[:2] + sent[4:]
+
+    return receive_each(texts, valid, pg_type, read_one)
+
+
+INET = CIDR = Codec(format=format_inets, parse=parse_inets, send=send_inets, receive=receive_inets)
+MACADDR, MACADDR8 = hex_groups(":", (1,) * 6), hex_groups(":", (1,) * 8)

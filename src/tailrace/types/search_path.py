@@ -11,8 +11,7 @@ _LIST = re.compile(rf"\s*(?:(?:{_NAME})\s*(?:,\s*(?:{_NAME})\s*)*)?")
 _USER = "$user"
 _CATALOG = "pg_catalog"
 _TEMPORARY = "pg_temp"
-
-DEFAULT = '"$user", public'
+DEFAULT_SEARCH_PATH = '"$user", public'
 
 
 def read_search_path(setting: str, role: str = "") -> tuple[str, ...]:
@@ -27,4 +26,4 @@ def read_search_path(setting: str, role: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (path if _CATALOG in path else [_CATALOG, *path]) if name))
 
 
-SEARCH_PATH = read_search_path(DEFAULT)
+SEARCH_PATH = read_search_path(DEFAULT_SEARCH_PATH)

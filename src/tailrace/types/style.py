@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tailrace.errors import UsageError
-from tailrace.types import search_path as searchpath
+from tailrace.types.search_path import DEFAULT_SEARCH_PATH, read_search_path
 
 NameOf = Callable[[int, int], str | None]
 
@@ -41,7 +41,7 @@ class TextStyle:
     interval_style: str = "postgres"
     bytea_output: str = "hex"
     extra_float_digits: int = 1
-    search_path: str = searchpath.DEFAULT
+    search_path: str = DEFAULT_SEARCH_PATH
     role: str = ""
     major: int = 18
     names: NameOf | None = field(default=None, compare=False)
@@ -49,7 +49,7 @@ class TextStyle:
 
     def __post_init__(self) -> None:
         read_date_style(self.date_style)
-        searchpath.read_search_path(self.search_path)
+        read_search_path(self.search_path)
         if self.interval_style.lower() not in _INTERVALS:
             raise _refusal("IntervalStyle", self.interval_style, ", ".join(_INTERVALS))
         if self.bytea_output not in {"hex", "escape"}:
@@ -79,7 +79,7 @@ class TextStyle:
     @property
     def schemas(self) -> tuple[str, ...]:
         """The search path, in order."""
-        return searchpath.read_search_path(self.search_path, self.role)
+        return read_search_path(self.search_path, self.role)
 
     @property
     def date_form(self) -> str:

@@ -119,6 +119,12 @@ class Texts:
         return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8))
 
     @classmethod
+    def of_choices(cls, words: Sequence[str], choices: NDArray[np.int64], valid: Mask) -> Texts:
+        """Build from a few words: row i is `words[choices[i]]`."""
+        table = pa.array([word.encode("utf-8", "surrogateescape") for word in words] + [b""], pa.large_binary())
+        return cls(*binary_buffers(table.take(pa.array(np.where(valid, choices, len(words))))))
+
+    @classmethod
     def of_grid(cls, grid: Bytes, lengths: NDArray[np.int64]) -> Texts:
         """Build from texts that lie left-aligned in the rows of a rectangle; row i is the first `lengths[i]` bytes of its row."""
         rows, width = grid.shape

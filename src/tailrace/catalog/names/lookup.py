@@ -17,7 +17,7 @@ from tailrace.catalog.array_columns import oid_vector, signed16
 from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.model import PgType, Relation
-from tailrace.types.encodings.conversion import WITHOUT_ICU, as_stored
+from tailrace.types.encodings.server_encodings import WITHOUT_ICU, as_stored
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History

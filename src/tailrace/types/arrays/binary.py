@@ -1,4 +1,4 @@
-"""Binary form of arrays: i32 dimensions, i32 whether there may be NULLs, u32 the element's type, length and lower bound of each
+"""Arrays in binary form: i32 dimensions, i32 whether there may be NULLs, u32 the element's type, length and lower bound of each
 dimension, then the elements, each after its length (-1 for NULL). All big-endian.
 
 Elements go through their own send function as one column; a kernel puts the rows together.
@@ -14,8 +14,7 @@ import numpy as np
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
-from tailrace.types.arrays.parsing import Literal, stored_arrays
-from tailrace.types.arrays.stored import element_of, take_apart
+from tailrace.types.arrays.stored import Literal, element_of, stored_arrays, take_apart
 from tailrace.types.codec import format_binary, format_error, parse_binary
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
@@ -74,14 +73,14 @@ def send_arrays(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 def receive_arrays(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As array_recv. All elements of all rows are received as one column."""
-    literals = [_read(sent) if there else None for sent, there in zip(texts.to_bytes(), valid.tolist(), strict=True)]
+    literals = [_read_sent(sent) if there else None for sent, there in zip(texts.to_bytes(), valid.tolist(), strict=True)]
     parts = list(chain.from_iterable(found[1] for found in literals if found is not None))
     present = np.array([part is not None for part in parts], np.bool_)
     payloads = parse_binary(Texts.of([part or b"" for part in parts]), present, element_of(pg_type)).payload_list()
     return stored_arrays([None if found is None else found[0] for found in literals], present.tolist(), payloads, pg_type)
 
 
-def _read(sent: bytes) -> tuple[Literal, list[bytes | None]]:
+def _read_sent(sent: bytes) -> tuple[Literal, list[bytes | None]]:
     dimensions, flags = struct.unpack_from(">ii", sent)
     if not 0 <= dimensions <= 6 or flags not in {0, 1}:
         raise format_error("array")

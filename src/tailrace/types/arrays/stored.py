@@ -1,4 +1,4 @@
-"""Taking arrays apart: from the stored arrays of a column to one column of all their elements.
+"""Arrays as they are stored: taken apart into one column of all their elements, and put together of one.
 
 A stored array (`utils/array.h`) is i32 dimensions, i32 offset of the data (0: no NULLs), u32 element type, then a length and a
 lower bound per dimension, a null bitmap if there is one, and the elements, each aligned as its type. Offsets and alignment
@@ -7,6 +7,8 @@ count from the 4-byte length word, which our payloads lack.
 
 from __future__ import annotations
 
+import struct
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -85,7 +87,7 @@ def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any,
 
 
 @kernel
-def _gather(data: Any, places: Any, sizes: Any, room: Any) -> Any:
+def _gather_elements(data: Any, places: Any, sizes: Any, room: Any) -> Any:
     """The elements one after another; a NULL takes `room` zero bytes."""
     offsets = np.empty(len(sizes) + 1, np.int64)
     offsets[0] = 0
@@ -116,7 +118,52 @@ def take_apart(values: Values, pg_type: PgType) -> tuple[np.ndarray, np.ndarray,
     if len(sizes) and sizes.min() == -2:
         raise CorruptWal(f'an element of a "{pg_type.label}" is compressed, which no array may hold')
     present = sizes >= 0
-    offsets, gathered = _gather(data, places, sizes, max(element.length, 0))
+    offsets, gathered = _gather_elements(data, places, sizes, max(element.length, 0))
     if element.length > 0:
         return firsts, plain, Values(present, fixed=gathered.reshape(len(sizes), element.length))
     return firsts, plain, Values(present, offsets=offsets, data=gathered)
+
+
+MAX_DIMENSIONS = 6
+"""MAXDIM (`utils/array.h`)."""
+
+
+@dataclass(slots=True)
+class Literal:
+    """One array: its lengths, lower bounds, and elements (None for NULL)."""
+
+    lengths: list[int] = field(default_factory=list)
+    lowers: list[int] = field(default_factory=list)
+    elements: list[str | None] = field(default_factory=list)
+
+
+def stored_arrays(literals: list[Literal | None], present: list[bool], payloads: list[bytes], pg_type: PgType) -> Values:
+    """Stored arrays of the shapes of the literals; their elements, NULLs included, are `payloads` where `present`."""
+    element = element_of(pg_type)
+    stored = iter([payload if there else None for payload, there in zip(payloads, present, strict=True)])
+    rows = [
+        None if literal is None else _write_array(literal, [next(stored) for _ in literal.elements], element)
+        for literal in literals
+    ]
+    return Values.of_payloads(rows, -1)
+
+
+def _write_array(literal: Literal, elements: list[bytes | None], element: PgType) -> bytes:
+    dimensions = len(literal.lengths)
+    holes = None in elements
+    head = 16 + 8 * dimensions + (-(-len(elements) // 8) if holes else 0)
+    head += -head % 8
+    body = bytearray(struct.pack(f"<iiI{2 * dimensions}i", dimensions, head if holes else 0, element.oid,
+                                 *literal.lengths, *literal.lowers))  # fmt: skip
+    if holes:
+        flags = np.array([each is not None for each in elements])
+        body += np.packbits(flags, bitorder="little").tobytes()
+    # Without elements the header ends the value; with them, data starts aligned to 8 from the length word.
+    body += bytes(head - 4 - len(body)) if elements else b""
+    for each in elements:
+        if each is not None:
+            body += bytes(-(len(body) + 4) % element.align)
+            body += each if element.length > 0 else struct.pack("<I", len(each) + 4 << 2) + each
+    if element.length < 0:
+        body += bytes(-(len(body) + 4) % element.align)
+    return bytes(body)

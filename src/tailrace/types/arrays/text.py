@@ -1,26 +1,23 @@
-"""Arrays of any element: taken apart (`elements`), printed as a column of elements, put together by a kernel.
+"""Arrays of any element as text: {1,NULL,"a b"}; with [2:3]= in front where a lower bound is not 1; and int2vector and oidvector: 1 2 3.
 
-{1,NULL,"a b"}; with [2:3]= in front where a lower bound is not 1; with the delimiter of the element's type (; for box).
+The elements of all rows are printed, or parsed, as one column of their own type. The delimiter is the element type's (; for box).
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
-from tailrace.types.arrays.stored import element_of, read_word, take_apart
-from tailrace.types.codec import ArrowStyle, arrow_type, format_values, mask_buffer, string_array, to_arrow
+from tailrace.types.arrays.stored import MAX_DIMENSIONS, Literal, element_of, read_word, stored_arrays, take_apart
+from tailrace.types.codec import format_values, parse_texts
 from tailrace.types.numbers.digits import grown, put_signed
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Texts, Values, as_writable
-
-MAX_DIMENSIONS = 6
-"""MAXDIM (`utils/array.h`)."""
+from tailrace.types.values import Mask, Texts, Values, as_writable
 
 
 @kernel
@@ -116,15 +113,15 @@ def _assemble(
 
 def format_arrays(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As array_out: {1,NULL,"a b"}, with [2:3]= in front where a lower bound is not 1."""
-    return _format(values, pg_type, style, ord(element_of(pg_type).delimiter), False)
+    return _format_elements(values, pg_type, style, ord(element_of(pg_type).delimiter), False)
 
 
 def format_vectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As int2vectorout: 1 2 3."""
-    return _format(values, pg_type, style, ord(" "), True)
+    return _format_elements(values, pg_type, style, ord(" "), True)
 
 
-def _format(values: Values, pg_type: PgType, style: TextStyle, delimiter: int, vector: bool) -> Texts:
+def _format_elements(values: Values, pg_type: PgType, style: TextStyle, delimiter: int, vector: bool) -> Texts:
     firsts, _, elements = take_apart(values, pg_type)
     texts = format_values(elements, element_of(pg_type), style)
     text, offsets = as_writable(texts.data), as_writable(texts.offsets)
@@ -132,26 +129,76 @@ def _format(values: Values, pg_type: PgType, style: TextStyle, delimiter: int, v
     return Texts(*_assemble(*values.payloads, valid, firsts, present, offsets, text, delimiter, vector))
 
 
-def arrow_arrays(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
-    """list of the element's type, or string."""
-    if style.arrays == "text":
-        return pa.string()
-    return pa.list_(arrow_type(element_of(pg_type), typmod, style))
+BOUNDS = re.compile(r"\s*((?:\[[+-]?\d+(?::[+-]?\d+)?\])+)\s*=", re.A)
+BOUND = re.compile(r"\[([+-]?\d+)(?::([+-]?\d+))?\]")
 
 
-def arrays_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
-    """A list holds one dimension that starts at 1; an array of another shape is refused rather than flattened."""
-    if style.arrays == "text":
-        return string_array(format_arrays(values, pg_type, style.text), values.valid)
-    firsts, plain, elements = take_apart(values, pg_type)
-    if not plain.all():
-        odd = values.take(np.flatnonzero(~plain)[:1])
-        text = format_arrays(odd, pg_type, style.text).to_list()[0]
-        raise UsageError(
-            f"a {pg_type.label} of several dimensions or other bounds does not fit a list: {text[:80]}", hint="Set arrays=text."
-        )
-    inner = to_arrow(elements, element_of(pg_type), typmod, style)
-    if len(inner) > np.iinfo(np.int32).max:
-        raise UsageError("a batch holds more than 2^31 elements of one column", hint="Ask for smaller batches.")
-    buffers = [mask_buffer(values.valid), pa.py_buffer(firsts.astype(np.int32))]
-    return pa.Array.from_buffers(arrow_arrays(pg_type, typmod, style), len(values), buffers, children=[inner])
+def parse_arrays(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As array_in."""
+    delimiter = element_of(pg_type).delimiter
+    rows = zip(texts.to_list(), valid.tolist(), strict=True)
+    return _stored_literals([_read_literal(text, delimiter) if present else None for text, present in rows], pg_type)
+
+
+def parse_vectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As int2vectorin: always one dimension from 0."""
+    words = [text.split() for text in texts.to_list()]
+    literals = [Literal([len(row)], [0], list(row)) for row in words]
+    return _stored_literals([each if present else None for each, present in zip(literals, valid.tolist(), strict=True)], pg_type)
+
+
+def _read_literal(text: str, delimiter: str) -> Literal:
+    literal, at = Literal(), 0
+    declared = BOUNDS.match(text)
+    if declared:
+        at = declared.end()
+        bounds = BOUND.findall(declared[1])
+        literal.lowers = [int(low) if high else 1 for low, high in bounds]
+    token = re.compile(
+        rf'\s*([{{}}{re.escape(delimiter)}]|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"\\{re.escape(delimiter)}]|\\.)+))\s*', re.S | re.A
+    )
+    depth, counts = 0, [0] * (MAX_DIMENSIONS + 2)
+    while at < len(text):
+        found = token.match(text, at)
+        if found is None:
+            raise _malformed(text)
+        at = found.end()
+        if found[1] == "{":
+            depth += 1
+            if depth > MAX_DIMENSIONS:
+                raise _malformed(text)
+            counts[depth] = 0
+        elif found[1] == "}":
+            depth -= 1
+            if depth < 0:
+                raise _malformed(text)
+            counts[depth] += 1
+            # Every array of one depth is as long as the first that closed there.
+            literal.lengths += [-1] * (depth + 1 - len(literal.lengths))
+            if literal.lengths[depth] not in {-1, counts[depth + 1]}:
+                raise _malformed(text)
+            literal.lengths[depth] = counts[depth + 1]
+        elif found[1] != delimiter:
+            counts[depth] += 1
+            word = found[2] if found[2] is not None else found[3].strip(" \t\n\v\f\r")
+            null = found[2] is None and word.upper() == "NULL"
+            literal.elements.append(None if null else re.sub(r"\\(.)", r"\1", word, flags=re.S))
+        if depth == 0 and at < len(text):
+            raise _malformed(text)
+    if not literal.elements:
+        return Literal()
+    if int(np.prod(literal.lengths)) != len(literal.elements) or depth:
+        raise _malformed(text)
+    literal.lowers = literal.lowers or [1] * len(literal.lengths)
+    return literal
+
+
+def _malformed(text: str) -> UsageError:
+    return UsageError(f'malformed array literal: "{text}"', sqlstate="22P02")
+
+
+def _stored_literals(literals: list[Literal | None], pg_type: PgType) -> Values:
+    words = [word for literal in literals if literal is not None for word in literal.elements]
+    present = np.array([word is not None for word in words], np.bool_)
+    payloads = parse_texts(Texts.of([word or "" for word in words]), present, element_of(pg_type)).payload_list()
+    return stored_arrays(literals, present.tolist(), payloads, pg_type)

@@ -2,13 +2,11 @@
 Python has none for EUC_TW.
 
 In: texts in such an encoding. Out: the same in UTF-8, or an error in the server's words. The maps lie in `multibyte.bin`, which
-`tools/encodings.py` made from a server; they are data of the package, and come as its code does. For names, which are strings, the same maps are
-codecs of Python.
+`tools/encodings.py` made from a server; they are data of the package, and come as its code does.
 """
 
 from __future__ import annotations
 
-import codecs
 import pkgutil
 import zlib
 from collections.abc import Callable
@@ -27,7 +25,6 @@ PLANE = 128 * 128
 another byte come as many as an encoding has."""
 LONGEST = 6
 """Bytes of UTF-8 that a character may become: EUC_JIS_2004 has characters that are two in Unicode."""
-PREFIX = "postgres_"
 SS2, SS3 = 0x8E, 0x8F
 
 
@@ -83,7 +80,7 @@ def slot_of(code: bytes) -> int:
 
 
 @cache
-def _map(encoding: str) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
+def map_of(encoding: str) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
     """The UTF-8 form of each slot, how long that is (0: there is none), and the bytes of a character by the first."""
     packed = pkgutil.get_data("tailrace.types.encodings", "multibyte.bin")
     assert packed is not None
@@ -100,7 +97,7 @@ def _map(encoding: str) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[n
 
 def converted(texts: Texts, encoding: str) -> Texts:
     """The texts in UTF-8. Raises UsageError for the first character that has none."""
-    table, widths, lengths = _map(encoding)
+    table, widths, lengths = map_of(encoding)
     data, bounds = as_writable(texts.data), as_writable(texts.offsets)
     offsets = np.zeros(len(bounds), np.int64)
     bad = _measure(data, bounds, widths, lengths, offsets)
@@ -188,69 +185,3 @@ def _spell(data, bounds, table, widths, lengths, out):  # type: ignore[no-untype
                     out[to] = table[slot, i]
                     to += 1
             at += length
-
-
-# -- as codecs of Python: for names, which are few ---------------------------------------------------------------------------------
-
-
-def codec_of(encoding: str) -> str:
-    """The name of the codec for one of FORMS."""
-    return PREFIX + encoding.lower()
-
-
-@cache
-def _strings(encoding: str) -> tuple[dict[bytes, str], dict[str, bytes]]:
-    """Each character's code -> string, and back: to the shortest code, where there are several."""
-    table, widths, _ = _map(encoding)
-    strings = {}
-    for slot in np.flatnonzero(widths).tolist():
-        plane, last = slot // PLANE, bytes([slot % PLANE // 128 + 128, slot % 128 + 128])
-        lead = (b"", bytes([SS3]))[plane] if plane < 2 else bytes([SS2, 0x9F + plane])
-        strings[lead + last] = table[slot, : widths[slot]].tobytes().decode()
-    return strings, {text: code for code, text in sorted(strings.items(), key=lambda each: -len(each[0]))}
-
-
-def _decode(raw: bytes, errors: str, encoding: str) -> tuple[str, int]:
-    strings, form = _strings(encoding)[0], FORMS[encoding]
-    raw, parts, at = bytes(raw), [], 0
-    while at < len(raw):
-        code = raw[at : at + form.length(raw[at])]
-        if raw[at] < 128 or code in strings:
-            parts.append(strings.get(code) or chr(raw[at]))
-            at += len(code)
-            continue
-        # a byte alone, so that what follows it is read for itself
-        told, at = codecs.lookup_error(errors)(UnicodeDecodeError(codec_of(encoding), raw, at, at + 1, "no equivalent in UTF8"))
-        parts.append(str(told))
-    return "".join(parts), len(raw)
-
-
-def _encode(text: str, errors: str, encoding: str) -> tuple[bytes, int]:
-    codes = _strings(encoding)[1]
-    parts, at = [], 0
-    while at < len(text):
-        pair = codes.get(text[at : at + 2]) if at + 1 < len(text) else None
-        code = pair or (text[at].encode() if text[at] < "\x80" else codes.get(text[at]))
-        after = at + (2 if pair else 1)
-        if code is None:
-            error = UnicodeEncodeError(codec_of(encoding), text, at, at + 1, "no such character")
-            told, after = codecs.lookup_error(errors)(error)
-            code = told if isinstance(told, bytes) else told.encode("ascii")
-        parts.append(code)
-        at = after
-    return b"".join(parts), len(text)
-
-
-@cache
-def _codec_info(codec: str) -> codecs.CodecInfo | None:
-    encoding = codec.removeprefix(PREFIX).upper()
-    if not codec.startswith(PREFIX) or encoding not in FORMS:
-        return None
-    return codecs.CodecInfo(
-        name=codec,
-        encode=lambda text, errors="strict": _encode(text, errors, encoding),
-        decode=lambda raw, errors="strict": _decode(raw, errors, encoding),
-    )
-
-
-codecs.register(_codec_info)

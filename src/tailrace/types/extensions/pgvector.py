@@ -2,7 +2,7 @@
 
 vector and halfvec (`vector.h`, `halfvec.h`) are i16 dimensions, i16 unused, then float4s or half-width floats. sparsevec
 (`sparsevec.h`) is i32 dimensions, i32 how many are not zero, i32 unused, their i32 indices from 0, and their float4s. Numbers are
-printed as float4 prints them, always the shortest that reads back; all rows' as one column.
+printed as float4 prints them, always the shortest that reads back; all rows' as one column. In Arrow the first two are lists of float.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
+from tailrace.types.binary_forms import swap_bytes
 from tailrace.types.codec import ArrowStyle, format_each, mask_buffer, parse_each, receive_each, string_array, syntax_error
 from tailrace.types.numbers.floats.text import format_floats
 from tailrace.types.style import TextStyle
@@ -77,15 +78,15 @@ def _fail(pg_type: PgType, text: str) -> list[float]:
 
 def send_vectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """The same numbers, big-endian."""
-    return format_each(values, lambda payload: _turned(payload, NUMBERS[pg_type.name]))
+    return format_each(values, lambda payload: _swapped(payload, NUMBERS[pg_type.name]))
 
 
 def receive_vectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    return receive_each(texts, valid, pg_type, lambda sent: _turned(sent, NUMBERS[pg_type.name]))
+    return receive_each(texts, valid, pg_type, lambda sent: _swapped(sent, NUMBERS[pg_type.name]))
 
 
-def _turned(raw: bytes, dtype: str) -> bytes:
-    return np.frombuffer(raw[:HEAD], "<u2").byteswap().tobytes() + np.frombuffer(raw[HEAD:], dtype).byteswap().tobytes()
+def _swapped(raw: bytes, dtype: str) -> bytes:
+    return swap_bytes(raw[:HEAD], 2) + swap_bytes(raw[HEAD:], np.dtype(dtype).itemsize)
 
 
 def arrow_vectors(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
@@ -137,8 +138,8 @@ def parse_sparse(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 def send_sparse(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """All words, big-endian: every number in it is 4 bytes wide."""
-    return format_each(values, lambda payload: np.frombuffer(payload, "<u4").byteswap().tobytes())
+    return format_each(values, lambda payload: swap_bytes(payload, 4))
 
 
 def receive_sparse(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    return receive_each(texts, valid, pg_type, lambda sent: np.frombuffer(sent, "<u4").byteswap().tobytes())
+    return receive_each(texts, valid, pg_type, lambda sent: swap_bytes(sent, 4))

@@ -1,7 +1,7 @@
 """jsonpath: a tree of nodes, each with the place of the next in its chain, printed from the root (`utils/jsonpath.h`).
 
 After a u32 header (top bit: lax) a node is u8 its kind, padding to 4, i32 where its next lies (0: nowhere), and what the kind has.
-Places inside a node count from the node.
+Places inside a node count from the node. The binary form is a version and the text; in Arrow it is a string of its text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.model import PgType
-from tailrace.types.binary_forms import send_versioned
+from tailrace.types.binary_forms import with_version
 from tailrace.types.codec import format_each
 from tailrace.types.numbers.numeric.text import format_numerics
 from tailrace.types.style import TextStyle
@@ -87,7 +87,7 @@ def format_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts
 
 def send_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """A version, and the text."""
-    return send_versioned(values, pg_type, style, format_jsonpaths(values, pg_type, style))
+    return with_version(format_jsonpaths(values, pg_type, style), values.valid)
 
 
 def refuse_jsonpaths(texts: Texts, valid: Mask, pg_type: PgType) -> Values:

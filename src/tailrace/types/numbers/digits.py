@@ -63,3 +63,7 @@ def grown(out: Any, need: Any) -> Any:
     more = np.empty(2 * need, np.uint8)
     more[: len(out)] = out
     return more
+
+
+NOT_FINITE = np.frombuffer(b"NaN\0\0\0\0\0\0Infinity\0-Infinity", np.uint8).reshape(3, 9).copy()
+"""NaN, Infinity, -Infinity, one a row."""

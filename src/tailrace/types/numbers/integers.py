@@ -1,18 +1,16 @@
-"""Whole numbers: int2, int4, int8, oid, xid, cid, xid8, money, and pg_lsn, which is one in disguise."""
+"""Whole numbers: int2, int4, int8, oid, xid, cid, xid8. Their binary form has the same bytes in the other order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tailrace.errors import UsageError
 from tailrace.kernels import kernel
-from tailrace.model import Lsn, PgType
+from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, parse_each, primitive_array, range_error, syntax_error
-from tailrace.types.numbers.digits import put_padded, put_signed, put_unsigned
+from tailrace.types.numbers.digits import put_signed, put_unsigned
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
@@ -76,73 +74,3 @@ def integers_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arrow
         # The low half of a 128-bit number that is never negative.
         numbers = np.stack((numbers, np.zeros_like(numbers)), axis=1)
     return primitive_array(numbers, values.valid, arrow_integers(pg_type, typmod, style))
-
-
-@kernel
-def _format_money(numbers: Any, valid: Any) -> Any:
-    """-$1,234.56; 19 digits have at most 6 commas, so 32 bytes do."""
-    rows = len(numbers)
-    offsets = np.empty(rows + 1, np.int64)
-    offsets[0] = 0
-    out = np.empty(32 * rows, np.uint8)
-    at = 0
-    thousand, cents = np.uint64(1000), np.uint64(100)
-    for row in range(rows):
-        if valid[row]:
-            magnitude = np.uint64(numbers[row])
-            if numbers[row] < 0:
-                out[at] = 45
-                at += 1
-                magnitude = ~magnitude + np.uint64(1)
-            out[at] = 36
-            at += 1
-            whole = magnitude // cents
-            unit = np.uint64(1)
-            while whole // unit >= thousand:
-                unit = unit * thousand
-            at = put_unsigned(out, at, whole // unit)
-            while unit > np.uint64(1):
-                unit = unit // thousand
-                out[at] = 44
-                at = put_padded(out, at + 1, (whole // unit) % thousand, 3)
-            out[at] = 46
-            at = put_padded(out, at + 1, magnitude % cents, 2)
-        offsets[row + 1] = at
-    return offsets, out[:at]
-
-
-def format_money(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As cash_out with lc_monetary C (or en_US): dollars with commas. Other locales are not in the WAL's keeping."""
-    return Texts(*_format_money(as_writable(values.as_dtype("<i8")), as_writable(values.valid)))
-
-
-def parse_money(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    def parse_one(text: str) -> bytes:
-        plain = text.strip().replace("$", "").replace(",", "")
-        whole, _, part = plain.lstrip("-").partition(".")
-        if not whole.isdecimal() or len(part) > 2 or (part and not part.isdecimal()):
-            raise syntax_error("money", text)
-        number = int(whole + part.ljust(2, "0")) * (-1 if plain.startswith("-") else 1)
-        return number.to_bytes(8, "little", signed=True)
-
-    return parse_each(texts, valid, pg_type, parse_one)
-
-
-def format_lsns(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """16/B374D848: two halves in hexadecimal."""
-    return _each_number(values, lambda number: str(Lsn(number)))
-
-
-def parse_lsns(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    def parse_one(text: str) -> bytes:
-        try:
-            return Lsn.parse(text).to_bytes(8, "little")
-        except ValueError as error:
-            raise UsageError(str(error), sqlstate="22P02") from None
-
-    return parse_each(texts, valid, pg_type, parse_one)
-
-
-def _each_number(values: Values, text_of: Callable[[int], str]) -> Texts:
-    numbers, valid = values.as_dtype("<u8").tolist(), values.valid.tolist()
-    return Texts.of([text_of(number) if present else "" for number, present in zip(numbers, valid, strict=True)])

@@ -1,4 +1,4 @@
-"""Types that are their own text: text, varchar, bpchar, json (nothing to do), name and "char" (fixed places)."""
+"""Character types: text, varchar and bpchar, whose stored bytes are their text; name and "char", which have a fixed place."""
 
 from __future__ import annotations
 

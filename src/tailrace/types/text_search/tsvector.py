@@ -1,16 +1,11 @@
-"""Full text search: tsvector and tsquery (`tsearch/ts_type.h`).
-
-A tsvector is i32 how many lexemes, a word for each (1 bit: has positions, 11 bits its length, 20 bits where it lies), then the
+"""tsvector (`tsearch/ts_type.h`): i32 how many lexemes, a word for each (1 bit: has positions, 11 bits its length, 20 bits where it lies), then the
 lexemes, each followed at an even place by u16 how many positions and the positions (2 bits weight, 14 bits number).
-A tsquery is i32 how many items, items of 12 bytes in Polish order (an operator, its right operand, its left operand), then the
-lexemes, each closed by a zero. `tsqueries` writes them.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 
 from tailrace.model import PgType
 from tailrace.types.codec import format_each, parse_each, receive_each, syntax_error
@@ -19,10 +14,6 @@ from tailrace.types.values import Mask, Texts, Values, as_string
 
 WEIGHTS = "DCBA"
 LEXEME = re.compile(r"\s*'((?:[^']|'')*)'(?::((?:\d+[ABCD]?,?)+))?|\s*([^\s:']+)(?::((?:\d+[ABCD]?,?)+))?", re.S)
-VALUE, OPERATOR = 1, 2
-NOT, AND, OR, PHRASE = 1, 2, 3, 4
-PRIORITY = {OR: 1, AND: 2, PHRASE: 3, NOT: 4}
-ITEM = 12
 
 
 def format_tsvectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -114,83 +105,3 @@ def receive_tsvectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
         return _write_vector(found)
 
     return receive_each(texts, valid, pg_type, read_one)
-
-
-@dataclass(slots=True)
-class Query:
-    """A node: a lexeme with its weights and whether it is a prefix, or an operator with one or two operands."""
-
-    operator: int = 0
-    distance: int = 0
-    left: Query | None = None
-    right: Query | None = None
-    word: bytes = b""
-    weights: int = 0
-    prefix: bool = False
-
-
-def read_query(payload: bytes) -> Query | None:
-    """The tree of a stored tsquery; None for one that is empty."""
-    (count,) = struct.unpack_from("<i", payload)
-    words = 4 + ITEM * count
-
-    def node(item: int) -> Query:
-        at = 4 + ITEM * item
-        if payload[at] == VALUE:
-            (where,) = struct.unpack_from("<I", payload, at + 8)
-            start = words + (where >> 12)
-            return Query(word=payload[start : start + (where & 0xFFF)], weights=payload[at + 1], prefix=bool(payload[at + 2]))
-        operator, distance, left = struct.unpack_from("<bhI", payload, at + 1)
-        if operator == NOT:
-            return Query(operator, left=node(item + 1))
-        return Query(operator, distance, left=node(item + left), right=node(item + 1))
-
-    return node(0) if count else None
-
-
-def format_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As tsqueryout: 'fat' & ( 'rat' | !'cat':A ) <-> 'dog'."""
-
-    def text_of(payload: bytes) -> str:
-        query = read_query(payload)
-        return "" if query is None else _infix(query, 0, False)
-
-    return format_each(values, text_of)
-
-
-def _infix(query: Query, outer: int, right_of_phrase: bool) -> str:
-    """In parentheses where it binds weaker than what is around it; a phrase right of a phrase always."""
-    if not query.operator:
-        marks = ("*" if query.prefix else "") + "".join(
-            letter for bit, letter in ((8, "A"), (4, "B"), (2, "C"), (1, "D")) if query.weights & bit
-        )
-        return quote_lexeme(query.word) + (":" + marks if marks else "")
-    assert query.left is not None
-    priority = PRIORITY[query.operator]
-    if query.operator == NOT:
-        text = "!" + _infix(query.left, priority, False)
-    else:
-        assert query.right is not None
-        phrase = query.operator == PHRASE
-        sign = ("<->" if query.distance == 1 else f"<{query.distance}>") if phrase else "&" if query.operator == AND else "|"
-        text = f"{_infix(query.left, priority, False)} {sign} {_infix(query.right, priority, phrase)}"
-    return f"( {text} )" if priority < outer or (query.operator == PHRASE and right_of_phrase) else text
-
-
-def send_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """How many items, then in stored order u8 kind; of a lexeme weights, prefix and the word; of an operator which, and the distance."""
-
-    def form_of(payload: bytes) -> bytes:
-        (count,) = struct.unpack_from("<i", payload)
-        parts = [struct.pack(">i", count)]
-        for item in range(count):
-            at = 4 + ITEM * item
-            if payload[at] == VALUE:
-                (where,) = struct.unpack_from("<I", payload, at + 8)
-                start = 4 + ITEM * count + (where >> 12)
-                parts.append(payload[at : at + 3] + payload[start : start + (where & 0xFFF)] + b"\0")
-            else:
-                parts.append(payload[at : at + 2] + (payload[at + 3 : at + 1 : -1] if payload[at + 1] == PHRASE else b""))
-        return b"".join(parts)
-
-    return format_each(values, form_of)

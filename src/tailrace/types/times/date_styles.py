@@ -1,4 +1,4 @@
-"""Dates in the older styles: SQL, Postgres and German, made from the ISO texts that `times` prints.
+"""Dates in the older styles: SQL, Postgres and German, made from the ISO texts that `text` prints.
 
 Rarely set, so row by row. Where ISO shows the offset of a zone, these show its abbreviation of that moment; infinities look
 the same in all.

@@ -1,4 +1,4 @@
-"""Time zones that are told rather than named, as a TimeZone setting may: hours eastward, an interval, or a POSIX string, with or without summer.
+"""Time zones that a TimeZone setting spells out instead of naming them: hours eastward, an interval, or a POSIX string, with or without summer.
 
 In: the setting. Out: a `PosixZone`, which knows offset and abbreviation of any number of moments. The server's own reading is followed closely
 (`check_timezone` in `commands/variable.c`, `tzparse` and `localsub` in `timezone/localtime.c`), since it takes more than POSIX does: `5:30` is a
@@ -33,7 +33,6 @@ INTERVAL = re.compile(r"interval\s*'([^']*)'", re.I)
 PIECE = re.compile(r"\s*(?:([+-]?)(\d+):(\d+)(?::(\d+(?:\.\d*)?))?|([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]*))\s*", re.A | re.I)
 UNITS = {"": 1, **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
          **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60), **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), HOUR)}  # fmt: skip
-
 Rule = tuple[str, int, int, int, int]
 """J, M or D; month, week, day; and seconds into that day."""
 
@@ -133,9 +132,6 @@ def _interval(setting: str) -> int:
     if not text.strip():
         raise refusal(setting, "Write interval '5:30'.")
     return int(round(seconds, 6))
-
-
-# -- POSIX strings (`tzparse`); each reader returns what it read and where it stopped, or None --------------------------------------
 
 
 def _parse(text: str) -> PosixZone | None:

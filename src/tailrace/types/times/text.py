@@ -1,22 +1,23 @@
-"""date, time, timetz, timestamp, timestamptz: counts of days or microseconds, printed in ISO style, from which `datestyles` makes the others.
+"""date, time, timetz, timestamp and timestamptz as text: in ISO style here, from which `date_styles` makes the others.
 
 date is an i32 of days, timestamp an i64 of microseconds, both from 2000-01-01; their extremes are the infinities
-(`datatype/timestamp.h`, `utils/date.h`). timestamptz is UTC; the session's TimeZone only matters for printing.
+(`datatype/timestamp.h`, `utils/date.h`). timestamptz is UTC; the session's TimeZone only matters for printing. What is read is what a server in
+ISO style prints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import struct
+from datetime import date
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
-from tailrace.types.codec import ArrowStyle, primitive_array, string_array
+from tailrace.types.codec import parse_each, syntax_error
 from tailrace.types.numbers.digits import put_padded, put_unsigned
 from tailrace.types.style import TextStyle
 from tailrace.types.times.date_styles import restyled
@@ -24,13 +25,6 @@ from tailrace.types.times.zones import abbreviations, utc_offsets
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
 DAY = 86_400_000_000
-UNIX_DAYS, UNIX_MICROSECONDS = 10957, 946_684_800_000_000
-"""From 1970-01-01 to 2000-01-01."""
-_DATES = (-719_162, 2_932_896)
-_TIMESTAMPS = (_DATES[0] * DAY, (_DATES[1] + 1) * DAY - 1)
-_MOMENTS = (_TIMESTAMPS[0] + 2 * DAY, _TIMESTAMPS[1] - DAY)
-"""The years 1 to 9999, from 1970-01-01: what Python's datetime holds and Spark documents. Moments must be in them in every time zone, and at
-the beginning datetime.fromtimestamp() looks at the day before as well."""
 INFINITY = np.frombuffer(b"-infinity", np.uint8).copy()
 TIMESTAMPTZ = 1184
 _NO_ZONE = np.zeros(0, np.int64)
@@ -170,57 +164,77 @@ def format_timestamps(values: Values, pg_type: PgType, style: TextStyle) -> Text
     return restyled(texts, style, abbreviations(stamps, values.valid, style.time_zone) if len(zones) else ())
 
 
-def arrow_times(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
-    """date32, or microseconds with or without UTC; or string."""
-    if style.times == "text":
-        return pa.string()
-    return {1082: pa.date32(), 1114: pa.timestamp("us")}.get(pg_type.oid, pa.timestamp("us", "UTC"))
+_DATE = r"(?P<year>\d{4,7})-(?P<month>\d\d)-(?P<day>\d\d)"
+_TIME = r"(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,6}))?)?"
+_ZONE = r"(?P<sign>[+-])(?P<zone_hour>\d\d)(?::?(?P<zone_minute>\d\d))?(?::?(?P<zone_second>\d\d))?"
+DATE = re.compile(rf"\s*{_DATE}(?P<ago> BC)?\s*")
+TIME = re.compile(rf"\s*{_TIME}(?:{_ZONE})?\s*")
+STAMP = re.compile(rf"\s*{_DATE}(?:[ T]{_TIME})?\s*(?:{_ZONE}|Z)?(?P<ago> BC)?\s*")
+NAMES = {1082: "date", 1083: "time", 1266: "time with time zone", 1114: "timestamp", 1184: "timestamp with time zone"}
 
 
-def dates_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
-    """Days since 1970. The infinities stay the extremes of int32, and every other date of PostgreSQL fits; bounded ones are of the years 1
-    to 9999."""
-    if style.times == "text":
-        return string_array(format_dates(values, pg_type, style.text), values.valid)
-    days, bounds = values.as_dtype("<i4"), np.iinfo(np.int32)
-    endless = (days == bounds.min) | (days == bounds.max)
-    moved = np.where(endless, days, days + np.int32(UNIX_DAYS))
-    if style.times == "bounded":
-        moved = np.clip(moved, *_check_bounds(values, moved, endless, _DATES, "date", format_dates, pg_type))
-    return primitive_array(moved.astype(np.int32, copy=False), values.valid, pa.date32())
+def parse_dates(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    def parse_one(text: str) -> bytes:
+        word = text.strip().lower()
+        if word in {"infinity", "-infinity"}:
+            return struct.pack("<i", -(1 << 31) if word[0] == "-" else (1 << 31) - 1)
+        return struct.pack("<i", _days(_match(DATE, text, 1082), text))
+
+    return parse_each(texts, valid, pg_type, parse_one)
 
 
-def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
-    """Microseconds since 1970. The infinities stay the extremes of int64; finite moments after 294247-01-10, which int64 cannot
-    count from 1970, are refused rather than bent. Bounded ones are of the years 1 to 9999."""
-    if style.times == "text":
-        return string_array(format_timestamps(values, pg_type, style.text), values.valid)
-    stamps, bounds = values.as_dtype("<i8"), np.iinfo(np.int64)
-    endless = (stamps == bounds.min) | (stamps == bounds.max)
-    beyond = values.valid & ~endless & (stamps >= bounds.max - UNIX_MICROSECONDS)
-    if bool(beyond.any()):
-        late = format_timestamps(values.take(np.flatnonzero(beyond)[:1]), pg_type, style.text).to_list()[0]
-        raise UsageError(
-            f"timestamp out of range: {late} does not fit an Arrow timestamp", hint="Set times=text.", sqlstate="22008"
-        )
-    moved = np.where(endless, stamps, np.where(endless, 0, stamps) + UNIX_MICROSECONDS)
-    if style.times == "bounded":
-        limits = _MOMENTS if pg_type.oid == TIMESTAMPTZ else _TIMESTAMPS
-        moved = np.clip(moved, *_check_bounds(values, moved, endless, limits, "timestamp", format_timestamps, pg_type))
-    return primitive_array(moved, values.valid, arrow_times(pg_type, typmod, style))
+def parse_times(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """time, and timetz, whose zone is stored as seconds west."""
+
+    def parse_one(text: str) -> bytes:
+        found = _match(TIME, text, pg_type.oid)
+        clock = struct.pack("<q", _clock(found, text))
+        return clock if pg_type.length == 8 else clock + struct.pack("<i", -_east(found))
+
+    return parse_each(texts, valid, pg_type, parse_one)
 
 
-def _check_bounds(
-    values: Values, moved: NDArray, endless: Mask, limits: tuple[int, int], noun: str,
-    format_them: Callable[[Values, PgType, TextStyle], Texts], pg_type: PgType,
-) -> tuple[int, int]:  # fmt: skip
-    """The limits. Raises UsageError for a finite value outside of them."""
-    outside = values.valid & ~endless & ((moved < limits[0]) | (moved > limits[1]))
-    if bool(outside.any()):
-        told = format_them(values.take(np.flatnonzero(outside)[:1]), pg_type, TextStyle()).to_list()[0]
-        raise UsageError(
-            f'{noun} out of range: "{told}"',
-            hint="Python's dates are of the years 1 to 9999. Set times=text, or times=native for Spark's own functions.",
-            sqlstate="22008",
-        )
-    return limits
+def parse_timestamps(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """A timestamptz without a zone is taken as UTC."""
+
+    def parse_one(text: str) -> bytes:
+        word = text.strip().lower()
+        if word in {"infinity", "-infinity"}:
+            return struct.pack("<q", -(1 << 63) if word[0] == "-" else (1 << 63) - 1)
+        found = _match(STAMP, text, pg_type.oid)
+        east = _east(found) if pg_type.oid == 1184 else 0
+        return struct.pack("<q", _days(found, text) * DAY + _clock(found, text) - east * 1_000_000)
+
+    return parse_each(texts, valid, pg_type, parse_one)
+
+
+def _match(syntax: re.Pattern[str], text: str, oid: int) -> dict[str, str | None]:
+    found = syntax.fullmatch(text)
+    if found is None:
+        raise syntax_error(NAMES[oid], text)
+    return found.groupdict()
+
+
+def _days(found: dict[str, str | None], text: str) -> int:
+    """Days since 2000-01-01. Years outside Python's calendar are moved into it by whole cycles of 400."""
+    year, month, day = (int(found[name] or 0) for name in ("year", "month", "day"))
+    if found.get("ago"):
+        year = 1 - year
+    cycles = (year - 2000) // 400
+    try:
+        return (date(year - 400 * cycles, month, day) - date(2000, 1, 1)).days + 146_097 * cycles
+    except ValueError:
+        raise UsageError(f'date/time field value out of range: "{text}"', sqlstate="22008") from None
+
+
+def _clock(found: dict[str, str | None], text: str) -> int:
+    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
+    clock = ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((found["fraction"] or "0").ljust(6, "0"))
+    if minute > 59 or second > 60 or clock > DAY:
+        raise UsageError(f'date/time field value out of range: "{text}"', sqlstate="22008")
+    return clock
+
+
+def _east(found: dict[str, str | None]) -> int:
+    hour, minute, second = (int(found[name] or 0) for name in ("zone_hour", "zone_minute", "zone_second"))
+    return ((hour * 60 + minute) * 60 + second) * (-1 if found["sign"] == "-" else 1)

@@ -1,7 +1,7 @@
 """Offsets of named time zones, for many moments at once.
 
 Python's zoneinfo answers for one moment. Zones change rarely, so we ask it for the changes of each year that occurs
-(a probe per week, then bisection to the second) and look all moments up in that table. Zones without a name are `posixzones`.
+(a probe per week, then bisection to the second) and look all moments up in that table. Zones without a name are in `posix_zones`.
 """
 
 from __future__ import annotations

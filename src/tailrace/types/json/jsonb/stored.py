@@ -1,69 +1,46 @@
-"""Reading JSON text into jsonb's tree: the other direction of `jsonb`, in plain Python.
+"""jsonb as it is stored: a tree in binary.
 
-Numbers keep their digits (1.50 stays 1.50), keys are sorted by length and then bytes, of equal keys the last one wins.
+A container (`utils/jsonb.h`) is a u32 header (count; scalar, object, array bits), one u32 entry per child (objects: all keys,
+then all values), then the children's bytes. An entry gives the length of its child or, every 32nd, the offset of its end.
+Numbers are whole numerics with a 4-byte length word and start, like containers, at multiples of 4.
 """
 
 from __future__ import annotations
 
-import json
 import struct
-from typing import NoReturn
+from typing import Any
+
+import numpy as np
 
 from tailrace.errors import UsageError
-from tailrace.model import PgType
-from tailrace.types.binary_forms import without_version
-from tailrace.types.codec import parse_each, syntax_error
-from tailrace.types.json.jsonb.text import CONTAINER as NESTED
-from tailrace.types.json.jsonb.text import COUNT, FALSE, HAS_OFFSET, NULL, NUMERIC, OBJECT, SCALAR, STRING, TRUE
+from tailrace.kernels import kernel
 from tailrace.types.numbers.numeric.text import parse_numeric
-from tailrace.types.values import Mask, Texts, Values
 
+COUNT, SCALAR, OBJECT = 0x0FFFFFFF, 0x10000000, 0x20000000
+HAS_OFFSET, KIND = 0x80000000, 0x70000000
+STRING, NUMERIC, FALSE, TRUE, NULL, CONTAINER = (kind << 28 for kind in range(6))
 ARRAY = 0x40000000
 STRIDE = 32
 """Every 32nd entry holds an offset instead of a length (`utils/jsonb.h`, JB_OFFSET_STRIDE)."""
 
 
-class _Digits(str):
+class Digits(str):
     """A number as it was written."""
 
 
-def parse_jsonbs(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    """As jsonb_in."""
-    return parse_each(texts, valid, pg_type, parse_jsonb)
-
-
-def receive_jsonbs(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    return parse_jsonbs(without_version(texts, valid, pg_type), valid, pg_type)
-
-
-def parse_jsonb(text: str) -> bytes:
-    """The stored form of one document."""
-    try:
-        tree = json.loads(text, parse_float=_Digits, parse_int=_Digits, parse_constant=_refuse)
-    except ValueError:
-        raise syntax_error("json", text) from None
-    if isinstance(tree, dict | list):
-        return _container(tree)
-    return _assemble(1 | SCALAR | ARRAY, [tree])
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(word)
-
-
-def _container(tree: dict[str, object] | list[object]) -> bytes:
+def _write_nested(tree: dict[str, object] | list[object]) -> bytes:
     if isinstance(tree, list):
-        return _assemble(len(tree) | ARRAY, tree)
+        return _write_container(len(tree) | ARRAY, tree)
     keys = sorted(tree, key=lambda key: (len(key.encode()), key.encode()))
-    return _assemble(len(keys) | OBJECT, [*keys, *(tree[key] for key in keys)])
+    return _write_container(len(keys) | OBJECT, [*keys, *(tree[key] for key in keys)])
 
 
-def _assemble(header: int, children: list[object]) -> bytes:
+def _write_container(header: int, children: list[object]) -> bytes:
     entries, body = [header], bytearray()
     for place, child in enumerate(children):
         start = len(body)
-        kind, stored = _child(child)
-        if kind in {NUMERIC, NESTED}:
+        kind, stored = _write_child(child)
+        if kind in {NUMERIC, CONTAINER}:
             body += bytes(-len(body) % 4)
         body += stored
         if len(body) > COUNT:
@@ -72,12 +49,18 @@ def _assemble(header: int, children: list[object]) -> bytes:
     return struct.pack(f"<{len(entries)}I", *entries) + bytes(body)
 
 
-def _child(child: object) -> tuple[int, bytes]:
-    if isinstance(child, _Digits):
+def _write_child(child: object) -> tuple[int, bytes]:
+    if isinstance(child, Digits):
         number = parse_numeric(child)
         return NUMERIC, struct.pack("<I", len(number) + 4 << 2) + number
     if isinstance(child, str):
         return STRING, child.encode()
     if isinstance(child, dict | list):
-        return NESTED, _container(child)
+        return CONTAINER, _write_nested(child)
     return (NULL if child is None else TRUE if child else FALSE), b""
+
+
+@kernel
+def read_u32(data: Any, at: Any) -> Any:
+    """A u32 as int64."""
+    return np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24

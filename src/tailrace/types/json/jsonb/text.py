@@ -1,27 +1,40 @@
-"""jsonb: a tree in binary, printed by one kernel with its own stack.
+"""jsonb as text: printed by one kernel with its own stack, parsed in plain Python.
 
-A container (`utils/jsonb.h`) is a u32 header (count; scalar, object, array bits), one u32 entry per child (objects: all keys,
-then all values), then the children's bytes. An entry gives the length of its child or, every 32nd, the offset of its end.
-Numbers are whole numerics with a 4-byte length word and start, like containers, at multiples of 4.
+What is parsed keeps its digits (1.50 stays 1.50); keys are sorted by length and then bytes, of equal keys the last one wins.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
-from tailrace.types.binary_forms import send_versioned
+from tailrace.types.codec import parse_each, syntax_error
+from tailrace.types.json.jsonb.stored import (
+    ARRAY,
+    CONTAINER,
+    COUNT,
+    FALSE,
+    HAS_OFFSET,
+    KIND,
+    NUMERIC,
+    OBJECT,
+    SCALAR,
+    STRING,
+    TRUE,
+    Digits,
+    _write_container,
+    _write_nested,
+    read_u32,
+)
 from tailrace.types.numbers.digits import grown
 from tailrace.types.numbers.numeric.text import numeric_room, put_numeric
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Texts, Values, as_writable
+from tailrace.types.values import Mask, Texts, Values, as_writable
 
-COUNT, SCALAR, OBJECT = 0x0FFFFFFF, 0x10000000, 0x20000000
-HAS_OFFSET, KIND = 0x80000000, 0x70000000
-STRING, NUMERIC, FALSE, TRUE, NULL, CONTAINER = (kind << 28 for kind in range(6))
 ESCAPES = np.zeros(256, np.uint8)
 """What stands after the backslash for a byte of a string; 0 for itself, u for the long form."""
 ESCAPES[:32] = ord("u")
@@ -29,12 +42,6 @@ for _byte, _letter in zip(b'\b\f\n\r\t"\\', b'bfnrt"\\', strict=True):
     ESCAPES[_byte] = _letter
 WORDS = np.frombuffer(b"falsetruenull", np.uint8).copy()
 HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
-
-
-@kernel
-def _word(data: Any, at: Any) -> Any:
-    """A u32 as int64."""
-    return np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
 
 
 @kernel
@@ -65,7 +72,7 @@ def _put_string(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
 @kernel
 def _enter(data: Any, at: Any, frame: Any) -> Any:
     """Fill a stack frame for the container at `at`: entries, children, count, next, key end, value end, kind bits."""
-    header = _word(data, at)
+    header = read_u32(data, at)
     count = header & COUNT
     entries = at + 4
     many = 2 * count if header & OBJECT else count
@@ -80,7 +87,7 @@ def _enter(data: Any, at: Any, frame: Any) -> Any:
         # Values begin where the last key ends: the lengths back to the nearest entry that holds an offset.
         place = count - 1
         while place >= 0:
-            entry = _word(data, entries + 4 * place)
+            entry = read_u32(data, entries + 4 * place)
             frame[5] += entry & COUNT
             if entry & HAS_OFFSET:
                 break
@@ -126,7 +133,7 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
                 out[at + 1] = 32
                 at += 2
             if keyed:
-                entry = _word(data, entries + 4 * here)
+                entry = read_u32(data, entries + 4 * here)
                 start = frame[4]
                 frame[4] = entry & COUNT if entry & HAS_OFFSET else start + (entry & COUNT)
                 if at + 6 * (frame[4] - start) + 64 > len(out):
@@ -136,7 +143,7 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
                 out[at + 1] = 32
                 at += 2
                 here += count
-            entry = _word(data, entries + 4 * here)
+            entry = read_u32(data, entries + 4 * here)
             start = frame[5]
             stop = entry & COUNT if entry & HAS_OFFSET else start + (entry & COUNT)
             frame[5] = stop
@@ -149,7 +156,7 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
                 place = children + (start + 3) // 4 * 4
                 if at + numeric_room(data, place + 4) + 64 > len(out):
                     out = grown(out, at + numeric_room(data, place + 4) + 64)
-                at = put_numeric(out, at, data, place + 4, place + (_word(data, place) >> 2))
+                at = put_numeric(out, at, data, place + 4, place + (read_u32(data, place) >> 2))
             elif kind == CONTAINER:
                 depth += 1
                 if depth == len(stack):
@@ -173,6 +180,21 @@ def format_jsonbs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     return Texts(*_format_jsonb(*values.payloads, as_writable(values.valid)))
 
 
-def send_jsonbs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As jsonb_send: a version, and the text."""
-    return send_versioned(values, pg_type, style, format_jsonbs(values, pg_type, style))
+def parse_jsonbs(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As jsonb_in."""
+    return parse_each(texts, valid, pg_type, parse_jsonb)
+
+
+def parse_jsonb(text: str) -> bytes:
+    """The stored form of one document."""
+    try:
+        tree = json.loads(text, parse_float=Digits, parse_int=Digits, parse_constant=_refuse)
+    except ValueError:
+        raise syntax_error("json", text) from None
+    if isinstance(tree, dict | list):
+        return _write_nested(tree)
+    return _write_container(1 | SCALAR | ARRAY, [tree])
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(word)

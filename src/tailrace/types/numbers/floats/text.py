@@ -1,4 +1,4 @@
-"""float4 and float8: the shortest decimal that reads back to the same number, in PostgreSQL's dress.
+"""float4 and float8 as text: the shortest decimal that reads back to the same number, laid out as PostgreSQL does.
 
 Arrow finds the shortest digits (as fast as anyone); a kernel lays them out as PostgreSQL does (`common/d2s.c`): positional
 while the exponent of the first digit is in [-4, 15) for float8 and [-4, 6) for float4, else d.ddde+XX.
@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
-from tailrace.types.codec import ArrowStyle, primitive_array, syntax_error
-from tailrace.types.numbers.digits import put_padded
-from tailrace.types.numbers.numeric.text import WORDS
+from tailrace.types.codec import syntax_error
+from tailrace.types.numbers.digits import NOT_FINITE, put_padded
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable, binary_buffers
 
@@ -96,7 +95,7 @@ def _lay_out(starts: Any, data: Any, valid: Any, mantissas: Any, threshold: Any)
             if negative:
                 here += 1
             if data[here] > 57:
-                for byte in WORDS[0 if data[here] == 110 else (2 if negative else 1)]:
+                for byte in NOT_FINITE[0 if data[here] == 110 else (2 if negative else 1)]:
                     if byte:
                         out[at] = byte
                         at += 1
@@ -211,12 +210,3 @@ def _is_float(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def arrow_floats(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
-    return pa.float32() if pg_type.oid == FLOAT4 else pa.float64()
-
-
-def floats_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
-    single = pg_type.oid == FLOAT4
-    return primitive_array(values.as_dtype("<f4" if single else "<f8"), values.valid, arrow_floats(pg_type, typmod, style))

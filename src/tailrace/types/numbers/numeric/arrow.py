@@ -14,7 +14,8 @@ from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, mask_buffer, string_array
-from tailrace.types.numbers.numeric.text import format_numerics, read_numeric
+from tailrace.types.numbers.numeric.stored import read_numeric
+from tailrace.types.numbers.numeric.text import format_numerics
 from tailrace.types.values import Values, as_writable
 
 

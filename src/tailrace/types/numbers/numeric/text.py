@@ -1,9 +1,4 @@
-"""numeric: base-10000 digits on disk, decimal digits as text. (`decimals` has its Arrow form.)
-
-On disk (`adt/numeric.c`, NumericChoice): a u16 header. Top bits 11: NaN or an infinity. 10: the short form, sign, display
-scale and weight in the header. Else the long form: sign and scale, then an i16 weight. Then u16 digits, the first of
-which counts 10000^weight. The display scale says how many places to print, whatever the digits are.
-"""
+"""numeric as text: decimal digits, with as many places as the display scale says."""
 
 from __future__ import annotations
 
@@ -17,31 +12,13 @@ from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import parse_each, syntax_error
-from tailrace.types.numbers.digits import put_padded, put_unsigned
+from tailrace.types.numbers.digits import NOT_FINITE, put_padded, put_unsigned
+from tailrace.types.numbers.numeric.stored import read_numeric, write_numeric
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
-WORDS = np.frombuffer(b"NaN\0\0\0\0\0\0Infinity\0-Infinity", np.uint8).reshape(3, 9).copy()
-"""NaN, Infinity, -Infinity, one a row."""
 SPECIALS = {"nan": 0xC000, "infinity": 0xD000, "inf": 0xD000, "+infinity": 0xD000, "-infinity": 0xF000, "-inf": 0xF000}
 SYNTAX = re.compile(r"\s*([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?\s*")
-
-
-@kernel
-def read_numeric(data: Any, start: Any) -> Any:
-    """(sign, weight, scale, where the digits start); sign is 0, 1 for negative, 2 NaN, 3 Infinity, 4 -Infinity."""
-    head = np.int64(data[start]) | np.int64(data[start + 1]) << 8
-    top = head & 0xC000
-    if top == 0xC000:
-        kind = head & 0xF000
-        return 2 if kind == 0xC000 else (3 if kind == 0xD000 else 4), 0, 0, start + 2
-    if top == 0x8000:
-        weight = (head & 0x3F) - (0x40 if head & 0x40 else 0)
-        return (head >> 13) & 1, weight, (head >> 7) & 0x3F, start + 2
-    weight = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
-    if weight >= 0x8000:
-        weight -= 0x10000
-    return (1 if top == 0x4000 else 0), weight, head & 0x3FFF, start + 4
 
 
 @kernel
@@ -56,7 +33,7 @@ def put_numeric(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     """Print one: digits before the point without leading zeros, then exactly `scale` places."""
     sign, weight, scale, first = read_numeric(data, start)
     if sign >= 2:
-        for byte in WORDS[sign - 2]:
+        for byte in NOT_FINITE[sign - 2]:
             if byte:
                 out[at] = byte
                 at += 1
@@ -134,16 +111,4 @@ def parse_numeric(text: str) -> bytes:
     digits = (whole + part).lstrip("0")
     # Where the point lies, counted from the first digit that is not zero; groups of four align there.
     point = len(digits) - len(part) + exponent
-    return _stored(digits.rstrip("0"), point, negative, scale)
-
-
-def _stored(text: str, point: int, negative: bool, scale: int) -> bytes:
-    weight = (point + 3) // 4 - 1 if text else 0
-    text = "0" * ((weight + 1) * 4 - point) + text if text else ""
-    text = text.ljust(-(-len(text) // 4) * 4, "0")
-    negative = negative and bool(text)
-    digits = [int(text[place : place + 4]) for place in range(0, len(text), 4)]
-    body = struct.pack(f"<{len(digits)}H", *digits)
-    if scale <= 0x3F and -0x40 <= weight <= 0x3F:
-        return struct.pack("<H", 0x8000 | (0x2000 if negative else 0) | scale << 7 | weight & 0x7F) + body
-    return struct.pack("<Hh", (0x4000 if negative else 0) | scale, weight) + body
+    return write_numeric(digits.rstrip("0"), point, negative, scale)

@@ -1,96 +1,50 @@
-"""Writing tsquery: from the text that `textsearch` prints, and from the binary form, to items in Polish order."""
+"""tsquery as it is stored (`tsearch/ts_type.h`): i32 how many items, items of 12 bytes in Polish order (an operator, its right operand, its left
+operand), then the lexemes, each closed by a zero.
+"""
 
 from __future__ import annotations
 
-import re
 import struct
+from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.model import PgType
-from tailrace.types.codec import format_error, parse_each, receive_each, syntax_error
-from tailrace.types.text_search.tsvector import AND, NOT, OPERATOR, OR, PHRASE, PRIORITY, VALUE, Query
-from tailrace.types.values import Mask, Texts, Values
-
-TOKEN = re.compile(r"\s*(?:(?P<sign>[()!&|]|<->|<(?P<distance>\d+)>)|'(?P<quoted>(?:[^']|'')*)'(?::(?P<marks>[*ABCD]+))?"
-                   r"|(?P<bare>[^\s'()!&|<:]+)(?::(?P<bare_marks>[*ABCD]+))?)\s*", re.S)  # fmt: skip
+VALUE, OPERATOR = 1, 2
+NOT, AND, OR, PHRASE = 1, 2, 3, 4
+PRIORITY = {OR: 1, AND: 2, PHRASE: 3, NOT: 4}
+ITEM = 12
 
 
-def _table() -> list[int]:
-    entries = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        entries = np.where(entries & 1, entries >> 1 ^ np.uint32(0xEDB88320), entries >> 1)
-    return [int(entry) for entry in entries]
+@dataclass(slots=True)
+class Query:
+    """A node: a lexeme with its weights and whether it is a prefix, or an operator with one or two operands."""
+
+    operator: int = 0
+    distance: int = 0
+    left: Query | None = None
+    right: Query | None = None
+    word: bytes = b""
+    weights: int = 0
+    prefix: bool = False
 
 
-_CRC = _table()
+def read_query(payload: bytes) -> Query | None:
+    """The tree of a stored tsquery; None for one that is empty."""
+    (count,) = struct.unpack_from("<i", payload)
+    words = 4 + ITEM * count
 
+    def node(item: int) -> Query:
+        at = 4 + ITEM * item
+        if payload[at] == VALUE:
+            (where,) = struct.unpack_from("<I", payload, at + 8)
+            start = words + (where >> 12)
+            return Query(word=payload[start : start + (where & 0xFFF)], weights=payload[at + 1], prefix=bool(payload[at + 2]))
+        operator, distance, left = struct.unpack_from("<bhI", payload, at + 1)
+        if operator == NOT:
+            return Query(operator, left=node(item + 1))
+        return Query(operator, distance, left=node(item + left), right=node(item + 1))
 
-def legacy_crc(word: bytes) -> int:
-    """The checksum of a lexeme: the usual table of CRC-32, walked from the wrong end (`utils/pg_crc.h`), and so kept for ever."""
-    crc = 0xFFFFFFFF
-    for byte in word:
-        crc = _CRC[(crc >> 24 ^ byte) & 0xFF] ^ crc << 8 & 0xFFFFFFFF
-    return crc ^ 0xFFFFFFFF
-
-
-def parse_tsqueries(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    """As tsqueryin, for the form that tsqueryout prints."""
-    return parse_each(texts, valid, pg_type, lambda text: write_query(_Reader(text).read()))
-
-
-class _Reader:
-    """Operators by priority, of equal ones the left first. State: where it stands in the text."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-
-    def read(self) -> Query | None:
-        if not self.text.strip():
-            return None
-        query = self._binary(0)
-        if self.at < len(self.text):
-            raise syntax_error("tsquery", self.text)
-        return query
-
-    def _token(self) -> re.Match[str]:
-        found = TOKEN.match(self.text, self.at)
-        if found is None:
-            raise syntax_error("tsquery", self.text)
-        return found
-
-    def _binary(self, outer: int) -> Query:
-        left = self._operand()
-        while self.at < len(self.text):
-            found = self._token()
-            sign = found["sign"] or ""
-            operator = {"&": AND, "|": OR}.get(sign, PHRASE if sign.startswith("<") else 0)
-            if not operator or PRIORITY[operator] <= outer:
-                break
-            self.at = found.end()
-            distance = int(found["distance"] or 1) if operator == PHRASE else 0
-            left = Query(operator, distance, left=left, right=self._binary(PRIORITY[operator]))
-        return left
-
-    def _operand(self) -> Query:
-        found = self._token()
-        self.at = found.end()
-        if found["sign"] == "!":
-            return Query(NOT, left=self._operand())
-        if found["sign"] == "(":
-            inner = self._binary(0)
-            closing = self._token()
-            self.at = closing.end()
-            if closing["sign"] != ")":
-                raise syntax_error("tsquery", self.text)
-            return inner
-        if found["sign"]:
-            raise syntax_error("tsquery", self.text)
-        word = found["bare"] if found["quoted"] is None else found["quoted"].replace("''", "'")
-        marks = found["marks"] or found["bare_marks"] or ""
-        weights = sum(bit for bit, letter in ((8, "A"), (4, "B"), (2, "C"), (1, "D")) if letter in marks)
-        return Query(word=re.sub(r"\\(.)", r"\1", word, flags=re.S).encode(), weights=weights, prefix="*" in marks)
+    return node(0) if count else None
 
 
 def write_query(query: Query | None) -> bytes:
@@ -112,32 +66,19 @@ def write_query(query: Query | None) -> bytes:
     return struct.pack("<i", len(made)) + b"".join(made) + bytes(words)
 
 
-def receive_tsqueries(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    """As tsqueryrecv."""
-
-    def read_one(sent: bytes) -> bytes:
-        (count,) = struct.unpack_from(">i", sent)
-        query, at = _read_sent(sent, 4) if count else (None, 4)
-        if at != len(sent):
-            raise format_error("tsquery")
-        return write_query(query)
-
-    return receive_each(texts, valid, pg_type, read_one)
+def _table() -> list[int]:
+    entries = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        entries = np.where(entries & 1, entries >> 1 ^ np.uint32(0xEDB88320), entries >> 1)
+    return [int(entry) for entry in entries]
 
 
-def _read_sent(sent: bytes, at: int) -> tuple[Query, int]:
-    if sent[at] == VALUE:
-        stop = sent.index(b"\0", at + 3)
-        return Query(word=sent[at + 3 : stop], weights=sent[at + 1], prefix=bool(sent[at + 2])), stop + 1
-    operator, distance = sent[at + 1], 0
-    if sent[at] != OPERATOR or operator not in PRIORITY:
-        raise format_error("tsquery")
-    at += 2
-    if operator == PHRASE:
-        (distance,) = struct.unpack_from(">H", sent, at)
-        at += 2
-    right = None
-    if operator != NOT:
-        right, at = _read_sent(sent, at)
-    left, at = _read_sent(sent, at)
-    return Query(operator, distance, left=left, right=right), at
+_CRC = _table()
+
+
+def legacy_crc(word: bytes) -> int:
+    """The checksum of a lexeme: the usual table of CRC-32, walked from the wrong end (`utils/pg_crc.h`), and so kept for ever."""
+    crc = 0xFFFFFFFF
+    for byte in word:
+        crc = _CRC[(crc >> 24 ^ byte) & 0xFF] ^ crc << 8 & 0xFFFFFFFF
+    return crc ^ 0xFFFFFFFF

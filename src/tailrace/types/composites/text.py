@@ -1,0 +1,44 @@
+"""Composite values as text: (a,"b c",)."""
+
+from __future__ import annotations
+
+from tailrace.errors import UsageError
+from tailrace.model import PgType
+from tailrace.types.codec import format_values, parse_texts
+from tailrace.types.composites.stored import columns_of, composites_of, live_fields
+from tailrace.types.inner_values import quoted, read_quoted, texts_of
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Mask, Texts, Values
+
+
+def format_composites(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As record_out. Every field is printed as a column of its own."""
+    columns = []
+    for field, stored in columns_of(values, pg_type):
+        assert field.type is not None
+        columns.append(texts_of(format_values(stored, field.type, style), stored.valid.tolist()))
+    texts = []
+    for place, present in enumerate(values.valid.tolist()):
+        words = ("" if column[place] is None else quoted(column[place] or "", "(),") for column in columns)
+        texts.append("(" + ",".join(words) + ")" if present else "")
+    return Texts.of(texts)
+
+
+def parse_composites(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As record_in."""
+    count = len(live_fields(pg_type))
+    rows = [
+        _split(text, count) if present else [None] * count for text, present in zip(texts.to_list(), valid.tolist(), strict=True)
+    ]
+    return composites_of(rows, valid, pg_type, parse_texts)
+
+
+def _split(text: str, count: int) -> list[str | None]:
+    at, found = 0, []
+    bare = text.strip()
+    while at < len(bare) and bare[at] in "(,":
+        word, at = read_quoted(bare, at + 1, ",)")
+        found.append(word)
+    if at != len(bare) - 1 or bare[at] != ")" or len(found) != count:
+        raise UsageError(f'malformed record literal: "{text}"', sqlstate="22P02")
+    return found

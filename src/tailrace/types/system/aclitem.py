@@ -1,0 +1,62 @@
+"""aclitem (`utils/acl.h`): u32 grantee, u32 grantor, then the privileges in the low half and the right to grant them in the high
+half of a word of 32 bits, since 16 of 64. It has no binary form; in Arrow it is a string of its text.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from tailrace.model import PgType
+from tailrace.types.codec import format_each, parse_each, syntax_error
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Mask, Texts, Values
+
+REGROLE = 4096
+PRIVILEGES = "arwdDxtXUCTcsAm"
+"""The letter of each bit, from the lowest (`utils/acl.h`, ACL_ALL_RIGHTS_STR)."""
+
+
+def format_aclitems(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As aclitemout: joe=ar*w/postgres, without a name before the = for everybody."""
+
+    def text_of(payload: bytes) -> str:
+        grantee, grantor = struct.unpack_from("<II", payload)
+        half = 4 * (len(payload) - 8)
+        both = int.from_bytes(payload[8:], "little")
+        granted, grantable = both & (1 << half) - 1, both >> half
+        letters = "".join(
+            letter + ("*" if grantable >> bit & 1 else "") for bit, letter in enumerate(PRIVILEGES) if granted >> bit & 1
+        )
+        return f"{_role(grantee, style) if grantee else ''}={letters}/{_role(grantor, style)}"
+
+    return format_each(values, text_of)
+
+
+def _role(oid: int, style: TextStyle) -> str:
+    """In double quotes unless it is letters, digits and underscores; regrole's own quotes, of another rule, are taken off."""
+    name = style.name_of(REGROLE, oid)
+    if name is None:
+        return str(oid)
+    if name.startswith('"'):
+        name = name[1:-1].replace('""', '"')
+    if re.fullmatch(r"[A-Za-z0-9_]+", name):
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def parse_aclitems(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """The same with the oids of roles in place of their names."""
+
+    def parse_one(text: str) -> bytes:
+        found = re.fullmatch(rf"(\d*)=((?:[{PRIVILEGES}]\*?)*)/(\d+)", text)
+        if found is None:
+            raise syntax_error("aclitem", text)
+        half = 4 * (pg_type.length - 8)
+        privileges = 0
+        for letter, grantable in re.findall(r"(.)(\*?)", found[2]):
+            bit = 1 << PRIVILEGES.index(letter)
+            privileges |= bit | (bit << half if grantable else 0)
+        return struct.pack("<II", int(found[1] or 0), int(found[3])) + privileges.to_bytes(half // 4, "little")
+
+    return parse_each(texts, valid, pg_type, parse_one)

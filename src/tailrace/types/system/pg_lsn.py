@@ -1,0 +1,31 @@
+"""pg_lsn: a u64, printed in two halves. In Arrow a string of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tailrace.errors import UsageError
+from tailrace.model import Lsn, PgType
+from tailrace.types.codec import parse_each
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Mask, Texts, Values
+
+
+def format_lsns(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """16/B374D848: two halves in hexadecimal."""
+    return _each_number(values, lambda number: str(Lsn(number)))
+
+
+def parse_lsns(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    def parse_one(text: str) -> bytes:
+        try:
+            return Lsn.parse(text).to_bytes(8, "little")
+        except ValueError as error:
+            raise UsageError(str(error), sqlstate="22P02") from None
+
+    return parse_each(texts, valid, pg_type, parse_one)
+
+
+def _each_number(values: Values, text_of: Callable[[int], str]) -> Texts:
+    numbers, valid = values.as_dtype("<u8").tolist(), values.valid.tolist()
+    return Texts.of([text_of(number) if present else "" for number, present in zip(numbers, valid, strict=True)])
