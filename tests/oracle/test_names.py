@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from support.live import DBNAME, with_slot
 from support.servers import Server
 from support.stories import read_story, tell
-from tailrace.catalog.names.lookup import names_at, pointing_types
+from tailrace.catalog.names.lookup import names_at, oid_alias_types
 from tailrace.catalog.names.timeline import NameTimeline
 from tailrace.decode import decode
 from tailrace.model import Lsn
@@ -73,7 +73,7 @@ def compare(river: River) -> None:
     for plan in river.plan.stretches:
         if plan.names is None:
             continue
-        reg_types = frozenset[int]().union(*map(pointing_types, plan.relations))
+        reg_types = frozenset[int]().union(*map(oid_alias_types, plan.relations))
         timeline: NameTimeline = pickle.loads(pickle.dumps(plan.names))
         ever = set(timeline.common).union(timeline.changes, *timeline.own.values())
         for batch in decode(plan, river.source.segments.read):

@@ -9,9 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tailrace.model import Column, PgType
+from tailrace.types.registry import parse_texts
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Values
+from tailrace.types.values import Texts, Values
 
 
 @cache
@@ -58,6 +61,17 @@ def sent(name: str) -> list[bytes] | None:
 def with_nulls(found: list[Any], null: Any) -> list[Any]:
     half = len(found) // 2
     return [null, *found[:half], null, *found[half:], null]
+
+
+def values_of(dtype: str, *numbers: float) -> Values:
+    """A column of numbers, stored as this dtype."""
+    array = np.array(numbers, dtype)
+    return Values(np.ones(len(array), np.bool_), fixed=array.view(np.uint8).reshape(len(array), array.itemsize))
+
+
+def stored(name: str, *texts: str) -> Values:
+    """What the type's input function makes of texts."""
+    return parse_texts(Texts.of(texts), np.ones(len(texts), np.bool_), pg_type(name))
 
 
 def typmod(name: str) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.array_columns import int2_vector, only_element, signed16
+from tailrace.catalog.column_values import int2_vector, only_element, signed16
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.redo import Versions
@@ -360,5 +360,5 @@ def _column_of(fields: tuple[Any, ...], type_of: Callable[[], PgType]) -> Column
         align=align,
         not_null=bool(not_null),
         generated=chr(generated).strip("\0"),
-        missing=only_element(missing_value, length, align) if has_missing and missing_value is not None else None,
+        missing=only_element(missing_value, length) if has_missing and missing_value is not None else None,
     )

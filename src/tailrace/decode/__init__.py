@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names.lookup import pointing_types
+from tailrace.catalog.names.lookup import oid_alias_types
 from tailrace.decode.rows import (
     DELETE,
     INSERT,
@@ -181,7 +181,7 @@ def _moments(
     plan: StretchPlan, relation: Relation, rows: NDArray[np.int64]
 ) -> Iterator[tuple[NameOf | None, slice | NDArray[np.int64]]]:
     """The rows, apart where names that they print were others."""
-    if plan.names is None or not pointing_types(relation):
+    if plan.names is None or not oid_alias_types(relation):
         yield None, slice(None)
         return
     yield from plan.names.parts(rows[:, R_LSN], rows[:, R_ORDINAL])

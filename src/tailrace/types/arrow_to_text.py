@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tailrace.model import PgType
-from tailrace.types.numbers.floats.text import format_floats
+from tailrace.types.numbers.floats.text import print_floats
 from tailrace.types.style import TextStyle
 from tailrace.types.times.arrow import UNIX_DAYS, UNIX_MICROSECONDS
 from tailrace.types.times.text import format_dates, format_timestamps
-from tailrace.types.values import Values
+from tailrace.types.values import Mask, Values
 
 _STYLE = TextStyle()
 _QUOTED = '"\\{} \t\n\r\v\f'
@@ -44,7 +45,7 @@ def _texts(array: pa.Array, pg_type: PgType) -> list[str | None]:
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_floating(kind):
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
-        texts = format_floats(_stored(numbers, valid), pg_type, _STYLE)
+        texts = print_floats(numbers, valid, _STYLE)
     elif pa.types.is_date32(kind):
         texts = format_dates(_stored(_since_2000(array, pa.int32(), UNIX_DAYS), valid), pg_type, _STYLE)
     elif pa.types.is_timestamp(kind):
@@ -70,7 +71,7 @@ def _element(text: str, delimiter: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if needs else text
 
 
-def _since_2000(array: pa.Array, whole: pa.DataType, unix: int) -> np.ndarray:
+def _since_2000(array: pa.Array, whole: pa.DataType, unix: int) -> NDArray:
     """Days or microseconds as PostgreSQL counts them; the infinities are the extremes on both sides."""
     numbers = array.cast(whole).fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.iinfo(numbers.dtype)
@@ -78,5 +79,5 @@ def _since_2000(array: pa.Array, whole: pa.DataType, unix: int) -> np.ndarray:
     return np.where(endless, numbers, np.where(endless, 0, numbers) - numbers.dtype.type(unix))
 
 
-def _stored(numbers: np.ndarray, valid: np.ndarray) -> Values:
+def _stored(numbers: NDArray, valid: Mask) -> Values:
     return Values(valid, fixed=np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), numbers.itemsize).copy())

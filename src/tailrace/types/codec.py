@@ -82,16 +82,16 @@ def register(codec: Codec, *, oids: tuple[int, ...] = (), kind: str = "", name: 
 
 def codec_of(pg_type: PgType, unknown_types: str = "error") -> Codec:
     """The codec of a type. Raises UnsupportedWal, naming the type, for one that we do not know, unless the policy is hex."""
-    found = _known(pg_type)
-    if found is None and unknown_types == "hex":
+    codec = _known(pg_type)
+    if codec is None and unknown_types == "hex":
         return HEX
-    if found is None:
+    if codec is None:
         raise UnsupportedWal(
             f'cannot decode a value of type "{pg_type.label}"',
             hint="Leave the column out of the publication, set unknown_types=hex to have the stored bytes, or register a codec for the "
             "type: tailrace.types.registry.register.",
         )
-    return found
+    return codec
 
 
 def _known(pg_type: PgType) -> Codec | None:
@@ -112,8 +112,8 @@ def has_binary(pg_type: PgType) -> bool:
     """Whether the type has a send function that we know: a domain has its base's, an array has one whatever its element has."""
     if pg_type.kind == "d" and pg_type.element is not None:
         return has_binary(pg_type.element)
-    found = _known(pg_type)
-    return found is not None and found.send is not None
+    codec = _known(pg_type)
+    return codec is not None and codec.send is not None
 
 
 def format_binary(values: Values, pg_type: PgType, style: TextStyle = TextStyle()) -> Texts:  # noqa: B008 (frozen)
@@ -181,6 +181,7 @@ def syntax_error(type_name: str, text: str) -> UsageError:
 
 
 def range_error(type_name: str, text: str) -> UsageError:
+    """What they say of a number that the type cannot hold."""
     return UsageError(f'value "{text}" is out of range for type {type_name}', sqlstate="22003")
 
 

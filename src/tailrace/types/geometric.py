@@ -8,36 +8,37 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tailrace.model import PgType
 from tailrace.types.binary_forms import receive_swapped, send_swapped, swap_bytes
 from tailrace.types.codec import Codec, format_each, parse_each, receive_each, syntax_error
-from tailrace.types.numbers.floats.text import format_floats
+from tailrace.types.numbers.floats.text import print_floats
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
 POINTOID, LSEGOID, PATHOID, BOXOID, POLYGONOID, LINEOID, CIRCLEOID = 600, 601, 602, 603, 604, 628, 718
-SKIPPED = {PATHOID: 12, POLYGONOID: 36}
+PATH_HEAD, POLYGON_HEAD = struct.Struct("<ii4x"), struct.Struct("<i4d")
+HEADS = {PATHOID: PATH_HEAD.size, POLYGONOID: POLYGON_HEAD.size}
 """Bytes before the floats that are printed."""
-FLOAT8 = PgType(701, "pg_catalog", "float8", "double precision", "b", 8, 8)
+NUMBERS = {POINTOID: 2, LSEGOID: 4, BOXOID: 4, LINEOID: 3, CIRCLEOID: 3}
+"""How many floats a value has, where that is fixed."""
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|infinity|nan)", re.I)
 
 
 def format_shapes(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """All floats of all rows are printed at once; then each row takes its share."""
-    payloads = values.payload_list()
-    skip = SKIPPED.get(pg_type.oid, 0)
-    raw = b"".join(payload[skip:] if present else b"" for payload, present in zip(payloads, values.valid, strict=True))
-    floats = Values(np.ones(len(raw) // 8, np.bool_), fixed=np.frombuffer(raw, np.uint8).reshape(-1, 8))
-    words = iter(format_floats(floats, FLOAT8, style).to_list())
-    lay_out = _LAYOUTS[pg_type.oid]
+    payloads, valid = values.payload_list(), values.valid.tolist()
+    head, lay_out = HEADS.get(pg_type.oid, 0), _LAYOUTS[pg_type.oid]
+    raw = b"".join(payload[head:] if present else b"" for payload, present in zip(payloads, valid, strict=True))
+    numbers = np.frombuffer(raw, "<f8")
+    words = iter(print_floats(numbers, np.ones(len(numbers), np.bool_), style).to_list())
     texts = []
-    for payload, present in zip(payloads, values.valid.tolist(), strict=True):
-        numbers = [next(words) for _ in range((len(payload) - skip) // 8)] if present else []
-        texts.append(lay_out(payload, numbers) if present else "")
+    for payload, present in zip(payloads, valid, strict=True):
+        own = [next(words) for _ in range((len(payload) - head) // 8)] if present else []
+        texts.append(lay_out(payload, own) if present else "")
     return Texts.of(texts)
 
 
@@ -46,7 +47,7 @@ def _points(numbers: list[str]) -> str:
 
 
 def _path(payload: bytes, numbers: list[str]) -> str:
-    closed = struct.unpack_from("<i", payload, 4)[0]
+    _, closed = PATH_HEAD.unpack_from(payload)
     return f"({_points(numbers)})" if closed else f"[{_points(numbers)}]"
 
 
@@ -66,48 +67,54 @@ def parse_shapes(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
     def parse_one(text: str) -> bytes:
         numbers = [float(word) for word in NUMBER.findall(text)]
-        expected = {POINTOID: 2, LSEGOID: 4, BOXOID: 4, LINEOID: 3, CIRCLEOID: 3}.get(pg_type.oid)
+        expected = NUMBERS.get(pg_type.oid)
         if (expected and len(numbers) != expected) or len(numbers) < 2 or (not expected and len(numbers) % 2):
             raise syntax_error(pg_type.name, text)
         body = struct.pack(f"<{len(numbers)}d", *numbers)
         if pg_type.oid == BOXOID:
-            xs, ys = numbers[::2], numbers[1::2]
-            return struct.pack("<4d", max(xs), max(ys), min(xs), min(ys))
+            return struct.pack("<4d", *_bounding_box(numbers))
         if pg_type.oid == PATHOID:
-            return struct.pack("<iii", len(numbers) // 2, not text.lstrip().startswith("["), 0) + body
+            return PATH_HEAD.pack(len(numbers) // 2, not text.lstrip().startswith("[")) + body
         if pg_type.oid == POLYGONOID:
-            xs, ys = numbers[::2], numbers[1::2]
-            return struct.pack("<i4d", len(xs), max(xs), max(ys), min(xs), min(ys)) + body
+            return POLYGON_HEAD.pack(len(numbers) // 2, *_bounding_box(numbers)) + body
         return body
 
     return parse_each(texts, valid, pg_type, parse_one)
 
 
+def _bounding_box(numbers: Sequence[float]) -> tuple[float, float, float, float]:
+    """The upper right corner, and the lower left one."""
+    xs, ys = numbers[::2], numbers[1::2]
+    return max(xs), max(ys), min(xs), min(ys)
+
+
+PATH_SENT, POLYGON_SENT = struct.Struct(">bi"), struct.Struct(">i")
+
+
 def send_shapes(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """The float8s; a path says before them whether it is closed, and like a polygon how many points follow."""
+    """As path_send and poly_send: the float8s; a path says before them whether it is closed, and like a polygon how many points follow."""
 
     def form_of(payload: bytes) -> bytes:
         if pg_type.oid == PATHOID:
-            points, closed = struct.unpack_from("<ii", payload)
-            return struct.pack(">bi", closed, points) + swap_bytes(payload[12:], 8)
-        return payload[3::-1] + swap_bytes(payload[36:], 8)
+            points, closed = PATH_HEAD.unpack_from(payload)
+            return PATH_SENT.pack(closed, points) + swap_bytes(payload[PATH_HEAD.size :], 8)
+        points, *_ = POLYGON_HEAD.unpack_from(payload)
+        return POLYGON_SENT.pack(points) + swap_bytes(payload[POLYGON_HEAD.size :], 8)
 
     return format_each(values, form_of)
 
 
 def receive_shapes(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    """path and polygon; the latter's bounding box is made anew."""
+    """As path_recv and poly_recv, which makes the bounding box anew."""
 
     def read_one(sent: bytes) -> bytes:
         if pg_type.oid == PATHOID:
-            closed, points = struct.unpack_from(">bi", sent)
-            return struct.pack("<iii", points, closed, 0) + swap_bytes(sent[5 : 5 + 16 * points], 8)
-        (points,) = struct.unpack_from(">i", sent)
-        numbers = struct.unpack_from(f">{2 * points}d", sent, 4)
-        xs, ys = numbers[::2], numbers[1::2]
-        return struct.pack(f"<i4d{2 * points}d", points, max(xs), max(ys), min(xs), min(ys), *numbers)
+            closed, points = PATH_SENT.unpack_from(sent)
+            return PATH_HEAD.pack(points, closed) + swap_bytes(sent[PATH_SENT.size :][: 16 * points], 8)
+        (points,) = POLYGON_SENT.unpack_from(sent)
+        numbers = struct.unpack_from(f">{2 * points}d", sent, POLYGON_SENT.size)
+        return POLYGON_HEAD.pack(points, *_bounding_box(numbers)) + struct.pack(f"<{2 * points}d", *numbers)
 
-    assert pg_type.oid in {PATHOID, POLYGONOID, BOXOID}
     return receive_each(texts, valid, pg_type, read_one)
 
 

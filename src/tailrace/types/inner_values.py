@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 
 from tailrace.errors import UnsupportedWal
-from tailrace.types.values import Texts
 from tailrace.wal.compression import expanded
 
 WORD = 4
@@ -78,8 +77,3 @@ def read_quoted(text: str, at: int, stops: str) -> tuple[str | None, int]:
             pieces.append(letter)
         at += 1
     return ("".join(pieces) if seen else None), at
-
-
-def texts_of(texts: Texts, present: list[bool]) -> list[str | None]:
-    """Texts as Python strings, None where not present."""
-    return [text if there else None for text, there in zip(texts.to_list(), present, strict=True)]

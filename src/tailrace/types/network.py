@@ -14,10 +14,11 @@ from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
 CIDROID = 650
+IPV4, IPV6 = 2, 3
 
 
 def format_inets(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """The address; cidr always with the mask, inet where the mask is shorter than the address."""
+    """As inet_out and cidr_out: cidr always with the mask, inet where the mask is shorter than the address."""
 
     def text_of(payload: bytes) -> str:
         bits, address = payload[1], payload[2:]
@@ -39,29 +40,34 @@ def _address(raw: bytes) -> str:
 
 
 def parse_inets(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As inet_in and cidr_in, of whole addresses."""
+
     def parse_one(text: str) -> bytes:
         address, slash, bits = text.strip().partition("/")
         try:
             raw = ipaddress.ip_address(address).packed
             mask = int(bits) if slash else 8 * len(raw)
         except ValueError:
-            raise syntax_error("cidr" if pg_type.oid == CIDROID else "inet", text) from None
+            raise syntax_error(pg_type.name, text) from None
         if not 0 <= mask <= 8 * len(raw):
-            raise syntax_error("cidr" if pg_type.oid == CIDROID else "inet", text)
-        return bytes([2 if len(raw) == 4 else 3, mask]) + raw
+            raise syntax_error(pg_type.name, text)
+        return bytes([IPV4 if len(raw) == 4 else IPV6, mask]) + raw
 
     return parse_each(texts, valid, pg_type, parse_one)
 
 
 def send_inets(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """Family, bits of the mask, whether it is a cidr, length of the address, address."""
+    """As inet_send and cidr_send: family, bits of the mask, whether it is a cidr, length of the address, address."""
     flag = int(pg_type.oid == CIDROID)
     return format_each(values, lambda payload: payload[:2] + bytes((flag, len(payload) - 2)) + payload[2:])
 
 
 def receive_inets(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As inet_recv and cidr_recv."""
+
     def read_one(sent: bytes) -> bytes:
-        if sent[0] not in {2, 3} or sent[3] != (4 if sent[0] == 2 else 16) or len(sent) != 4 + sent[3] or sent[1] > 8 * sent[3]:
+        family, bits, length = sent[0], sent[1], sent[3]
+        if length != {IPV4: 4, IPV6: 16}.get(family) or len(sent) != 4 + length or bits > 8 * length:
             raise format_error(pg_type.label)
         return sent[:2] + sent[4:]
 

@@ -24,12 +24,12 @@ def read_identifiers(text: str) -> tuple[str, ...]:
     parts = []
     at = 0
     while at <= len(text):
-        found = _PART.match(text, at)
-        if found is None:
+        part = _PART.match(text, at)
+        if part is None:
             raise UsageError("invalid name syntax", context=f'name "{text}"', sqlstate="42602")
-        quoted, bare, dot = found.groups()
+        quoted, bare, dot = part.groups()
         parts.append(bare.translate(_FOLDED) if quoted is None else quoted.replace('""', '"'))
-        at = found.end() if dot else len(text) + 1
+        at = part.end() if dot else len(text) + 1
     return tuple(parts)
 
 

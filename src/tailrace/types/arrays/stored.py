@@ -9,14 +9,24 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal, UnsupportedWal
 from tailrace.kernels import kernel
 from tailrace.model import PgType
+from tailrace.types.inner_values import WORD
 from tailrace.types.values import Values, as_writable
+
+MAX_DIMENSIONS = 6
+"""MAXDIM (`utils/array.h`)."""
+DATA_OFFSET, ELEMENT_TYPE, LENGTHS = 4, 8, 12
+"""Where the header's fields lie in the payload: after the number of dimensions, and before their lengths."""
+IS_NULL, IS_NO_VALUE = -1, -2
+"""In place of an element's size: it is NULL; it is compressed or lies elsewhere, which cannot be."""
 
 
 @kernel
@@ -24,6 +34,18 @@ def read_word(data: Any, at: Any) -> Any:
     """An i32 as int64, wherever it stands."""
     word = np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
     return word - 0x100000000 if word & 0x80000000 else word
+
+
+@kernel
+def read_dimension(data: Any, start: Any, dimension: Any) -> Any:
+    """The length of a dimension of the array at `start`."""
+    return read_word(data, start + LENGTHS + 4 * dimension)
+
+
+@kernel
+def read_lower_bound(data: Any, start: Any, dimensions: Any, dimension: Any) -> Any:
+    """The lower bound of one of its dimensions."""
+    return read_word(data, start + LENGTHS + 4 * (dimensions + dimension))
 
 
 @kernel
@@ -35,19 +57,19 @@ def _count_elements(starts: Any, data: Any, valid: Any) -> Any:
     for row in range(rows):
         count = 0
         if valid[row]:
-            at = starts[row]
-            dimensions = read_word(data, at)
+            start = starts[row]
+            dimensions = read_word(data, start)
             count = 1 if dimensions else 0
-            for place in range(dimensions):
-                count *= read_word(data, at + 12 + 4 * place)
-            plain[row] = dimensions == 0 or (dimensions == 1 and read_word(data, at + 16) == 1)
+            for dimension in range(dimensions):
+                count *= read_dimension(data, start, dimension)
+            plain[row] = dimensions == 0 or (dimensions == 1 and read_lower_bound(data, start, 1, 0) == 1)
         firsts[row + 1] = firsts[row] + count
     return firsts, plain
 
 
 @kernel
 def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any, align: Any) -> Any:
-    """Start and size of every element; size -1 for NULL, -2 for one that is compressed or lies elsewhere."""
+    """Start and size of every element; IS_NULL or IS_NO_VALUE for the size of one that has none."""
     total = firsts[-1]
     places = np.zeros(total, np.int64)
     sizes = np.zeros(total, np.int64)
@@ -55,15 +77,14 @@ def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any,
         if not valid[row] or firsts[row] == firsts[row + 1]:
             continue
         # All positions as in the form with a length word, of which `origin` is the start.
-        origin = starts[row] - 4
-        dimensions = read_word(data, starts[row])
-        bitmap = origin + 16 + 8 * dimensions
-        data_offset = read_word(data, starts[row] + 4)
-        here = data_offset if data_offset else (16 + 8 * dimensions + 7) // 8 * 8
+        origin = starts[row] - WORD
+        bitmap = WORD + LENGTHS + 8 * read_word(data, starts[row])
+        data_offset = read_word(data, starts[row] + DATA_OFFSET)
+        here = data_offset if data_offset else (bitmap + 7) // 8 * 8
         for place in range(firsts[row], firsts[row + 1]):
-            each = place - firsts[row]
-            if data_offset and not (data[bitmap + each // 8] >> (each & 7)) & 1:
-                sizes[place] = -1
+            number = place - firsts[row]
+            if data_offset and not (data[origin + bitmap + number // 8] >> (number & 7)) & 1:
+                sizes[place] = IS_NULL
                 continue
             if length > 0:
                 here = (here + align - 1) // align * align
@@ -77,11 +98,11 @@ def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any,
             if head & 1:
                 size = np.int64(head) >> 1
                 places[place] = origin + here + 1
-                sizes[place] = size - 1 if size else -2
+                sizes[place] = size - 1 if size else IS_NO_VALUE
             else:
                 size = read_word(data, origin + here) >> 2
-                places[place] = origin + here + 4
-                sizes[place] = -2 if head & 2 else size - 4
+                places[place] = origin + here + WORD
+                sizes[place] = IS_NO_VALUE if head & 2 else size - WORD
             here += max(size, 1)
     return places, sizes
 
@@ -96,8 +117,8 @@ def _gather_elements(data: Any, places: Any, sizes: Any, room: Any) -> Any:
     out = np.zeros(offsets[-1], np.uint8)
     for place in range(len(sizes)):
         at = offsets[place]
-        for each in range(sizes[place]):
-            out[at + each] = data[places[place] + each]
+        for byte in range(sizes[place]):
+            out[at + byte] = data[places[place] + byte]
     return offsets, out
 
 
@@ -106,7 +127,7 @@ def element_of(pg_type: PgType) -> PgType:
     return pg_type.element
 
 
-def take_apart(values: Values, pg_type: PgType) -> tuple[np.ndarray, np.ndarray, Values]:
+def take_apart(values: Values, pg_type: PgType) -> tuple[NDArray[np.int64], NDArray[np.bool_], Values]:
     """Where each row's elements begin, which rows are plain lists, and all elements as one column."""
     element = element_of(pg_type)
     if element.length < -1:
@@ -115,7 +136,7 @@ def take_apart(values: Values, pg_type: PgType) -> tuple[np.ndarray, np.ndarray,
     valid = as_writable(values.valid)
     firsts, plain = _count_elements(starts, data, valid)
     places, sizes = _find_elements(starts, data, valid, firsts, element.length, element.align)
-    if len(sizes) and sizes.min() == -2:
+    if len(sizes) and sizes.min() == IS_NO_VALUE:
         raise CorruptWal(f'an element of a "{pg_type.label}" is compressed, which no array may hold')
     present = sizes >= 0
     offsets, gathered = _gather_elements(data, places, sizes, max(element.length, 0))
@@ -124,46 +145,45 @@ def take_apart(values: Values, pg_type: PgType) -> tuple[np.ndarray, np.ndarray,
     return firsts, plain, Values(present, offsets=offsets, data=gathered)
 
 
-MAX_DIMENSIONS = 6
-"""MAXDIM (`utils/array.h`)."""
-
-
-@dataclass(slots=True)
-class Literal:
-    """One array: its lengths, lower bounds, and elements (None for NULL)."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Length and lower bound of each dimension of an array."""
 
     lengths: list[int] = field(default_factory=list)
     lowers: list[int] = field(default_factory=list)
-    elements: list[str | None] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return prod(self.lengths) if self.lengths else 0
 
 
-def stored_arrays(literals: list[Literal | None], present: list[bool], payloads: list[bytes], pg_type: PgType) -> Values:
-    """Stored arrays of the shapes of the literals; their elements, NULLs included, are `payloads` where `present`."""
+def stored_arrays(shapes: list[Shape | None], elements: Values, pg_type: PgType) -> Values:
+    """Stored arrays of these shapes (None for NULL), whose elements follow each other in one column."""
     element = element_of(pg_type)
-    stored = iter([payload if there else None for payload, there in zip(payloads, present, strict=True)])
-    rows = [
-        None if literal is None else _write_array(literal, [next(stored) for _ in literal.elements], element)
-        for literal in literals
-    ]
-    return Values.of_payloads(rows, -1)
+    rows = zip(elements.payload_list(), elements.valid.tolist(), strict=True)
+    stored = iter([payload if present else None for payload, present in rows])
+    return Values.of_payloads(
+        [None if shape is None else _write_array(shape, [next(stored) for _ in range(shape.size)], element) for shape in shapes],
+        -1,
+    )
 
 
-def _write_array(literal: Literal, elements: list[bytes | None], element: PgType) -> bytes:
-    dimensions = len(literal.lengths)
-    holes = None in elements
-    head = 16 + 8 * dimensions + (-(-len(elements) // 8) if holes else 0)
-    head += -head % 8
-    body = bytearray(struct.pack(f"<iiI{2 * dimensions}i", dimensions, head if holes else 0, element.oid,
-                                 *literal.lengths, *literal.lowers))  # fmt: skip
-    if holes:
-        flags = np.array([each is not None for each in elements])
-        body += np.packbits(flags, bitorder="little").tobytes()
+def _write_array(shape: Shape, elements: list[bytes | None], element: PgType) -> bytes:
+    dimensions = len(shape.lengths)
+    has_nulls = None in elements
+    data_offset = WORD + LENGTHS + 8 * dimensions + (-(-len(elements) // 8) if has_nulls else 0)
+    data_offset += -data_offset % 8
+    body = bytearray(struct.pack("<iiI", dimensions, data_offset if has_nulls else 0, element.oid))
+    body += struct.pack(f"<{2 * dimensions}i", *shape.lengths, *shape.lowers)
+    if has_nulls:
+        body += np.packbits([each is not None for each in elements], bitorder="little").tobytes()
     # Without elements the header ends the value; with them, data starts aligned to 8 from the length word.
-    body += bytes(head - 4 - len(body)) if elements else b""
+    body += bytes(data_offset - WORD - len(body)) if elements else b""
     for each in elements:
         if each is not None:
-            body += bytes(-(len(body) + 4) % element.align)
-            body += each if element.length > 0 else struct.pack("<I", len(each) + 4 << 2) + each
+            body += bytes(-(len(body) + WORD) % element.align)
+            body += each if element.length > 0 else struct.pack("<I", len(each) + WORD << 2) + each
     if element.length < 0:
-        body += bytes(-(len(body) + 4) % element.align)
+        body += bytes(-(len(body) + WORD) % element.align)
     return bytes(body)

@@ -6,6 +6,7 @@ The elements of all rows are printed, or parsed, as one column of their own type
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,120 +14,164 @@ import numpy as np
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
-from tailrace.types.arrays.stored import MAX_DIMENSIONS, Literal, element_of, read_word, stored_arrays, take_apart
+from tailrace.types.arrays.stored import (
+    MAX_DIMENSIONS,
+    Shape,
+    element_of,
+    read_dimension,
+    read_lower_bound,
+    read_word,
+    stored_arrays,
+    take_apart,
+)
+from tailrace.types.ascii import (
+    BACKSLASH,
+    COLON,
+    EQUALS,
+    LEFT_BRACE,
+    LEFT_BRACKET,
+    LOWER,
+    QUOTE,
+    RETURN,
+    RIGHT_BRACE,
+    RIGHT_BRACKET,
+    SPACE,
+    TAB,
+)
 from tailrace.types.codec import format_values, parse_texts
 from tailrace.types.numbers.digits import grown, put_signed
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
+LETTERS_OF_NULL = np.frombuffer(b"NULL", np.uint8).copy()
+ROOM = 256
+"""Bytes that the bounds of an array take at most: six times [-2147483648:-2147483648]; or braces, delimiter and quotes of an element."""
+
+
+@kernel
+def _is_null_word(text: Any, start: Any, stop: Any) -> Any:
+    """Whether the text is the word NULL, in letters of either case."""
+    if stop - start != len(LETTERS_OF_NULL):
+        return False
+    for place in range(len(LETTERS_OF_NULL)):
+        if text[start + place] | LOWER != LETTERS_OF_NULL[place] | LOWER:
+            return False
+    return True
+
 
 @kernel
 def _needs_quotes(text: Any, start: Any, stop: Any, delimiter: Any) -> Any:
     """Empty, the word NULL, or holding something with a meaning in an array literal."""
-    if start == stop:
+    if start == stop or _is_null_word(text, start, stop):
         return True
-    if stop - start == 4:
-        null = text[start] | 32 == 110 and text[start + 1] | 32 == 117
-        if null and text[start + 2] | 32 == 108 and text[start + 3] | 32 == 108:
-            return True
     for place in range(start, stop):
         byte = text[place]
-        if byte in (34, 92, 123, 125, delimiter, 32) or 9 <= byte <= 13:
+        if byte in (QUOTE, BACKSLASH, LEFT_BRACE, RIGHT_BRACE, delimiter, SPACE) or TAB <= byte <= RETURN:
             return True
     return False
 
 
 @kernel
-def _assemble(
-    starts: Any, data: Any, valid: Any, firsts: Any, present: Any, offsets: Any, text: Any, delimiter: Any, vector: Any
-) -> Any:
-    """Braces, bounds, delimiters and quotes around the elements' texts; a vector is its elements between spaces."""
+def _put_element(out: Any, at: Any, text: Any, start: Any, stop: Any, delimiter: Any) -> Any:
+    """The text of an element, in quotes if it needs them."""
+    quoted = _needs_quotes(text, start, stop, delimiter)
+    if quoted:
+        out[at] = QUOTE
+        at += 1
+    for place in range(start, stop):
+        if quoted and text[place] in (QUOTE, BACKSLASH):
+            out[at] = BACKSLASH
+            at += 1
+        out[at] = text[place]
+        at += 1
+    if quoted:
+        out[at] = QUOTE
+        at += 1
+    return at
+
+
+@kernel
+def _put_bounds(out: Any, at: Any, data: Any, start: Any, dimensions: Any) -> Any:
+    """[2:3][1:2]=, unless every lower bound is 1."""
+    declared = False
+    for dimension in range(dimensions):
+        declared |= read_lower_bound(data, start, dimensions, dimension) != 1
+    if not declared:
+        return at
+    for dimension in range(dimensions):
+        lower = read_lower_bound(data, start, dimensions, dimension)
+        out[at] = LEFT_BRACKET
+        at = put_signed(out, at + 1, lower)
+        out[at] = COLON
+        at = put_signed(out, at + 1, lower + read_dimension(data, start, dimension) - 1)
+        out[at] = RIGHT_BRACKET
+        at += 1
+    out[at] = EQUALS
+    return at + 1
+
+
+@kernel
+def _format_arrays(starts: Any, data: Any, valid: Any, firsts: Any, present: Any, offsets: Any, text: Any, delimiter: Any) -> Any:
+    """Braces, bounds and delimiters around the texts of the elements. Those of a row are from its `firsts` to the next row's; which of them are
+    `present` is no NULL, and the text of each is in `text` between its `offsets`."""
     rows = len(valid)
-    ends = np.empty(rows + 1, np.int64)
-    ends[0] = 0
-    out = np.empty(len(text) + len(text) // 2 + 3 * len(present) + 2 * rows + 64, np.uint8)
-    inner = np.empty(MAX_DIMENSIONS, np.int64)
+    ends = np.zeros(rows + 1, np.int64)
+    out = np.empty(len(text) + len(text) // 2 + 3 * len(present) + 2 * rows + ROOM, np.uint8)
+    inner = np.empty(MAX_DIMENSIONS, np.int64)  # how many elements lie between the braces of each dimension
     at = 0
     for row in range(rows):
-        out = grown(out, at + 256)
-        dimensions = read_word(data, starts[row]) if valid[row] else 0
-        total = firsts[row + 1] - firsts[row]
-        if vector:
-            dimensions = 0
-        elif valid[row] and dimensions == 0:
-            out[at] = 123
-            out[at + 1] = 125
-            at += 2
-        bounded = False
-        product = 1
-        for place in range(dimensions - 1, -1, -1):
-            product *= read_word(data, starts[row] + 12 + 4 * place)
-            inner[place] = product
-            bounded |= read_word(data, starts[row] + 12 + 4 * (dimensions + place)) != 1
-        if bounded:
-            for place in range(dimensions):
-                low = read_word(data, starts[row] + 12 + 4 * (dimensions + place))
-                out[at] = 91
-                at = put_signed(out, at + 1, low)
-                out[at] = 58
-                at = put_signed(out, at + 1, low + read_word(data, starts[row] + 12 + 4 * place) - 1)
-                out[at] = 93
-                at += 1
-            out[at] = 61
-            at += 1
-        for each in range(total):
-            start, stop = offsets[firsts[row] + each], offsets[firsts[row] + each + 1]
-            out = grown(out, at + 2 * (stop - start) + 64)
-            for place in range(dimensions):
-                if each % inner[place] == 0:
-                    out[at] = 123
+        if valid[row]:
+            out = grown(out, at + ROOM)
+            dimensions = read_word(data, starts[row])
+            if dimensions == 0:
+                out[at] = LEFT_BRACE
+                out[at + 1] = RIGHT_BRACE
+                at += 2
+            at = _put_bounds(out, at, data, starts[row], dimensions)
+            count = 1
+            for dimension in range(dimensions - 1, -1, -1):
+                count *= read_dimension(data, starts[row], dimension)
+                inner[dimension] = count
+            for element in range(firsts[row], firsts[row + 1]):
+                number = element - firsts[row]
+                start, stop = offsets[element], offsets[element + 1]
+                out = grown(out, at + 2 * (stop - start) + ROOM)
+                if number:
+                    out[at] = delimiter
                     at += 1
-            if not present[firsts[row] + each]:
-                for letter in (78, 85, 76, 76):
-                    out[at] = letter
-                    at += 1
-            elif vector or not _needs_quotes(text, start, stop, delimiter):
-                for place in range(start, stop):
-                    out[at] = text[place]
-                    at += 1
-            else:
-                out[at] = 34
-                at += 1
-                for place in range(start, stop):
-                    if text[place] in (34, 92):
-                        out[at] = 92
+                for dimension in range(dimensions):
+                    if number % inner[dimension] == 0:
+                        out[at] = LEFT_BRACE
                         at += 1
-                    out[at] = text[place]
-                    at += 1
-                out[at] = 34
-                at += 1
-            for place in range(dimensions):
-                if (each + 1) % inner[place] == 0:
-                    out[at] = 125
-                    at += 1
-            if each + 1 < total:
-                out[at] = delimiter
-                at += 1
+                if present[element]:
+                    at = _put_element(out, at, text, start, stop, delimiter)
+                else:
+                    for letter in LETTERS_OF_NULL:
+                        out[at] = letter
+                        at += 1
+                for dimension in range(dimensions):
+                    if (number + 1) % inner[dimension] == 0:
+                        out[at] = RIGHT_BRACE
+                        at += 1
         ends[row + 1] = at
     return ends, out[:at]
 
 
 def format_arrays(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As array_out: {1,NULL,"a b"}, with [2:3]= in front where a lower bound is not 1."""
-    return _format_elements(values, pg_type, style, ord(element_of(pg_type).delimiter), False)
+    element = element_of(pg_type)
+    firsts, _, elements = take_apart(values, pg_type)
+    texts = format_values(elements, element, style)
+    valid, present = as_writable(values.valid), as_writable(elements.valid)
+    text, offsets = as_writable(texts.data), as_writable(texts.offsets)
+    return Texts(*_format_arrays(*values.payloads, valid, firsts, present, offsets, text, ord(element.delimiter)))
 
 
 def format_vectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As int2vectorout: 1 2 3."""
-    return _format_elements(values, pg_type, style, ord(" "), True)
-
-
-def _format_elements(values: Values, pg_type: PgType, style: TextStyle, delimiter: int, vector: bool) -> Texts:
     firsts, _, elements = take_apart(values, pg_type)
-    texts = format_values(elements, element_of(pg_type), style)
-    text, offsets = as_writable(texts.data), as_writable(texts.offsets)
-    valid, present = as_writable(values.valid), as_writable(elements.valid)
-    return Texts(*_assemble(*values.payloads, valid, firsts, present, offsets, text, delimiter, vector))
+    words = format_values(elements, element_of(pg_type), style).to_list()
+    return Texts.of([" ".join(words[first:stop]) for first, stop in pairwise(firsts.tolist())])
 
 
 BOUNDS = re.compile(r"\s*((?:\[[+-]?\d+(?::[+-]?\d+)?\])+)\s*=", re.A)
@@ -137,68 +182,85 @@ def parse_arrays(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As array_in."""
     delimiter = element_of(pg_type).delimiter
     rows = zip(texts.to_list(), valid.tolist(), strict=True)
-    return _stored_literals([_read_literal(text, delimiter) if present else None for text, present in rows], pg_type)
+    return _with_elements([_Literal(text, delimiter).read() if present else None for text, present in rows], pg_type)
 
 
 def parse_vectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As int2vectorin: always one dimension from 0."""
-    words = [text.split() for text in texts.to_list()]
-    literals = [Literal([len(row)], [0], list(row)) for row in words]
-    return _stored_literals([each if present else None for each, present in zip(literals, valid.tolist(), strict=True)], pg_type)
+    rows = zip(texts.to_list(), valid.tolist(), strict=True)
+    words = [text.split() if present else None for text, present in rows]
+    return _with_elements([None if row is None else (Shape([len(row)], [0]), list(row)) for row in words], pg_type)
 
 
-def _read_literal(text: str, delimiter: str) -> Literal:
-    literal, at = Literal(), 0
-    declared = BOUNDS.match(text)
-    if declared:
-        at = declared.end()
-        bounds = BOUND.findall(declared[1])
-        literal.lowers = [int(low) if high else 1 for low, high in bounds]
-    token = re.compile(
-        rf'\s*([{{}}{re.escape(delimiter)}]|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"\\{re.escape(delimiter)}]|\\.)+))\s*', re.S | re.A
-    )
-    depth, counts = 0, [0] * (MAX_DIMENSIONS + 2)
-    while at < len(text):
-        found = token.match(text, at)
-        if found is None:
-            raise _malformed(text)
-        at = found.end()
-        if found[1] == "{":
-            depth += 1
-            if depth > MAX_DIMENSIONS:
-                raise _malformed(text)
-            counts[depth] = 0
-        elif found[1] == "}":
-            depth -= 1
-            if depth < 0:
-                raise _malformed(text)
-            counts[depth] += 1
-            # Every array of one depth is as long as the first that closed there.
-            literal.lengths += [-1] * (depth + 1 - len(literal.lengths))
-            if literal.lengths[depth] not in {-1, counts[depth + 1]}:
-                raise _malformed(text)
-            literal.lengths[depth] = counts[depth + 1]
-        elif found[1] != delimiter:
-            counts[depth] += 1
-            word = found[2] if found[2] is not None else found[3].strip(" \t\n\v\f\r")
-            null = found[2] is None and word.upper() == "NULL"
-            literal.elements.append(None if null else re.sub(r"\\(.)", r"\1", word, flags=re.S))
-        if depth == 0 and at < len(text):
-            raise _malformed(text)
-    if not literal.elements:
-        return Literal()
-    if int(np.prod(literal.lengths)) != len(literal.elements) or depth:
-        raise _malformed(text)
-    literal.lowers = literal.lowers or [1] * len(literal.lengths)
-    return literal
-
-
-def _malformed(text: str) -> UsageError:
-    return UsageError(f'malformed array literal: "{text}"', sqlstate="22P02")
-
-
-def _stored_literals(literals: list[Literal | None], pg_type: PgType) -> Values:
-    words = [word for literal in literals if literal is not None for word in literal.elements]
+def _with_elements(arrays: list[tuple[Shape, list[str | None]] | None], pg_type: PgType) -> Values:
+    """Stored arrays of shapes and texts of elements (None for NULL), which are all parsed at once."""
+    words = [word for array in arrays if array is not None for word in array[1]]
     present = np.array([word is not None for word in words], np.bool_)
-    payloads = parse_texts(Texts.of([word or "" for word in words]), present, element_of(pg_type)).payload_list()
-    return stored_arrays(literals, present.tolist(), payloads, pg_type)
+    elements = parse_texts(Texts.of([word or "" for word in words]), present, element_of(pg_type))
+    return stored_arrays([None if array is None else array[0] for array in arrays], elements, pg_type)
+
+
+class _Literal:
+    """Reads an array literal (`ReadArrayStr` in `adt/arrayfuncs.c`). State: where it stands, how deep in braces, and what it has read."""
+
+    def __init__(self, text: str, delimiter: str) -> None:
+        self.text = text
+        self.delimiter = delimiter
+        mark = re.escape(delimiter)
+        self.token = re.compile(rf'\s*([{{}}{mark}]|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"\\{mark}]|\\.)+))\s*', re.S | re.A)
+        self.depth = 0
+        self.counts = [0] * (MAX_DIMENSIONS + 2)  # by depth: elements or arrays since the last brace opened there
+        self.lengths: list[int] = []
+        self.elements: list[str | None] = []
+
+    def read(self) -> tuple[Shape, list[str | None]]:
+        """The shape, and the elements in order."""
+        declared = BOUNDS.match(self.text)
+        bounds = BOUND.findall(declared[1]) if declared else []
+        at = declared.end() if declared else 0
+        while at < len(self.text):
+            token = self.token.match(self.text, at)
+            if token is None:
+                raise self._malformed()
+            at = token.end()
+            if token[1] == "{":
+                self._open()
+            elif token[1] == "}":
+                self._close()
+            elif token[1] != self.delimiter:
+                self._element(token[2], token[3])
+            if self.depth == 0 and at < len(self.text):
+                raise self._malformed()
+        if not self.elements:
+            return Shape(), []
+        if int(np.prod(self.lengths)) != len(self.elements) or self.depth:
+            raise self._malformed()
+        lowers = [int(lower) if upper else 1 for lower, upper in bounds]
+        return Shape(self.lengths, lowers or [1] * len(self.lengths)), self.elements
+
+    def _open(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DIMENSIONS:
+            raise self._malformed()
+        self.counts[self.depth] = 0
+
+    def _close(self) -> None:
+        """Every array of one depth is as long as the first that closed there."""
+        length = self.counts[self.depth]
+        self.depth -= 1
+        if self.depth < 0:
+            raise self._malformed()
+        self.counts[self.depth] += 1
+        self.lengths += [-1] * (self.depth + 1 - len(self.lengths))
+        if self.lengths[self.depth] not in {-1, length}:
+            raise self._malformed()
+        self.lengths[self.depth] = length
+
+    def _element(self, quoted: str | None, bare: str) -> None:
+        self.counts[self.depth] += 1
+        word = bare.strip(" \t\n\v\f\r") if quoted is None else quoted
+        is_null = quoted is None and word.upper() == "NULL"
+        self.elements.append(None if is_null else re.sub(r"\\(.)", r"\1", word, flags=re.S))
+
+    def _malformed(self) -> UsageError:
+        return UsageError(f'malformed array literal: "{self.text}"', sqlstate="22P02")

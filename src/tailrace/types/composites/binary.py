@@ -13,35 +13,38 @@ from tailrace.types.values import Mask, Texts, Values
 
 
 def send_composites(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As record_send: how many fields; of each the type, the length (-1 for NULL) and the binary form."""
+    """As record_send. Every field is sent as a column of its own."""
     columns = []
-    for field, stored in columns_of(values, pg_type):
-        assert field.type is not None
-        forms = format_binary(stored, field.type, style).to_bytes()
-        heads = [
-            struct.pack(">Ii", field.type.oid, len(form) if there else -1)
-            for form, there in zip(forms, stored.valid, strict=True)
-        ]
-        columns.append([head + form for head, form in zip(heads, forms, strict=True)])
+    for kind, stored in columns_of(values, pg_type):
+        forms = zip(format_binary(stored, kind, style).to_bytes(), stored.valid.tolist(), strict=True)
+        columns.append([struct.pack(">Ii", kind.oid, len(form) if present else -1) + form for form, present in forms])
     count = struct.pack(">i", len(columns))
-    live = values.valid.tolist()
-    return Texts.of([count + b"".join(column[place] for column in columns) if live[place] else b"" for place in range(len(live))])
+    return Texts.of(
+        [
+            count + b"".join(column[row] for column in columns) if present else b""
+            for row, present in enumerate(values.valid.tolist())
+        ]
+    )
 
 
 def receive_composites(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As record_recv."""
     fields = live_fields(pg_type)
-    rows: list[list[bytes | None]] = []
-    for form, present in zip(texts.to_bytes(), valid.tolist(), strict=True):
-        row: list[bytes | None] = []
-        at = 4
-        if present and struct.unpack_from(">i", form)[0] != len(fields):
-            raise UsageError(
-                f"wrong number of columns: {struct.unpack_from('>i', form)[0]}, expected {len(fields)}", sqlstate="42804"
-            )
-        for _ in fields:
-            size = struct.unpack_from(">i", form, at + 4)[0] if present else -1
-            row.append(None if size < 0 else form[at + 8 : at + 8 + size])
-            at += 8 + max(size, 0)
-        rows.append(row)
+    forms = zip(texts.to_bytes(), valid.tolist(), strict=True)
+    rows = [_split(form, len(fields)) if present else [None] * len(fields) for form, present in forms]
     return composites_of(rows, valid, pg_type, parse_binary)
+
+
+def _split(form: bytes, expected: int) -> list[bytes | None]:
+    """The binary forms of so many fields, None for NULL."""
+    (count,) = struct.unpack_from(">i", form)
+    if count != expected:
+        raise UsageError(f"wrong number of columns: {count}, expected {expected}", sqlstate="42804")
+    fields: list[bytes | None] = []
+    at = 4
+    for _ in range(count):
+        _, size = struct.unpack_from(">Ii", form, at)
+        at += 8
+        fields.append(None if size < 0 else form[at : at + size])
+        at += max(size, 0)
+    return fields

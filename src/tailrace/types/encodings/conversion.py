@@ -8,12 +8,14 @@ nobody knows what bytes mean, and they stay as they are.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
-from tailrace.types.codec import mask_buffer
+from tailrace.types.codec import string_array
 from tailrace.types.encodings import multibyte
 from tailrace.types.encodings.server_encodings import NAME_OF_CODEC
 from tailrace.types.values import Texts
@@ -27,14 +29,14 @@ def to_utf8(texts: Texts, codec: str) -> Texts:
     if encoding in multibyte.FORMS:
         return multibyte.converted(texts, encoding)
     table, widths = _table(codec)
-    offsets = np.zeros(len(texts.offsets), np.int64)
-    sizes = np.zeros(len(texts.data) + 1, np.int64)
-    np.cumsum(widths[texts.data], out=sizes[1:])
-    if (widths[texts.data] == 0).any():
-        raise multibyte.untranslatable(texts.data[widths[texts.data] == 0][:1].tobytes(), encoding)
-    offsets[:] = sizes[texts.offsets]
-    out = np.empty(sizes[-1], np.uint8)
+    sizes = widths[texts.data]
+    if (sizes == 0).any():
+        raise multibyte.untranslatable(texts.data[sizes == 0][:1].tobytes(), encoding)
+    starts = np.zeros(len(texts.data) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    out = np.empty(starts[-1], np.uint8)
     _spell(texts.data, table, widths, out)
+    offsets = starts[texts.offsets]
     return Texts(offsets - offsets[0], out[offsets[0] : offsets[-1]])
 
 
@@ -43,14 +45,8 @@ def strings_to_utf8(array: pa.Array, codec: str) -> pa.Array:
     if not codec:
         return array
     if pa.types.is_string(array.type):
-        texts = Texts.of_arrow(array.cast(pa.binary()))
-        told = to_utf8(texts, codec)
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
-        return pa.Array.from_buffers(
-            pa.string(),
-            len(array),
-            [mask_buffer(valid), pa.py_buffer(told.offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(told.data))],
-        )
+        texts = to_utf8(Texts.of_arrow(array.cast(pa.binary())), codec)
+        return string_array(texts, array.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_struct(array.type):
         parts = [strings_to_utf8(array.field(i), codec) for i in range(array.type.num_fields)]
         return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=array.is_null()) if parts else array
@@ -62,7 +58,7 @@ def strings_to_utf8(array: pa.Array, codec: str) -> pa.Array:
 
 
 @cache
-def _table(codec: str) -> tuple[np.ndarray, np.ndarray]:
+def _table(codec: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """For each byte its UTF-8 form and how long that is; 0 for a byte that means nothing."""
     table, widths = np.zeros((256, 4), np.uint8), np.zeros(256, np.int64)
     for byte in range(256):
@@ -73,7 +69,7 @@ def _table(codec: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _spell(data, table, widths, out):  # type: ignore[no-untyped-def]
+def _spell(data: Any, table: Any, widths: Any, out: Any) -> None:
     """Each byte as what it is in UTF-8, one after another."""
     at = 0
     for byte in data:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ another byte come as many as an encoding has."""
 LONGEST = 6
 """Bytes of UTF-8 that a character may become: EUC_JIS_2004 has characters that are two in Unicode."""
 SS2, SS3 = 0x8E, 0x8F
+BEFORE_PLANES = 0x9F
+"""What the byte behind SS2 exceeds by the number of the plane, from 2 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ FORMS = {
 
 def slot_of(code: bytes) -> int:
     """Where a whole character of two bytes or more stands in the map."""
-    plane = {2: 0, 3: 1, 4: code[1] - 0x9F}[len(code)]
+    plane = {2: 0, 3: 1, 4: code[1] - BEFORE_PLANES}[len(code)]
     return plane * PLANE + (code[-2] - 128) * 128 + code[-1] - 128
 
 
@@ -137,19 +140,19 @@ def _hex(code: bytes) -> str:
 
 
 @kernel
-def _slot(data, at, stop, length):  # type: ignore[no-untyped-def]
+def _slot(data: Any, at: Any, stop: Any, length: Any) -> Any:
     """The slot of the character of `length` (2 to 4) bytes at `at`; -1 if it is cut off, or no character."""
     if at + length > stop:
         return -1
-    plane = np.int64(data[at + 1]) - 0x9F if length == 4 else np.int64(length == 3)
+    plane = np.int64(data[at + 1]) - BEFORE_PLANES if length == 4 else np.int64(length == 3)
     first, second = np.int64(data[at + length - 2]) - 128, np.int64(data[at + length - 1]) - 128
     if first < 0 or second < 0 or (length == 4 and plane < 2):
         return -1
-    return plane * 16384 + first * 128 + second
+    return plane * PLANE + first * 128 + second
 
 
 @kernel
-def _measure(data, bounds, widths, lengths, offsets):  # type: ignore[no-untyped-def]
+def _measure(data: Any, bounds: Any, widths: Any, lengths: Any, offsets: Any) -> Any:
     """Where each text will begin in UTF-8; returns where the first bad character is, or -1."""
     size = 0
     for row in range(len(bounds) - 1):
@@ -169,7 +172,7 @@ def _measure(data, bounds, widths, lengths, offsets):  # type: ignore[no-untyped
 
 
 @kernel
-def _spell(data, bounds, table, widths, lengths, out):  # type: ignore[no-untyped-def]
+def _spell(data: Any, bounds: Any, table: Any, widths: Any, lengths: Any, out: Any) -> None:
     """The texts' characters in UTF-8, one after another. All are good."""
     to = 0
     for row in range(len(bounds) - 1):

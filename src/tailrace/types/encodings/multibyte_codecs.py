@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from tailrace.types.encodings.multibyte import FORMS, PLANE, SS2, SS3, map_of
+from tailrace.types.encodings.multibyte import BEFORE_PLANES, FORMS, PLANE, SS2, SS3, map_of
 
 PREFIX = "postgres_"
 
@@ -24,7 +24,7 @@ def _strings(encoding: str) -> tuple[dict[bytes, str], dict[str, bytes]]:
     strings = {}
     for slot in np.flatnonzero(widths).tolist():
         plane, last = slot // PLANE, bytes([slot % PLANE // 128 + 128, slot % 128 + 128])
-        lead = (b"", bytes([SS3]))[plane] if plane < 2 else bytes([SS2, 0x9F + plane])
+        lead = (b"", bytes([SS3]))[plane] if plane < 2 else bytes([SS2, BEFORE_PLANES + plane])
         strings[lead + last] = table[slot, : widths[slot]].tobytes().decode()
     return strings, {text: code for code, text in sorted(strings.items(), key=lambda each: -len(each[0]))}
 
@@ -38,9 +38,10 @@ def _decode(raw: bytes, errors: str, encoding: str) -> tuple[str, int]:
             parts.append(strings.get(code) or chr(raw[at]))
             at += len(code)
             continue
-        # a byte alone, so that what follows it is read for itself
-        told, at = codecs.lookup_error(errors)(UnicodeDecodeError(codec_of(encoding), raw, at, at + 1, "no equivalent in UTF8"))
-        parts.append(str(told))
+        # One byte alone, so that what follows it is read for itself.
+        error = UnicodeDecodeError(codec_of(encoding), raw, at, at + 1, "no equivalent in UTF8")
+        replacement, at = codecs.lookup_error(errors)(error)
+        parts.append(str(replacement))
     return "".join(parts), len(raw)
 
 
@@ -53,8 +54,8 @@ def _encode(text: str, errors: str, encoding: str) -> tuple[bytes, int]:
         after = at + (2 if pair else 1)
         if code is None:
             error = UnicodeEncodeError(codec_of(encoding), text, at, at + 1, "no such character")
-            told, after = codecs.lookup_error(errors)(error)
-            code = told if isinstance(told, bytes) else told.encode("ascii")
+            replacement, after = codecs.lookup_error(errors)(error)
+            code = replacement if isinstance(replacement, bytes) else replacement.encode("ascii")
         parts.append(code)
         at = after
     return b"".join(parts), len(text)

@@ -10,28 +10,29 @@ import numpy as np
 from tailrace.model import PgType
 from tailrace.types.binary_forms import swap_bytes
 from tailrace.types.codec import format_each, parse_each, receive_each, syntax_error
-from tailrace.types.numbers.floats.text import format_floats
+from tailrace.types.numbers.floats.text import print_floats
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-FLOAT8 = PgType(701, "pg_catalog", "float8", "double precision", "b", 8, 8)
 POINT = 0x80000000
+CORNERS = 4
+"""Where the floats begin, behind the dimensions."""
 
 
 def format_cubes(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As cube_out: (1, 2),(3, 4), and a point once. All floats of all rows are printed at once."""
-    payloads = [payload if there else bytes(4) for payload, there in zip(values.payload_list(), values.valid, strict=True)]
-    raw = np.frombuffer(b"".join(payload[4:] for payload in payloads), np.uint8).reshape(-1, 8)
-    words = iter(format_floats(Values(np.ones(len(raw), np.bool_), fixed=raw), FLOAT8, style).to_list())
+    valid = values.valid.tolist()
+    payloads = [payload if there else bytes(CORNERS) for payload, there in zip(values.payload_list(), valid, strict=True)]
+    numbers = np.frombuffer(b"".join(payload[CORNERS:] for payload in payloads), "<f8")
+    words = iter(print_floats(numbers, np.ones(len(numbers), np.bool_), style).to_list())
     texts = []
-    for payload, there in zip(payloads, values.valid.tolist(), strict=True):
-        corners = [next(words) for _ in range(len(payload) // 8)]
-        size = int.from_bytes(payload[:4], "little") & ~POINT
-        first, second = corners[:size], corners[size:]
-        other = payload[4 + 8 * size :]
+    for payload, there in zip(payloads, valid, strict=True):
+        size = int.from_bytes(payload[:CORNERS], "little") & ~POINT
+        floats = np.frombuffer(payload[CORNERS:], "<f8").tolist()
+        first, second = [next(words) for _ in floats[:size]], [next(words) for _ in floats[size:]]
         # Two corners at one place are a point, too, though not stored as one.
-        shown = second and np.frombuffer(payload[4 : 4 + 8 * size]).tolist() != np.frombuffer(other).tolist()
-        texts.append((f"({', '.join(first)})" + (f",({', '.join(second)})" if shown else "")) if there else "")
+        is_point = not second or floats[:size] == floats[size:]
+        texts.append((f"({', '.join(first)})" + ("" if is_point else f",({', '.join(second)})")) if there else "")
     return Texts.of(texts)
 
 
@@ -39,10 +40,10 @@ def parse_cubes(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As cube_in, for the form that cube_out prints."""
 
     def parse_one(text: str) -> bytes:
-        found = re.fullmatch(r"\s*\(([^()]*)\)\s*(?:,\s*\(([^()]*)\))?\s*", text)
-        if found is None:
+        cube = re.fullmatch(r"\s*\(([^()]*)\)\s*(?:,\s*\(([^()]*)\))?\s*", text)
+        if cube is None:
             raise syntax_error("cube", text)
-        corners = [[float(word) for word in corner.split(",") if word.strip()] for corner in found.groups() if corner is not None]
+        corners = [[float(word) for word in corner.split(",") if word.strip()] for corner in cube.groups() if corner is not None]
         if len(corners) == 2 and corners[0] == corners[1]:
             del corners[1]
         if len({len(corner) for corner in corners}) > 1:
@@ -54,13 +55,14 @@ def parse_cubes(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 def send_cubes(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """The same words, big-endian."""
+    """As cube_send: the same numbers, big-endian."""
     return format_each(values, _swapped)
 
 
 def receive_cubes(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As cube_recv."""
     return receive_each(texts, valid, pg_type, _swapped)
 
 
 def _swapped(raw: bytes) -> bytes:
-    return swap_bytes(raw[:4], 4) + swap_bytes(raw[4:], 8)
+    return swap_bytes(raw[:CORNERS], 4) + swap_bytes(raw[CORNERS:], 8)

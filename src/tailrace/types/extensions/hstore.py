@@ -11,8 +11,12 @@ from tailrace.types.codec import format_each, parse_each, receive_each
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_string
 
-NULL_VALUE, END, NEW_FORM, FIRST = 0x40000000, 0x3FFFFFFF, 0x80000000, 0x80000000
+COUNT, NEW_FORM = 0x0FFFFFFF, 0x80000000
+"""Of the first word: how many pairs, and HS_FLAG_NEWVERSION."""
+END, NULL_VALUE, FIRST = 0x3FFFFFFF, 0x40000000, 0x80000000
+"""Of the word of a key or value: where its text ends, whether it is NULL, and whether it is the first of all."""
 PAIR = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^\s",=]+)\s*=>\s*("(?:[^"\\]|\\.)*"|[^\s",]+)\s*(?:,|$)', re.S)
+
 Pairs = list[tuple[bytes, bytes | None]]
 
 
@@ -32,7 +36,7 @@ def _in_quotes(word: bytes) -> str:
 
 def _read_pairs(payload: bytes) -> Pairs:
     (count,) = struct.unpack_from("<I", payload)
-    count &= 0x0FFFFFFF
+    count &= COUNT
     entries = struct.unpack_from(f"<{2 * count}I", payload, 4)
     base, start = 4 + 8 * count, 0
     words: list[bytes | None] = []
@@ -59,35 +63,39 @@ def _write_pairs(pairs: Pairs) -> bytes:
 def parse_hstores(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As hstore_in."""
 
-    def word(text: str) -> bytes:
-        return re.sub(r"\\(.)", r"\1", text[1:-1] if text[0] == '"' else text, flags=re.S).encode()
-
     def parse_one(text: str) -> bytes:
         at, pairs = 0, []
         while at < len(text.rstrip()):
-            found = PAIR.match(text, at)
-            if found is None:
+            pair = PAIR.match(text, at)
+            if pair is None:
                 raise UsageError(f'syntax error in hstore, near "{text[at : at + 20]}"', sqlstate="42601")
-            pairs.append((word(found[1]), None if found[2].upper() == "NULL" else word(found[2])))
-            at = found.end()
+            key, value = pair.groups()
+            pairs.append((_without_quotes(key), None if value.upper() == "NULL" else _without_quotes(value)))
+            at = pair.end()
         return _write_pairs(pairs)
 
     return parse_each(texts, valid, pg_type, parse_one)
 
 
+def _without_quotes(text: str) -> bytes:
+    return re.sub(r"\\(.)", r"\1", text[1:-1] if text[0] == '"' else text, flags=re.S).encode()
+
+
 def send_hstores(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """How many pairs; each key and value after its length, -1 for NULL."""
+    """As hstore_send: how many pairs; each key and value after its length, -1 for NULL."""
 
     def form_of(payload: bytes) -> bytes:
         pairs = _read_pairs(payload)
         words = [word for pair in pairs for word in pair]
-        sent = (struct.pack(">i", -1) if word is None else struct.pack(">i", len(word)) + word for word in words)
+        sent = [struct.pack(">i", -1) if word is None else struct.pack(">i", len(word)) + word for word in words]
         return struct.pack(">i", len(pairs)) + b"".join(sent)
 
     return format_each(values, form_of)
 
 
 def receive_hstores(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As hstore_recv."""
+
     def read_one(sent: bytes) -> bytes:
         at, words = 4, []
         for _ in range(2 * struct.unpack_from(">i", sent)[0]):

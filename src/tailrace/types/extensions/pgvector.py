@@ -12,19 +12,19 @@ import struct
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types.binary_forms import swap_bytes
 from tailrace.types.codec import ArrowStyle, format_each, mask_buffer, parse_each, receive_each, string_array, syntax_error
-from tailrace.types.numbers.floats.text import format_floats
+from tailrace.types.numbers.floats.text import print_floats
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-FLOAT4 = PgType(700, "pg_catalog", "float4", "real", "b", 4, 4)
 NUMBERS = {"vector": "<f4", "halfvec": "<f2"}
-HEAD = 4
-SPARSE_HEAD = 12
+HEAD, SPARSE_HEAD = 4, 12
+"""Bytes before the numbers."""
 
 
 def format_vectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -37,7 +37,7 @@ def format_vectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     return Texts.of(texts)
 
 
-def _flat(values: Values, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+def _flat(values: Values, dtype: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """How many numbers each row has, and all of them."""
     starts, data = values.payloads
     width = np.dtype(dtype).itemsize
@@ -49,9 +49,9 @@ def _flat(values: Values, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return np.where(values.valid, (sizes - HEAD) // width, 0), np.ascontiguousarray(body).view(dtype).astype(np.float32)
 
 
-def _words(numbers: np.ndarray) -> list[str]:
-    column = Values(np.ones(len(numbers), np.bool_), fixed=numbers.view(np.uint8).reshape(-1, 4))
-    return format_floats(column, FLOAT4, TextStyle()).to_list()
+def _words(numbers: NDArray[np.float32]) -> list[str]:
+    """The text of each number."""
+    return print_floats(numbers, np.ones(len(numbers), np.bool_), TextStyle()).to_list()
 
 
 def parse_vectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
@@ -59,29 +59,25 @@ def parse_vectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     dtype = NUMBERS[pg_type.name]
 
     def parse_one(text: str) -> bytes:
-        numbers = _numbers(re.fullmatch(r"\s*\[([^\[\]]+)\]\s*", text), pg_type, text)
+        vector = re.fullmatch(r"\s*\[([^\[\]]+)\]\s*", text)
+        try:
+            numbers = [float(word) for word in vector[1].split(",")] if vector else []
+        except ValueError:
+            numbers = []
+        if not numbers:
+            raise syntax_error(pg_type.name, text)
         return struct.pack("<hh", len(numbers), 0) + np.array(numbers, dtype).tobytes()
 
     return parse_each(texts, valid, pg_type, parse_one)
 
 
-def _numbers(found: re.Match[str] | None, pg_type: PgType, text: str) -> list[float]:
-    try:
-        return [float(word) for word in found[1].split(",")] if found else _fail(pg_type, text)
-    except ValueError:
-        return _fail(pg_type, text)
-
-
-def _fail(pg_type: PgType, text: str) -> list[float]:
-    raise syntax_error(pg_type.name, text)
-
-
 def send_vectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """The same numbers, big-endian."""
+    """As vector_send and halfvec_send: the same numbers, big-endian."""
     return format_each(values, lambda payload: _swapped(payload, NUMBERS[pg_type.name]))
 
 
 def receive_vectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As vector_recv and halfvec_recv."""
     return receive_each(texts, valid, pg_type, lambda sent: _swapped(sent, NUMBERS[pg_type.name]))
 
 
@@ -95,6 +91,7 @@ def arrow_vectors(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataTyp
 
 
 def vectors_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
+    """The numbers as 32-bit floats, or the text."""
     if style.arrays == "text":
         return string_array(format_vectors(values, pg_type, style.text), values.valid)
     counts, numbers = _flat(values, NUMBERS[pg_type.name])
@@ -111,9 +108,9 @@ def format_sparse(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
     def text_of(payload: bytes) -> str:
         size, count = struct.unpack_from("<ii", payload)
-        places = struct.unpack_from(f"<{count}i", payload, SPARSE_HEAD)
+        indices = struct.unpack_from(f"<{count}i", payload, SPARSE_HEAD)
         words = _words(np.frombuffer(payload, "<f4", count, SPARSE_HEAD + 4 * count))
-        return "{" + ",".join(f"{place + 1}:{word}" for place, word in zip(places, words, strict=True)) + f"}}/{size}"
+        return "{" + ",".join(f"{index + 1}:{word}" for index, word in zip(indices, words, strict=True)) + f"}}/{size}"
 
     return format_each(values, text_of)
 
@@ -122,24 +119,26 @@ def parse_sparse(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As sparsevec_in."""
 
     def parse_one(text: str) -> bytes:
-        found = re.fullmatch(r"\s*\{([^{}]*)\}/(\d+)\s*", text)
-        pairs = [word.partition(":") for word in found[1].split(",") if word] if found else []
+        vector = re.fullmatch(r"\s*\{([^{}]*)\}/(\d+)\s*", text)
+        if vector is None:
+            raise syntax_error(pg_type.name, text)
+        pairs = [word.partition(":") for word in vector[1].split(",") if word]
         try:
-            held = sorted((int(place) - 1, float(number)) for place, _, number in pairs if float(number))
+            elements = sorted((int(index) - 1, float(number)) for index, _, number in pairs if float(number))
         except ValueError:
             raise syntax_error(pg_type.name, text) from None
-        if found is None:
-            raise syntax_error(pg_type.name, text)
-        places, numbers = [place for place, _ in held], [number for _, number in held]
-        return struct.pack(f"<iii{len(held)}i{len(held)}f", int(found[2]), len(held), 0, *places, *numbers)
+        indices, numbers = [index for index, _ in elements], [number for _, number in elements]
+        count = len(elements)
+        return struct.pack(f"<iii{count}i{count}f", int(vector[2]), count, 0, *indices, *numbers)
 
     return parse_each(texts, valid, pg_type, parse_one)
 
 
 def send_sparse(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """All words, big-endian: every number in it is 4 bytes wide."""
+    """As sparsevec_send: the same numbers, which are all 4 bytes wide, big-endian."""
     return format_each(values, lambda payload: swap_bytes(payload, 4))
 
 
 def receive_sparse(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As sparsevec_recv."""
     return receive_each(texts, valid, pg_type, lambda sent: swap_bytes(sent, 4))

@@ -13,70 +13,39 @@ from tailrace.errors import CorruptWal, UsageError
 from tailrace.model import PgType
 from tailrace.types.binary_forms import with_version
 from tailrace.types.codec import format_each
-from tailrace.types.numbers.numeric.text import format_numerics
+from tailrace.types.numbers.numeric.text import print_numerics
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_string
 
 LAX = 0x80000000
 EVER = 0xFFFFFFFF
 KINDS = (
-    *(
-        "null",
-        "string",
-        "numeric",
-        "bool",
-        "&&",
-        "||",
-        "!",
-        "is unknown",
-        "==",
-        "!=",
-        "<",
-        ">",
-        "<=",
-        ">=",
-        "+",
-        "-",
-        "*",
-        "/",
-        "%",
-    ),
-    *("plus", "minus", "[*]", ".*", "index", "**", "key", "@", "$", "variable", "?", "exists", "type", "size", "abs", "floor"),
-    *("ceiling", "double", "datetime", "keyvalue", "subscript", "last", "starts with", "like_regex"),
-    *("bigint", "boolean", "date", "decimal", "integer", "number", "string()", "time", "time_tz", "timestamp", "timestamp_tz"),
-)
+    "null", "string", "numeric", "bool", "&&", "||", "!", "is unknown", "==", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%",
+    "plus", "minus", "[*]", ".*", "index", "**", "key", "@", "$", "variable", "?", "exists", "type", "size", "abs", "floor",
+    "ceiling", "double", "datetime", "keyvalue", "subscript", "last", "starts with", "like_regex",
+    "bigint", "boolean", "date", "decimal", "integer", "number", "string()", "time", "time_tz", "timestamp", "timestamp_tz",
+)  # fmt: skip
 """enum JsonPathItemType; the last line since 17."""
-PRIORITY = {"||": 0, "&&": 1, "+": 3, "-": 3, "*": 4, "/": 4, "%": 4, "plus": 5, "minus": 5} | dict.fromkeys(
-    ("==", "!=", "<", ">", "<=", ">=", "starts with"), 2
-)
-BINARY = frozenset(("&&", "||", "==", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "starts with"))
+PRIORITY = {
+    "||": 0, "&&": 1, "==": 2, "!=": 2, "<": 2, ">": 2, "<=": 2, ">=": 2, "starts with": 2, "+": 3, "-": 3, "*": 4, "/": 4, "%": 4,
+    "plus": 5, "minus": 5,
+}  # fmt: skip
+"""How strongly an operator binds (`operationPriority`); all that is not here binds stronger."""
+HIGHEST_PRIORITY = 6
+BINARY = frozenset(PRIORITY) - {"plus", "minus"}
 METHODS = frozenset(
     (
-        "type",
-        "size",
-        "abs",
-        "floor",
-        "ceiling",
-        "double",
-        "keyvalue",
-        "bigint",
-        "boolean",
-        "date",
-        "integer",
-        "number",
-        "string()",
+        "type", "size", "abs", "floor", "ceiling", "double", "keyvalue",
+        "bigint", "boolean", "date", "integer", "number", "string()",
     )
-)
+)  # fmt: skip
 METHODS_WITH_ONE = frozenset(("datetime", "time", "time_tz", "timestamp", "timestamp_tz"))
+"""Those that take an argument, or none."""
+REGEX_FLAGS = ((1, "i"), (2, "s"), (4, "m"), (8, "x"), (16, "q"))
+"""JSP_REGEX_*"""
 ESCAPES = {
     **{code: f"\\u{code:04x}" for code in range(32)},
-    8: "\\b",
-    9: "\\t",
-    10: "\\n",
-    12: "\\f",
-    13: "\\r",
-    34: '\\"',
-    92: "\\\\",
+    **{ord(character): f"\\{letter}" for character, letter in zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True)},
 }
 
 
@@ -86,7 +55,7 @@ def format_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts
 
 
 def send_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """A version, and the text."""
+    """As jsonpath_send: a version, and the text."""
     return with_version(format_jsonpaths(values, pg_type, style), values.valid)
 
 
@@ -118,11 +87,15 @@ class _Node:
             raise CorruptWal(f"unrecognized jsonpath item type: {code}")
         return KINDS[code]
 
-    def word(self, number: int) -> int:
-        """The u32 of that number behind the kind; 0 is the place of the next node."""
+    def place(self, number: int) -> int:
+        """Where the u32 of that number behind the kind is; 0 is the place of the next node."""
         # Aligned in the path, which begins 4 bytes into the payload as the payload does behind its length word.
         place = self.at + 1
-        return int(struct.unpack_from("<I", self.payload, place + -place % 4 + 4 * number)[0])
+        return place + -place % 4 + 4 * number
+
+    def word(self, number: int) -> int:
+        """The u32 of that number behind the kind."""
+        return int(struct.unpack_from("<I", self.payload, self.place(number))[0])
 
     def node(self, number: int) -> _Node | None:
         away = self.word(number)
@@ -130,13 +103,12 @@ class _Node:
 
     def bytes_at(self, number: int) -> bytes:
         """A length and that many bytes, from the u32 of that number on."""
-        place = self.at + 1
-        start = place + -place % 4 + 4 * number + 4
+        start = self.place(number + 1)
         return self.payload[start : start + self.word(number)]
 
     @property
     def priority(self) -> int:
-        return PRIORITY.get(self.kind, 6)
+        return PRIORITY.get(self.kind, HIGHEST_PRIORITY)
 
     def text(self, *, after_key: bool, brackets: bool) -> str:
         own = self._own(after_key, brackets)
@@ -184,13 +156,12 @@ class _Node:
     def _literal(self) -> str:
         if self.kind == "string":
             return _quoted(self.bytes_at(1))
-        place = self.at + 1
-        start = place + -place % 4 + 4
+        start = self.place(1)
         if self.kind == "bool":
             return "true" if self.payload[start] else "false"
         assert self.kind == "numeric", self.kind
         stored = self.payload[start + 4 : start + (self.word(1) >> 2)]
-        number = format_numerics(Values.of_payloads([stored], -1), _NUMERIC, TextStyle()).to_list()[0]
+        number = print_numerics(Values.of_payloads([stored], -1)).to_list()[0]
         # 14 forgets the brackets, and prints what it cannot read.
         return _enclosed(number, self.word(0) != 0 and self.major >= 15)
 
@@ -199,11 +170,8 @@ class _Node:
         return self.plain(first) + (f" to {self.plain(last)}" if self.word(last) else "")
 
     def _like_regex(self) -> str:
-        flags = "".join(letter for bit, letter in ((1, "i"), (2, "s"), (4, "m"), (8, "x"), (16, "q")) if self.word(1) & bit)
+        flags = "".join(letter for bit, letter in REGEX_FLAGS if self.word(1) & bit)
         return f"{self.inner(2)} like_regex {_quoted(self.bytes_at(3))}" + (f' flag "{flags}"' if flags else "")
-
-
-_NUMERIC = PgType(1700, "pg_catalog", "numeric", "numeric", "b", -1, 4)
 
 
 def _levels(first: int, last: int) -> str:

@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 
 from tailrace.kernels import kernel
+from tailrace.types.ascii import MINUS
 
 TEN, HUNDRED = np.uint64(10), np.uint64(100)
 PAIRS = np.frombuffer("".join(f"{n:02d}" for n in range(100)).encode(), np.uint8).copy()
 """The digits of 0 to 99, two bytes each: halves the number of divisions."""
+NOT_FINITE = np.frombuffer(b"NaN\0\0\0\0\0\0Infinity\0-Infinity", np.uint8).reshape(3, 9).copy()
+NAN, INFINITY, MINUS_INFINITY = range(3)
+"""Its rows."""
 
 
 @kernel
@@ -49,10 +53,20 @@ def put_signed(out: Any, at: Any, value: Any) -> Any:
     """An int64 with its sign. The magnitude of the smallest one only fits unsigned."""
     magnitude = np.uint64(value)
     if value < 0:
-        out[at] = 45
+        out[at] = MINUS
         at += 1
         magnitude = ~magnitude + np.uint64(1)
     return put_unsigned(out, at, magnitude)
+
+
+@kernel
+def put_not_finite(out: Any, at: Any, which: Any) -> Any:
+    """NaN, Infinity or -Infinity."""
+    for byte in NOT_FINITE[which]:
+        if byte:
+            out[at] = byte
+            at += 1
+    return at
 
 
 @kernel
@@ -63,7 +77,3 @@ def grown(out: Any, need: Any) -> Any:
     more = np.empty(2 * need, np.uint8)
     more[: len(out)] = out
     return more
-
-
-NOT_FINITE = np.frombuffer(b"NaN\0\0\0\0\0\0Infinity\0-Infinity", np.uint8).reshape(3, 9).copy()
-"""NaN, Infinity, -Infinity, one a row."""

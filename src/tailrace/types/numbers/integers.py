@@ -14,18 +14,20 @@ from tailrace.types.numbers.digits import put_signed, put_unsigned
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
-DTYPES = {20: "<i8", 21: "<i2", 23: "<i4", 26: "<u4", 28: "<u4", 29: "<u4", 5069: "<u8", 790: "<i8", 3220: "<u8"}
+DTYPES = {20: "<i8", 21: "<i2", 23: "<i4", 26: "<u4", 28: "<u4", 29: "<u4", 5069: "<u8"}
 """The stored form of each type oid (`catalog/pg_type.dat`)."""
 NAMES = {20: "bigint", 21: "smallint", 23: "integer", 26: "oid", 28: "xid", 29: "cid", 5069: "xid8"}
+LONGEST = 20
+"""Of any 64-bit number: -9223372036854775808."""
 
 
 @kernel
 def _format_integers(numbers: Any, valid: Any, unsigned: Any) -> Any:
-    """Decimal; 20 bytes hold any 64-bit number with its sign. Untouched room costs no memory."""
+    """Decimal digits, with a sign where there is one. Untouched room costs no memory."""
     rows = len(numbers)
     offsets = np.empty(rows + 1, np.int64)
     offsets[0] = 0
-    out = np.empty(20 * rows, np.uint8)
+    out = np.empty(LONGEST * rows, np.uint8)
     at = 0
     for row in range(rows):
         if valid[row]:

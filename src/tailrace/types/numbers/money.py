@@ -8,29 +8,33 @@ import numpy as np
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
+from tailrace.types.ascii import COMMA, DOLLAR, MINUS, POINT
 from tailrace.types.codec import parse_each, syntax_error
 from tailrace.types.numbers.digits import put_padded, put_unsigned
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
+LONGEST = 32
+"""More than any takes: 19 digits have at most 6 commas."""
+
 
 @kernel
 def _format_money(numbers: Any, valid: Any) -> Any:
-    """-$1,234.56; 19 digits have at most 6 commas, so 32 bytes do."""
+    """-$1,234.56, in groups of three digits."""
     rows = len(numbers)
     offsets = np.empty(rows + 1, np.int64)
     offsets[0] = 0
-    out = np.empty(32 * rows, np.uint8)
+    out = np.empty(LONGEST * rows, np.uint8)
     at = 0
     thousand, cents = np.uint64(1000), np.uint64(100)
     for row in range(rows):
         if valid[row]:
             magnitude = np.uint64(numbers[row])
             if numbers[row] < 0:
-                out[at] = 45
+                out[at] = MINUS
                 at += 1
                 magnitude = ~magnitude + np.uint64(1)
-            out[at] = 36
+            out[at] = DOLLAR
             at += 1
             whole = magnitude // cents
             unit = np.uint64(1)
@@ -39,9 +43,9 @@ def _format_money(numbers: Any, valid: Any) -> Any:
             at = put_unsigned(out, at, whole // unit)
             while unit > np.uint64(1):
                 unit = unit // thousand
-                out[at] = 44
+                out[at] = COMMA
                 at = put_padded(out, at + 1, (whole // unit) % thousand, 3)
-            out[at] = 46
+            out[at] = POINT
             at = put_padded(out, at + 1, magnitude % cents, 2)
         offsets[row + 1] = at
     return offsets, out[:at]
@@ -53,6 +57,8 @@ def format_money(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 
 def parse_money(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As cash_in: dollars and cents, with commas or without."""
+
     def parse_one(text: str) -> bytes:
         plain = text.strip().replace("$", "").replace(",", "")
         whole, _, part = plain.lstrip("-").partition(".")

@@ -1,89 +1,91 @@
-"""Ranges and multiranges in binary form: the flags, then each finite bound behind its length. Bounds are sent as one column of the subtype."""
+"""Ranges and multiranges in binary form: the flags, then each finite bound behind its length; of a multirange how many, then each range behind
+its length. Bounds are sent, and received, as one column of the subtype.
+"""
 
 from __future__ import annotations
 
 import struct
 
+import numpy as np
+
 from tailrace.model import PgType
 from tailrace.types.codec import format_binary, parse_binary
-from tailrace.types.inner_values import WORD
-from tailrace.types.ranges.stored import (
-    EMPTY,
-    LOWER_INFINITE,
-    UPPER_INFINITE,
-    Range,
-    make_stored,
-    read_multirange,
-    read_range,
-    subtype_of,
-    write_multirange,
-    write_range,
-)
+from tailrace.types.ranges.stored import Bound, Range, convert_bounds, read_ranges, subtype_of, write_ranges
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
 
 def send_ranges(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As range_send: the flags, then each finite bound with its length."""
-    subtype = subtype_of(pg_type)
-    rows = [
-        [read_range(payload, payload[-1], WORD + 4, subtype)[0]] if present else []
-        for payload, present in zip(values.payload_list(), values.valid.tolist(), strict=True)
-    ]
-    return Texts.of([b"".join(row) for row in _sent(rows, subtype, style)])
+    """As range_send."""
+    return Texts.of([b"".join(row) for row in _send(values, pg_type, style)])
 
 
 def send_multiranges(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As multirange_send: how many, then each range with its length."""
-    subtype, valid = subtype_of(subtype_of(pg_type)), values.valid.tolist()
-    rows = [
-        read_multirange(payload, subtype) if present else []
-        for payload, present in zip(values.payload_list(), valid, strict=True)
-    ]
-    sent = _sent(rows, subtype, style)
-    bodies = [struct.pack(">I", len(row)) + b"".join(struct.pack(">I", len(one)) + one for one in row) for row in sent]
-    return Texts.of([body if present else b"" for body, present in zip(bodies, valid, strict=True)])
+    """As multirange_send."""
+    rows = zip(_send(values, pg_type, style), values.valid.tolist(), strict=True)
+    return Texts.of(
+        [struct.pack(">I", len(row)) + b"".join(map(_behind_length, row)) if present else b"" for row, present in rows]
+    )
 
 
-def _sent(rows: list[list[Range]], subtype: PgType, style: TextStyle) -> list[list[bytes]]:
-    bounds = [each for row in rows for one in row for each in (one.lower, one.upper) if isinstance(each, bytes)]
-    forms = iter(format_binary(Values.of_payloads(bounds, subtype.length), subtype, style).to_bytes())
+def _send(values: Values, pg_type: PgType, style: TextStyle) -> list[list[bytes]]:
+    """The binary forms of the ranges of each row."""
+    subtype = subtype_of(pg_type)
 
-    def form_of(one: Range) -> bytes:
-        finite = [next(forms) for bound in (one.lower, one.upper) if bound is not None]
-        return bytes([one.flags]) + b"".join(struct.pack(">I", len(form)) + form for form in finite)
+    def forms_of(bounds: list[bytes]) -> list[bytes]:
+        return format_binary(Values.of_payloads(bounds, subtype.length), subtype, style).to_bytes()
 
-    return [[form_of(one) for one in row] for row in rows]
+    rows = convert_bounds(read_ranges(values, pg_type), forms_of)
+    return [[bytes([one.flags]) + b"".join(map(_behind_length, one.bounds)) for one in row] for row in rows]
+
+
+def _behind_length(form: Bound) -> bytes:
+    assert isinstance(form, bytes), "a binary form is bytes"
+    return struct.pack(">I", len(form)) + form
 
 
 def receive_ranges(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As range_recv, of canonical ranges."""
-    live = valid.tolist()
-    rows = [[_receive_range(form, 0)[0]] if there else [] for form, there in zip(texts.to_bytes(), live, strict=True)]
-    make_stored(rows, subtype_of(pg_type), parse_binary)
-    return Values.of_payloads([write_range(row[0], pg_type) if row else None for row in rows], -1)
+    rows = zip(texts.to_bytes(), valid.tolist(), strict=True)
+    return _stored([[_receive_range(form, 0)[0]] if present else [] for form, present in rows], valid, pg_type)
 
 
 def receive_multiranges(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As multirange_recv, of canonical ranges in their order."""
-    rows: list[list[Range]] = []
-    for form, there in zip(texts.to_bytes(), valid.tolist(), strict=True):
-        row, at = [], 4
-        for _ in range(struct.unpack_from(">I", form)[0] if there else 0):
-            one, at = _receive_range(form, at + 4)
-            row.append(one)
-        rows.append(row)
-    make_stored(rows, subtype_of(subtype_of(pg_type)), parse_binary)
-    stored = [write_multirange(row, pg_type) if there else None for row, there in zip(rows, valid.tolist(), strict=True)]
-    return Values.of_payloads(stored, -1)
+    rows = zip(texts.to_bytes(), valid.tolist(), strict=True)
+    return _stored([_receive_multirange(form) if present else [] for form, present in rows], valid, pg_type)
+
+
+def _stored(rows: list[list[Range]], valid: Mask, pg_type: PgType) -> Values:
+    """Of ranges whose bounds are in binary form."""
+    subtype = subtype_of(pg_type)
+
+    def received(bounds: list[bytes]) -> list[bytes]:
+        return parse_binary(Texts.of(bounds), np.ones(len(bounds), np.bool_), subtype).payload_list()
+
+    return write_ranges(convert_bounds(rows, received), valid.tolist(), pg_type)
+
+
+def _receive_multirange(form: bytes) -> list[Range]:
+    ranges, at = [], 4
+    for _ in range(struct.unpack_from(">I", form)[0]):
+        one, at = _receive_range(form, at + 4)
+        ranges.append(one)
+    return ranges
 
 
 def _receive_range(form: bytes, at: int) -> tuple[Range, int]:
-    found = Range(form[at])
+    """The range that begins there, and where it ends."""
+    bare = Range(form[at])
+    lower = upper = None
     at += 1
-    for name, absent in (("lower", EMPTY | LOWER_INFINITE), ("upper", EMPTY | UPPER_INFINITE)):
-        if not found.flags & absent:
-            (size,) = struct.unpack_from(">I", form, at)
-            setattr(found, name, form[at + 4 : at + 4 + size])
-            at += 4 + size
-    return found, at
+    if bare.has_lower:
+        lower, at = _receive_bound(form, at)
+    if bare.has_upper:
+        upper, at = _receive_bound(form, at)
+    return Range(bare.flags, lower, upper), at
+
+
+def _receive_bound(form: bytes, at: int) -> tuple[bytes, int]:
+    (size,) = struct.unpack_from(">I", form, at)
+    return form[at + 4 : at + 4 + size], at + 4 + size

@@ -8,100 +8,134 @@ A range (`utils/rangetypes.h`) is u32 its type, the bounds that are finite, u8 f
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-
-import numpy as np
+from typing import Any
 
 from tailrace.model import PgType
-from tailrace.types.codec import parse_texts
 from tailrace.types.inner_values import WORD, read_value, write_value
-from tailrace.types.values import Mask, Texts, Values
+from tailrace.types.values import Values
 
 EMPTY, LOWER_INCLUSIVE, UPPER_INCLUSIVE, LOWER_INFINITE, UPPER_INFINITE = 1, 2, 4, 8, 16
+COUNT, ITEMS = 4, 8
+"""Where these of a multirange begin in the payload; of a range the bounds begin where the count is."""
 BY_OFFSET = 0x80000000
 STRIDE = 4
 """Every 4th further range has an offset instead of a length (MULTIRANGE_ITEM_OFFSET_STRIDE)."""
 
+Bound = bytes | str
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class Range:
-    """Flags, and the bounds that are there (stored form, or text)."""
+    """Flags, and the bounds that are there: in stored form, or as their type's text or binary form."""
 
     flags: int
-    lower: bytes | str | None = None
-    upper: bytes | str | None = None
+    lower: Bound | None = None
+    upper: Bound | None = None
+
+    @property
+    def has_lower(self) -> bool:
+        return not self.flags & (EMPTY | LOWER_INFINITE)
+
+    @property
+    def has_upper(self) -> bool:
+        return not self.flags & (EMPTY | UPPER_INFINITE)
+
+    @property
+    def bounds(self) -> list[Bound]:
+        """Those that are there."""
+        return [bound for bound in (self.lower, self.upper) if bound is not None]
+
+    def with_bounds(self, bounds: Iterator[Bound]) -> Range:
+        """The same range with the next of these in place of its own."""
+        lower = None if self.lower is None else next(bounds)
+        return Range(self.flags, lower, None if self.upper is None else next(bounds))
 
 
 def subtype_of(pg_type: PgType) -> PgType:
-    assert pg_type.element is not None, "a range has a subtype"
-    return pg_type.element
+    """What its bounds are; a multirange's element is a range type."""
+    element = pg_type.element
+    assert element is not None, "a range has a subtype"
+    return subtype_of(element) if pg_type.kind == "m" else element
 
 
-def read_range(payload: bytes, flags: int, at: int, subtype: PgType) -> tuple[Range, int]:
-    found = Range(flags)
-    if not flags & (EMPTY | LOWER_INFINITE):
-        found.lower, at = read_value(payload, at, subtype.length, subtype.align)
-    if not flags & (EMPTY | UPPER_INFINITE):
-        found.upper, at = read_value(payload, at, subtype.length, subtype.align)
-    return found, at
+def convert_bounds(rows: list[list[Range]], convert: Callable[[list[Any]], Iterable[Bound]]) -> list[list[Range]]:
+    """The ranges in another form: all bounds of all rows are converted at once."""
+    converted = iter(convert([bound for row in rows for one in row for bound in one.bounds]))
+    return [[one.with_bounds(converted) for one in row] for row in rows]
 
 
-def read_multirange(payload: bytes, subtype: PgType) -> list[Range]:
-    count = struct.unpack_from("<I", payload, 4)[0]
+def read_ranges(values: Values, pg_type: PgType) -> list[list[Range]]:
+    """The ranges of each row, bounds in stored form: one of a range, several of a multirange, none of NULL."""
+    subtype, read = subtype_of(pg_type), _read_multirange if pg_type.kind == "m" else _read_range
+    rows = zip(values.payload_list(), values.valid.tolist(), strict=True)
+    return [read(payload, subtype) if present else [] for payload, present in rows]
+
+
+def _read_range(payload: bytes, subtype: PgType) -> list[Range]:
+    return [_read_bounds(payload, WORD + COUNT, payload[-1], subtype)]
+
+
+def _read_multirange(payload: bytes, subtype: PgType) -> list[Range]:
+    (count,) = struct.unpack_from("<I", payload, COUNT)
     if count == 0:
         return []
-    words = struct.unpack_from(f"<{count - 1}I", payload, 8)
-    flags = payload[8 + 4 * (count - 1) : 8 + 4 * (count - 1) + count]
-    base = WORD + 8 + 4 * (count - 1) + count
+    words = struct.unpack_from(f"<{count - 1}I", payload, ITEMS)
+    flags = payload[ITEMS + 4 * (count - 1) :][:count]
+    base = WORD + ITEMS + 4 * (count - 1) + count
     base += -base % subtype.align
-    begin, found = 0, []
-    for place, flag in enumerate(flags):
-        if place:
-            word = words[place - 1]
-            begin = word & ~BY_OFFSET if word & BY_OFFSET else begin + word
-        found.append(read_range(payload, flag, base + begin, subtype)[0])
-    return found
+    begins = [0]
+    for word in words:
+        begins.append(word & ~BY_OFFSET if word & BY_OFFSET else begins[-1] + word)
+    return [_read_bounds(payload, base + begin, flag, subtype) for begin, flag in zip(begins, flags, strict=True)]
 
 
-def _write_bounds(body: bytearray, one: Range, subtype: PgType) -> None:
-    for bound in (one.lower, one.upper):
-        if isinstance(bound, bytes):
-            write_value(body, bound, subtype.length, subtype.align)
+def _read_bounds(payload: bytes, at: int, flags: int, subtype: PgType) -> Range:
+    bare = Range(flags)
+    lower = upper = None
+    if bare.has_lower:
+        lower, at = read_value(payload, at, subtype.length, subtype.align)
+    if bare.has_upper:
+        upper, at = read_value(payload, at, subtype.length, subtype.align)
+    return Range(flags, lower, upper)
 
 
-def write_range(one: Range, pg_type: PgType) -> bytes:
+def write_ranges(rows: list[list[Range]], present: list[bool], pg_type: PgType) -> Values:
+    """The reverse of `read_ranges`; rows that are not `present` are NULL."""
+    write = _write_multirange if pg_type.kind == "m" else _write_range
+    payloads = [write(row, pg_type) if there else None for row, there in zip(rows, present, strict=True)]
+    return Values.of_payloads(payloads, -1)
+
+
+def _write_range(row: list[Range], pg_type: PgType) -> bytes:
     body = bytearray(struct.pack("<I", pg_type.oid))
-    _write_bounds(body, one, subtype_of(pg_type))
-    return bytes(body) + bytes([one.flags])
+    _write_bounds(body, row[0], subtype_of(pg_type))
+    return bytes(body) + bytes([row[0].flags])
 
 
-def write_multirange(row: list[Range], pg_type: PgType) -> bytes:
-    subtype, count = subtype_of(subtype_of(pg_type)), len(row)
+def _write_multirange(row: list[Range], pg_type: PgType) -> bytes:
+    subtype, count = subtype_of(pg_type), len(row)
     head = struct.pack("<II", pg_type.oid, count)
     if count == 0:
         return head + bytes(-(len(head) + WORD) % subtype.align)
     base = len(head) + 4 * (count - 1) + count
     base += -(base + WORD) % subtype.align
-    bounds, begins = bytearray(base), []
+    body, begins = bytearray(base), []
     for one in row:
-        begins.append(len(bounds) - base)
-        _write_bounds(bounds, one, subtype)
-        bounds += bytes(-(len(bounds) + WORD) % subtype.align)
+        begins.append(len(body) - base)
+        _write_bounds(body, one, subtype)
+        body += bytes(-(len(body) + WORD) % subtype.align)
     words = [
-        begin | BY_OFFSET if place % STRIDE == 0 else begin - before
-        for place, (before, begin) in enumerate(pairwise(begins), 1)
+        begin | BY_OFFSET if number % STRIDE == 0 else begin - before
+        for number, (before, begin) in enumerate(pairwise(begins), 1)
     ]  # fmt: skip
     head += struct.pack(f"<{count - 1}I", *words) + bytes(one.flags for one in row)
-    return head + bytes(bounds[len(head) :])
+    return head + bytes(body[len(head) :])
 
 
-def make_stored(rows: list[list[Range]], subtype: PgType, read: Callable[[Texts, Mask, PgType], Values] = parse_texts) -> None:
-    """Put stored forms in place of texts (or of binary forms), all through the subtype's input function at once."""
-    texts = [each for row in rows for one in row for each in (one.lower, one.upper) if each is not None]
-    stored = iter(read(Texts.of(texts), np.ones(len(texts), np.bool_), subtype).payload_list())
-    for row in rows:
-        for one in row:
-            one.lower = None if one.lower is None else next(stored)
-            one.upper = None if one.upper is None else next(stored)
+def _write_bounds(body: bytearray, one: Range, subtype: PgType) -> None:
+    for bound in one.bounds:
+        assert isinstance(bound, bytes), "a bound is written in stored form"
+        write_value(body, bound, subtype.length, subtype.align)

@@ -6,25 +6,31 @@ import numpy as np
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
+from tailrace.types.binary_forms import swap_bytes
 from tailrace.types.codec import format_each, parse_each, receive_each
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
+BITS = 4
+"""Where the bits begin, behind their number."""
+
 
 def format_bits(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """Stored as i32 number of bits, then the bits, highest first (`utils/varbit.h`)."""
+    """As varbit_out."""
     starts, data = values.payloads
     lengths = np.zeros(len(values), np.int64)
     heads = starts[:-1][values.valid]
-    for place in range(4):
+    for place in range(BITS):
         lengths[values.valid] |= data[heads + place].astype(np.int64) << (8 * place)
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    places = np.repeat(8 * (starts[:-1] + 4) - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return Texts(offsets, np.unpackbits(data)[places] + np.uint8(48))
+    places = np.repeat(8 * (starts[:-1] + BITS) - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return Texts(offsets, np.unpackbits(data)[places] + np.uint8(ord("0")))
 
 
 def parse_bits(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As varbit_in, of binary digits."""
+
     def parse_one(text: str) -> bytes:
         if set(text) - set("01"):
             raise UsageError(f'"{text}" is not a valid binary digit', sqlstate="22P02")
@@ -35,9 +41,14 @@ def parse_bits(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 def send_bits(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """How many bits, then the bits."""
-    return format_each(values, lambda payload: payload[3::-1] + payload[4:])
+    """As varbit_send: how many bits, then the bits."""
+    return format_each(values, _swapped)
 
 
 def receive_bits(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    return receive_each(texts, valid, pg_type, lambda sent: sent[3::-1] + sent[4:])
+    """As varbit_recv."""
+    return receive_each(texts, valid, pg_type, _swapped)
+
+
+def _swapped(raw: bytes) -> bytes:
+    return swap_bytes(raw[:BITS], BITS) + raw[BITS:]

@@ -11,14 +11,18 @@ import pyarrow as pa
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
+from tailrace.types.ascii import BACKSLASH
 from tailrace.types.codec import ArrowStyle, parse_each, string_array, syntax_error
 from tailrace.types.hexadecimal import HEX
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
+LETTER_X = ord("x")
+
 
 @kernel
 def _format_bytes(starts: Any, data: Any, valid: Any) -> Any:
+    r"""\x, and two digits a byte."""
     rows = len(valid)
     offsets = np.empty(rows + 1, np.int64)
     offsets[0] = 0
@@ -26,8 +30,8 @@ def _format_bytes(starts: Any, data: Any, valid: Any) -> Any:
     at = 0
     for row in range(rows):
         if valid[row]:
-            out[at] = 92
-            out[at + 1] = 120
+            out[at] = BACKSLASH
+            out[at + 1] = LETTER_X
             at += 2
             for place in range(starts[row], starts[row + 1]):
                 pair = 2 * np.int64(data[place])
@@ -58,10 +62,11 @@ def parse_byteas(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     def parse_one(text: str) -> bytes:
         if not text.startswith("\\x"):
             pieces = re.split(r"\\(\\|[0-3][0-7]{2})", text)
-            if any("\\" in piece for piece in pieces[::2]):
+            plain, escapes = pieces[::2], pieces[1::2]
+            if any("\\" in piece for piece in plain):
                 raise syntax_error("bytea", text)
-            odd = [b"\\" if piece == "\\" else bytes([int(piece, 8)]) for piece in pieces[1::2]]
-            return b"".join(plain.encode() + code for plain, code in zip(pieces[::2], [*odd, b""], strict=True))
+            codes = [b"\\" if escape == "\\" else bytes([int(escape, 8)]) for escape in escapes]
+            return b"".join(piece.encode() + code for piece, code in zip(plain, [*codes, b""], strict=True))
         try:
             return bytes.fromhex(text[2:])
         except ValueError:

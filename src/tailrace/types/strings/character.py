@@ -20,11 +20,12 @@ def format_strings(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 
 def parse_strings(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As textin; not copied."""
     return Values(valid, offsets=texts.offsets, data=texts.data)
 
 
 def format_names(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """Up to the first zero byte."""
+    """As nameout: up to the first zero byte."""
     assert values.fixed is not None
     lengths = np.where(values.valid, np.argmin(values.fixed, axis=1), 0) if len(values) else np.zeros(0, np.int64)
     return Texts.of_grid(values.fixed, lengths)
@@ -41,7 +42,7 @@ def parse_names(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 def format_chars(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    r"""The one byte of "char"; zero prints as nothing, a byte above 127 as \ooo (`adt/char.c`; as itself in 14)."""
+    r"""As charout: one byte; zero prints as nothing, a byte above 127 as \ooo (as itself in 14)."""
     codes = values.as_dtype("u1")
     high = codes > (127 if style.major >= 15 else 255)
     grid = np.empty((len(codes), 4), np.uint8)
@@ -52,6 +53,8 @@ def format_chars(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 
 def parse_chars(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As charin."""
+
     def parse_one(text: str) -> bytes:
         if len(text) == 4 and text[0] == "\\" and set(text[1:]) <= set("01234567"):
             return bytes([int(text[1:], 8) & 0xFF])
@@ -68,4 +71,5 @@ def send_names(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 
 def receive_names(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As namerecv."""
     return receive_each(texts, valid, pg_type, lambda sent: sent.ljust(NAME_LENGTH, b"\0"))

@@ -1,8 +1,8 @@
 """xml: the stored text but for its declaration, which says no more than it must (`adt/xml.c`, xml_out_internal).
 
-The encoding is dropped, since the text will be in its reader's; what is left is printed only with a version other than 1.0 or a word on
-standalone. Where nothing is, the line break behind it goes too: behind nothing at all as well, so that of a text that begins with an empty
-line.
+The encoding is dropped, since the text will be in its reader's. What is left of the declaration is printed only if it has a version other than
+1.0 or a word on standalone. Where it is not printed, one line break that stands there is dropped as well; so is that of a text without a
+declaration that begins with an empty line. In Arrow it is a string of this text.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def format_xmls(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 
 def _printed(stored: bytes) -> bytes:
-    found = _DECLARATION.match(stored)
-    if found is None:
+    declaration = _DECLARATION.match(stored)
+    if declaration is None:
         return stored.removeprefix(b"\n")
-    if not found[0].isascii():
+    if not declaration[0].isascii():
         return stored
-    version, standalone, rest = found["version"][1:-1], found["standalone"], stored[found.end() :]
+    version, standalone, rest = declaration["version"][1:-1], declaration["standalone"], stored[declaration.end() :]
     if version == b"1.0" and standalone is None:
         return rest.removeprefix(b"\n")
-    said = b' standalone="' + standalone[1:-1] + b'"' if standalone else b""
-    return b'<?xml version="' + version + b'"' + said + b"?>" + rest
+    attribute = b' standalone="' + standalone[1:-1] + b'"' if standalone else b""
+    return b'<?xml version="' + version + b'"' + attribute + b"?>" + rest

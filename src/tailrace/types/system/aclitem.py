@@ -12,7 +12,8 @@ from tailrace.types.codec import format_each, parse_each, syntax_error
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-REGROLE = 4096
+REGROLEOID = 4096
+ROLES = struct.Struct("<II")
 PRIVILEGES = "arwdDxtXUCTcsAm"
 """The letter of each bit, from the lowest (`utils/acl.h`, ACL_ALL_RIGHTS_STR)."""
 
@@ -21,9 +22,9 @@ def format_aclitems(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As aclitemout: joe=ar*w/postgres, without a name before the = for everybody."""
 
     def text_of(payload: bytes) -> str:
-        grantee, grantor = struct.unpack_from("<II", payload)
-        half = 4 * (len(payload) - 8)
-        both = int.from_bytes(payload[8:], "little")
+        grantee, grantor = ROLES.unpack_from(payload)
+        both = int.from_bytes(payload[ROLES.size :], "little")
+        half = _half(len(payload))
         granted, grantable = both & (1 << half) - 1, both >> half
         letters = "".join(
             letter + ("*" if grantable >> bit & 1 else "") for bit, letter in enumerate(PRIVILEGES) if granted >> bit & 1
@@ -33,9 +34,14 @@ def format_aclitems(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     return format_each(values, text_of)
 
 
+def _half(length: int) -> int:
+    """The bits of half the privileges of an aclitem of `length` bytes."""
+    return 8 * (length - ROLES.size) // 2
+
+
 def _role(oid: int, style: TextStyle) -> str:
     """In double quotes unless it is letters, digits and underscores; regrole's own quotes, of another rule, are taken off."""
-    name = style.name_of(REGROLE, oid)
+    name = style.name_of(REGROLEOID, oid)
     if name is None:
         return str(oid)
     if name.startswith('"'):
@@ -46,17 +52,17 @@ def _role(oid: int, style: TextStyle) -> str:
 
 
 def parse_aclitems(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    """The same with the oids of roles in place of their names."""
+    """As aclitemin, with the oids of roles in place of their names."""
 
     def parse_one(text: str) -> bytes:
-        found = re.fullmatch(rf"(\d*)=((?:[{PRIVILEGES}]\*?)*)/(\d+)", text)
-        if found is None:
+        item = re.fullmatch(rf"(\d*)=((?:[{PRIVILEGES}]\*?)*)/(\d+)", text)
+        if item is None:
             raise syntax_error("aclitem", text)
-        half = 4 * (pg_type.length - 8)
-        privileges = 0
-        for letter, grantable in re.findall(r"(.)(\*?)", found[2]):
+        grantee, letters, grantor = item.groups()
+        half, privileges = _half(pg_type.length), 0
+        for letter, grantable in re.findall(r"(.)(\*?)", letters):
             bit = 1 << PRIVILEGES.index(letter)
             privileges |= bit | (bit << half if grantable else 0)
-        return struct.pack("<II", int(found[1] or 0), int(found[3])) + privileges.to_bytes(half // 4, "little")
+        return ROLES.pack(int(grantee or 0), int(grantor)) + privileges.to_bytes(2 * half // 8, "little")
 
     return parse_each(texts, valid, pg_type, parse_one)

@@ -15,17 +15,20 @@ from tailrace.types.codec import format_each
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
+HEADER = struct.Struct("<III")
+DISTINCT, DEPENDENCY = struct.Struct("<di"), struct.Struct("<dh")
+
 
 def format_distincts(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As pg_ndistinct_out: {"1, 2": 11, "1, 3": 12}."""
 
     def text_of(payload: bytes) -> str:
-        items, at = [], 12
-        for _ in range(struct.unpack_from("<I", payload, 8)[0]):
-            number, count = struct.unpack_from("<di", payload, at)
-            attributes = struct.unpack_from(f"<{count}h", payload, at + 12)
+        items, at = [], HEADER.size
+        for _ in range(HEADER.unpack_from(payload)[2]):
+            number, count = DISTINCT.unpack_from(payload, at)
+            attributes = struct.unpack_from(f"<{count}h", payload, at + DISTINCT.size)
             items.append(f'"{", ".join(map(str, attributes))}": {int(number)}')
-            at += 12 + 2 * count
+            at += DISTINCT.size + 2 * count
         return "{" + ", ".join(items) + "}"
 
     return format_each(values, text_of)
@@ -35,12 +38,12 @@ def format_dependencies(values: Values, pg_type: PgType, style: TextStyle) -> Te
     """As pg_dependencies_out: {"1 => 2": 1.000000}."""
 
     def text_of(payload: bytes) -> str:
-        items, at = [], 12
-        for _ in range(struct.unpack_from("<I", payload, 8)[0]):
-            degree, count = struct.unpack_from("<dh", payload, at)
-            *given, implied = struct.unpack_from(f"<{count}h", payload, at + 10)
+        items, at = [], HEADER.size
+        for _ in range(HEADER.unpack_from(payload)[2]):
+            degree, count = DEPENDENCY.unpack_from(payload, at)
+            *given, implied = struct.unpack_from(f"<{count}h", payload, at + DEPENDENCY.size)
             items.append(f'"{", ".join(map(str, given))} => {implied}": {degree:f}')
-            at += 10 + 2 * count
+            at += DEPENDENCY.size + 2 * count
         return "{" + ", ".join(items) + "}"
 
     return format_each(values, text_of)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, PgType
 from tailrace.types.codec import parse_each
@@ -12,11 +10,14 @@ from tailrace.types.values import Mask, Texts, Values
 
 
 def format_lsns(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """16/B374D848: two halves in hexadecimal."""
-    return _each_number(values, lambda number: str(Lsn(number)))
+    """As pg_lsn_out: 16/B374D848."""
+    numbers, valid = values.as_dtype("<u8").tolist(), values.valid.tolist()
+    return Texts.of([str(Lsn(number)) if present else "" for number, present in zip(numbers, valid, strict=True)])
 
 
 def parse_lsns(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As pg_lsn_in."""
+
     def parse_one(text: str) -> bytes:
         try:
             return Lsn.parse(text).to_bytes(8, "little")
@@ -24,8 +25,3 @@ def parse_lsns(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
             raise UsageError(str(error), sqlstate="22P02") from None
 
     return parse_each(texts, valid, pg_type, parse_one)
-
-
-def _each_number(values: Values, text_of: Callable[[int], str]) -> Texts:
-    numbers, valid = values.as_dtype("<u8").tolist(), values.valid.tolist()
-    return Texts.of([text_of(number) if present else "" for number, present in zip(numbers, valid, strict=True)])

@@ -12,7 +12,7 @@ from tailrace.types.values import Mask, Texts, Values
 
 
 def format_tids(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """(block,item); the block's halves are stored high one first (`storage/block.h`)."""
+    """As tidout: (block,item)."""
 
     def text_of(payload: bytes) -> str:
         high, low, item = struct.unpack("<HHH", payload)
@@ -22,10 +22,13 @@ def format_tids(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 
 def parse_tids(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As tidin."""
+
     def parse_one(text: str) -> bytes:
-        found = re.fullmatch(r"\s*\((\d+),(\d+)\)\s*", text)
-        if found is None or int(found[1]) >> 32 or int(found[2]) >> 16:
+        pair = re.fullmatch(r"\s*\((\d+),(\d+)\)\s*", text)
+        block, item = (int(pair[1]), int(pair[2])) if pair else (-1, -1)
+        if not (0 <= block < 1 << 32 and 0 <= item < 1 << 16):
             raise syntax_error("tid", text)
-        return struct.pack("<HHH", int(found[1]) >> 16, int(found[1]) & 0xFFFF, int(found[2]))
+        return struct.pack("<HHH", block >> 16, block & 0xFFFF, item)
 
     return parse_each(texts, valid, pg_type, parse_one)

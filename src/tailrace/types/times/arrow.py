@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -12,15 +10,16 @@ from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, primitive_array, string_array
 from tailrace.types.style import TextStyle
-from tailrace.types.times.text import DAY, TIMESTAMPTZ, format_dates, format_timestamps
+from tailrace.types.times.text import DAY, TIMESTAMPTZOID, format_dates, format_timestamps
 from tailrace.types.values import Mask, Texts, Values
 
+DATEOID, TIMESTAMPOID = 1082, 1114
 UNIX_DAYS, UNIX_MICROSECONDS = 10957, 946_684_800_000_000
 """From 1970-01-01 to 2000-01-01."""
 _DATES = (-719_162, 2_932_896)
 _TIMESTAMPS = (_DATES[0] * DAY, (_DATES[1] + 1) * DAY - 1)
-_MOMENTS = (_TIMESTAMPS[0] + 2 * DAY, _TIMESTAMPS[1] - DAY)
-"""The years 1 to 9999, from 1970-01-01: what Python's datetime holds and Spark documents. Moments must be in them in every time zone, and at
+_TIMESTAMPTZS = (_TIMESTAMPS[0] + 2 * DAY, _TIMESTAMPS[1] - DAY)
+"""The years 1 to 9999, from 1970-01-01: what Python's datetime holds and Spark documents. A timestamptz must be in them in every time zone, and at
 the beginning datetime.fromtimestamp() looks at the day before as well."""
 
 
@@ -28,7 +27,7 @@ def arrow_times(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
     """date32, or microseconds with or without UTC; or string."""
     if style.times == "text":
         return pa.string()
-    return {1082: pa.date32(), 1114: pa.timestamp("us")}.get(pg_type.oid, pa.timestamp("us", "UTC"))
+    return {DATEOID: pa.date32(), TIMESTAMPOID: pa.timestamp("us")}.get(pg_type.oid, pa.timestamp("us", "UTC"))
 
 
 def dates_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
@@ -40,7 +39,10 @@ def dates_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowSty
     endless = (days == bounds.min) | (days == bounds.max)
     moved = np.where(endless, days, days + np.int32(UNIX_DAYS))
     if style.times == "bounded":
-        moved = np.clip(moved, *_check_bounds(values, moved, endless, _DATES, "date", format_dates, pg_type))
+        odd = _outside(values, moved, endless, _DATES)
+        if odd is not None:
+            raise _out_of_range("date", format_dates(odd, pg_type, TextStyle()))
+        moved = np.clip(moved, *_DATES)
     return primitive_array(moved.astype(np.int32, copy=False), values.valid, pa.date32())
 
 
@@ -59,22 +61,23 @@ def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arr
         )
     moved = np.where(endless, stamps, np.where(endless, 0, stamps) + UNIX_MICROSECONDS)
     if style.times == "bounded":
-        limits = _MOMENTS if pg_type.oid == TIMESTAMPTZ else _TIMESTAMPS
-        moved = np.clip(moved, *_check_bounds(values, moved, endless, limits, "timestamp", format_timestamps, pg_type))
+        limits = _TIMESTAMPTZS if pg_type.oid == TIMESTAMPTZOID else _TIMESTAMPS
+        odd = _outside(values, moved, endless, limits)
+        if odd is not None:
+            raise _out_of_range("timestamp", format_timestamps(odd, pg_type, TextStyle()))
+        moved = np.clip(moved, *limits)
     return primitive_array(moved, values.valid, arrow_times(pg_type, typmod, style))
 
 
-def _check_bounds(
-    values: Values, moved: NDArray, endless: Mask, limits: tuple[int, int], noun: str,
-    format_them: Callable[[Values, PgType, TextStyle], Texts], pg_type: PgType,
-) -> tuple[int, int]:  # fmt: skip
-    """The limits. Raises UsageError for a finite value outside of them."""
-    outside = values.valid & ~endless & ((moved < limits[0]) | (moved > limits[1]))
-    if bool(outside.any()):
-        told = format_them(values.take(np.flatnonzero(outside)[:1]), pg_type, TextStyle()).to_list()[0]
-        raise UsageError(
-            f'{noun} out of range: "{told}"',
-            hint="Python's dates are of the years 1 to 9999. Set times=text, or times=native for Spark's own functions.",
-            sqlstate="22008",
-        )
-    return limits
+def _outside(values: Values, moved: NDArray, endless: Mask, limits: tuple[int, int]) -> Values | None:
+    """The first finite value that is, counted from 1970, outside of the limits."""
+    rows = np.flatnonzero(values.valid & ~endless & ((moved < limits[0]) | (moved > limits[1])))
+    return values.take(rows[:1]) if len(rows) else None
+
+
+def _out_of_range(noun: str, texts: Texts) -> UsageError:
+    return UsageError(
+        f'{noun} out of range: "{texts.to_list()[0]}"',
+        hint="Python's dates are of the years 1 to 9999. Set times=text, or times=native for Spark's own functions.",
+        sqlstate="22008",
+    )

@@ -20,17 +20,17 @@ _LONGEST_ZONE = 10
 """MAXTZLEN (`utils/datetime.h`)."""
 
 
-def restyled(texts: Texts, style: TextStyle, zones: Sequence[str] = ()) -> Texts:
+def in_date_style(texts: Texts, style: TextStyle, zones: Sequence[str] = ()) -> Texts:
     """ISO texts in the style's form; `zones` has the abbreviation of each row's offset, or nothing."""
     rows = texts.to_list()
-    return Texts.of([_restyled(text, style, zones[row] if zones else None) for row, text in enumerate(rows)])
+    return Texts.of([_in_style(text, style, zones[row] if zones else None) for row, text in enumerate(rows)])
 
 
-def _restyled(text: str, style: TextStyle, zone: str | None) -> str:
-    found = _ISO.fullmatch(text)
-    if found is None:
+def _in_style(text: str, style: TextStyle, zone: str | None) -> str:
+    match = _ISO.fullmatch(text)
+    if match is None:
         return text
-    year, month, day, clock, era = found.groups(default="")
+    year, month, day, clock, era = match.groups(default="")
     form, zone = style.date_form, "" if zone is None else f" {zone[:_LONGEST_ZONE]}"  # a zone may have an empty name
     if form == "Postgres" and clock:
         counted = 1 - int(year) if era else int(year)

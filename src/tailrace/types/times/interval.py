@@ -14,52 +14,19 @@ from tailrace.types.codec import format_each, parse_each, syntax_error
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-UNITS = {"year": (0, 12), "mon": (0, 1), "month": (0, 1), "week": (1, 7), "day": (1, 1)}
-PIECE = re.compile(r"\s*([+-]?\d+)\s*(year|month|mon|week|day)s?(?![a-z])|\s*([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.I)
-
-
-def format_intervals(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As interval_out."""
-    return format_each(values, lambda payload: print_interval(payload, style.interval_style, style.major))
-
-
-def parse_intervals(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
-    """As interval_in, for the forms that the postgres style prints."""
-    return parse_each(texts, valid, pg_type, parse_interval)
-
-
-def parse_interval(text: str) -> bytes:
-    word = text.strip().lower()
-    if word in {"infinity", "-infinity"}:
-        return FIELDS.pack(*FOREVER[word[0] == "-"])
-    at, micros, parts = 0, 0, [0, 0]
-    while at < len(text.rstrip()):
-        found = PIECE.match(text, at)
-        if found is None:
-            raise syntax_error("interval", text)
-        at = found.end()
-        if found[2]:
-            place, factor = UNITS[found[2].lower()]
-            parts[place] += int(found[1]) * factor
-        else:
-            seconds = (int(found[4]) * 60 + int(found[5])) * 60 + int(found[6])
-            clock = seconds * 1_000_000 + int((found[7] or "").ljust(6, "0"))
-            micros += -clock if found[3] == "-" else clock
-    if not text.strip():
-        raise syntax_error("interval", text)
-    try:
-        return FIELDS.pack(micros, parts[1], parts[0])
-    except struct.error:
-        raise UsageError(f'interval field value out of range: "{text}"', sqlstate="22015") from None
-
-
 FIELDS = struct.Struct("<qii")
 """Microseconds, days, months (`datatype/timestamp.h`, Interval)."""
 FOREVER = (2**63 - 1, 2**31 - 1, 2**31 - 1), (-(2**63), -(2**31), -(2**31))
 """infinity and -infinity, since 17."""
+SECOND = 1_000_000
 
 
-def print_interval(payload: bytes, style: str, major: int) -> str:
+def format_intervals(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As interval_out."""
+    return format_each(values, lambda payload: _print(payload, style.interval_style, style.major))
+
+
+def _print(payload: bytes, style: str, major: int) -> str:
     """One interval in the style of that name. Majors before 17 print the extremes as the numbers that they are."""
     micros, days, months = fields = FIELDS.unpack(payload)
     if major >= 17 and fields in FOREVER:
@@ -71,7 +38,7 @@ def print_interval(payload: bytes, style: str, major: int) -> str:
 
 def _clock(micros: int) -> tuple[int, int, str]:
     """Hours, minutes, and seconds with their fraction, of the magnitude."""
-    seconds, fraction = divmod(abs(micros), 1_000_000)
+    seconds, fraction = divmod(abs(micros), SECOND)
     tail = f".{fraction:06d}".rstrip("0") if fraction else ""
     return seconds // 3600, seconds // 60 % 60, f"{seconds % 60}{tail}"
 
@@ -145,3 +112,39 @@ def _iso_8601(years: int, months: int, days: int, micros: int) -> str:
 
 
 _STYLES = {"postgres": _postgres, "postgres_verbose": _verbose, "sql_standard": _sql_standard, "iso_8601": _iso_8601}
+
+
+MONTHS, DAYS = 0, 1
+UNITS = {"year": (MONTHS, 12), "mon": (MONTHS, 1), "month": (MONTHS, 1), "week": (DAYS, 7), "day": (DAYS, 1)}
+PIECE = re.compile(r"\s*([+-]?\d+)\s*(year|month|mon|week|day)s?(?![a-z])|\s*([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.I)
+
+
+def parse_intervals(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As interval_in, for the forms that the postgres style prints."""
+    return parse_each(texts, valid, pg_type, _parse)
+
+
+def _parse(text: str) -> bytes:
+    word = text.strip().lower()
+    if word in {"infinity", "-infinity"}:
+        return FIELDS.pack(*FOREVER[word[0] == "-"])
+    at, micros, calendar = 0, 0, [0, 0]
+    while at < len(text.rstrip()):
+        piece = PIECE.match(text, at)
+        if piece is None:
+            raise syntax_error("interval", text)
+        number, unit, sign, hours, minutes, seconds, fraction = piece.groups(default="")
+        at = piece.end()
+        if unit:
+            field, factor = UNITS[unit.lower()]
+            calendar[field] += int(number) * factor
+        else:
+            whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+            clock = whole * SECOND + int(fraction.ljust(6, "0"))
+            micros += -clock if sign == "-" else clock
+    if not text.strip():
+        raise syntax_error("interval", text)
+    try:
+        return FIELDS.pack(micros, calendar[DAYS], calendar[MONTHS])
+    except struct.error:
+        raise UsageError(f'interval field value out of range: "{text}"', sqlstate="22015") from None

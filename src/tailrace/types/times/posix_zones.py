@@ -56,9 +56,8 @@ class PosixZone:
             early, late = (first - seconds - 1) // CYCLE + 1, (seconds - last - 1) // CYCLE + 1
             seconds = seconds + CYCLE * np.where(seconds < first, early, np.where(seconds > last, -late, 0))
         low, high = np.ones(len(seconds), np.int64), np.full(len(seconds), len(self.begins), np.int64)
-        for _ in range(
-            len(self.begins).bit_length()
-        ):  # strange rules are not in order, and found as the server's search finds them
+        # Strange rules are not in order, so the server's own search is followed step by step.
+        for _ in range(len(self.begins).bit_length()):
             middle = np.minimum((low + high) >> 1, len(self.begins) - 1)
             before = seconds < self.begins[middle]
             low, high = np.where((low < high) & ~before, middle + 1, low), np.where((low < high) & before, middle, high)
@@ -87,8 +86,8 @@ def posix_zone(name: str) -> PosixZone:
     """The zone of a POSIX string. Raises UsageError if it is none, or one whose clocks do not show whole minutes in 2000."""
     zone = None
     if len(name.encode()) <= LONGEST_NAME and not name.startswith(":"):
-        # the server does not mind the case of letters in names of zones, and has them in upper case here
-        zone = _parse(re.sub("[a-z]+", lambda found: found[0].upper(), name))
+        # The server does not mind the case of letters in names of zones, and has them in upper case here.
+        zone = _parse(re.sub("[a-z]+", lambda letters: letters[0].upper(), name))
     if zone is None:
         raise refusal(name, "Use a name of the tz database.")
     if zone.offsets[int(zone.kinds_at(np.zeros(1, np.int64))[0])] % 60:
@@ -116,8 +115,8 @@ def _number(setting: str) -> float | None:
 
 def _interval(setting: str) -> int:
     """Seconds; of what interval_in takes, times only."""
-    found = INTERVAL.fullmatch(setting)
-    text, at, seconds = found[1] if found else "", 0, 0.0
+    quoted = INTERVAL.fullmatch(setting)
+    text, at, seconds = quoted[1] if quoted else "", 0, 0.0
     while at < len(text):
         piece = PIECE.match(text, at)
         unit = piece[6].lower() if piece and piece[6] else ""
@@ -146,28 +145,28 @@ def _parse(text: str) -> PosixZone | None:
         return None
     summer_west, at = west[0] - HOUR, summer[1]
     if text[at : at + 1] not in ("", ",", ";"):
-        told = _offset(text, at)
-        if told is None:
+        summer_offset = _offset(text, at)
+        if summer_offset is None:
             return None
-        summer_west, at = told
+        summer_west, at = summer_offset
     rules = _rules(text[at:] or DEFAULT_RULES)
     return None if rules is None else _zone(rules, (west[0], summer_west), (name[0], summer[0]))
 
 
 def _name(text: str, at: int) -> tuple[str, int] | None:
-    found = (QUOTED if text[at : at + 1] == "<" else NAME).match(text, at)
-    return (found[1], found.end()) if found else None
+    name = (QUOTED if text[at : at + 1] == "<" else NAME).match(text, at)
+    return (name[1], name.end()) if name else None
 
 
 def _offset(text: str, at: int) -> tuple[int, int] | None:
     """Seconds."""
-    found = OFFSET.match(text, at)
-    if found is None or "" in (found[3], found[4]):
+    offset = OFFSET.match(text, at)
+    if offset is None or "" in (offset[3], offset[4]):
         return None
-    hours, minutes, seconds = int(found[2]), int(found[3] or 0), int(found[4] or 0)
+    hours, minutes, seconds = int(offset[2]), int(offset[3] or 0), int(offset[4] or 0)
     if hours > MOST_HOURS or minutes > 59 or seconds > 60:
         return None
-    return ((hours * 60 + minutes) * 60 + seconds) * (-1 if found[1] == "-" else 1), found.end()
+    return ((hours * 60 + minutes) * 60 + seconds) * (-1 if offset[1] == "-" else 1), offset.end()
 
 
 def _rules(text: str) -> tuple[Rule, Rule] | None:
@@ -182,17 +181,17 @@ def _rules(text: str) -> tuple[Rule, Rule] | None:
 
 
 def _rule(text: str, at: int) -> tuple[Rule, int] | None:
-    found = RULE.match(text, at)
-    if found is None:
+    rule = RULE.match(text, at)
+    if rule is None:
         return None
-    kind = "J" if found[1] else "M" if found[2] else "D"
-    month, week, day = int(found[2] or 1), int(found[3] or 1), int(found[1] or found[4] or found[5])
+    kind = "J" if rule[1] else "M" if rule[2] else "D"
+    month, week, day = int(rule[2] or 1), int(rule[3] or 1), int(rule[1] or rule[4] or rule[5])
     most = {"J": 365, "M": 6, "D": 365}[kind]
     if not (1 <= month <= 12 and 1 <= week <= 5 and (kind == "J") <= day <= most):
         return None
-    if text[found.end() : found.end() + 1] != "/":
-        return (kind, month, week, day, 2 * HOUR), found.end()
-    time = _offset(text, found.end() + 1)
+    if text[rule.end() : rule.end() + 1] != "/":
+        return (kind, month, week, day, 2 * HOUR), rule.end()
+    time = _offset(text, rule.end() + 1)
     return None if time is None else ((kind, month, week, day, time[0]), time[1])
 
 

@@ -13,20 +13,28 @@ from datetime import date
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
+from tailrace.types.ascii import COLON, MINUS, PLUS, POINT, SPACE, ZERO
 from tailrace.types.codec import parse_each, syntax_error
 from tailrace.types.numbers.digits import put_padded, put_unsigned
 from tailrace.types.style import TextStyle
-from tailrace.types.times.date_styles import restyled
+from tailrace.types.times.date_styles import in_date_style
 from tailrace.types.times.zones import abbreviations, utc_offsets
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
-DAY = 86_400_000_000
+SECOND, DAY = 1_000_000, 86_400_000_000
+"""In microseconds."""
 INFINITY = np.frombuffer(b"-infinity", np.uint8).copy()
-TIMESTAMPTZ = 1184
+TIMESTAMPTZOID = 1184
+LONGEST = 40
+"""More than any takes: 294276-12-31 23:59:59.999999+167:59:59."""
+DAYS, CLOCK = 1, 2
+"""What is printed of a moment: the date, the time of day; or both."""
+LETTER_B, LETTER_C = b"BC"
 _NO_ZONE = np.zeros(0, np.int64)
 _UTC = np.zeros(1, np.int64)
 
@@ -47,26 +55,26 @@ def _put_date(out: Any, at: Any, days: Any) -> Any:
     if ago:
         year = 1 - year
     at = put_padded(out, at, np.uint64(year), 4) if year < 10000 else put_unsigned(out, at, np.uint64(year))
-    out[at] = 45
+    out[at] = MINUS
     at = put_padded(out, at + 1, np.uint64(month), 2)
-    out[at] = 45
+    out[at] = MINUS
     return put_padded(out, at + 1, np.uint64(day), 2), ago
 
 
 @kernel
 def _put_time(out: Any, at: Any, clock: Any) -> Any:
     """HH:MM:SS[.ffffff] of microseconds in the day; zeros at the end of the fraction are dropped."""
-    seconds = clock // 1_000_000
+    seconds = clock // SECOND
     at = put_padded(out, at, np.uint64(seconds // 3600), 2)
-    out[at] = 58
+    out[at] = COLON
     at = put_padded(out, at + 1, np.uint64(seconds // 60 % 60), 2)
-    out[at] = 58
+    out[at] = COLON
     at = put_padded(out, at + 1, np.uint64(seconds % 60), 2)
-    fraction = clock - seconds * 1_000_000
+    fraction = clock - seconds * SECOND
     if fraction:
-        out[at] = 46
+        out[at] = POINT
         at = put_padded(out, at + 1, np.uint64(fraction), 6)
-        while out[at - 1] == 48:
+        while out[at - 1] == ZERO:
             at -= 1
     return at
 
@@ -74,29 +82,42 @@ def _put_time(out: Any, at: Any, clock: Any) -> Any:
 @kernel
 def _put_zone(out: Any, at: Any, east: Any) -> Any:
     """+HH[:MM[:SS]] of seconds east of Greenwich."""
-    out[at] = 43 if east >= 0 else 45
+    out[at] = PLUS if east >= 0 else MINUS
     away = abs(east)
     at = put_padded(out, at + 1, np.uint64(away // 3600), 2 if away < 360_000 else 3)
     if away % 3600:
-        out[at] = 58
+        out[at] = COLON
         at = put_padded(out, at + 1, np.uint64(away // 60 % 60), 2)
     if away % 60:
-        out[at] = 58
+        out[at] = COLON
         at = put_padded(out, at + 1, np.uint64(away % 60), 2)
     return at
 
 
 @kernel
-def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:
-    """`parts` is 1 for days, 2 for a time of day in microseconds, 3 for both; `zones` is empty, one offset, or one a row.
+def _put_moment(out: Any, at: Any, stamp: Any, parts: Any) -> Any:
+    """The date, the time of day or both, and whether the year is BC."""
+    if parts == CLOCK:
+        return _put_time(out, at, stamp), False
+    if parts == DAYS:
+        return _put_date(out, at, stamp)
+    days = stamp // DAY
+    at, ago = _put_date(out, at, days)
+    out[at] = SPACE
+    return _put_time(out, at + 1, stamp - days * DAY), ago
 
-    `low` and `high` are the infinities (equal if the type has none). 40 bytes hold the longest:
-    294276-12-31 23:59:59.999999+167:59:59.
+
+@kernel
+def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:
+    """Days (`parts` is DAYS), microseconds of the day (CLOCK), or microseconds since 2000 (DAYS | CLOCK).
+
+    `zones` are seconds east: none, one for all, or one a row. Of days with a time of day, which are UTC, they are added; a time of day alone is
+    local already. `low` and `high` are the infinities, equal if the type has none.
     """
     rows = len(stamps)
     offsets = np.empty(rows + 1, np.int64)
     offsets[0] = 0
-    out = np.empty(40 * rows, np.uint8)
+    out = np.empty(LONGEST * rows, np.uint8)
     at = 0
     for row in range(rows):
         if valid[row]:
@@ -106,42 +127,36 @@ def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, pa
                     out[at] = INFINITY[place]
                     at += 1
             else:
-                ago = False
-                if len(zones) and parts == 3:
-                    stamp += zones[row if len(zones) > 1 else 0] * 1_000_000
-                days = stamp // 86_400_000_000 if parts == 3 else stamp
-                if parts & 1:
-                    at, ago = _put_date(out, at, days)
-                if parts == 3:
-                    out[at] = 32
-                    at += 1
-                if parts & 2:
-                    at = _put_time(out, at, stamp - days * 86_400_000_000 if parts == 3 else stamp)
+                east = zones[row if len(zones) > 1 else 0] if len(zones) else 0
+                if parts == DAYS | CLOCK:
+                    stamp += east * SECOND
+                at, ago = _put_moment(out, at, stamp, parts)
                 if len(zones):
-                    at = _put_zone(out, at, zones[row if len(zones) > 1 else 0])
+                    at = _put_zone(out, at, east)
                 if ago:
-                    out[at] = 32
-                    out[at + 1] = 66
-                    out[at + 2] = 67
+                    out[at] = SPACE
+                    out[at + 1] = LETTER_B
+                    out[at + 2] = LETTER_C
                     at += 3
         offsets[row + 1] = at
     return offsets, out[:at]
 
 
-def _run(numbers: np.ndarray, values: Values, parts: int, zones: np.ndarray = _NO_ZONE, endless: type | None = None) -> Texts:
+def _run(numbers: NDArray, values: Values, parts: int, zones: NDArray[np.int64] = _NO_ZONE, endless: type | None = None) -> Texts:
+    """`endless` is the integer type whose extremes are the infinities."""
     low, high = (int(np.iinfo(endless).min), int(np.iinfo(endless).max)) if endless else (0, 0)
     return Texts(*_format_moments(as_writable(numbers), as_writable(values.valid), zones, low, high, parts))
 
 
 def format_dates(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As date_out."""
-    texts = _run(values.as_dtype("<i4").astype(np.int64), values, 1, endless=np.int32)
-    return texts if style.date_form == "ISO" else restyled(texts, style)
+    texts = _run(values.as_dtype("<i4").astype(np.int64), values, DAYS, endless=np.int32)
+    return texts if style.date_form == "ISO" else in_date_style(texts, style)
 
 
 def format_times(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As time_out: 24:00:00 is a time of day."""
-    return _run(values.as_dtype("<i8"), values, 2)
+    return _run(values.as_dtype("<i8"), values, CLOCK)
 
 
 def format_timetzs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -149,19 +164,19 @@ def format_timetzs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     assert values.fixed is not None
     clock = np.ascontiguousarray(values.fixed[:, :8]).view("<i8")[:, 0]
     east = -np.ascontiguousarray(values.fixed[:, 8:]).view("<i4")[:, 0].astype(np.int64)
-    return _run(clock, values, 2, east)
+    return _run(clock, values, CLOCK, east)
 
 
 def format_timestamps(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As timestamp_out, and timestamptz_out in the style's TimeZone."""
     stamps = values.as_dtype("<i8")
     zones = _NO_ZONE
-    if pg_type.oid == TIMESTAMPTZ:
+    if pg_type.oid == TIMESTAMPTZOID:
         zones = _UTC if style.is_utc else utc_offsets(stamps, values.valid, style.time_zone)
-    texts = _run(stamps, values, 3, zones, np.int64)
+    texts = _run(stamps, values, DAYS | CLOCK, zones, np.int64)
     if style.date_form == "ISO":
         return texts
-    return restyled(texts, style, abbreviations(stamps, values.valid, style.time_zone) if len(zones) else ())
+    return in_date_style(texts, style, abbreviations(stamps, values.valid, style.time_zone) if len(zones) else ())
 
 
 _DATE = r"(?P<year>\d{4,7})-(?P<month>\d\d)-(?P<day>\d\d)"
@@ -171,14 +186,18 @@ DATE = re.compile(rf"\s*{_DATE}(?P<ago> BC)?\s*")
 TIME = re.compile(rf"\s*{_TIME}(?:{_ZONE})?\s*")
 STAMP = re.compile(rf"\s*{_DATE}(?:[ T]{_TIME})?\s*(?:{_ZONE}|Z)?(?P<ago> BC)?\s*")
 NAMES = {1082: "date", 1083: "time", 1266: "time with time zone", 1114: "timestamp", 1184: "timestamp with time zone"}
+Fields = dict[str, str | None]
+"""What the groups of these have matched."""
 
 
 def parse_dates(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As date_in, of ISO dates."""
+
     def parse_one(text: str) -> bytes:
         word = text.strip().lower()
         if word in {"infinity", "-infinity"}:
             return struct.pack("<i", -(1 << 31) if word[0] == "-" else (1 << 31) - 1)
-        return struct.pack("<i", _days(_match(DATE, text, 1082), text))
+        return struct.pack("<i", _days(_match(DATE, text, pg_type.oid), text))
 
     return parse_each(texts, valid, pg_type, parse_one)
 
@@ -187,9 +206,9 @@ def parse_times(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """time, and timetz, whose zone is stored as seconds west."""
 
     def parse_one(text: str) -> bytes:
-        found = _match(TIME, text, pg_type.oid)
-        clock = struct.pack("<q", _clock(found, text))
-        return clock if pg_type.length == 8 else clock + struct.pack("<i", -_east(found))
+        fields = _match(TIME, text, pg_type.oid)
+        clock = struct.pack("<q", _clock(fields, text))
+        return clock if pg_type.length == 8 else clock + struct.pack("<i", -_east(fields))
 
     return parse_each(texts, valid, pg_type, parse_one)
 
@@ -201,24 +220,24 @@ def parse_timestamps(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
         word = text.strip().lower()
         if word in {"infinity", "-infinity"}:
             return struct.pack("<q", -(1 << 63) if word[0] == "-" else (1 << 63) - 1)
-        found = _match(STAMP, text, pg_type.oid)
-        east = _east(found) if pg_type.oid == 1184 else 0
-        return struct.pack("<q", _days(found, text) * DAY + _clock(found, text) - east * 1_000_000)
+        fields = _match(STAMP, text, pg_type.oid)
+        east = _east(fields) if pg_type.oid == TIMESTAMPTZOID else 0
+        return struct.pack("<q", _days(fields, text) * DAY + _clock(fields, text) - east * SECOND)
 
     return parse_each(texts, valid, pg_type, parse_one)
 
 
-def _match(syntax: re.Pattern[str], text: str, oid: int) -> dict[str, str | None]:
-    found = syntax.fullmatch(text)
-    if found is None:
+def _match(syntax: re.Pattern[str], text: str, oid: int) -> Fields:
+    match = syntax.fullmatch(text)
+    if match is None:
         raise syntax_error(NAMES[oid], text)
-    return found.groupdict()
+    return match.groupdict()
 
 
-def _days(found: dict[str, str | None], text: str) -> int:
+def _days(fields: Fields, text: str) -> int:
     """Days since 2000-01-01. Years outside Python's calendar are moved into it by whole cycles of 400."""
-    year, month, day = (int(found[name] or 0) for name in ("year", "month", "day"))
-    if found.get("ago"):
+    year, month, day = (int(fields[name] or 0) for name in ("year", "month", "day"))
+    if fields.get("ago"):
         year = 1 - year
     cycles = (year - 2000) // 400
     try:
@@ -227,14 +246,14 @@ def _days(found: dict[str, str | None], text: str) -> int:
         raise UsageError(f'date/time field value out of range: "{text}"', sqlstate="22008") from None
 
 
-def _clock(found: dict[str, str | None], text: str) -> int:
-    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
-    clock = ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((found["fraction"] or "0").ljust(6, "0"))
+def _clock(fields: Fields, text: str) -> int:
+    hour, minute, second = (int(fields[name] or 0) for name in ("hour", "minute", "second"))
+    clock = ((hour * 60 + minute) * 60 + second) * SECOND + int((fields["fraction"] or "0").ljust(6, "0"))
     if minute > 59 or second > 60 or clock > DAY:
         raise UsageError(f'date/time field value out of range: "{text}"', sqlstate="22008")
     return clock
 
 
-def _east(found: dict[str, str | None]) -> int:
-    hour, minute, second = (int(found[name] or 0) for name in ("zone_hour", "zone_minute", "zone_second"))
-    return ((hour * 60 + minute) * 60 + second) * (-1 if found["sign"] == "-" else 1)
+def _east(fields: Fields) -> int:
+    hour, minute, second = (int(fields[name] or 0) for name in ("zone_hour", "zone_minute", "zone_second"))
+    return ((hour * 60 + minute) * 60 + second) * (-1 if fields["sign"] == "-" else 1)

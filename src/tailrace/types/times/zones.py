@@ -24,10 +24,10 @@ WEEK = 7 * 86_400
 
 @lru_cache(maxsize=64)
 def zone_of(name: str) -> tzinfo | PosixZone:
-    """The zone of a TimeZone setting, in any case of letters: told, else named, else a POSIX string. Raises UsageError."""
-    told = zone_of_offset(name)
-    if told is not None:
-        return told
+    """The zone of a TimeZone setting, in any case of letters: an offset, else a name, else a POSIX string. Raises UsageError."""
+    offset = zone_of_offset(name)
+    if offset is not None:
+        return offset
     named = name.removeprefix(":")
     try:
         return ZoneInfo(named)
@@ -38,18 +38,18 @@ def zone_of(name: str) -> tzinfo | PosixZone:
 
 def utc_offsets(stamps: NDArray[np.int64], valid: Mask, name: str) -> NDArray[np.int64]:
     """Seconds east of Greenwich for each moment (microseconds of UTC since 2000)."""
-    offsets, _, held = _held(stamps, valid, name)
-    return np.array(offsets, np.int64)[held]
+    offsets, _, spans = _spans(stamps, valid, name)
+    return np.array(offsets, np.int64)[spans]
 
 
 def abbreviations(stamps: NDArray[np.int64], valid: Mask, name: str) -> list[str]:
     """What the zone is called at each moment: PST, CEST, +0545."""
-    _, labels, held = _held(stamps, valid, name)
-    return [labels[place] for place in held.tolist()]
+    _, labels, spans = _spans(stamps, valid, name)
+    return [labels[span] for span in spans.tolist()]
 
 
-def _held(stamps: NDArray[np.int64], valid: Mask, name: str) -> tuple[list[int], list[str], NDArray[np.int64]]:
-    """Offsets and abbreviations of all stretches of time that matter, and in which of them each moment lies."""
+def _spans(stamps: NDArray[np.int64], valid: Mask, name: str) -> tuple[list[int], list[str], NDArray[np.int64]]:
+    """Offset and abbreviation of every span of time that matters, and in which of them each moment lies."""
     zone = zone_of(name)
     bounds = np.iinfo(np.int64)
     finite = valid & (stamps != bounds.min) & (stamps != bounds.max)
@@ -60,11 +60,11 @@ def _held(stamps: NDArray[np.int64], valid: Mask, name: str) -> tuple[list[int],
     # Before year 1 the first rule holds, as at its start; beyond the calendar of Python the last rules repeat.
     seconds = np.where(seconds < low, low, np.where(seconds >= high, high - CYCLE + (seconds - high) % CYCLE, seconds))
     years = (np.datetime64("2000-01-01", "s") + seconds.astype("timedelta64[s]")).astype("datetime64[Y]").astype(np.int64)
-    span = range(int(years.min()), int(years.max()) + 1) if len(years) else range(0)
+    calendar = range(int(years.min()), int(years.max()) + 1) if len(years) else range(0)
     moments: list[int] = []
     offsets: list[int] = []
     labels: list[str] = []
-    for year in span if len(span) <= 300 else np.unique(years).tolist():
+    for year in calendar if len(calendar) <= 300 else np.unique(years).tolist():
         for moment, east, label in _changes(name, 1970 + year):
             moments.append(moment)
             offsets.append(east)
@@ -78,18 +78,18 @@ def _changes(name: str, year: int) -> list[tuple[int, int, str]]:
     zone = zone_of(name)
     assert isinstance(zone, tzinfo)
     start, stop = (int((datetime(y, 1, 1) - EPOCH).total_seconds()) for y in (year, year + 1))
-    found = [(start, *_offset(zone, max(start, int((datetime(1, 1, 2) - EPOCH).total_seconds()))))]
+    changes = [(start, *_offset(zone, max(start, int((datetime(1, 1, 2) - EPOCH).total_seconds()))))]
     before = start
     for probe in [*range(start + WEEK, stop, WEEK), stop - 1]:
         now = _offset(zone, probe)
-        while now != found[-1][1:]:
-            held = found[-1][1:]
+        while now != changes[-1][1:]:
+            last = changes[-1][1:]
             span = range(before, probe + 1)
-            moment = before + bisect_right(span, False, key=lambda at, held=held: _offset(zone, at) != held)  # type: ignore[misc]
-            found.append((moment, *_offset(zone, moment)))
+            moment = before + bisect_right(span, False, key=lambda at, last=last: _offset(zone, at) != last)  # type: ignore[misc]
+            changes.append((moment, *_offset(zone, moment)))
             before = moment
         before = probe
-    return found
+    return changes
 
 
 def _offset(zone: tzinfo, seconds: int) -> tuple[int, str]:

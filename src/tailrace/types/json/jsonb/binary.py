@@ -15,4 +15,5 @@ def send_jsonbs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 
 def receive_jsonbs(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As jsonb_recv."""
     return parse_jsonbs(without_version(texts, valid, pg_type), valid, pg_type)

@@ -1,6 +1,6 @@
 """jsonb as text: printed by one kernel with its own stack, parsed in plain Python.
 
-What is parsed keeps its digits (1.50 stays 1.50); keys are sorted by length and then bytes, of equal keys the last one wins.
+What is parsed keeps its digits (1.50 stays 1.50); of equal keys the last one wins.
 """
 
 from __future__ import annotations
@@ -12,42 +12,52 @@ import numpy as np
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
+from tailrace.types.ascii import BACKSLASH, COLON, COMMA, LEFT_BRACE, LEFT_BRACKET, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, ZERO
 from tailrace.types.codec import parse_each, syntax_error
 from tailrace.types.json.jsonb.stored import (
-    ARRAY,
     CONTAINER,
     COUNT,
     FALSE,
     HAS_OFFSET,
     KIND,
+    LENGTH,
     NUMERIC,
     OBJECT,
     SCALAR,
     STRING,
     TRUE,
+    WORD,
     Digits,
-    _write_container,
-    _write_nested,
     read_u32,
+    write_document,
 )
 from tailrace.types.numbers.digits import grown
 from tailrace.types.numbers.numeric.text import numeric_room, put_numeric
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
+LETTER_U = ord("u")
 ESCAPES = np.zeros(256, np.uint8)
 """What stands after the backslash for a byte of a string; 0 for itself, u for the long form."""
-ESCAPES[:32] = ord("u")
+ESCAPES[:32] = LETTER_U
 for _byte, _letter in zip(b'\b\f\n\r\t"\\', b'bfnrt"\\', strict=True):
     ESCAPES[_byte] = _letter
-WORDS = np.frombuffer(b"falsetruenull", np.uint8).copy()
+LONGEST_ESCAPE = 6
 HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
+WORDS = np.frombuffer(b"falsetruenull", np.uint8).copy()
+ROOM = 64
+"""More than all that is written around one value: braces, commas, colons, quotes, and the words."""
+
+FRAME = 7
+ENTRIES, CHILDREN, CHILD_COUNT, NEXT, KEY_END, VALUE_END, FLAGS = range(FRAME)
+"""What the printer keeps of a container that it is in: where its entries and its children's bytes begin, how many children it has (an object: pairs)
+and which is next, where the last key and the last value ended, and the bits of the header."""
 
 
 @kernel
 def _put_string(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     """Between quotes, with the escapes of escape_json."""
-    out[at] = 34
+    out[at] = QUOTE
     at += 1
     for place in range(start, stop):
         byte = data[place]
@@ -56,121 +66,154 @@ def _put_string(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
             out[at] = byte
             at += 1
         else:
-            out[at] = 92
+            out[at] = BACKSLASH
             out[at + 1] = escape
             at += 2
-            if escape == 117:
-                out[at] = 48
-                out[at + 1] = 48
+            if escape == LETTER_U:
+                out[at] = ZERO
+                out[at + 1] = ZERO
                 out[at + 2] = HEX_DIGITS[byte >> 4]
                 out[at + 3] = HEX_DIGITS[byte & 15]
                 at += 4
-    out[at] = 34
+    out[at] = QUOTE
     return at + 1
 
 
 @kernel
+def _put_scalar(out: Any, at: Any, data: Any, kind: Any, start: Any, stop: Any) -> Any:
+    """A string, a number, or one of the words."""
+    if kind == STRING:
+        return _put_string(out, at, data, start, stop)
+    if kind == NUMERIC:
+        return put_numeric(out, at, data, start + WORD, start + (read_u32(data, start) >> 2))
+    first, last = (0, 5) if kind == FALSE else ((5, 9) if kind == TRUE else (9, 13))
+    for place in range(first, last):
+        out[at] = WORDS[place]
+        at += 1
+    return at
+
+
+@kernel
+def _room_of(data: Any, kind: Any, start: Any, stop: Any) -> Any:
+    """An upper bound of its printed length beyond ROOM."""
+    if kind == STRING:
+        return LONGEST_ESCAPE * (stop - start)
+    return numeric_room(data, start + WORD) if kind == NUMERIC else 0
+
+
+@kernel
 def _enter(data: Any, at: Any, frame: Any) -> Any:
-    """Fill a stack frame for the container at `at`: entries, children, count, next, key end, value end, kind bits."""
+    """Fill the frame of the container at `at`."""
     header = read_u32(data, at)
     count = header & COUNT
-    entries = at + 4
-    many = 2 * count if header & OBJECT else count
-    frame[0] = entries
-    frame[1] = entries + 4 * many
-    frame[2] = count
-    frame[3] = 0
-    frame[4] = 0
-    frame[5] = 0
-    frame[6] = header & ~COUNT
+    entries = at + WORD
+    frame[ENTRIES] = entries
+    frame[CHILDREN] = entries + WORD * (2 * count if header & OBJECT else count)
+    frame[CHILD_COUNT] = count
+    frame[NEXT] = 0
+    frame[KEY_END] = 0
+    frame[VALUE_END] = 0
+    frame[FLAGS] = header & ~COUNT
     if header & OBJECT:
         # Values begin where the last key ends: the lengths back to the nearest entry that holds an offset.
-        place = count - 1
-        while place >= 0:
-            entry = read_u32(data, entries + 4 * place)
-            frame[5] += entry & COUNT
+        number = count - 1
+        while number >= 0:
+            entry = read_u32(data, entries + WORD * number)
+            frame[VALUE_END] += entry & LENGTH
             if entry & HAS_OFFSET:
                 break
-            place -= 1
+            number -= 1
+
+
+@kernel
+def _child_end(entry: Any, start: Any) -> Any:
+    """Where the child of this entry ends that begins at `start`, both counted from the first child's bytes."""
+    return entry & LENGTH if entry & HAS_OFFSET else start + (entry & LENGTH)
+
+
+@kernel
+def _next_key(data: Any, frame: Any) -> Any:
+    """Where an object's next key begins and ends; of an array two equal places."""
+    start = frame[KEY_END]
+    if frame[FLAGS] & OBJECT:
+        frame[KEY_END] = _child_end(read_u32(data, frame[ENTRIES] + WORD * frame[NEXT]), start)
+    return frame[CHILDREN] + start, frame[CHILDREN] + frame[KEY_END]
+
+
+@kernel
+def _next_value(data: Any, frame: Any) -> Any:
+    """The kind of the next value, and where it begins and ends; the frame moves on."""
+    number = frame[NEXT] + (frame[CHILD_COUNT] if frame[FLAGS] & OBJECT else 0)
+    entry = read_u32(data, frame[ENTRIES] + WORD * number)
+    start = frame[VALUE_END]
+    stop = _child_end(entry, start)
+    frame[VALUE_END] = stop
+    frame[NEXT] += 1
+    kind = entry & KIND
+    if kind in (NUMERIC, CONTAINER):
+        start = (start + WORD - 1) // WORD * WORD
+    return kind, frame[CHILDREN] + start, frame[CHILDREN] + stop
+
+
+@kernel
+def _put_edge(out: Any, at: Any, flags: Any, brace: Any, bracket: Any) -> Any:
+    """What opens or closes an object or an array; nothing of a scalar, which is stored as an array."""
+    if flags & SCALAR:
+        return at
+    out[at] = brace if flags & OBJECT else bracket
+    return at + 1
 
 
 @kernel
 def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
-    """One pass; before each token the output is made large enough for it."""
+    """One pass; before each value, or pair of key and value, the output is made large enough for it."""
     rows = len(valid)
     offsets = np.empty(rows + 1, np.int64)
     offsets[0] = 0
-    out = np.empty(2 * len(data) + 64, np.uint8)
-    stack = np.empty((64, 7), np.int64)
+    out = np.empty(2 * len(data) + ROOM, np.uint8)
+    stack = np.empty((64, FRAME), np.int64)
     at = 0
     for row in range(rows):
         depth = -1
         if valid[row]:
             depth = 0
             _enter(data, starts[row], stack[0])
-            if at + 64 > len(out):
-                out = grown(out, at + 64)
-            if not stack[0, 6] & SCALAR:
-                out[at] = 123 if stack[0, 6] & OBJECT else 91
-                at += 1
+            if at + ROOM > len(out):
+                out = grown(out, at + ROOM)
+            at = _put_edge(out, at, stack[0, FLAGS], LEFT_BRACE, LEFT_BRACKET)
         while depth >= 0:
             frame = stack[depth]
-            entries, children, count, here = frame[0], frame[1], frame[2], frame[3]
-            keyed = frame[6] & OBJECT
-            if here == count:
-                if not frame[6] & SCALAR:
-                    if at + 64 > len(out):
-                        out = grown(out, at + 64)
-                    out[at] = 125 if keyed else 93
-                    at += 1
+            if frame[NEXT] == frame[CHILD_COUNT]:
+                if at + ROOM > len(out):
+                    out = grown(out, at + ROOM)
+                at = _put_edge(out, at, frame[FLAGS], RIGHT_BRACE, RIGHT_BRACKET)
                 depth -= 1
                 continue
-            frame[3] = here + 1
-            if at + 64 > len(out):
-                out = grown(out, at + 64)
-            if here:
-                out[at] = 44
-                out[at + 1] = 32
+            is_first = frame[NEXT] == 0
+            key_start, key_stop = _next_key(data, frame)
+            kind, start, stop = _next_value(data, frame)
+            need = at + LONGEST_ESCAPE * (key_stop - key_start) + _room_of(data, kind, start, stop) + ROOM
+            if need > len(out):
+                out = grown(out, need)
+            if not is_first:
+                out[at] = COMMA
+                out[at + 1] = SPACE
                 at += 2
-            if keyed:
-                entry = read_u32(data, entries + 4 * here)
-                start = frame[4]
-                frame[4] = entry & COUNT if entry & HAS_OFFSET else start + (entry & COUNT)
-                if at + 6 * (frame[4] - start) + 64 > len(out):
-                    out = grown(out, at + 6 * (frame[4] - start) + 64)
-                at = _put_string(out, at, data, children + start, children + frame[4])
-                out[at] = 58
-                out[at + 1] = 32
+            if frame[FLAGS] & OBJECT:
+                at = _put_string(out, at, data, key_start, key_stop)
+                out[at] = COLON
+                out[at + 1] = SPACE
                 at += 2
-                here += count
-            entry = read_u32(data, entries + 4 * here)
-            start = frame[5]
-            stop = entry & COUNT if entry & HAS_OFFSET else start + (entry & COUNT)
-            frame[5] = stop
-            kind = entry & KIND
-            if kind == STRING:
-                if at + 6 * (stop - start) + 64 > len(out):
-                    out = grown(out, at + 6 * (stop - start) + 64)
-                at = _put_string(out, at, data, children + start, children + stop)
-            elif kind == NUMERIC:
-                place = children + (start + 3) // 4 * 4
-                if at + numeric_room(data, place + 4) + 64 > len(out):
-                    out = grown(out, at + numeric_room(data, place + 4) + 64)
-                at = put_numeric(out, at, data, place + 4, place + (read_u32(data, place) >> 2))
-            elif kind == CONTAINER:
+            if kind == CONTAINER:
                 depth += 1
                 if depth == len(stack):
-                    more = np.empty((2 * depth, 7), np.int64)
-                    more[:depth] = stack
-                    stack = more
-                _enter(data, children + (start + 3) // 4 * 4, stack[depth])
-                out[at] = 123 if stack[depth, 6] & OBJECT else 91
-                at += 1
+                    deeper = np.empty((2 * depth, FRAME), np.int64)
+                    deeper[:depth] = stack
+                    stack = deeper
+                _enter(data, start, stack[depth])
+                at = _put_edge(out, at, stack[depth, FLAGS], LEFT_BRACE, LEFT_BRACKET)
             else:
-                first, last = (0, 5) if kind == FALSE else ((5, 9) if kind == TRUE else (9, 13))
-                for place in range(first, last):
-                    out[at] = WORDS[place]
-                    at += 1
+                at = _put_scalar(out, at, data, kind, start, stop)
         offsets[row + 1] = at
     return offsets, out[:at]
 
@@ -182,19 +225,17 @@ def format_jsonbs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 def parse_jsonbs(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As jsonb_in."""
-    return parse_each(texts, valid, pg_type, parse_jsonb)
+    return parse_each(texts, valid, pg_type, _parse)
 
 
-def parse_jsonb(text: str) -> bytes:
-    """The stored form of one document."""
+def _parse(text: str) -> bytes:
     try:
-        tree = json.loads(text, parse_float=Digits, parse_int=Digits, parse_constant=_refuse)
+        document = json.loads(text, parse_float=Digits, parse_int=Digits, parse_constant=_refuse)
     except ValueError:
         raise syntax_error("json", text) from None
-    if isinstance(tree, dict | list):
-        return _write_nested(tree)
-    return _write_container(1 | SCALAR | ARRAY, [tree])
+    return write_document(document)
 
 
 def _refuse(word: str) -> NoReturn:
+    """NaN and Infinity, which Python takes for JSON."""
     raise ValueError(word)

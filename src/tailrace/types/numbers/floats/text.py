@@ -14,29 +14,68 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
+from tailrace.types.ascii import MINUS, NINE, PLUS, POINT, ZERO
 from tailrace.types.codec import syntax_error
-from tailrace.types.numbers.digits import NOT_FINITE, put_padded
+from tailrace.types.numbers.digits import INFINITY, MINUS_INFINITY, NAN, put_not_finite, put_padded
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable, binary_buffers
 
-FLOAT4 = 700
+FLOAT4OID = 700
+DIGITS4, DIGITS8 = 6, 15
+"""FLT_DIG and DBL_DIG: digits that any decimal keeps, and the exponent from which on a number is not positional."""
+LOWEST_POSITIONAL = -4
+LONGEST = 32
+"""No text of a float takes more: -2.2250738585072014e-308."""
+DIGITS_FROM_ARROW = 400
+"""More than Arrow prints of any number, be all its zeros written out."""
+LETTER_E, LETTER_N = b"en"
+
+
+@kernel
+def _read_decimal(data: Any, here: Any, stop: Any, digits: Any) -> Any:
+    """An unsigned decimal in Arrow's form, without the zeros at either end: how many digits, and the power of ten of the first."""
+    count = whole = power = 0
+    pointed = False
+    while here < stop and data[here] != LETTER_E:
+        byte = data[here]
+        if byte == POINT:
+            pointed = True
+        elif count or byte != ZERO:
+            digits[count] = byte
+            count += 1
+            whole += 0 if pointed else 1
+        elif pointed:
+            whole -= 1
+        here += 1
+    if here < stop:
+        down = data[here + 1] == MINUS
+        for place in range(here + 2 if down or data[here + 1] == PLUS else here + 1, stop):
+            power = 10 * power + int(data[place]) - ZERO
+        power = -power if down else power
+    while count and digits[count - 1] == ZERO:
+        count -= 1
+    return count, whole - 1 + power
 
 
 @kernel
 def _is_half_way(digits: Any, count: Any, exponent: Any, mantissa: Any, limit: Any) -> Any:
-    """Whether digits x 10^exponent is the exact middle between a float and its neighbour.
+    """Whether the decimal is the exact middle between a float and its neighbour.
 
     A middle is an odd number (2m+1, 2m-1, or 4m-1 below a power of two) times a power of two; compare the odd parts.
     """
+    last = exponent - count + 1
+    if count == 0 or last < 0:
+        return False
     odd, five = np.uint64(0), np.uint64(5)
     for place in range(count):
-        odd = odd * np.uint64(10) + np.uint64(digits[place] - 48)
+        odd = odd * np.uint64(10) + np.uint64(digits[place] - ZERO)
     while odd & np.uint64(1) == np.uint64(0):
         odd >>= np.uint64(1)
-    for _ in range(exponent):
+    for _ in range(last):
         if odd >= limit:
             return False
         odd *= five
@@ -45,128 +84,100 @@ def _is_half_way(digits: Any, count: Any, exponent: Any, mantissa: Any, limit: A
 
 
 @kernel
-def _put_laid_out(out: Any, at: Any, digits: Any, count: Any, exponent: Any, threshold: Any) -> Any:
-    """`count` digits of which the first counts 10^exponent."""
-    if exponent < -4 or exponent >= threshold:
+def _put_decimal(out: Any, at: Any, digits: Any, count: Any, exponent: Any, threshold: Any) -> Any:
+    """`count` digits, of which the first counts 10^exponent, as PostgreSQL lays them out. No digits are 0."""
+    if count == 0:
+        out[at] = ZERO
+        return at + 1
+    if exponent < LOWEST_POSITIONAL or exponent >= threshold:
         out[at] = digits[0]
         at += 1
         if count > 1:
-            out[at] = 46
+            out[at] = POINT
             at += 1
             for place in range(1, count):
                 out[at] = digits[place]
                 at += 1
-        out[at] = 101
-        out[at + 1] = 45 if exponent < 0 else 43
+        out[at] = LETTER_E
+        out[at + 1] = MINUS if exponent < 0 else PLUS
         away = np.uint64(abs(exponent))
         return put_padded(out, at + 2, away, 3 if away >= np.uint64(100) else 2)
     if exponent < 0:
-        out[at] = 48
-        out[at + 1] = 46
+        out[at] = ZERO
+        out[at + 1] = POINT
         at += 2
         for _ in range(-exponent - 1):
-            out[at] = 48
+            out[at] = ZERO
             at += 1
     for place in range(max(count, exponent + 1)):
         if place == exponent + 1 and exponent >= 0:
-            out[at] = 46
+            out[at] = POINT
             at += 1
-        out[at] = digits[place] if place < count else 48
+        out[at] = digits[place] if place < count else ZERO
         at += 1
     return at
 
 
 @kernel
 def _lay_out(starts: Any, data: Any, valid: Any, mantissas: Any, threshold: Any) -> Any:
-    """Arrow's texts in PostgreSQL's form, and the rows whose digits are half-way ones. Pass no mantissas to skip that."""
+    """Arrow's texts in PostgreSQL's form, and which rows have digits that are half-way ones. Pass no mantissas to skip that."""
     rows = len(valid)
     offsets = np.empty(rows + 1, np.int64)
     offsets[0] = 0
-    out = np.empty(32 * rows, np.uint8)
-    digits = np.empty(400, np.uint8)
-    wrong = np.empty(16, np.int64)
-    wrongs = 0
-    limit = np.uint64(1) << np.uint64(56 if threshold == 15 else 27)
+    out = np.empty(LONGEST * rows, np.uint8)
+    half_way = np.zeros(rows, np.bool_)
+    digits = np.empty(DIGITS_FROM_ARROW, np.uint8)
+    limit = np.uint64(1) << np.uint64(56 if threshold == DIGITS8 else 27)
     at = 0
     for row in range(rows):
         if valid[row]:
             here, stop = starts[row], starts[row + 1]
-            negative = data[here] == 45
+            negative = data[here] == MINUS
             if negative:
                 here += 1
-            if data[here] > 57:
-                for byte in NOT_FINITE[0 if data[here] == 110 else (2 if negative else 1)]:
-                    if byte:
-                        out[at] = byte
-                        at += 1
-                offsets[row + 1] = at
-                continue
-            count = whole = power = 0
-            pointed = False
-            while here < stop and data[here] != 101:
-                byte = data[here]
-                if byte == 46:
-                    pointed = True
-                elif count or byte != 48:
-                    digits[count] = byte
-                    count += 1
-                    whole += 0 if pointed else 1
-                elif pointed:
-                    whole -= 1
-                here += 1
-            if here < stop:
-                down = data[here + 1] == 45
-                for place in range(here + 2 if down or data[here + 1] == 43 else here + 1, stop):
-                    power = 10 * power + int(data[place]) - 48
-                power = -power if down else power
-            while count and digits[count - 1] == 48:
-                count -= 1
-            if negative:
-                out[at] = 45
-                at += 1
-            if count == 0:
-                out[at] = 48
-                at += 1
+            if data[here] > NINE:
+                at = put_not_finite(out, at, NAN if data[here] == LETTER_N else (MINUS_INFINITY if negative else INFINITY))
             else:
-                exponent = whole - 1 + power
-                last = exponent - count + 1
-                if len(mantissas) and last >= 0 and _is_half_way(digits, count, last, mantissas[row], limit):
-                    if wrongs == len(wrong):
-                        wrong = np.concatenate((wrong, wrong))
-                    wrong[wrongs] = row
-                    wrongs += 1
-                at = _put_laid_out(out, at, digits, count, exponent, threshold)
+                if negative:
+                    out[at] = MINUS
+                    at += 1
+                count, exponent = _read_decimal(data, here, stop, digits)
+                if len(mantissas):
+                    half_way[row] = _is_half_way(digits, count, exponent, mantissas[row], limit)
+                at = _put_decimal(out, at, digits, count, exponent, threshold)
         offsets[row + 1] = at
-    return offsets, out[:at], wrong[:wrongs]
+    return offsets, out[:at], half_way
 
 
 def format_floats(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As float4out and float8out."""
-    single = pg_type.oid == FLOAT4
-    numbers = values.as_dtype("<f4" if single else "<f8")
+    return print_floats(values.as_dtype("<f4" if pg_type.oid == FLOAT4OID else "<f8"), values.valid, style)
+
+
+def print_floats(numbers: NDArray, valid: Mask, style: TextStyle) -> Texts:
+    """The same of numbers that lie inside other values: those of 4 bytes as float4, those of 8 as float8."""
+    single = numbers.itemsize == 4
+    threshold = DIGITS4 if single else DIGITS8
     if style.extra_float_digits <= 0:
-        return _rounded(numbers, values.valid, max((6 if single else 15) + style.extra_float_digits, 1))
+        return _rounded(numbers, valid, max(threshold + style.extra_float_digits, 1))
     bits = numbers.view("<u4").astype(np.uint64) if single else numbers.view("<u8")
-    width = np.uint64(23 if single else 52)
-    hidden = np.uint64(1) << width
+    hidden = np.uint64(1) << np.uint64(23 if single else 52)
     mantissas = (bits & (hidden - np.uint64(1))) | hidden
-    threshold, valid = 6 if single else 15, as_writable(values.valid)
+    valid = as_writable(valid)
     printed = pa.array(numbers).cast(pa.large_string())
     starts, data = binary_buffers(printed)
-    offsets, out, wrong = _lay_out(as_writable(starts), as_writable(data), valid, mantissas, threshold)
-    if len(wrong):
-        mask = np.zeros(len(values), np.bool_)
-        mask[wrong] = True
-        again = [_search_digits(float(numbers[row]), int(mantissas[row])) for row in map(int, wrong)]
+    offsets, out, half_way = _lay_out(as_writable(starts), as_writable(data), valid, mantissas, threshold)
+    if half_way.any():
+        again = [_search_digits(float(numbers[row]), int(mantissas[row])) for row in np.flatnonzero(half_way).tolist()]
         from pyarrow.compute import replace_with_mask  # noqa: PLC0415 - it takes a tenth of a second, and is rarely wanted
 
-        printed = replace_with_mask(printed, pa.array(mask), pa.array(again, pa.large_string()))
+        printed = replace_with_mask(printed, pa.array(half_way), pa.array(again, pa.large_string()))
         starts, data = binary_buffers(printed)
         offsets, out, _ = _lay_out(as_writable(starts), as_writable(data), valid, mantissas[:0], threshold)
     return Texts(offsets, out)
 
 
-def _rounded(numbers: np.ndarray, valid: Mask, digits: int) -> Texts:
+def _rounded(numbers: NDArray, valid: Mask, digits: int) -> Texts:
     """As C's %g prints them, with so many digits: what extra_float_digits of 0 and below asks for. Rarely set."""
     special = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
     printed = [f"{number:.{digits}g}" for number in numbers.astype(np.float64).tolist()]
@@ -190,7 +201,7 @@ def _search_digits(number: float, mantissa: int) -> str:
 
 def parse_floats(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As float8in; Arrow reads to the nearest float."""
-    single = pg_type.oid == FLOAT4
+    single = pg_type.oid == FLOAT4OID
     from pyarrow.compute import utf8_trim_whitespace  # noqa: PLC0415 - it takes a tenth of a second, and printing needs none
 
     trimmed = utf8_trim_whitespace(texts.to_arrow(valid))

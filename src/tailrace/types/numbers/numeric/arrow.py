@@ -14,9 +14,12 @@ from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, mask_buffer, string_array
-from tailrace.types.numbers.numeric.stored import read_numeric
+from tailrace.types.numbers.numeric.stored import NAN, NEGATIVE, read_digit, read_numeric
 from tailrace.types.numbers.numeric.text import format_numerics
 from tailrace.types.values import Values, as_writable
+
+MOST_DIGITS = 38
+"""Of a decimal128."""
 
 
 def precision_of(typmod: int) -> tuple[int, int] | None:
@@ -30,7 +33,7 @@ def precision_of(typmod: int) -> tuple[int, int] | None:
 def arrow_numerics(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
     """decimal128 where the declaration fits one and the style wants it, else string."""
     declared = precision_of(typmod)
-    if style.numeric == "decimal" and declared is not None and 0 <= declared[1] <= declared[0] <= 38:
+    if style.numeric == "decimal" and declared is not None and 0 <= declared[1] <= declared[0] <= MOST_DIGITS:
         return pa.decimal128(*declared)
     return pa.string()
 
@@ -46,7 +49,7 @@ def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any, limit_high: 
             continue
         sign, weight, _, here = read_numeric(data, starts[row])
         stop = starts[row + 1]
-        if sign >= 2 or (here < stop and 4 * weight > 38):
+        if sign >= NAN or (here < stop and 4 * weight > MOST_DIGITS):
             return words, row
         low = high = np.uint64(0)
         group = weight
@@ -54,7 +57,7 @@ def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any, limit_high: 
         while here < stop or (left and 4 * group + scale > -4):
             digit = np.uint64(0)
             if here < stop:
-                digit = np.uint64(data[here]) | np.uint64(data[here + 1]) << np.uint64(8)
+                digit = read_digit(data, here)
                 here += 2
             # The group's last decimal place is 4 * group: keep the places down to -scale, refuse to lose others.
             keep = min(max(4 * group + scale + 4, 0), 4)
@@ -76,7 +79,7 @@ def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any, limit_high: 
             group -= 1
         if high > limit_high or (high == limit_high and low >= limit_low):
             return words, row
-        if sign == 1:
+        if sign == NEGATIVE:
             low = ~low + np.uint64(1)
             high = ~high + (np.uint64(1) if low == np.uint64(0) else np.uint64(0))
         words[2 * row] = low

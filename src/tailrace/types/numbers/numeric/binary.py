@@ -10,9 +10,24 @@ import numpy as np
 from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import format_error, receive_each
-from tailrace.types.numbers.numeric.stored import read_numeric
+from tailrace.types.numbers.numeric.stored import (
+    INFINITY,
+    INFINITY_HEADER,
+    LONG_NEGATIVE,
+    LONG_SCALE,
+    MINUS_INFINITY_HEADER,
+    NAN,
+    NAN_HEADER,
+    NEGATIVE,
+    read_numeric,
+    write_numeric,
+    write_special,
+)
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
+
+INFINITY_SCALE = 32
+"""The infinities' own bit lies in the header's field of the scale, and is sent as one."""
 
 
 @kernel
@@ -27,13 +42,12 @@ def _send_numerics(starts: Any, data: Any, valid: Any) -> Any:
         if valid[row]:
             sign, weight, scale, here = read_numeric(data, starts[row])
             stop = starts[row + 1]
-            if sign >= 2:
-                # The infinities' own bit lies in the field of the scale, and is sent as one.
-                kind = 0xC000 if sign == 2 else (0xD000 if sign == 3 else 0xF000)
-                scale = 0 if sign == 2 else 32
+            if sign >= NAN:
+                sign_word = NAN_HEADER if sign == NAN else (INFINITY_HEADER if sign == INFINITY else MINUS_INFINITY_HEADER)
+                scale = 0 if sign == NAN else INFINITY_SCALE
             else:
-                kind = 0x4000 if sign == 1 else 0
-            for word in ((stop - here) // 2, weight & 0xFFFF, kind, scale):
+                sign_word = LONG_NEGATIVE if sign == NEGATIVE else 0
+            for word in ((stop - here) // 2, weight & 0xFFFF, sign_word, scale):
                 out[at] = word >> 8
                 out[at + 1] = word & 255
                 at += 2
@@ -56,14 +70,11 @@ def receive_numerics(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
     def read_one(sent: bytes) -> bytes:
         count, weight, sign, scale = struct.unpack_from(">HhHH", sent)
-        if sign in {0xC000, 0xD000, 0xF000}:
-            return struct.pack("<H", sign)
+        if sign in {NAN_HEADER, INFINITY_HEADER, MINUS_INFINITY_HEADER}:
+            return write_special(sign)
         digits = struct.unpack_from(f">{count}H", sent, 8)
-        if sign not in {0, 0x4000} or any(digit > 9999 for digit in digits) or scale > 0x3FFF:
+        if sign not in {0, LONG_NEGATIVE} or any(digit > 9999 for digit in digits) or scale > LONG_SCALE:
             raise format_error("numeric")
-        body = struct.pack(f"<{count}H", *digits)
-        if scale <= 0x3F and -0x40 <= weight <= 0x3F:
-            return struct.pack("<H", 0x8000 | sign >> 1 | scale << 7 | weight & 0x7F) + body
-        return struct.pack("<Hh", sign | scale, weight) + body
+        return write_numeric(sign == LONG_NEGATIVE, weight, scale, digits)
 
     return receive_each(texts, valid, pg_type, read_one)

@@ -8,37 +8,54 @@ which counts 10000^weight. The display scale says how many places to print, what
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tailrace.kernels import kernel
 
+SIGN_MASK, LONG_NEGATIVE, SHORT, SPECIAL = 0xC000, 0x4000, 0x8000, 0xC000
+SPECIAL_MASK, NAN_HEADER, INFINITY_HEADER, MINUS_INFINITY_HEADER = 0xF000, 0xC000, 0xD000, 0xF000
+SHORT_NEGATIVE, SHORT_SCALE_SHIFT, SHORT_SCALE, SHORT_WEIGHT_SIGN, SHORT_WEIGHT = 0x2000, 7, 0x3F, 0x40, 0x3F
+LONG_SCALE = 0x3FFF
+POSITIVE, NEGATIVE, NAN, INFINITY, MINUS_INFINITY = range(5)
+"""What `read_numeric` calls the sign."""
+
 
 @kernel
 def read_numeric(data: Any, start: Any) -> Any:
-    """(sign, weight, scale, where the digits start); sign is 0, 1 for negative, 2 NaN, 3 Infinity, 4 -Infinity."""
+    """(sign, weight, scale, where the digits start) of the numeric at `start`; one that is no number has no more than a sign."""
     head = np.int64(data[start]) | np.int64(data[start + 1]) << 8
-    top = head & 0xC000
-    if top == 0xC000:
-        kind = head & 0xF000
-        return 2 if kind == 0xC000 else (3 if kind == 0xD000 else 4), 0, 0, start + 2
-    if top == 0x8000:
-        weight = (head & 0x3F) - (0x40 if head & 0x40 else 0)
-        return (head >> 13) & 1, weight, (head >> 7) & 0x3F, start + 2
+    form = head & SIGN_MASK
+    if form == SPECIAL:
+        kind = head & SPECIAL_MASK
+        return NAN if kind == NAN_HEADER else (INFINITY if kind == INFINITY_HEADER else MINUS_INFINITY), 0, 0, start + 2
+    if form == SHORT:
+        sign = NEGATIVE if head & SHORT_NEGATIVE else POSITIVE
+        weight = (head & SHORT_WEIGHT) - (SHORT_WEIGHT_SIGN if head & SHORT_WEIGHT_SIGN else 0)
+        return sign, weight, (head >> SHORT_SCALE_SHIFT) & SHORT_SCALE, start + 2
     weight = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
     if weight >= 0x8000:
         weight -= 0x10000
-    return (1 if top == 0x4000 else 0), weight, head & 0x3FFF, start + 4
+    return NEGATIVE if form == LONG_NEGATIVE else POSITIVE, weight, head & LONG_SCALE, start + 4
 
 
-def write_numeric(text: str, point: int, negative: bool, scale: int) -> bytes:
-    weight = (point + 3) // 4 - 1 if text else 0
-    text = "0" * ((weight + 1) * 4 - point) + text if text else ""
-    text = text.ljust(-(-len(text) // 4) * 4, "0")
-    negative = negative and bool(text)
-    digits = [int(text[place : place + 4]) for place in range(0, len(text), 4)]
+@kernel
+def read_digit(data: Any, at: Any) -> Any:
+    """One base-10000 digit."""
+    return np.uint64(data[at]) | np.uint64(data[at + 1]) << np.uint64(8)
+
+
+def write_numeric(negative: bool, weight: int, scale: int, digits: Sequence[int]) -> bytes:
+    """The stored form of a number: short where it fits (`make_result`)."""
     body = struct.pack(f"<{len(digits)}H", *digits)
-    if scale <= 0x3F and -0x40 <= weight <= 0x3F:
-        return struct.pack("<H", 0x8000 | (0x2000 if negative else 0) | scale << 7 | weight & 0x7F) + body
-    return struct.pack("<Hh", (0x4000 if negative else 0) | scale, weight) + body
+    if scale <= SHORT_SCALE and -SHORT_WEIGHT_SIGN <= weight <= SHORT_WEIGHT:
+        head = SHORT | (SHORT_NEGATIVE if negative else 0) | scale << SHORT_SCALE_SHIFT
+        return struct.pack("<H", head | weight & (SHORT_WEIGHT_SIGN | SHORT_WEIGHT)) + body
+    return struct.pack("<Hh", (LONG_NEGATIVE if negative else 0) | scale, weight) + body
+
+
+def write_special(header: int) -> bytes:
+    """NaN or an infinity."""
+    return struct.pack("<H", header)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,36 @@ import numpy as np
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
+from tailrace.types.ascii import MINUS, POINT, ZERO
 from tailrace.types.codec import parse_each, syntax_error
-from tailrace.types.numbers.digits import NOT_FINITE, put_padded, put_unsigned
-from tailrace.types.numbers.numeric.stored import read_numeric, write_numeric
+from tailrace.types.numbers.digits import put_not_finite, put_padded, put_unsigned
+from tailrace.types.numbers.numeric.stored import (
+    INFINITY_HEADER,
+    LONG_SCALE,
+    MINUS_INFINITY_HEADER,
+    NAN,
+    NAN_HEADER,
+    NEGATIVE,
+    read_digit,
+    read_numeric,
+    write_numeric,
+    write_special,
+)
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
-SPECIALS = {"nan": 0xC000, "infinity": 0xD000, "inf": 0xD000, "+infinity": 0xD000, "-infinity": 0xF000, "-inf": 0xF000}
+SPECIALS = {
+    "nan": NAN_HEADER, "infinity": INFINITY_HEADER, "inf": INFINITY_HEADER, "+infinity": INFINITY_HEADER,
+    "-infinity": MINUS_INFINITY_HEADER, "-inf": MINUS_INFINITY_HEADER,
+}  # fmt: skip
 SYNTAX = re.compile(r"\s*([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?\s*")
+MOST_DIGITS = 131072
+"""Before the point (manual, "Arbitrary Precision Numbers")."""
 
 
 @kernel
 def numeric_room(data: Any, start: Any) -> Any:
-    """An upper bound of the printed length."""
+    """An upper bound of the printed length: sign, point, four digits a base-10000 digit before the point, and the places."""
     _, weight, scale, _ = read_numeric(data, start)
     return 12 + 4 * max(weight, 0) + scale
 
@@ -31,35 +47,30 @@ def numeric_room(data: Any, start: Any) -> Any:
 @kernel
 def put_numeric(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     """Print one: digits before the point without leading zeros, then exactly `scale` places."""
-    sign, weight, scale, first = read_numeric(data, start)
-    if sign >= 2:
-        for byte in NOT_FINITE[sign - 2]:
-            if byte:
-                out[at] = byte
-                at += 1
-        return at
-    if sign:
-        out[at] = 45
+    sign, weight, scale, here = read_numeric(data, start)
+    if sign >= NAN:
+        return put_not_finite(out, at, sign - NAN)
+    if sign == NEGATIVE:
+        out[at] = MINUS
         at += 1
-    here = first
     if weight < 0:
-        out[at] = 48
+        out[at] = ZERO
         at += 1
     for group in range(weight + 1):
         digit = np.uint64(0)
         if here < stop:
-            digit = np.uint64(data[here]) | np.uint64(data[here + 1]) << np.uint64(8)
+            digit = read_digit(data, here)
             here += 2
         at = put_unsigned(out, at, digit) if group == 0 else put_padded(out, at, digit, 4)
     if scale:
-        out[at] = 46
+        out[at] = POINT
         at += 1
         end = at + scale
         group = -1
         while at < end:
             digit = np.uint64(0)
             if group <= weight and here < stop:
-                digit = np.uint64(data[here]) | np.uint64(data[here + 1]) << np.uint64(8)
+                digit = read_digit(data, here)
                 here += 2
             at = put_padded(out, at, digit, 4)
             group -= 1
@@ -88,6 +99,11 @@ def _format_numerics(starts: Any, data: Any, valid: Any) -> Any:
 
 def format_numerics(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As numeric_out."""
+    return print_numerics(values)
+
+
+def print_numerics(values: Values) -> Texts:
+    """The same, whatever type they are part of."""
     return Texts(*_format_numerics(*values.payloads, as_writable(values.valid)))
 
 
@@ -100,15 +116,23 @@ def parse_numeric(text: str) -> bytes:
     """The stored form of one number, short where it fits, without zero digits at either end."""
     special = SPECIALS.get(text.strip().lower())
     if special is not None:
-        return struct.pack("<H", special)
-    found = SYNTAX.fullmatch(text)
-    if found is None or not (found[2] or found[3]):
+        return write_special(special)
+    match = SYNTAX.fullmatch(text)
+    if match is None or not (match[2] or match[3]):
         raise syntax_error("numeric", text)
-    negative, whole, part, exponent = found[1] == "-", found[2], found[3] or "", int(found[4] or 0)
-    scale = max(len(part) - exponent, 0)
-    if scale > 16383 or exponent + len(whole) > 131072:
+    whole, fraction, exponent = match[2], match[3] or "", int(match[4] or 0)
+    scale = max(len(fraction) - exponent, 0)
+    if scale > LONG_SCALE or exponent + len(whole) > MOST_DIGITS:
         raise UsageError("value overflows numeric format", sqlstate="22003")
-    digits = (whole + part).lstrip("0")
-    # Where the point lies, counted from the first digit that is not zero; groups of four align there.
-    point = len(digits) - len(part) + exponent
-    return write_numeric(digits.rstrip("0"), point, negative, scale)
+    decimals = (whole + fraction).lstrip("0")
+    # How many decimal digits stand before the point, counted from the first that is not zero.
+    before = len(decimals) - len(fraction) + exponent
+    decimals = decimals.rstrip("0")
+    if not decimals:
+        return write_numeric(False, 0, scale, ())
+    # Base-10000 digits are groups of four that meet at the point.
+    weight = (before + 3) // 4 - 1
+    decimals = "0" * ((weight + 1) * 4 - before) + decimals
+    decimals = decimals.ljust(-(-len(decimals) // 4) * 4, "0")
+    digits = [int(decimals[place : place + 4]) for place in range(0, len(decimals), 4)]
+    return write_numeric(match[1] == "-", weight, scale, digits)

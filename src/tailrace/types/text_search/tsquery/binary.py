@@ -9,27 +9,41 @@ import struct
 from tailrace.model import PgType
 from tailrace.types.codec import format_each, format_error, receive_each
 from tailrace.types.style import TextStyle
-from tailrace.types.text_search.tsquery.stored import ITEM, NOT, OPERATOR, PHRASE, PRIORITY, VALUE, Query, write_query
+from tailrace.types.text_search.tsquery.stored import (
+    ITEMS,
+    NOT,
+    OPERAND_ITEM,
+    OPERATOR,
+    OPERATOR_ITEM,
+    PHRASE,
+    PRIORITY,
+    VALUE,
+    Query,
+    count_items,
+    item_at,
+    lexeme_of,
+    write_query,
+)
 from tailrace.types.values import Mask, Texts, Values
 
 
 def send_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """How many items, then in stored order u8 kind; of a lexeme weights, prefix and the word; of an operator which, and the distance."""
+    """As tsquerysend."""
+    return format_each(values, _sent)
 
-    def form_of(payload: bytes) -> bytes:
-        (count,) = struct.unpack_from("<i", payload)
-        parts = [struct.pack(">i", count)]
-        for item in range(count):
-            at = 4 + ITEM * item
-            if payload[at] == VALUE:
-                (where,) = struct.unpack_from("<I", payload, at + 8)
-                start = 4 + ITEM * count + (where >> 12)
-                parts.append(payload[at : at + 3] + payload[start : start + (where & 0xFFF)] + b"\0")
-            else:
-                parts.append(payload[at : at + 2] + (payload[at + 3 : at + 1 : -1] if payload[at + 1] == PHRASE else b""))
-        return b"".join(parts)
 
-    return format_each(values, form_of)
+def _sent(payload: bytes) -> bytes:
+    count = count_items(payload)
+    parts = [struct.pack(">i", count)]
+    for item in range(count):
+        at = item_at(item)
+        if payload[at] == VALUE:
+            kind, weights, prefix, _, _ = OPERAND_ITEM.unpack_from(payload, at)
+            parts.append(bytes((kind, weights, prefix)) + lexeme_of(payload, at) + b"\0")
+        else:
+            kind, operator, distance, _ = OPERATOR_ITEM.unpack_from(payload, at)
+            parts.append(bytes((kind, operator)) + (struct.pack(">h", distance) if operator == PHRASE else b""))
+    return b"".join(parts)
 
 
 def receive_tsqueries(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
@@ -37,7 +51,7 @@ def receive_tsqueries(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
     def read_one(sent: bytes) -> bytes:
         (count,) = struct.unpack_from(">i", sent)
-        query, at = _read_sent(sent, 4) if count else (None, 4)
+        query, at = _read_sent(sent, ITEMS) if count else (None, ITEMS)
         if at != len(sent):
             raise format_error("tsquery")
         return write_query(query)
@@ -46,6 +60,7 @@ def receive_tsqueries(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 def _read_sent(sent: bytes, at: int) -> tuple[Query, int]:
+    """The node that begins there, and where what is below it ends."""
     if sent[at] == VALUE:
         stop = sent.index(b"\0", at + 3)
         return Query(word=sent[at + 3 : stop], weights=sent[at + 1], prefix=bool(sent[at + 2])), stop + 1

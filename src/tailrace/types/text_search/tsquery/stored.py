@@ -1,5 +1,8 @@
 """tsquery as it is stored (`tsearch/ts_type.h`): i32 how many items, items of 12 bytes in Polish order (an operator, its right operand, its left
 operand), then the lexemes, each closed by a zero.
+
+An item is u8 VALUE, u8 weights, u8 whether it is a prefix, padding, u32 checksum of the lexeme, u32 its length (12 bits) and place (20); or
+u8 OPERATOR, u8 which, i16 distance of a phrase, u32 how many items further its left operand is, padding.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ import numpy as np
 VALUE, OPERATOR = 1, 2
 NOT, AND, OR, PHRASE = 1, 2, 3, 4
 PRIORITY = {OR: 1, AND: 2, PHRASE: 3, NOT: 4}
-ITEM = 12
+ITEMS = 4
+"""Where the items begin."""
+OPERAND_ITEM, OPERATOR_ITEM = struct.Struct("<BBBxII"), struct.Struct("<BBhI4x")
+LENGTH, START_SHIFT = 0xFFF, 12
 
 
 @dataclass(slots=True)
@@ -30,54 +36,66 @@ class Query:
 
 def read_query(payload: bytes) -> Query | None:
     """The tree of a stored tsquery; None for one that is empty."""
-    (count,) = struct.unpack_from("<i", payload)
-    words = 4 + ITEM * count
+    return _read_node(payload, 0) if count_items(payload) else None
 
-    def node(item: int) -> Query:
-        at = 4 + ITEM * item
-        if payload[at] == VALUE:
-            (where,) = struct.unpack_from("<I", payload, at + 8)
-            start = words + (where >> 12)
-            return Query(word=payload[start : start + (where & 0xFFF)], weights=payload[at + 1], prefix=bool(payload[at + 2]))
-        operator, distance, left = struct.unpack_from("<bhI", payload, at + 1)
-        if operator == NOT:
-            return Query(operator, left=node(item + 1))
-        return Query(operator, distance, left=node(item + left), right=node(item + 1))
 
-    return node(0) if count else None
+def _read_node(payload: bytes, item: int) -> Query:
+    at = item_at(item)
+    if payload[at] == VALUE:
+        _, weights, prefix, _, _ = OPERAND_ITEM.unpack_from(payload, at)
+        return Query(word=lexeme_of(payload, at), weights=weights, prefix=bool(prefix))
+    _, operator, distance, left = OPERATOR_ITEM.unpack_from(payload, at)
+    if operator == NOT:
+        return Query(operator, left=_read_node(payload, item + 1))
+    return Query(operator, distance, left=_read_node(payload, item + left), right=_read_node(payload, item + 1))
+
+
+def count_items(payload: bytes) -> int:
+    return int(struct.unpack_from("<i", payload)[0])
+
+
+def item_at(item: int) -> int:
+    """Where the item of that number is."""
+    return ITEMS + OPERAND_ITEM.size * item
+
+
+def lexeme_of(payload: bytes, at: int) -> bytes:
+    """The lexeme of the operand at `at`."""
+    *_, where = OPERAND_ITEM.unpack_from(payload, at)
+    start = item_at(count_items(payload)) + (where >> START_SHIFT)
+    return payload[start : start + (where & LENGTH)]
 
 
 def write_query(query: Query | None) -> bytes:
     """The stored form. Lexemes lie in the order in which they are read, items the other way round."""
     words = bytearray()
 
-    def items(node: Query) -> list[bytes]:
+    def items_of(node: Query) -> list[bytes]:
         if not node.operator:
-            where = len(words) << 12 | len(node.word)
+            where = len(words) << START_SHIFT | len(node.word)
             words.extend(node.word + b"\0")
-            return [struct.pack("<BBBxII", VALUE, node.weights, node.prefix, legacy_crc(node.word), where)]
-        assert node.left is not None
-        left = items(node.left)
-        right = items(node.right) if node.right is not None else []
-        head = struct.pack("<BBhI4x", OPERATOR, node.operator, node.distance, len(right) + 1)
-        return [head, *right, *left]
+            return [OPERAND_ITEM.pack(VALUE, node.weights, node.prefix, legacy_crc(node.word), where)]
+        assert node.left is not None, "an operator has an operand"
+        left = items_of(node.left)
+        right = items_of(node.right) if node.right is not None else []
+        return [OPERATOR_ITEM.pack(OPERATOR, node.operator, node.distance, len(right) + 1), *right, *left]
 
-    made = items(query) if query is not None else []
-    return struct.pack("<i", len(made)) + b"".join(made) + bytes(words)
+    items = items_of(query) if query is not None else []
+    return struct.pack("<i", len(items)) + b"".join(items) + bytes(words)
 
 
-def _table() -> list[int]:
+def _crc_table() -> list[int]:
     entries = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         entries = np.where(entries & 1, entries >> 1 ^ np.uint32(0xEDB88320), entries >> 1)
     return [int(entry) for entry in entries]
 
 
-_CRC = _table()
+_CRC = _crc_table()
 
 
 def legacy_crc(word: bytes) -> int:
-    """The checksum of a lexeme: the usual table of CRC-32, walked from the wrong end (`utils/pg_crc.h`), and so kept for ever."""
+    """The checksum of a lexeme: the usual table of CRC-32 with the shift of the other direction (COMP_LEGACY_CRC32 in `utils/pg_crc.h`)."""
     crc = 0xFFFFFFFF
     for byte in word:
         crc = _CRC[(crc >> 24 ^ byte) & 0xFF] ^ crc << 8 & 0xFFFFFFFF

@@ -11,6 +11,8 @@ from tailrace.types.text_search.tsquery.stored import AND, NOT, OR, PHRASE, PRIO
 from tailrace.types.text_search.tsvector import quote_lexeme
 from tailrace.types.values import Mask, Texts, Values
 
+WEIGHTS = ((8, "A"), (4, "B"), (2, "C"), (1, "D"))
+
 
 def format_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As tsqueryout: 'fat' & ( 'rat' | !'cat':A ) <-> 'dog'."""
@@ -25,16 +27,14 @@ def format_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts
 def _infix(query: Query, outer: int, right_of_phrase: bool) -> str:
     """In parentheses where it binds weaker than what is around it; a phrase right of a phrase always."""
     if not query.operator:
-        marks = ("*" if query.prefix else "") + "".join(
-            letter for bit, letter in ((8, "A"), (4, "B"), (2, "C"), (1, "D")) if query.weights & bit
-        )
+        marks = ("*" if query.prefix else "") + "".join(letter for bit, letter in WEIGHTS if query.weights & bit)
         return quote_lexeme(query.word) + (":" + marks if marks else "")
-    assert query.left is not None
+    assert query.left is not None, "an operator has an operand"
     priority = PRIORITY[query.operator]
     if query.operator == NOT:
         text = "!" + _infix(query.left, priority, False)
     else:
-        assert query.right is not None
+        assert query.right is not None, "an operator other than ! has two"
         phrase = query.operator == PHRASE
         sign = ("<->" if query.distance == 1 else f"<{query.distance}>") if phrase else "&" if query.operator == AND else "|"
         text = f"{_infix(query.left, priority, False)} {sign} {_infix(query.right, priority, phrase)}"
@@ -51,7 +51,7 @@ def parse_tsqueries(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 class _Reader:
-    """Operators by priority, of equal ones the left first. State: where it stands in the text."""
+    """Reads a query: operators by priority, of equal ones the left first. State: where it stands in the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -66,39 +66,39 @@ class _Reader:
         return query
 
     def _token(self) -> re.Match[str]:
-        found = TOKEN.match(self.text, self.at)
-        if found is None:
+        token = TOKEN.match(self.text, self.at)
+        if token is None:
             raise syntax_error("tsquery", self.text)
-        return found
+        return token
 
     def _binary(self, outer: int) -> Query:
         left = self._operand()
         while self.at < len(self.text):
-            found = self._token()
-            sign = found["sign"] or ""
+            token = self._token()
+            sign = token["sign"] or ""
             operator = {"&": AND, "|": OR}.get(sign, PHRASE if sign.startswith("<") else 0)
             if not operator or PRIORITY[operator] <= outer:
                 break
-            self.at = found.end()
-            distance = int(found["distance"] or 1) if operator == PHRASE else 0
+            self.at = token.end()
+            distance = int(token["distance"] or 1) if operator == PHRASE else 0
             left = Query(operator, distance, left=left, right=self._binary(PRIORITY[operator]))
         return left
 
     def _operand(self) -> Query:
-        found = self._token()
-        self.at = found.end()
-        if found["sign"] == "!":
+        token = self._token()
+        self.at = token.end()
+        if token["sign"] == "!":
             return Query(NOT, left=self._operand())
-        if found["sign"] == "(":
+        if token["sign"] == "(":
             inner = self._binary(0)
             closing = self._token()
             self.at = closing.end()
             if closing["sign"] != ")":
                 raise syntax_error("tsquery", self.text)
             return inner
-        if found["sign"]:
+        if token["sign"]:
             raise syntax_error("tsquery", self.text)
-        word = found["bare"] if found["quoted"] is None else found["quoted"].replace("''", "'")
-        marks = found["marks"] or found["bare_marks"] or ""
-        weights = sum(bit for bit, letter in ((8, "A"), (4, "B"), (2, "C"), (1, "D")) if letter in marks)
+        word = token["bare"] if token["quoted"] is None else token["quoted"].replace("''", "'")
+        marks = token["marks"] or token["bare_marks"] or ""
+        weights = sum(bit for bit, letter in WEIGHTS if letter in marks)
         return Query(word=re.sub(r"\\(.)", r"\1", word, flags=re.S).encode(), weights=weights, prefix="*" in marks)

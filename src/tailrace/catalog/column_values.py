@@ -1,0 +1,50 @@
+"""What a column of a catalog holds that is no plain number or name: int2s, int2vector, oidvector, and `attmissingval`, an array of one element."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from tailrace.wal.compression import expanded
+
+WORD = 4
+"""Width of the length word, which payloads lack."""
+DATA_OFFSET = 4
+"""Where an array's header says where its data begins (0: it has no NULLs). Before it is the number of dimensions (`utils/array.h`)."""
+HEADER = 20
+"""Bytes of the header of an array of one dimension: ndim, dataoffset, elemtype, dim, lbound."""
+
+
+def signed16(value: int) -> int:
+    """An int2, which is read as unsigned."""
+    value = int(value)
+    return value - (1 << 16) if value >= 1 << 15 else value
+
+
+def int2_vector(payload: bytes) -> tuple[int, ...]:
+    """The values of an int2vector."""
+    return tuple(np.frombuffer(payload, "<i2", offset=HEADER).tolist())
+
+
+@lru_cache(maxsize=1 << 14)
+def oid_vector(payload: bytes) -> tuple[int, ...]:
+    """The values of an oidvector."""
+    return tuple(np.frombuffer(payload, "<u4", offset=HEADER).tolist())
+
+
+def only_element(payload: bytes, length: int) -> bytes | None:
+    """The one element of an attmissingval array, in stored form without its length word (`getmissingattr`); None where there is none."""
+    data_offset = int.from_bytes(payload[DATA_OFFSET : DATA_OFFSET + 4], "little")
+    if int.from_bytes(payload[:DATA_OFFSET], "little") == 0 or data_offset:
+        return None
+    start = ((WORD + HEADER + 7) & ~7) - WORD  # aligned to 8, counted from the length word
+    if length > 0:
+        return payload[start : start + length]
+    first = payload[start]
+    if first & 1:
+        return payload[start + 1 : start + (first >> 1)]
+    total = int.from_bytes(payload[start : start + WORD], "little") >> 2
+    if first & 3 == 2:
+        return expanded(payload[start : start + total])
+    return payload[start + WORD : start + total]
