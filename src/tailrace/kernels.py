@@ -60,9 +60,10 @@ def inner_kernel(function: Callable[..., Any]) -> Any:
     """A kernel for other kernels to call for every record or row, with a NamedTuple of arrays if need be.
 
     Numba counts a reference for each array of a NamedTuple at every call, which costs more than what such a kernel does. Here it counts none, as
-    the caller holds them all anyway; so an inner kernel makes no array, slices included, and returns numbers.
+    the caller holds them all anyway; so an inner kernel makes no array, slices included, and returns numbers. And a call of ten arrays is seventy
+    words on the stack, so there is none: the code becomes part of the caller's, whatever its size.
     """
-    return _kept(function, numba.njit(nogil=True, _nrt=False))
+    return _kept(function, numba.njit(nogil=True, _nrt=False, forceinline=True))
 
 
 def _kept(function: Callable[..., Any], compiled: Callable[..., Any]) -> Any:
@@ -167,8 +168,8 @@ def stamp(dispatcher: Any) -> str:
     """A digest of the kernel's code and of all that it refers to. Raises TypeError for what cannot be told apart by its value."""
     found = getattr(dispatcher, "_tailrace_stamp", None)
     if found is None:
-        counts_references = dispatcher.targetoptions.get("_nrt", True)
-        found = dispatcher._tailrace_stamp = _digest(counts_references, *_parts(dispatcher.py_func, dispatcher))
+        options = [dispatcher.targetoptions.get(name) for name in ("_nrt", "forceinline")]
+        found = dispatcher._tailrace_stamp = _digest(options, *_parts(dispatcher.py_func, dispatcher))
     return str(found)
 
 
