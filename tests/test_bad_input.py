@@ -19,7 +19,6 @@ from support.cases import Case, open_case
 from support.decoding import text_of
 from tailrace.catalog.layouts import layouts_by_oid
 from tailrace.catalog.pages import IN_PROGRESS
-from tailrace.catalog.redo import V_AT, V_CATALOG, V_LENGTH, V_XMIN
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.cli import main
 from tailrace.errors import CorruptFile, CorruptWal, MissingHistory, TailraceError, UnsupportedWal, UsageError
@@ -421,11 +420,13 @@ def test_a_state_with_one_byte_changed_is_never_believed(small: Case) -> None:
 
 def test_a_state_whose_checksum_is_right_and_whose_content_is_not(small: Case) -> None:
     state = capture(Source.open(small.before_dir), LocalRunner(1), "app")
-    for column, value in ((V_AT, -8), (V_LENGTH, 1 << 40), (V_LENGTH, 30), (V_CATALOG, 5), (V_XMIN, -5)):
-        rows = state.versions.rows.copy()
-        rows[7, column] = value
+    columns = state.versions.columns
+    for name, value in (("at", -8), ("length", 1 << 40), ("length", 30), ("catalog", 5), ("xmin", -5)):
+        column = getattr(columns, name).copy()
+        column[7] = value
+        damaged = replace(state.versions, columns=columns._replace(**{name: column}))
         with pytest.raises(CorruptFile, match='"here" is no sound catalog state: '):
-            read_state(write_state(replace(state, versions=replace(state.versions, rows=rows))), "here")
+            read_state(write_state(replace(state, versions=damaged)), "here")
 
 
 def test_what_is_wrong_with_a_state_is_said_whatever_else_would_fail(small: Case) -> None:

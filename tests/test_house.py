@@ -39,7 +39,6 @@ MAY_TOUCH_FILES = {"user_cache": "it finds a folder", "kernels": "it keeps compi
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 400
 LONG_MODULES = {
-    "catalog/redo.py": "one kernel replays every kind of heap record; cut in pieces, Numba copies its arrays between them",
     "wal/index.py": "one kernel keeps all facts of a record while it is at hand",
 }
 ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog"})

@@ -58,13 +58,14 @@ def replay_nothing() -> None:
     import numpy as np  # noqa: PLC0415
 
     from tailrace.catalog.heap_pages import CatalogPages  # noqa: PLC0415
-    from tailrace.catalog.redo import Versions  # noqa: PLC0415
-    from tailrace.catalog.state import CatalogLog, CatalogState, advance  # noqa: PLC0415
+    from tailrace.catalog.redo import CatalogLog  # noqa: PLC0415
+    from tailrace.catalog.row_versions import Versions  # noqa: PLC0415
+    from tailrace.catalog.state import CatalogState, advance  # noqa: PLC0415
     from tailrace.model import Lsn  # noqa: PLC0415
     from tailrace.transactions.epochs import XidClock  # noqa: PLC0415
 
     nothing = np.zeros(0, np.int64)
-    log = CatalogLog(nothing, nothing, nothing, nothing, np.zeros(0, np.uint8))
+    log = CatalogLog(nothing, nothing, nothing, np.zeros(0, np.uint8))
     state = CatalogState(
         system=0, timeline=1, major=MAJOR, lsn=Lsn(0), database=1, database_name="", default_tablespace=1663, encoding=6, next_xid=3,
         versions=Versions.none(), files={(1, 1259): 1259}, complete=False, status=None, multixacts=None, xids_open={},

@@ -1,11 +1,11 @@
-"""What a file meant from its first record on, as spans: what decoding takes along.
+"""Which relation a file was, from its first record on: what a plan says about each file of a stretch.
 
-In: the history, and where transactions begin and commit. Out: for each file the relation that it was, and from where on, to others and to those
-transactions that changed its meaning themselves.
+In: the history, and where transactions begin and commit. Out: for each file a `Timeline`: spans of WAL with the relation that the file was there,
+once for transactions that left its catalog rows alone, and once for each that changed them, as it sees its own changes.
 
-What a file means can change only where some catalog row about it begins or ends, so a timeline is the answer of the history at each of those points,
-equal neighbours joined. Of most files no such row changes after their first record. Those are told apart, and their relations put together, all at
-once: columns instead of questions, since there may be thousands of partitions.
+That can be another relation (or another version of it) only where some catalog row about the file begins or ends. So the history is asked at each of
+those LSNs, and equal neighbours are one span. Of most files no such row changes after their first record; those are handled together, with array
+operations, since there may be thousands of partitions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tailrace.transactions.fates import NEVER
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `start` (exclusive) on, until the next span, the file meant `relation` (None: nothing)."""
+    """After `start`, up to and including the `start` of the next span, the file was that of `relation` (None: of no relation)."""
 
     start: int
     relation: Relation | None
@@ -34,7 +34,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What a file meant to others, and to each transaction, by ordinal, that changed it itself."""
+    """`spans` hold for transactions that did not change the file's catalog rows; `own` has, by ordinal, those of each that did."""
 
     spans: list[Span]
     own: dict[int, list[Span]]
@@ -45,7 +45,8 @@ About = tuple[CatalogTable, str, int | str]
 
 
 class FileTimelines:
-    """By ordinal, `begins` and `commits` say where transactions lie; those that are not `wanted` need no timeline of their own."""
+    """By ordinal of a transaction, `begins` and `commits` are the LSNs of its first record and of its commit; one that is not `wanted` gets no spans
+    of its own."""
 
     def __init__(
         self, history: History, begins: NDArray[np.int64], commits: NDArray[np.int64], wanted: NDArray[np.bool_]
@@ -56,7 +57,7 @@ class FileTimelines:
         self._wanted = wanted
 
     def of(self, files: Sequence[Locator], since: NDArray[np.int64]) -> list[Timeline]:
-        """All that each file meant from its first record on, at `since`."""
+        """The timeline of each file, from the LSN of its first record, `since`, on."""
         steady = self._steady(files, since)
         return [
             self._one(file, first) if file_steady is None else Timeline([Span(first - 1, file_steady[0])], {})
@@ -66,7 +67,7 @@ class FileTimelines:
     # -- files that nothing happened to --------------------------------------------------------------------------------------------
 
     def _steady(self, files: Sequence[Locator], since: NDArray[np.int64]) -> list[tuple[Relation | None] | None]:
-        """The one relation of each file about which no catalog row changed after `since`; None for files to be looked at one by one."""
+        """Of each file about which no catalog row changed after `since`, its one relation, in a tuple, or None in one; of others None."""
         history = self._history
         classes, attributes = history.table("pg_class"), history.table("pg_attribute")
         rows, of = classes.where_any("relfilenode", np.array([file.number for file in files], np.int64))
@@ -92,8 +93,8 @@ class FileTimelines:
     # -- one by one ----------------------------------------------------------------------------------------------------------------
 
     def _one(self, locator: Locator, since: int) -> Timeline:
-        """All that `locator` meant from its first record at `since` on: to others, and to each wanted transaction that changed its meaning itself
-        and committed after that record. The latter tell of no more than the time from where it begins."""
+        """The timeline of a file whose first record is at `since`. Wanted transactions that changed its catalog rows and committed later have spans
+        of their own, from where they begin."""
         history, begins, commits, wanted = self._history, self._begins, self._commits, self._wanted
         about = [part for part in self._about(locator) if part[0].last_change(part[1], part[2]) >= since]
         until = int(
@@ -120,7 +121,7 @@ class FileTimelines:
         return Timeline(self._spans_of(locator, since, in_order, -1), own)
 
     def _spans_of(self, locator: Locator, since: int, points: list[int], ordinal: int) -> list[Span]:
-        """What it meant at `since`, and what after each of these points, where that is something else."""
+        """The file's relation at `since` and after each of these LSNs, as transaction `ordinal` sees it; one span while it is the same."""
         spans: list[Span] = []
         for point in [since - 1, *points]:
             try:
@@ -132,7 +133,7 @@ class FileTimelines:
         return spans
 
     def _about(self, locator: Locator) -> Iterator[About]:
-        """Every catalog row, of any time, that has a say in what `locator` meant."""
+        """All catalog rows, of any time, that the relation of `locator` is made of, by the table and the value that finds them."""
         history = self._history
         classes, attributes = history.table("pg_class"), history.table("pg_attribute")
         for oid in set(classes["oid"][history.classes_of(locator)].tolist()):
@@ -146,6 +147,7 @@ class FileTimelines:
                 yield from self._about_type(type_oid, seen)
 
     def _about_type(self, oid: int, seen: set[int]) -> Iterator[About]:
+        """The same of a type and of the types that it is made of, unless they were `seen`."""
         if oid in seen or oid < FIRST_UNPINNED_TYPE:
             return  # built-in types do not change
         seen.add(oid)

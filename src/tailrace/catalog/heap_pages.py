@@ -1,7 +1,7 @@
-"""Pages of catalog files, and whether they can be believed: by their checksums, where the cluster has them, and always by whether header, line
-pointers and tuples keep within the page. What passes may be handed to kernels.
+"""Pages of catalog files, checked: by their checksums, if the cluster has them, and by whether header, line pointers and tuples keep within the page
+and have the layout of the catalog. Kernels check no bounds of pages that passed.
 
-Only pages that count are looked at: one that WAL brings whole may be torn in a backup that was taken of a running server, and nobody minds.
+Only pages that are used are checked. One that WAL brings whole may be torn in a backup that was taken of a running server.
 Layouts: `storage/bufpage.h`, `storage/checksum_impl.h`.
 """
 
@@ -13,20 +13,30 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.catalog_files import FileKey
 from tailrace.catalog.layouts import CatalogLayout
+from tailrace.catalog.page_layout import (
+    LP_FLAGS,
+    LP_FLAGS_SHIFT,
+    LP_LEN_SHIFT,
+    LP_NORMAL,
+    LP_OFF,
+    MAXALIGN,
+    PAGE_LAYOUT_VERSION,
+    PD_CHECKSUM,
+    PD_FLAGS,
+    PD_LOWER,
+    PD_PAGESIZE_VERSION,
+    PD_SPECIAL,
+    PD_UPPER,
+    PD_VALID_FLAG_BITS,
+    SIZE_OF_ITEM_ID,
+    SIZE_OF_PAGE_HEADER,
+    T_INFOMASK2,
+)
 from tailrace.errors import CorruptFile
 from tailrace.model import PAGE_SIZE
-from tailrace.tuples.deform import HEAP_HEADER, TUPLE_HEADER, first_misfit
-
-FileKey = tuple[int, int]
-"""(database or 0, file number)."""
-
-_PAGE_HEADER = 24
-_LINE_POINTER = 4
-_LAYOUT_VERSION = PAGE_SIZE | 4
-_KNOWN_FLAGS = 0x0007
-_NORMAL = 1
-_BEFORE_HEAP_HEADER = TUPLE_HEADER - HEAP_HEADER  # what of a tuple stands before t_infomask2
+from tailrace.tuples.deform import TUPLE_HEADER, first_misfit
 
 _TRIES = 20
 """How often a page of a running server is read until it is not just being written."""
@@ -46,8 +56,8 @@ _LANE_SEEDS = np.array(
 
 @dataclass(slots=True)
 class CatalogPages:
-    """Catalog files of a data directory: file -> its pages (n x 8192), and its path. `read_again` is there if a server may be writing them: it reads
-    one block of a file, once a little time has passed."""
+    """Catalog files of a data directory: their pages (n x 8192), and their paths. `checksums` says whether the cluster has data checksums. If a
+    server may be writing the files, `read_again` reads one block of a file anew, after a short while."""
 
     files: dict[FileKey, NDArray[np.uint8]]
     paths: dict[FileKey, str] = field(default_factory=dict)
@@ -78,9 +88,9 @@ class CatalogPages:
 
 
 def page_checksums(pages: NDArray[np.uint8], blocks: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """What pd_checksum should say of pages that are these blocks of their file (`pg_checksum_page`)."""
+    """pd_checksum of each page, by its block number (`pg_checksum_page`)."""
     words = np.ascontiguousarray(pages).view("<u4").copy()
-    words[:, 2] &= np.uint32(0xFFFF0000)  # pd_checksum itself counts as zero
+    words.view("<u2")[:, PD_CHECKSUM // 2] = 0  # it does not count itself
     rounds = words.reshape(len(pages), PAGE_SIZE // 4 // _LANES, _LANES)
     sums = np.repeat(_LANE_SEEDS[None, :], len(pages), axis=0)
     nothing = np.zeros_like(sums)
@@ -95,44 +105,49 @@ def page_checksums(pages: NDArray[np.uint8], blocks: NDArray[np.int64]) -> NDArr
 def unsound_pages(
     pages: NDArray[np.uint8], blocks: NDArray[np.int64], layout: CatalogLayout, *, checksums: bool
 ) -> Iterator[tuple[int, str]]:
-    """Rows of `pages` that cannot be believed, and why. A page of zeros is a new one, and sound."""
-    said: set[int] = set()
-    for row, why in _findings(pages, blocks, layout, checksums=checksums):
-        if row not in said:
-            said.add(row)
+    """Rows of `pages` that are damaged, and why. A page of zeros is a new one, and sound."""
+    named: set[int] = set()
+    for row, why in _damages(pages, blocks, layout, checksums=checksums):
+        if row not in named:
+            named.add(row)
             yield row, why
 
 
-def _findings(
+def _damages(
     pages: NDArray[np.uint8], blocks: NDArray[np.int64], layout: CatalogLayout, *, checksums: bool
 ) -> Iterator[tuple[int, str]]:
+    """All damage there is; a row of `pages` may come several times."""
     pages = np.ascontiguousarray(pages)
     halves = pages.view("<u2")
     used = np.flatnonzero(pages.any(axis=1))
     if checksums:
         expected = page_checksums(pages[used], blocks[used])
-        for row, said, computed in zip(used.tolist(), halves[used, 4].tolist(), expected.tolist(), strict=True):
+        for row, said, computed in zip(used.tolist(), halves[used, PD_CHECKSUM // 2].tolist(), expected.tolist(), strict=True):
             if said != computed:
                 yield row, f"page verification failed, calculated checksum {computed} but expected {said}"
-    flags, lower, upper, special, version = (halves[used, at].astype(np.int64) for at in (5, 6, 7, 8, 9))
-    sound = (flags & ~_KNOWN_FLAGS == 0) & (lower >= _PAGE_HEADER) & (lower % _LINE_POINTER == 0) & (lower <= upper)
-    sound &= (upper <= special) & (special == PAGE_SIZE) & (version == _LAYOUT_VERSION)
+    flags, lower, upper, special, version = (
+        halves[used, field // 2].astype(np.int64) for field in (PD_FLAGS, PD_LOWER, PD_UPPER, PD_SPECIAL, PD_PAGESIZE_VERSION)
+    )
+    sound = (
+        (flags & ~PD_VALID_FLAG_BITS == 0) & (lower >= SIZE_OF_PAGE_HEADER) & (lower % SIZE_OF_ITEM_ID == 0) & (lower <= upper)
+    )
+    sound &= (upper <= special) & (special == PAGE_SIZE) & (version == PAGE_SIZE | PAGE_LAYOUT_VERSION)
     for row in used[~sound].tolist():
         yield row, "its header is damaged"
     used, lower, upper = used[sound], lower[sound], upper[sound]
-    pointers = pages.view("<u4")[used, _PAGE_HEADER // _LINE_POINTER :].astype(np.int64)
-    present = np.arange(pointers.shape[1]) < ((lower - _PAGE_HEADER) // _LINE_POINTER)[:, None]
-    page, item = np.nonzero(present & ((pointers >> 15) & 3 == _NORMAL))
-    offset, length = pointers[page, item] & 0x7FFF, pointers[page, item] >> 17
-    within = (offset >= upper[page]) & (offset % 8 == 0) & (length >= TUPLE_HEADER) & (offset + length <= PAGE_SIZE)
+    item_ids = pages.view("<u4")[used, SIZE_OF_PAGE_HEADER // SIZE_OF_ITEM_ID :].astype(np.int64)
+    present = np.arange(item_ids.shape[1]) < ((lower - SIZE_OF_PAGE_HEADER) // SIZE_OF_ITEM_ID)[:, None]
+    page, item = np.nonzero(present & ((item_ids >> LP_FLAGS_SHIFT) & LP_FLAGS == LP_NORMAL))
+    offset, length = item_ids[page, item] & LP_OFF, item_ids[page, item] >> LP_LEN_SHIFT
+    within = (offset >= upper[page]) & (offset % MAXALIGN == 0) & (length >= TUPLE_HEADER) & (offset + length <= PAGE_SIZE)
     for number in np.flatnonzero(~within).tolist():
         yield int(used[page[number]]), f"line pointer {item[number] + 1} points out of it"
     row, offset, length, item = used[page[within]], offset[within], length[within], item[within]
-    at = row * PAGE_SIZE + offset + _BEFORE_HEAP_HEADER
+    at = row * PAGE_SIZE + offset + T_INFOMASK2
     flat = pages.reshape(-1)
     start = 0
     while start < len(at):
-        bad = first_misfit(flat, at[start:], length[start:] - _BEFORE_HEAP_HEADER, layout.lengths, layout.aligns)
+        bad = first_misfit(flat, at[start:], length[start:] - T_INFOMASK2, layout.lengths, layout.aligns)
         if bad < 0:
             return
         yield int(row[start + bad]), f"tuple {item[start + bad] + 1} does not have the layout of its catalog"

@@ -1,25 +1,25 @@
-"""What a relation was, then: answers as PostgreSQL's historic snapshot does (rule 6; `HeapTupleSatisfiesHistoricMVCC`).
+"""What a relation, or a type, was at an LSN to a transaction: what a historic snapshot would show (rule 6; `HeapTupleSatisfiesHistoricMVCC`).
 
-In: every version of the catalog rows that decoding reads. Out: `relation_at(locator, lsn, ordinal)`, `relation_by_oid(…)`, and `relations_of(…)` for
-many at once. An answer that cannot be known raises `MissingHistory`.
+In: every version of the catalog rows that decoding reads. Out: `Relation` and `PgType` values, by file, oid or name. `MissingHistory` is raised for
+what cannot be known.
 
-A change sees a row version when the version's maker committed before the change's LSN and its unmaker did not; of its own
-transaction's versions, those made before that LSN.
+A change at an LSN sees a version of a catalog row if the transaction that made it committed before that LSN, and the one that ended it did not; of
+its own transaction's versions, those that were there at that LSN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.column_values import int2_vector, only_element, signed16
+from tailrace.catalog.column_values import int2_vector, only_element
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
-from tailrace.catalog.redo import Versions
+from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import CatalogTable, Spans, rows_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
@@ -29,12 +29,25 @@ from tailrace.types.search_path import SEARCH_PATH
 from tailrace.wal.index import TRACKED_CATALOGS
 
 FIRST_UNPINNED_TYPE = 10000
-"""Types below are pg_type.dat's, the same in every database of a major version and for ever."""
+"""Types with smaller oids are those of pg_type.dat: the same in all databases of a major, and never altered."""
 _ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
-_COLUMN_FIELDS = (
-    "attnum", "attname", "atttypid", "atttypmod", "attlen", "attalign", "attnotnull", "atthasmissing", "attmissingval", "attgenerated",
-    "attisdropped",
-)  # fmt: skip
+
+
+class Attribute(NamedTuple):
+    """What a row of pg_attribute says that a `Column` is made of."""
+
+    attnum: int
+    attname: str
+    atttypid: int
+    atttypmod: int
+    attlen: int
+    attalign: int
+    attnotnull: int
+    atthasmissing: int
+    attmissingval: bytes | None
+    attgenerated: int
+    attisdropped: int
+
 
 _WANTED: dict[str, tuple[str, ...]] = {
     "pg_class": (
@@ -65,7 +78,8 @@ _WANTED: dict[str, tuple[str, ...]] = {
 
 
 class History:
-    """See the module. `default_tablespace` is the database's; `search_path` decides which types print with their schema."""
+    """The catalogs of a database, from `known_from` on. `default_tablespace` is the database's; `search_path` decides which types print with their
+    schema; `encoding` is the database's, by PostgreSQL's number."""
 
     def __init__(
         self, versions: Versions, spans: Spans, major: int, *, database: int, default_tablespace: int, known_from: int = 0,
@@ -77,9 +91,9 @@ class History:
         self.major = major
         self._tables: dict[str, CatalogTable] = {}
         self._relations: dict[tuple[Any, ...], Relation] = {}
-        self._alike: dict[tuple[Any, ...], Column] = {}
+        self._steady_column: dict[Attribute, Column] = {}
         self._all_columns: dict[tuple[Column, ...], tuple[Column, ...]] = {}
-        self._steady_columns: dict[tuple[Any, ...], tuple[Column, ...]] = {}
+        self._steady_columns: dict[tuple[Attribute, ...], tuple[Column, ...]] = {}
         self._schemas: dict[int, str] = {}
         self.database = database
         self.default_tablespace = default_tablespace
@@ -89,7 +103,7 @@ class History:
         self.codec = codec_named(encoding)
 
     def table(self, name: str) -> CatalogTable:
-        """A catalog's rows, made when first asked for."""
+        """A catalog's rows. They are read when they are first asked for."""
         if name not in self._tables:
             oid = next(oid for oid, catalog in TRACKED_CATALOGS.items() if catalog == name)
             self._tables[name] = CatalogTable(
@@ -100,7 +114,8 @@ class History:
     # -- questions -----------------------------------------------------------------------------------------------------------------
 
     def relation_at(self, locator: Locator, lsn: int, ordinal: int = -1) -> Relation | None:
-        """What `locator` meant to a change at `lsn` in committed transaction `ordinal`; None if no relation had that file."""
+        """The relation that had the file, as a change at `lsn` in committed transaction `ordinal` (-1: one that touched no catalog) saw it; None if
+        none had."""
         self._check_known(lsn)
         rows = self.table("pg_class").rows.seen(self.classes_of(locator), lsn, ordinal)
         return self._relation(int(rows[-1]), lsn, ordinal) if len(rows) else None
@@ -122,7 +137,7 @@ class History:
 
     @cached_property
     def rowless_files(self) -> NDArray[np.int64]:
-        """Numbers of files that never were anything but an index, a TOAST table or a sequence: none of their records is a row that decoding shows."""
+        """Numbers of files that only ever were those of indexes, TOAST tables and sequences: no record on them is a row that decoding shows."""
         classes = self.table("pg_class")
         rowless = np.isin(classes["relkind"], [ord(kind) for kind in "iItS"])
         return np.setdiff1d(classes["relfilenode"][rowless], classes["relfilenode"][~rowless])
@@ -148,37 +163,41 @@ class History:
 
     @cached_property
     def _default_tablespaces(self) -> set[int]:
-        """Where tables of no tablespace of their own have been: a database may move, and its files keep their numbers."""
+        """The tablespaces that the database has lain in, and with it all tables without one of their own. Files keep their numbers when it moves."""
         databases = self.table("pg_database")
         return {self.default_tablespace, *databases["dattablespace"][databases.where("oid", self.database)].tolist()}
 
     def relations_of(self, rows: NDArray[np.int64], lsn: NDArray[np.int64]) -> list[Relation | None]:
-        """The relations of these rows of pg_class as changes at `lsn` see them, one LSN a row; None for one that cannot be known. Their columns are
-        read together."""
-        attributes = self.table("pg_attribute")
-        found, of = attributes.where_any("attrelid", self.table("pg_class")["oid"][rows])
-        seen = (
-            (attributes.rows.begin[found] < lsn[of]) & (attributes.rows.end[found] >= lsn[of]) & (attributes["attnum"][found] > 0)
-        )
-        found, of = found[seen], of[seen]
-        order = np.lexsort((attributes["attnum"][found], of))
-        found, bounds = found[order], np.searchsorted(of[order], np.arange(len(rows) + 1)).tolist()
-        fields = list(zip(*(attributes.of(name, found).tolist() for name in _COLUMN_FIELDS), strict=True))
+        """The relations of these rows of pg_class, each as a change at its `lsn` sees it; None for one that cannot be known. Their columns are read
+        together."""
+        table = self.table("pg_attribute")
+        columns, of = table.where_any("attrelid", self.table("pg_class")["oid"][rows])
+        seen = (table.rows.begin[columns] < lsn[of]) & (table.rows.end[columns] >= lsn[of]) & (table["attnum"][columns] > 0)
+        columns, of = columns[seen], of[seen]
+        order = np.lexsort((table["attnum"][columns], of))
+        columns, bounds = columns[order], np.searchsorted(of[order], np.arange(len(rows) + 1)).tolist()
+        attributes = self._attributes(columns)
         relations: list[Relation | None] = []
         for row, at, start, stop in zip(rows.tolist(), lsn.tolist(), bounds, bounds[1:], strict=False):
             try:
-                relations.append(self._relation(row, at, -1, fields[start:stop]))
+                relations.append(self._relation(row, at, -1, attributes[start:stop]))
             except MissingHistory:
                 relations.append(None)
         return relations
 
-    def _relation(self, row: int, lsn: int, ordinal: int, fields: Sequence[tuple[Any, ...]] | None = None) -> Relation:
-        """`fields` are those of its columns, if they are at hand."""
+    def _attributes(self, rows: NDArray[np.int64]) -> list[Attribute]:
+        """These rows of pg_attribute."""
+        table = self.table("pg_attribute")
+        columns = (table.of(name, rows).tolist() for name in Attribute._fields)
+        return [Attribute._make(row) for row in zip(*columns, strict=True)]
+
+    def _relation(self, row: int, lsn: int, ordinal: int, attributes: Sequence[Attribute] | None = None) -> Relation:
+        """The relation of a row of pg_class; `attributes` are those of its columns, by attnum, if they have been read."""
         classes = self.table("pg_class")
         oid = int(classes["oid"][row])
-        columns = self._columns(oid, lsn, ordinal, fields)
+        columns = self._columns(oid, lsn, ordinal, attributes)
         if missing := int(classes["relnatts"][row]) - len(columns):
-            # So it is for a moment within the transaction that makes or alters it; a row that was written then is not to be had.
+            # It is so between two records of the transaction that makes or alters the relation. A change in between cannot be decoded.
             raise MissingHistory(f"pg_attribute catalog is missing {missing} attribute(s) for relation OID {oid} at {Lsn(lsn)}")
         identity_letter = chr(classes["relreplident"][row])
         primary, identity = self._keys(oid, identity_letter, lsn, ordinal)
@@ -195,7 +214,7 @@ class History:
             primary_key=primary,
             access_method=int(classes["relam"][row]),
         )
-        # There is one object of each relation, as there is of its columns: so they need not be compared by all that they are made of.
+        # Equal relations are one object, as equal columns are, so that comparing them is comparing identities.
         key = (
             oid, relation.schema, relation.name, relation.kind, relation.persistence, identity_letter, relation.rewrite_of,
             id(relation.columns), identity, primary, relation.access_method,
@@ -203,41 +222,38 @@ class History:
         return self._relations.setdefault(key, relation)
 
     def _name_of(self, oid: int, lsn: int, ordinal: int) -> str:
-        """The name of a relation; the transient heap of a rewrite goes by that of the relation which it will be."""
+        """A relation's name, empty for oid 0. The transient heap of a rewrite has the name of the relation that it rewrites."""
         if not oid:
             return ""
         rows = self.table("pg_class").seen_where("oid", oid, lsn, ordinal)
         return self.table("pg_class").name("relname", int(rows[-1])) if len(rows) else ""
 
-    def _columns(self, oid: int, lsn: int, ordinal: int, fields: Sequence[tuple[Any, ...]] | None = None) -> tuple[Column, ...]:
-        """Those alike are one object, by which decoding knows tables that are stored alike."""
-        if fields is None:
-            attributes = self.table("pg_attribute")
-            rows = attributes.seen_where("attrelid", oid, lsn, ordinal)
-            every = zip(*(attributes.of(name, rows).tolist() for name in _COLUMN_FIELDS), strict=True)
-            # by attnum, which comes first and is unique; system columns are negative
-            fields = [each for each in sorted(every) if each[0] > 0]
-        steady = all(each[2] < FIRST_UNPINNED_TYPE for each in fields)
-        key = tuple(fields)
+    def _columns(self, oid: int, lsn: int, ordinal: int, attributes: Sequence[Attribute] | None = None) -> tuple[Column, ...]:
+        """A relation's columns, without system columns. Equal ones are one object, by which decoding knows tables that are stored alike."""
+        if attributes is None:
+            every = self._attributes(self.table("pg_attribute").seen_where("attrelid", oid, lsn, ordinal))
+            attributes = sorted((each for each in every if each.attnum > 0), key=lambda each: each.attnum)
+        steady = all(each.atttypid < FIRST_UNPINNED_TYPE for each in attributes)
+        key = tuple(attributes)
         if steady and key in self._steady_columns:
             return self._steady_columns[key]
-        columns = tuple(self._column(each, lsn, ordinal) for each in fields)
+        columns = tuple(self._column(each, lsn, ordinal) for each in attributes)
         columns = self._all_columns.setdefault(columns, columns)
         if steady:
             self._steady_columns[key] = columns
         return columns
 
-    def _column(self, fields: tuple[Any, ...], lsn: int, ordinal: int) -> Column:
-        """Columns are alike in many tables (partitions above all), and made once if their type cannot change."""
-        type_oid = fields[2]
-        column = self._alike.get(fields)
+    def _column(self, attribute: Attribute, lsn: int, ordinal: int) -> Column:
+        """One column. Many tables have equal ones, partitions above all; those whose type cannot change are made once."""
+        column = self._steady_column.get(attribute)
         if column is None:
-            column = _column_of(fields, lambda: self.type_at(type_oid, lsn, ordinal))
-            if type_oid < FIRST_UNPINNED_TYPE:
-                self._alike[fields] = column
+            column = _column_of(attribute, lambda: self.type_at(attribute.atttypid, lsn, ordinal))
+            if attribute.atttypid < FIRST_UNPINNED_TYPE:
+                self._steady_column[attribute] = column
         return column
 
     def _namespace(self, oid: int, lsn: int, ordinal: int) -> str:
+        """The name of a schema."""
         namespaces = self.table("pg_namespace")
         steady = ordinal < 0 and namespaces.last_change("oid", oid) < lsn
         if steady and oid in self._schemas:
@@ -275,7 +291,7 @@ class History:
         return primary, identity
 
     def type_at(self, oid: int, lsn: int, ordinal: int = -1) -> PgType:
-        """A type with all that it is made of. Raises MissingHistory if it was not there."""
+        """A type with the types that it is made of. Raises MissingHistory if it was not there."""
         if oid < FIRST_UNPINNED_TYPE:
             return self._builtin_type(oid)
         return self._type(oid, lsn, ordinal)
@@ -295,7 +311,7 @@ class History:
         if not len(rows):
             raise MissingHistory(f"type {oid} is not in the catalogs at {Lsn(lsn)}")
         row = int(rows[-1])
-        length = signed16(types["typlen"][row])
+        length = int(types["typlen"][row])
         element_oid = int(types["typelem"][row])
         kind = chr(types["typtype"][row])
         if types["typsubscript"][row] == ARRAY_SUBSCRIPT_HANDLER and length == -1 and element_oid:
@@ -330,7 +346,7 @@ class History:
         )
 
     def _is_visible(self, schema: str, name: str, lsn: int, ordinal: int) -> bool:
-        """Whether the type is found without its schema: on the search path, and not behind another of its name."""
+        """Whether the name alone means this type: its schema is on the search path, and none before it has a type of that name (TypeIsVisible)."""
         if schema not in self.search_path:
             return False
         before = set(self.search_path[: self.search_path.index(schema)])
@@ -339,6 +355,7 @@ class History:
         return not any(self._namespace(int(types["typnamespace"][row]), lsn, ordinal) in before for row in rivals)
 
     def _labels(self, oid: int, lsn: int, ordinal: int) -> tuple[tuple[int, str], ...]:
+        """An enum's (oid, label), by oid."""
         enums = self.table("pg_enum")
         rows = enums.seen_where("enumtypid", oid, lsn, ordinal)
         return tuple(
@@ -346,19 +363,18 @@ class History:
         )
 
 
-def _column_of(fields: tuple[Any, ...], type_of: Callable[[], PgType]) -> Column:
-    """One row of pg_attribute (_COLUMN_FIELDS) as a column; `type_of` is asked only where there is one."""
-    attnum, name, _, typmod, attlen, attalign, not_null, has_missing, missing_value, generated, dropped = fields
-    length = signed16(attlen)
-    align = _ALIGN[chr(attalign)]
+def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
+    """The column; `type_of` gives its type, and is not asked of a dropped one."""
+    length, align = attribute.attlen, _ALIGN[chr(attribute.attalign)]
+    typmod, missing = attribute.atttypmod, attribute.attmissingval
     return Column(
-        number=attnum,
-        name=name,
-        type=None if dropped else type_of(),
+        number=attribute.attnum,
+        name=attribute.attname,
+        type=None if attribute.attisdropped else type_of(),
         typmod=typmod - (1 << 32) if typmod >= 1 << 31 else typmod,
         length=length,
         align=align,
-        not_null=bool(not_null),
-        generated=chr(generated).strip("\0"),
-        missing=only_element(missing_value, length) if has_missing and missing_value is not None else None,
+        not_null=bool(attribute.attnotnull),
+        generated=chr(attribute.attgenerated).strip("\0"),
+        missing=only_element(missing, length) if attribute.atthasmissing and missing is not None else None,
     )

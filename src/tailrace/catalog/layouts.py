@@ -1,4 +1,5 @@
-"""The columns of the catalogs that decoding reads, per major: only what is needed to walk a row, and the names we ask for (`catalog/pg_*.h`)."""
+"""The columns of the catalogs that decoding reads, by major: names, lengths and alignments, up to the last one that is asked for
+(`catalog/pg_*.h`)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from dataclasses import dataclass
 
 from tailrace.wal.index import TRACKED_CATALOGS
 
-# name:code, code = o oid, n name, h int2, i int4, b bool, c "char", x xid, f float4, t varlena with int alignment, d varlena with double alignment
+# attlen and attalign by the letter behind a column's name:
+# o oid, n name, h int2, i int4, b bool, c "char", x xid, f float4, t varlena with int alignment, d varlena with double alignment
 _CODES = {
     "o": (4, 4), "n": (64, 1), "h": (2, 2), "i": (4, 4), "b": (1, 1), "c": (1, 1), "x": (4, 4), "f": (4, 4), "t": (-1, 4), "d": (-1, 8),
 }  # fmt: skip
@@ -14,7 +16,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class CatalogLayout:
-    """Attribute names, lengths and alignments of a catalog, in attribute order."""
+    """attname, attlen and attalign (in bytes) of a catalog's columns, by attnum."""
 
     names: tuple[str, ...]
     lengths: tuple[int, ...]
@@ -27,9 +29,9 @@ class CatalogLayout:
 def _layout(columns: str) -> CatalogLayout:
     pairs = [column.split(":") for column in columns.split()]
     return CatalogLayout(
-        tuple(name for name, _ in pairs),
-        tuple(_CODES[code][0] for _, code in pairs),
-        tuple(_CODES[code][1] for _, code in pairs),
+        names=tuple(name for name, _ in pairs),
+        lengths=tuple(_CODES[code][0] for _, code in pairs),
+        aligns=tuple(_CODES[code][1] for _, code in pairs),
     )
 
 
@@ -92,7 +94,7 @@ def _database(major: int) -> str:
 
 
 def layouts_of(major: int) -> dict[str, CatalogLayout]:
-    """Catalog name -> layout. Trailing columns that nobody asks for may be left out."""
+    """Layout by the name of the catalog. Columns behind the last one that is asked for may be left out."""
     publication = "oid:o pubname:n pubowner:o puballtables:b pubinsert:b pubupdate:b pubdelete:b pubtruncate:b pubviaroot:b"
     if major >= 18:
         publication += " pubgencols:c"
@@ -126,6 +128,6 @@ def layouts_of(major: int) -> dict[str, CatalogLayout]:
 
 
 def layouts_by_oid(major: int) -> dict[int, CatalogLayout]:
-    """Catalog oid -> layout, of those that are tracked."""
+    """Layout by the oid of the catalog, of those whose records indexes keep."""
     layouts = layouts_of(major)
     return {oid: layouts[name] for oid, name in TRACKED_CATALOGS.items() if name in layouts}

@@ -1,6 +1,6 @@
-"""What became of a relation: how it was last, when it was dropped, when columns were given other types.
+"""What DDL did to a relation: the commit that dropped it and what it was before, and the commits that gave its columns other types.
 
-In: a history and an oid. Out: relations, and the commits that changed them.
+In: a history and an oid. Out: relations, and LSNs of commits.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def retypes(history: History, oid: int) -> list[tuple[str, Lsn]]:
     rows = attributes.where("attrelid", oid)
     begin, end = attributes.rows.begin[rows], attributes.rows.end[rows]
     seen = (begin < end) & (attributes["attnum"][rows] > 0) & ~attributes["attisdropped"][rows].astype(bool)
-    found = []
+    changes = []
     before: dict[int, tuple[int, int]] = {}
     for row in rows[seen][np.argsort(begin[seen], kind="stable")].tolist():
         number, kind = int(attributes["attnum"][row]), (int(attributes["atttypid"][row]), int(attributes["atttypmod"][row]))
         if before.setdefault(number, kind) != kind:
-            found.append((str(attributes["attname"][row]), Lsn(int(attributes.rows.begin[row]))))
+            changes.append((str(attributes["attname"][row]), Lsn(int(attributes.rows.begin[row]))))
         before[number] = kind
-    return found
+    return changes

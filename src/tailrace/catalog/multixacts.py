@@ -1,7 +1,7 @@
 """pg_multixact: which member of a multixact updated the row (`access/multixact_internal.h`).
 
-A row that one transaction updates while others hold key locks on it names them all by one number. Catalog rows of before the WAL at hand may do so;
-which of the members made the row a dead one stands nowhere else.
+The xmax of a row that one transaction updates while others hold key locks on it is a MultiXactId, which stands for all of them. Where that was before
+the WAL at hand, only pg_multixact tells which member updated the row.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _UPDATES = frozenset({4, 5})  # MultiXactStatusNoKeyUpdate, MultiXactStatusUpdat
 
 
 class Multixacts:
-    """A directory's multixacts, read where they are asked for."""
+    """The multixacts of a data directory. Files are read when they are first asked for."""
 
     def __init__(self, read: ReadFile) -> None:
         self._read = cache(read)
 
     def updater_of(self, multixact: int) -> int | None:
-        """The xid that updated or deleted; 0 if all its members only locked; None if it is no longer (or not) known."""
+        """The xid of the member that updated or deleted; 0 if all members only locked; None if the files do not have the multixact."""
         first = self._offset(multixact)
         if first is None:
             return None
@@ -48,17 +48,19 @@ class Multixacts:
         return 0
 
     def _offset(self, multixact: int) -> int | None:
+        """The number of its first member."""
         page, place = divmod(multixact, _OFFSETS_PER_PAGE)
-        found = self._word(OFFSETS, page, 4 * place)
-        return found or None
+        return self._word(OFFSETS, page, 4 * place) or None
 
     def _member(self, number: int) -> tuple[int, int]:
+        """A member's status (MultiXactStatus) and xid."""
         page, place = divmod(number, _MEMBERS_PER_PAGE)
         group, member = divmod(place, 4)
         status = self._word(MEMBERS, page, _GROUP * group) >> (8 * member) & 0xFF
         return status, self._word(MEMBERS, page, _GROUP * group + 4 + 4 * member)
 
     def _word(self, folder: str, page: int, at: int) -> int:
+        """A uint32 of a page, 0 if the file ends before it."""
         file, page_there = divmod(page, _PAGES_PER_FILE)
         data = self._read(folder, file)
         at += page_there * _PAGE

@@ -1,8 +1,8 @@
-"""The changes of a partitioned table are those of its leaves: which table was a leaf of it, when, and what the leaf's columns are to it.
+"""Which tables were partitions of a partitioned table, when, and which of its columns theirs are. Its changes are those of its partitions.
 
-In: a history and the partitioned table as somebody asks for it. Out: `Partitions`, small, which a worker takes along: for rows of a leaf, which of
-them were the partitioned table's as the change saw it (pg_inherits; a table may come and go, and a transaction sees what it did itself), and the
-leaf's version with its columns numbered as the partitioned table's. PostgreSQL keeps the names alike while a leaf is attached, the numbers not.
+In: a history and the oid of the partitioned table. Out: `Partitions`, small enough to be sent to workers. It tells which changes of a partition
+were made while the table was attached, as the change's transaction saw it (pg_inherits), and gives the partition's relation with its columns numbered
+as the partitioned table's: PostgreSQL has a partition's columns by the same names, and not by the same numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _NOT_THERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """`links` are the rows of pg_inherits below the table, of all times; `columns` those of pg_attribute about it."""
+    """The partitioned table `oid`: `links` are the rows of pg_inherits, of all times, that attach something below it, however deep; `columns` its
+    rows of pg_attribute."""
 
     oid: int
     links: CatalogRows
@@ -35,19 +36,20 @@ class Partitions:
         return frozenset(self.links.columns["inhrelid"].tolist())
 
     def held(self, oid: int, lsn: NDArray[np.int64], ordinal: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which changes, each at an `lsn` in a transaction, found the table `oid` below the partitioned one, however deep."""
-        found = np.zeros(len(lsn), np.bool_)
+        """Whether table `oid` was attached below the partitioned one, however deep, as a change at each `lsn` in transaction `ordinal` saw it."""
+        attached = np.zeros(len(lsn), np.bool_)
         links = self.links
         for link in np.flatnonzero(links.columns["inhrelid"] == oid).tolist():
             begin = np.where(ordinal == links.made_by[link], links.added[link], links.begin[link])
             end = np.where(ordinal == links.unmade_by[link], links.deleted[link], links.end[link])
             seen = (begin < lsn) & (end >= lsn)
             above = int(links.columns["inhparent"][link])
-            found |= seen if above == self.oid or not seen.any() else seen & self.held(above, lsn, ordinal)
-        return found
+            attached |= seen if above == self.oid or not seen.any() else seen & self.held(above, lsn, ordinal)
+        return attached
 
     def numbered(self, leaf: Relation, lsn: int, ordinal: int) -> Relation:
-        """`leaf`, as a change saw it, with the numbers that its columns have in the partitioned table."""
+        """The partition `leaf`, as a change at `lsn` in transaction `ordinal` saw it, with the numbers that its columns have in the partitioned
+        table."""
         rows = self.columns.seen(np.arange(len(self.columns)), lsn, ordinal)
         named = dict(
             zip(self.columns.names["attname"][rows].tolist(), self.columns.columns["attnum"][rows].tolist(), strict=True)
@@ -58,7 +60,7 @@ class Partitions:
 
 
 def partitions_of(history: History, oid: int) -> Partitions:
-    """All that was ever below the partitioned table `oid`."""
+    """Every table that was ever attached below the partitioned table `oid`."""
     inherits, attributes = history.table("pg_inherits"), history.table("pg_attribute")
     rows: list[int] = []
     above, seen = [oid], {oid}
@@ -69,5 +71,7 @@ def partitions_of(history: History, oid: int) -> Partitions:
         seen |= below
         above += below
     return Partitions(
-        oid, inherits.rows.taken(np.array(rows, np.int64)), attributes.rows.taken(attributes.where("attrelid", oid))
+        oid=oid,
+        links=inherits.rows.taken(np.array(rows, np.int64)),
+        columns=attributes.rows.taken(attributes.where("attrelid", oid)),
     )

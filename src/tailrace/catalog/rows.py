@@ -1,9 +1,7 @@
-"""Versions of one catalog's rows as columns, with the span of WAL in which each was visible.
+"""Versions of one catalog's rows as columns, and where in WAL each was visible, to whom.
 
-In: `redo.Versions` and the fates of transactions. Out: `CatalogRows`: the attributes asked for as NumPy arrays, and for each
-row `begin` and `end`, the
-commit LSNs between which others see it (strictly after `begin`, up to and including `end`), and `added` and `deleted`, where its own transaction
-began and ceased to see it.
+In: `row_versions.Versions` and the fates of transactions. Out: `CatalogRows`, the columns asked for as NumPy arrays with the LSNs between which a row
+is seen; and `CatalogTable`, the same with rows looked up by the value of a column.
 """
 
 from __future__ import annotations
@@ -16,21 +14,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.layouts import CatalogLayout
 from tailrace.catalog.pages import COMMITTED, CommitStatus
-from tailrace.catalog.redo import (
-    V_ADDED,
-    V_AT,
-    V_CATALOG,
-    V_DELETED,
-    V_LENGTH,
-    V_STATE,
-    V_XMAX,
-    V_XMIN,
-    XMAX_COMMITTED,
-    XMIN_ABORTED,
-    XMIN_COMMITTED,
-    XMIN_FROZEN,
-    Versions,
-)  # fmt: skip
+from tailrace.catalog.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
 from tailrace.transactions.fates import NEVER, Fates
 from tailrace.tuples.deform import LZ4, MISSING, NULL, PGLZ, PLAIN, deform
 from tailrace.tuples.gather import column_of
@@ -43,13 +27,16 @@ _EMPTY = np.zeros(0, np.int64)
 
 @cache
 def _no_chunks() -> Chunks:
-    """What TOASTed values of catalog rows are read from. Not made on import, since that would load a kernel."""
+    """The TOAST chunks of catalog rows: none, since no column that is read here is ever stored out of line. Not made on import, as that would load a
+    kernel."""
     return Chunks.of(np.zeros(0, np.uint8), _EMPTY, _EMPTY, _EMPTY)
 
 
 @dataclass(slots=True)
 class Spans:
-    """Per version: visible to others for begin < lsn <= end; ordinals of the transactions that made and unmade it (-1: none that we decode)."""
+    """Where each version is visible. Transactions other than its own see it at `begin` < LSN <= `end`: the LSNs of the commits that made and ended
+    it, 0 if it was there before the WAL at hand, NEVER if that did not happen. `made_by` and `unmade_by` are the ordinals of those transactions, -1
+    if they committed before the WAL at hand, or not at all."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -58,46 +45,52 @@ class Spans:
 
 
 def spans_of(versions: Versions, fates: Fates, status: CommitStatus | None) -> Spans:
-    """When each version was there. What WAL says comes first; then hint bits, which only speak of what WAL does not reach; then pg_xact."""
-    rows = versions.rows
-    begin, made_by = _ends_of(rows[:, V_XMIN], rows[:, V_STATE], XMIN_COMMITTED, XMIN_ABORTED, fates, status)
-    frozen = (rows[:, V_STATE] & XMIN_FROZEN) != 0
+    """Where each version is visible. Whether its transactions committed is what the WAL at hand says; of transactions that ended before it, what hint
+    bits say; of those that have none, what pg_xact says."""
+    columns = versions.columns
+    begin, made_by = _ends_of(columns.xmin, columns.hints, XMIN_COMMITTED, XMIN_ABORTED, fates, status)
+    frozen = (columns.hints & XMIN_FROZEN) != 0
     begin[frozen] = 0
     made_by[frozen] = -1
-    end, unmade_by = _ends_of(rows[:, V_XMAX], rows[:, V_STATE], XMAX_COMMITTED, 0, fates, status)
-    end[rows[:, V_XMAX] == 0] = NEVER
-    unmade_by[rows[:, V_XMAX] == 0] = -1
-    return Spans(begin, end, made_by, unmade_by)
+    end, unmade_by = _ends_of(columns.xmax, columns.hints, XMAX_COMMITTED, 0, fates, status)
+    end[columns.xmax == 0] = NEVER
+    unmade_by[columns.xmax == 0] = -1
+    return Spans(begin=begin, end=end, made_by=made_by, unmade_by=unmade_by)
 
 
 def _ends_of(
-    xids: NDArray[np.int64], state: NDArray[np.int64], committed: int, aborted: int, fates: Fates, status: CommitStatus | None
+    xids: NDArray[np.int64], hints: NDArray[np.int64], committed: int, aborted: int, fates: Fates, status: CommitStatus | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The commit of each transaction, and its ordinal or -1; `committed` and `aborted` are the hint bits that tell of it (0: there is none)."""
     lsn, ordinal = fates.seen_of(xids)
     unseen = ordinal == -2
-    hinted = unseen & ((state & committed) != 0)
+    hinted = unseen & ((hints & committed) != 0)
     lsn[hinted] = 0
     if status is not None:
-        asked = unseen & ~hinted & (xids > 2) & (((state & aborted) == 0) if aborted else True)
+        asked = unseen & ~hinted & (xids > 2) & (((hints & aborted) == 0) if aborted else True)
         lsn[np.flatnonzero(asked)[status.of(xids[asked]) == COMMITTED]] = 0
     return lsn, np.where(ordinal >= 0, ordinal, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A column of type name as it is stored, in `codec`; made strings where it is asked for, since hardly any row ever is."""
+    """A column of type name, as stored, in `codec`. Strings are made of the rows that are asked for, which are few."""
 
     stored: NDArray[np.bytes_]
     codec: str
 
     def __getitem__(self, rows: NDArray[np.int64] | slice) -> NDArray:
-        """As str objects; bytes that are none in the codec as surrogates."""
+        """These rows as str objects; bytes that the codec does not know become surrogates."""
         return np.array([raw.decode(self.codec, "surrogateescape") for raw in self.stored[rows].tolist()], object)
 
 
 @dataclass(slots=True)
 class CatalogRows:
-    """Rows of one catalog. `columns` by name: integers as int64, varlenas as bytes or None; those of type name in `names`."""
+    """Row versions of one catalog. `columns` by name: integers as int64, varlenas as bytes or None; those of type name are in `names`.
+
+    `begin`, `end`, `made_by` and `unmade_by` are those of `Spans`; `added` and `deleted` are the LSNs of the records that put the row there and
+    ended it, from and up to which its own transaction sees it.
+    """
 
     columns: dict[str, NDArray]
     names: dict[str, Names]
@@ -112,22 +105,27 @@ class CatalogRows:
         return len(self.begin)
 
     def taken(self, rows: NDArray[np.int64]) -> CatalogRows:
-        """Some rows, without the others."""
+        """These rows alone."""
         return CatalogRows(
-            {name: values[rows] for name, values in self.columns.items() if name not in self.names},
-            {name: Names(values.stored[rows], values.codec) for name, values in self.names.items()},
-            self.begin[rows], self.end[rows], self.made_by[rows], self.unmade_by[rows], self.added[rows], self.deleted[rows],
-        )  # fmt: skip
+            columns={name: values[rows] for name, values in self.columns.items() if name not in self.names},
+            names={name: Names(values.stored[rows], values.codec) for name, values in self.names.items()},
+            begin=self.begin[rows],
+            end=self.end[rows],
+            made_by=self.made_by[rows],
+            unmade_by=self.unmade_by[rows],
+            added=self.added[rows],
+            deleted=self.deleted[rows],
+        )
 
     def lifetimes(self, rows: NDArray[np.int64], ordinal: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Begin and end of each of `rows` as transaction `ordinal` (-1: nobody's) sees them: what it did itself, from where it did it."""
+        """Between which LSNs transaction `ordinal` (-1: one that did none of it) sees each of `rows`: what it did itself, from the record on."""
         if ordinal < 0:
             return self.begin[rows], self.end[rows]
         begin = np.where(self.made_by[rows] == ordinal, self.added[rows], self.begin[rows])
         return begin, np.where(self.unmade_by[rows] == ordinal, self.deleted[rows], self.end[rows])
 
     def seen(self, rows: NDArray[np.int64], lsn: int, ordinal: int) -> NDArray[np.int64]:
-        """Those of `rows` that a change at `lsn` in transaction `ordinal` (-1: nobody's) sees."""
+        """Those of `rows` that a change at `lsn` in transaction `ordinal` (-1: one that touched no catalog) sees."""
         begin, end = self.lifetimes(rows, ordinal)
         return rows[(begin < lsn) & (end >= lsn)]
 
@@ -140,8 +138,8 @@ def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.i
 
 @dataclass(slots=True)
 class _Groups:
-    """Row numbers in the order of a column's values: those of the value at place i are `order[bounds[i] : bounds[i + 1]]`, and the last LSN at which
-    one of them began or ended is `last[i]`."""
+    """Row numbers by the value of a column: rows with `values[i]`, which ascend, are `order[bounds[i] : bounds[i + 1]]`, and `last[i]` is the last
+    LSN at which one of them began or ended. `places` has the i of each value."""
 
     values: NDArray
     order: NDArray[np.int64]
@@ -150,7 +148,7 @@ class _Groups:
     places: dict[int | str, int]
 
     def places_of(self, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The place of each value, and whether it is there at all."""
+        """The place i of each of these values, and whether there are any rows with it."""
         if not len(self.values):
             return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
         place = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
@@ -158,7 +156,7 @@ class _Groups:
 
 
 class CatalogTable:
-    """A catalog with its rows grouped by one or more keys."""
+    """A catalog whose rows are looked up by a column's value. A column is sorted when it is first asked for."""
 
     def __init__(self, rows: CatalogRows) -> None:
         self.rows = rows
@@ -172,7 +170,8 @@ class CatalogTable:
             changed = np.maximum(self.rows.begin, np.where(self.rows.end == NEVER, 0, self.rows.end))[order]
             last = np.maximum.reduceat(changed, starts) if len(starts) else _EMPTY
             bounds = np.append(starts, len(order)).astype(np.int64)
-            self._groups[column] = _Groups(keys, order, bounds, last, dict(zip(keys.tolist(), range(len(keys)), strict=True)))
+            places = {key: place for place, key in enumerate(keys.tolist())}
+            self._groups[column] = _Groups(values=keys, order=order, bounds=bounds, last=last, places=places)
         return self._groups[column]
 
     def where(self, column: str, value: int | str) -> NDArray[np.int64]:
@@ -182,7 +181,7 @@ class CatalogTable:
         return _EMPTY if place is None else groups.order[groups.bounds[place] : groups.bounds[place + 1]]
 
     def where_any(self, column: str, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row numbers whose `column` equals one of `values`, value by value, and for each the number of the value."""
+        """Row numbers whose `column` equals one of `values`, value by value, and for each row the index of its value."""
         groups = self._grouped(column)
         place, there = groups.places_of(values)
         count = (
@@ -193,28 +192,29 @@ class CatalogTable:
         return groups.order[ranges(groups.bounds[place], count)], np.repeat(np.arange(len(values)), count)
 
     def last_change(self, column: str, value: int | str) -> int:
-        """The last LSN at which one of those rows began or ended."""
+        """The last LSN at which a row whose `column` equals `value` began or ended; 0 if there is none."""
         groups = self._grouped(column)
         place = groups.places.get(value)
         return 0 if place is None else int(groups.last[place])
 
     def last_changes(self, column: str, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same for each of `values`."""
+        """`last_change` of each of `values`."""
         groups = self._grouped(column)
         place, there = groups.places_of(values)
         return np.where(there, groups.last[place], 0) if len(groups.values) else np.zeros(len(values), np.int64)
 
     def seen_where(self, column: str, value: int | str, lsn: int, ordinal: int) -> NDArray[np.int64]:
+        """Row numbers whose `column` equals `value`, of those that a change at `lsn` in transaction `ordinal` sees."""
         return self.rows.seen(self.where(column, value), lsn, ordinal)
 
     def __getitem__(self, column: str) -> NDArray:
-        """A column whole."""
+        """All of a column."""
         if column not in self.rows.columns:
             self.rows.columns[column] = self.rows.names[column][:]
         return self.rows.columns[column]
 
     def of(self, column: str, rows: NDArray[np.int64] | slice) -> NDArray:
-        """A column of some rows."""
+        """A column of these rows."""
         names = self.rows.names.get(column)
         return self.rows.columns[column][rows] if names is None else names[rows]
 
@@ -226,47 +226,54 @@ class CatalogTable:
 def rows_of(
     versions: Versions, spans: Spans, catalog: int, layout: CatalogLayout, wanted: tuple[str, ...], codec: str = UTF8
 ) -> CatalogRows:
-    """The columns `wanted` of every version of `catalog` that was ever visible to anyone we decode for; names are in `codec`."""
-    mine = np.flatnonzero((versions.rows[:, V_CATALOG] == catalog) & ((spans.begin != NEVER) | (spans.made_by >= 0)))
-    tuples = versions.rows[mine]
+    """The columns `wanted` of every version of `catalog` that some transaction saw; names are in `codec`."""
+    stored = versions.columns
+    mine = np.flatnonzero((stored.catalog == catalog) & ((spans.begin != NEVER) | (spans.made_by >= 0)))
     last = max(layout.index(name) for name in wanted) + 1
     at, size, form = deform(
-        versions.store, np.ascontiguousarray(tuples[:, V_AT]), np.ascontiguousarray(tuples[:, V_LENGTH]),
+        versions.tuples, stored.at[mine], stored.length[mine],
         np.array(layout.lengths[:last], np.int64), np.array(layout.aligns[:last], np.int64),
     )  # fmt: skip
     columns: dict[str, NDArray] = {}
     names: dict[str, Names] = {}
     for name in wanted:
         i = layout.index(name)
-        found = _column(versions.store, at[i], size[i], form[i], layout.lengths[i])
+        values = _column(versions.tuples, at[i], size[i], form[i], layout.lengths[i])
         if layout.lengths[i] == NAMEDATALEN:
-            names[name] = Names(found, codec or "utf-8")
+            names[name] = Names(values, codec or "utf-8")
         else:
-            columns[name] = found
+            columns[name] = values
     return CatalogRows(
-        columns, names, spans.begin[mine], spans.end[mine], spans.made_by[mine], spans.unmade_by[mine], tuples[:, V_ADDED].copy(),
-        tuples[:, V_DELETED].copy(),
-    )  # fmt: skip
+        columns=columns,
+        names=names,
+        begin=spans.begin[mine],
+        end=spans.end[mine],
+        made_by=spans.made_by[mine],
+        unmade_by=spans.unmade_by[mine],
+        added=stored.added[mine],
+        deleted=stored.deleted[mine],
+    )
 
 
 def _column(
-    store: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32], form: NDArray[np.uint8], length: int
+    tuples: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32], form: NDArray[np.uint8], length: int
 ) -> NDArray:
+    """A column's values by where they lie (`tuples.deform`); `length` is its attlen."""
     epoch = np.zeros(len(at), np.int64)
     if length > 0:
-        fixed = column_of(store, at, size, form, length, None, epoch, _no_chunks()).fixed
+        fixed = column_of(tuples, at, size, form, length, None, epoch, _no_chunks()).fixed
         assert fixed is not None
         stored = np.ascontiguousarray(fixed)
         if length == NAMEDATALEN:
             return stored.view(f"S{NAMEDATALEN}")[:, 0]
         return stored.view(f"<i{length}" if length != 4 else "<u4")[:, 0].astype(np.int64)
     inline = (form == PLAIN) | (form == PGLZ) | (form == LZ4)
-    values = column_of(store, at, size, np.where(inline, form, NULL).astype(np.uint8), -1, None, epoch, _no_chunks())
+    values = column_of(tuples, at, size, np.where(inline, form, NULL).astype(np.uint8), -1, None, epoch, _no_chunks())
     assert values.offsets is not None
     assert values.data is not None
     raw, bounds = values.data.tobytes(), values.offsets
-    found = np.empty(len(at), object)
+    payloads = np.empty(len(at), object)
     # An external value is not NULL, and nothing that decoding asks of a catalog is ever that long.
     for row in np.flatnonzero((form != NULL) & (form != MISSING)).tolist():
-        found[row] = raw[bounds[row] : bounds[row + 1]]
-    return found
+        payloads[row] = raw[bounds[row] : bounds[row + 1]]
+    return payloads

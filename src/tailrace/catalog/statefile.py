@@ -1,6 +1,7 @@
-"""A catalog state's bytes on disk, both directions. The layout of the file is `checksummed_file`'s.
+"""A catalog state as the bytes of a file, and back. The layout of the file is `checksummed_file`'s.
 
-What is read is checked until every version lies within its bytes and has the layout of its catalog, whoever wrote it: kernels believe it.
+Kernels check no bounds of a state. So reading one checks that every version lies within its bytes and has the layout of its catalog, though the
+checksum is right.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.layouts import layouts_by_oid
-from tailrace.catalog.redo import V_AT, V_CATALOG, V_FIELDS, V_LENGTH, V_XMAX, V_XMIN, Versions, file_of
+from tailrace.catalog.row_versions import VersionColumns, Versions
 from tailrace.catalog.state import CatalogState
+from tailrace.catalog.tids import files_of
 from tailrace.checksummed_file import Dtypes, FileKind
 from tailrace.model import Lsn
 from tailrace.tuples.deform import first_misfit
@@ -29,10 +31,11 @@ _DTYPES: Dtypes = {
 
 
 def write_state(state: CatalogState) -> bytes:
-    """Only complete states (every page known) are written."""
+    """The file's bytes. The state must be complete (every page known)."""
     versions = state.versions
     arrays: dict[str, NDArray] = {
-        "rows": versions.rows, "store": versions.store, "place_key": versions.place_key, "place_version": versions.place_version,
+        "rows": np.stack(versions.columns, axis=1), "store": versions.tuples,
+        "place_key": versions.tids, "place_version": versions.version_at,
     }  # fmt: skip
     facts = {
         "system": state.system, "timeline": state.timeline, "major": state.major, "lsn": str(state.lsn),
@@ -56,7 +59,13 @@ def read_state(data: bytes, where: str) -> CatalogState:
 
 
 def _state(facts: dict[str, Any], arrays: dict[str, NDArray]) -> CatalogState:
-    versions = Versions(arrays["rows"].reshape(-1, V_FIELDS), arrays["store"], arrays["place_key"], arrays["place_version"])
+    rows = arrays["rows"].reshape(-1, len(VersionColumns._fields))
+    versions = Versions(
+        columns=VersionColumns(*(column.copy() for column in rows.T)),
+        tuples=arrays["store"],
+        tids=arrays["place_key"],
+        version_at=arrays["place_version"],
+    )
     return CatalogState(
         system=int(facts["system"]), timeline=int(facts["timeline"]), major=int(facts["major"]), lsn=Lsn.parse(facts["lsn"]),
         database=int(facts["database"]), database_name=str(facts["database_name"]), default_tablespace=int(facts["default_tablespace"]),
@@ -67,25 +76,25 @@ def _state(facts: dict[str, Any], arrays: dict[str, NDArray]) -> CatalogState:
 
 
 def _contradiction(state: CatalogState) -> str:
-    """What in a state does not agree, empty if all does."""
-    versions, rows = state.versions, state.versions.rows
+    """The first thing about a state that cannot be, empty if there is none."""
+    versions, columns = state.versions, state.versions.columns
     if state.major not in FORMATS:
         return f"PostgreSQL {state.major} is not known"
-    if not set(state.files.values()) | set(rows[:, V_CATALOG].tolist()) <= set(TRACKED_CATALOGS):
+    if not set(state.files.values()) | set(columns.catalog.tolist()) <= set(TRACKED_CATALOGS):
         return "it holds rows of other catalogs"
-    at, length = rows[:, V_AT], rows[:, V_LENGTH]
-    if ((at < 0) | (length < 0) | (at > len(versions.store)) | (length > len(versions.store) - at)).any():
+    at, length = columns.at, columns.length
+    if ((at < 0) | (length < 0) | (at > len(versions.tuples)) | (length > len(versions.tuples) - at)).any():
         return "versions lie outside of its bytes"
-    if (rows[:, (V_XMIN, V_XMAX)] < 0).any():
+    if (columns.xmin < 0).any() or (columns.xmax < 0).any():
         return "there are negative transaction ids"
-    if len(versions.place_key) != len(versions.place_version):
+    if len(versions.tids) != len(versions.version_at):
         return "the columns of its places differ in length"
-    if ((versions.place_version < -1) | (versions.place_version >= len(versions))).any():
+    if ((versions.version_at < -1) | (versions.version_at >= len(versions))).any():
         return "places name versions that are not there"
-    if (file_of(versions.place_key) >= len(state.files)).any() or (versions.place_key < 0).any():
+    if (files_of(versions.tids) >= len(state.files)).any() or (versions.tids < 0).any():
         return "places name files that are not there"
     for catalog, layout in layouts_by_oid(state.major).items():
-        mine = np.flatnonzero(rows[:, V_CATALOG] == catalog)
-        if len(mine) and first_misfit(versions.store, at[mine], length[mine], layout.lengths, layout.aligns) >= 0:
+        mine = np.flatnonzero(columns.catalog == catalog)
+        if len(mine) and first_misfit(versions.tuples, at[mine], length[mine], layout.lengths, layout.aligns) >= 0:
             return f"a row does not have the layout of {TRACKED_CATALOGS[catalog]}"
     return ""

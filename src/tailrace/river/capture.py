@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tailrace.catalog.pages import ABORTED, COMMITTED
-from tailrace.catalog.redo import V_STATE, V_XMAX, V_XMIN, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions
+from tailrace.catalog.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
@@ -66,17 +66,15 @@ def _subxids_of(prepared: set[int], indexes: Sequence[Index]) -> set[int]:
 
 def _settled(state: CatalogState, fates: Fates) -> Versions:
     """Versions whose transactions' ends are written into their hint bits, so that the state needs no commit status files."""
-    rows = state.versions.rows.copy()
-    for column, committed, aborted in ((V_XMIN, XMIN_COMMITTED, XMIN_ABORTED), (V_XMAX, XMAX_COMMITTED, 0)):
-        xids = rows[:, column]
+    columns = state.versions.columns
+    hints = columns.hints.copy()
+    for xids, committed, aborted in ((columns.xmin, XMIN_COMMITTED, XMIN_ABORTED), (columns.xmax, XMAX_COMMITTED, 0)):
         ordinals = fates.ordinals_of(xids)
-        rows[ordinals >= 0, V_STATE] |= committed
-        rows[ordinals == -1, V_STATE] |= aborted
+        hints[ordinals >= 0] |= committed
+        hints[ordinals == -1] |= aborted
         if state.status is not None:
-            asked = np.flatnonzero(
-                (ordinals == -2) & (xids >= FIRST_NORMAL_XID) & (rows[:, V_STATE] & (committed | aborted) == 0)
-            )
+            asked = np.flatnonzero((ordinals == -2) & (xids >= FIRST_NORMAL_XID) & (hints & (committed | aborted) == 0))
             status = state.status.of(xids[asked])
-            rows[asked[status == COMMITTED], V_STATE] |= committed
-            rows[asked[status == ABORTED], V_STATE] |= aborted
-    return replace(state.versions, rows=rows)
+            hints[asked[status == COMMITTED]] |= committed
+            hints[asked[status == ABORTED]] |= aborted
+    return replace(state.versions, columns=columns._replace(hints=hints))

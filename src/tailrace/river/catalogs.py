@@ -8,20 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from tailrace.catalog.heap_pages import CatalogPages, FileKey
+from tailrace.catalog.catalog_files import FileKey, files_of_map_records, files_of_pg_class, initial_files, tablespaces_of
+from tailrace.catalog.heap_pages import CatalogPages
 from tailrace.catalog.history import History
 from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.redo import Versions
+from tailrace.catalog.redo import CatalogLog
+from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import Spans, rows_of, spans_of
-from tailrace.catalog.state import (
-    CatalogLog,
-    CatalogState,
-    advance,
-    files_of_map_records,
-    files_of_pg_class,
-    initial_files,
-    tablespaces_of,
-)
+from tailrace.catalog.state import CatalogState, advance
 from tailrace.errors import CorruptWal, MissingHistory, UsageError
 from tailrace.model import Locator, Lsn, Stretch
 from tailrace.river.runner import Runner
@@ -42,15 +36,14 @@ def catalog_log(indexes: Sequence[Index]) -> CatalogLog:
     """The catalog records of all indexes (supplements included), in WAL order and once each."""
     parts = [(found.kept, found.kept.rows_of(index.CATALOG_CHANGE)) for found in indexes]
     lsn = np.concatenate([kept.lsn[rows] for kept, rows in parts])
-    end_lsn = np.concatenate([kept.end_lsn[rows] for kept, rows in parts])
     length = np.concatenate([kept.length[rows] for kept, rows in parts])
     base = np.cumsum([0, *(len(kept.data) for kept, _ in parts)])
     at = np.concatenate([kept.at[rows] + base[i] for i, (kept, rows) in enumerate(parts)])
     data = np.concatenate([kept.data for kept, _ in parts])
     if (lsn[1:] > lsn[:-1]).all():
-        return CatalogLog(lsn, end_lsn, at, length, data)
+        return CatalogLog(lsn, at, length, data)
     lsn, first = np.unique(lsn, return_index=True)  # a supplement may have what an index has
-    return CatalogLog(lsn, end_lsn[first], at[first], length[first], data)
+    return CatalogLog(lsn, at[first], length[first], data)
 
 
 def with_full_xids(

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.heap_pages import CatalogPages, FileKey
+from tailrace.catalog.catalog_files import FileKey
+from tailrace.catalog.heap_pages import CatalogPages
 from tailrace.catalog.multixacts import Multixacts
 from tailrace.catalog.pages import CommitStatus, ControlFile, read_control, read_relation_map
 from tailrace.errors import CorruptFile, UsageError

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.wal.unaligned import u8, u16, u32
 
 HEAP_HEADER = 5
 TUPLE_HEADER = 23  # sizeof up to t_bits: what xl_heap_header stands for
+_HOFF_AT = 4
 _HAS_NULL = 0x0001
 _NATTS = 0x07FF
 
@@ -30,6 +31,12 @@ EXTERNAL = 5  # `at` points to the 16 bytes of varatt_external
 
 EXTERNAL_SIZE = 18
 _ON_DISK = 18  # vartag_external
+
+
+@inner_kernel
+def user_data_at(buf, tuple_at):  # type: ignore[no-untyped-def]
+    """Where the attributes of a tuple begin, behind the bitmap of NULLs."""
+    return tuple_at + HEAP_HEADER + u8(buf, tuple_at + _HOFF_AT) - TUPLE_HEADER
 
 
 @kernel

@@ -5,10 +5,12 @@ The kernels that scan and decode share `row_kind`, so that both passes agree on 
 
 from __future__ import annotations
 
-from tailrace.kernels import kernel
-from tailrace.wal.records import DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MANAGER
+import numpy as np
+
+from tailrace.kernels import inner_kernel, kernel
+from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2
-from tailrace.wal.unaligned import u8
+from tailrace.wal.unaligned import u8, u16
 
 # HEAP opcodes, info & 0x70
 INSERT = 0x00
@@ -50,8 +52,24 @@ DELETE_CONTAINS_OLD_TUPLE = 0x02
 DELETE_CONTAINS_OLD_KEY = 0x04
 DELETE_IS_SUPER = 0x08
 
+# Where fields lie in main data, and its length before old tuples
+INSERT_OFFNUM_AT = 0
+UPDATE_OLD_OFFNUM_AT = 4  # behind old_xmax
+UPDATE_FLAGS_AT = 7  # … and old_infobits_set
+UPDATE_NEW_OFFNUM_AT = 12  # … and new_xmax
+DELETE_OFFNUM_AT = 4  # behind xmax
+DELETE_FLAGS_AT = 7  # … and infobits_set
+INPLACE_OFFNUM_AT = 0
+MULTI_INSERT_NTUPLES_AT = 2  # ntuples
+MULTI_INSERT_OFFNUMS_AT = 4
+SIZE_OF_INSERT = 3
 SIZE_OF_UPDATE = 14
 SIZE_OF_DELETE = 8
+_OFFNUM = 2  # sizeof(OffsetNumber)
+
+SIZE_OF_HEADER = 5
+"""xl_heap_header: t_infomask2, t_infomask, t_hoff. An xl_multi_insert_tuple has the same behind its datalen."""
+_DATALEN = 2
 TRUNCATE_CASCADE = 0x01
 TRUNCATE_RESTART_SEQUENCES = 0x02
 
@@ -92,6 +110,20 @@ def row_kind(buf, parsed):  # type: ignore[no-untyped-def]
     return NOT_A_ROW
 
 
+@inner_kernel
+def tuple_count(buf, parsed):  # type: ignore[no-untyped-def]
+    """How many rows a multi-insert has."""
+    return u16(buf, parsed[MAIN] + MULTI_INSERT_NTUPLES_AT)
+
+
+@inner_kernel
+def next_inserted(buf, parsed, behind):  # type: ignore[no-untyped-def]
+    """Of a multi-insert the tuple that begins at `behind`, or the next even offset of the block's data: (offset, length). The next one is behind."""
+    data = parsed[FIRST_BLOCK + DATA]
+    at = data + ((behind - data + 1) & ~1)
+    return at + _DATALEN, SIZE_OF_HEADER + u16(buf, at)
+
+
 @kernel
 def begins_transaction(parsed):  # type: ignore[no-untyped-def]
     """Whether the record gives its transaction a snapshot, so that it is shown at all, if only as BEGIN and COMMIT (6.3)."""
@@ -109,3 +141,77 @@ def changes_rows(parsed):  # type: ignore[no-untyped-def]
     if parsed[MANAGER] == HEAP:
         return opcode in (INSERT, DELETE, UPDATE, HOT_UPDATE)
     return parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT
+
+
+# -- what replaying asks of a record -----------------------------------------------------------------------------------------------
+
+
+@inner_kernel
+def has_main_data(buf, parsed):  # type: ignore[no-untyped-def]
+    """Whether the main data is as long as a record of its kind says of itself; of kinds that do not change rows nothing is asked."""
+    opcode = parsed[INFO] & OPCODE
+    least = 0
+    if parsed[MANAGER] == HEAP:
+        if opcode == INSERT:
+            least = SIZE_OF_INSERT
+        elif opcode == DELETE:
+            least = SIZE_OF_DELETE
+        elif opcode in (UPDATE, HOT_UPDATE):
+            least = SIZE_OF_UPDATE
+        elif opcode == INPLACE:
+            least = INPLACE_OFFNUM_AT + _OFFNUM
+    elif parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT:
+        least = MULTI_INSERT_OFFNUMS_AT
+        if parsed[MAIN_LENGTH] >= least and not parsed[INFO] & INIT_PAGE:
+            least += _OFFNUM * tuple_count(buf, parsed)
+    return parsed[MAIN_LENGTH] >= least
+
+
+@inner_kernel
+def new_item(buf, parsed):  # type: ignore[no-untyped-def]
+    """The line pointer that an INSERT or UPDATE puts a tuple at."""
+    at = INSERT_OFFNUM_AT if parsed[INFO] & OPCODE == INSERT else UPDATE_NEW_OFFNUM_AT
+    return u16(buf, parsed[MAIN] + at)
+
+
+@inner_kernel
+def old_item(buf, parsed):  # type: ignore[no-untyped-def]
+    """The line pointer of the tuple that an UPDATE, DELETE or INPLACE changes."""
+    opcode = parsed[INFO] & OPCODE
+    at = INPLACE_OFFNUM_AT
+    if opcode == DELETE:
+        at = DELETE_OFFNUM_AT
+    elif opcode in (UPDATE, HOT_UPDATE):
+        at = UPDATE_OLD_OFFNUM_AT
+    return u16(buf, parsed[MAIN] + at)
+
+
+@inner_kernel
+def inserted_item(buf, parsed, n):  # type: ignore[no-untyped-def]
+    """The line pointer of tuple `n`, counted from 0, of a multi-insert; on a page that it initialises they are in order."""
+    if parsed[INFO] & INIT_PAGE:
+        return np.int64(n + 1)
+    return u16(buf, parsed[MAIN] + MULTI_INSERT_OFFNUMS_AT + _OFFNUM * n)
+
+
+@inner_kernel
+def takes_insert_back(buf, parsed):  # type: ignore[no-untyped-def]
+    """Whether a DELETE is of a speculative insertion that found a conflict."""
+    return u8(buf, parsed[MAIN] + DELETE_FLAGS_AT) & DELETE_IS_SUPER != 0
+
+
+@inner_kernel
+def from_old(buf, parsed):  # type: ignore[no-untyped-def]
+    """What an UPDATE leaves out of the new tuple, since the old one has it: bytes at the beginning of its values, bytes at its end, and where in the
+    block's data the tuple begins."""
+    flags = u8(buf, parsed[MAIN] + UPDATE_FLAGS_AT)
+    at = parsed[FIRST_BLOCK + DATA]
+    prefix = np.int64(0)
+    suffix = np.int64(0)
+    if flags & UPDATE_PREFIX_FROM_OLD:
+        prefix = u16(buf, at)
+        at += 2
+    if flags & UPDATE_SUFFIX_FROM_OLD:
+        suffix = u16(buf, at)
+        at += 2
+    return prefix, suffix, at
