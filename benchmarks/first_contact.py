@@ -47,7 +47,7 @@ logging.disable(logging.WARNING)
 begun = time.monotonic()
 from tailrace.spark.session import session
 from tailrace.spark.jobs import SparkRunner
-from tailrace.river import Source, scan_log
+from tailrace.pipeline import Source, scan_log
 runner = SparkRunner(session("local[2]"))
 for what in ("session", "first stage", "second stage"):
     if what != "session":

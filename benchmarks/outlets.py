@@ -20,11 +20,11 @@ from pyspark.sql import SparkSession
 
 from measure import Measure, measured
 from tailrace.lake.changelog import append_changes
+from tailrace.pipeline import LocalRunner, Runner, Source, know_catalogs, open_pipeline, scan_log, with_full_xids
 from tailrace.plan import make_plan
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, Runner, Source, know_catalogs, open_river, scan_log, with_full_xids
 from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.segments import Segments
 from tailrace.wal import index
@@ -84,23 +84,14 @@ def _plan(bench: Bench) -> int:
     """From indexes at hand to a plan; counts the catalog records in them."""
     source = Source.open(bench.path)
     assert bench.indexes is not None, "scan comes first"
-    indexes, clock = with_full_xids(source, bench.indexes)
-    catalogs = know_catalogs(source, indexes, clock, bench.runner, DATABASE, None)
-    make_plan(
-        indexes,
-        catalogs.history(),
-        catalogs.fates,
-        clock,
-        start_lsn=None,
-        upto_lsn=None,
-        segment_size=source.segments.segment_size,
-    )
-    return sum(len(found.kept.rows_of(index.CATALOG_CHANGE)) for found in indexes)
+    log = with_full_xids(source, bench.indexes)
+    make_plan(log, know_catalogs(source, bench.runner, log, DATABASE, None).history(), start_lsn=None, upto_lsn=None)
+    return sum(len(part.kept.rows_of(index.CATALOG_CHANGE)) for part in log.indexes)
 
 
 def _decode(bench: Bench) -> int:
-    river = open_river(bench.path, DATABASE, runner=bench.runner)
-    return sum(rows for rows, _ in bench.runner.run(partial(checksummed, river.source.segments), river.plan.stretches))
+    pipeline = open_pipeline(bench.path, DATABASE, runner=bench.runner)
+    return sum(rows for rows, _ in bench.runner.run(partial(checksummed, pipeline.source.segments), pipeline.plan.stretches))
 
 
 def checksummed(segments: Segments, plan: StretchPlan) -> tuple[int, int]:
@@ -134,19 +125,19 @@ def _dataframe(bench: Bench) -> int:
 def _delta(bench: Bench) -> int:
     lake = Path(tempfile.mkdtemp(prefix="tailrace-bench-lake-"))
     try:
-        river = open_river(bench.path, DATABASE, runner=bench.runner)
-        return sum(file.rows for file in append_changes(river, lake, [f"public.{bench.work.main_table}"]))
+        pipeline = open_pipeline(bench.path, DATABASE, runner=bench.runner)
+        return sum(file.rows for file in append_changes(pipeline, lake, [f"public.{bench.work.main_table}"]))
     finally:
         shutil.rmtree(lake, ignore_errors=True)
 
 
 def _text(bench: Bench) -> int:
-    river = open_river(bench.path, DATABASE, runner=bench.runner)
+    pipeline = open_pipeline(bench.path, DATABASE, runner=bench.runner)
     plugin = TestDecoding()
-    plugin.startup({}, river.source.segments.major)
+    plugin.startup({}, pipeline.source.segments.major)
     rows = 0
     with open("/dev/null", "wb") as sink:
-        for lines in river.lines(plugin):
+        for lines in pipeline.lines(plugin):
             sink.write(print_rows(lines.lsn, lines.xid, lines.texts.offsets, lines.texts.data))
             rows += len(lines)
     return rows

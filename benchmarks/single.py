@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from outlets import OUTLETS, Bench, Outlet
-from tailrace.river import LocalRunner, Runner
+from tailrace.pipeline import LocalRunner, Runner
 from workloads import WORKLOADS
 
 

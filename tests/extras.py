@@ -125,8 +125,8 @@ from tailrace.plugins.printing import print_rows
 from tailrace.plugins.registry import plugin_named
 plugin = plugin_named("test_decoding")
 plugin.startup({}, 16)
-river = tailrace.open(sys.argv[1], "app", start_lsn=tailrace.Lsn.parse(sys.argv[2]), demand=plugin.demand)
-for lines in river.lines(plugin):
+pipeline = tailrace.open(sys.argv[1], "app", start_lsn=tailrace.Lsn.parse(sys.argv[2]), demand=plugin.demand)
+for lines in pipeline.lines(plugin):
     sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, lines.texts.offsets, lines.texts.data))
 """
 FRAME = """
@@ -140,8 +140,8 @@ MIRROR = """
 import sys, tailrace
 from deltalake import DeltaTable
 from tailrace.lake.mirror import mirror
-river = tailrace.open(sys.argv[1], "app", start_lsn=tailrace.Lsn.parse(sys.argv[2]))
-print(len([table for table in mirror(river, "lake") if DeltaTable(str(table.path)).version() >= 0]))
+pipeline = tailrace.open(sys.argv[1], "app", start_lsn=tailrace.Lsn.parse(sys.argv[2]))
+print(len([table for table in mirror(pipeline, "lake") if DeltaTable(str(table.path)).version() >= 0]))
 """
 
 

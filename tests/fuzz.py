@@ -27,7 +27,7 @@ from support.live import with_slot, without_slot
 from support.savepoints import run_savepoints
 from support.schedule import make_schedule, run_schedule
 from support.threads import run_threads
-from tailrace.river import LocalRunner
+from tailrace.pipeline import LocalRunner
 
 MAJORS = (14, 15, 16, 17, 18)
 TRANSACTIONS = (150, 600, 2000)

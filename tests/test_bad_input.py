@@ -23,7 +23,7 @@ from tailrace.catalog.statefile import read_state, write_state
 from tailrace.cli import main
 from tailrace.errors import CorruptFile, CorruptWal, MissingHistory, TailraceError, UnsupportedWal, UsageError
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, Source, capture, open_river, scan_log
+from tailrace.pipeline import LocalRunner, Scanning, Source, capture, open_pipeline, scan_log
 from tailrace.storage.index_store import IndexStore
 from tailrace.wal.crc import record_crc
 from tailrace.wal.framing import LENGTH, LSN, new_frame, next_record
@@ -41,7 +41,7 @@ def _segments(case: Case) -> list[Path]:
 
 
 def _open(case: Case, **options: object) -> None:
-    open_river(case.data_dir, "app", runner=LocalRunner(1), **options)  # type: ignore[arg-type]
+    open_pipeline(case.data_dir, "app", runner=LocalRunner(1), **options)  # type: ignore[arg-type]
 
 
 def test_a_flipped_bit_names_file_and_record(case: Case) -> None:
@@ -57,12 +57,12 @@ def test_a_flipped_bit_names_file_and_record(case: Case) -> None:
 
 def test_a_log_whose_beginning_is_missing(case: Case) -> None:
     """It is decoded from its first checkpoint on. What lies before that is counted, and refused to whoever asks for it."""
-    whole = open_river(case.data_dir, "app", runner=LocalRunner(1))
+    whole = open_pipeline(case.data_dir, "app", runner=LocalRunner(1))
     assert whole.warning == ""
     for segment in _segments(case)[:2]:
         segment.unlink()
     first = Source.open(case.data_dir).segments.first_lsn
-    rest = open_river(case.data_dir, "app", runner=LocalRunner(1))
+    rest = open_pipeline(case.data_dir, "app", runner=LocalRunner(1))
     commits = [int(whole.plan.transactions.commit_lsn[ordinal]) for ordinal in whole.plan.shown.tolist()]
     lost = [Lsn(commit) for commit in commits if first <= commit < rest.plan.start_lsn]
     assert len(lost) > 1
@@ -268,7 +268,7 @@ def test_a_log_of_another_system_than_the_directorys(case: Case) -> None:
 
 def test_a_database_that_does_not_exist(case: Case) -> None:
     with pytest.raises(UsageError, match='database "nowhere" does not exist') as caught:
-        open_river(case.data_dir, "nowhere", runner=LocalRunner(1))
+        open_pipeline(case.data_dir, "nowhere", runner=LocalRunner(1))
     assert caught.value.sqlstate == "3D000"
 
 
@@ -285,7 +285,7 @@ def _first(case: Case) -> Lsn:
 
 def test_an_archive_without_catalogs(case: Case) -> None:
     with pytest.raises(UsageError, match="does not say what its tables are"):
-        open_river(case.wal_dir, "app", runner=LocalRunner(1))
+        open_pipeline(case.wal_dir, "app", runner=LocalRunner(1))
 
 
 def test_no_checkpoint_to_start_from(case: Case) -> None:
@@ -336,8 +336,8 @@ def _parameter_change(wal_level: int) -> bytes:
 
 
 def _rows(case: Case, **options: object) -> str:
-    river = open_river(case.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(case.meta["start_lsn"]), **options)  # type: ignore[arg-type]
-    return text_of(river, {})
+    pipeline = open_pipeline(case.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(case.meta["start_lsn"]), **options)  # type: ignore[arg-type]
+    return text_of(pipeline, {})
 
 
 def test_wal_level_lowered_inside_the_range(small: Case) -> None:
@@ -354,10 +354,10 @@ def test_wal_level_that_stays_logical(small: Case) -> None:
 
 
 def test_records_of_a_custom_resource_manager_are_passed_over_by_name(small: Case) -> None:
-    assert open_river(small.data_dir, "app", runner=LocalRunner(1)).warning == ""
+    assert open_pipeline(small.data_dir, "app", runner=LocalRunner(1)).warning == ""
     there = _append_record(small, 130, 0x10, b"whatever an extension logs")
     assert _rows(small) == small.expected
-    warning = open_river(small.data_dir, "app", runner=LocalRunner(1)).warning
+    warning = open_pipeline(small.data_dir, "app", runner=LocalRunner(1)).warning
     assert warning == f"records of custom resource manager custom130, the first at {there}, are not decoded"
 
 
@@ -391,7 +391,7 @@ def test_noise_gives_our_errors_or_the_right_rows(small: Case) -> None:
 def test_states_of_another_database_or_system(small: Case) -> None:
     state = capture(Source.open(small.before_dir), LocalRunner(1), "app")
     with pytest.raises(UsageError, match='the catalog state is of database "app", not "postgres"'):
-        open_river(small.data_dir, "postgres", runner=LocalRunner(1), catalog=state)
+        open_pipeline(small.data_dir, "postgres", runner=LocalRunner(1), catalog=state)
     state.system += 1
     with pytest.raises(UsageError, match="the catalog state is of system"):
         _rows(small, catalog=state)
@@ -446,7 +446,7 @@ def _index_files(folder: Path) -> list[Path]:
 def _indexed(case: Case, folder: Path, stretch_bytes: int = 1 << 15) -> tuple[str, list[str]]:
     """What is decoded with indexes kept in `folder`, and what was warned of."""
     warned: list[str] = []
-    return _rows(case, index_store=IndexStore(folder, warned.append), stretch_bytes=stretch_bytes), warned
+    return _rows(case, scanning=Scanning(stretch_bytes, IndexStore(folder, warned.append))), warned
 
 
 def test_an_index_that_cannot_be_believed_is_made_again(small: Case, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from support.cases import all_cases, open_case
 from support.decoding import check, decode
-from tailrace.river import LocalRunner
+from tailrace.pipeline import LocalRunner
 
 SMALL_STRETCH = 1 << 17
 

@@ -21,10 +21,10 @@ SOURCES = ROOT / "src"
 
 FOUNDATION = ("user_cache", "kernels", "errors", "model", "settings", "checksummed_file")
 STAGES = (
-    "wal", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes",
+    "wal", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes", "feed",
     "publications", "plugins", "wire", "sql", "slots", "apply",
 )  # fmt: skip
-SHORE = ("storage", "client", "river", "lake", "spark", "server", "demo", "cli", "__main__")
+SHORE = ("storage", "client", "lake", "pipeline", "spark", "server", "demo", "cli", "__main__")
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
 
 OUTSIDE_WORLD = frozenset(

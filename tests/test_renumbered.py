@@ -18,7 +18,7 @@ from support.decoding import check, decode, text_of
 from support.renumber import IN_PRODUCTION, Renumbering, renumber, renumbered_text, rewrite_control
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.river import LocalRunner, Source, capture, open_river, scan_log
+from tailrace.pipeline import LocalRunner, Scanning, Source, capture, open_pipeline, scan_log
 from tailrace.wal.kept import Checkpoint, RunningXacts, moments
 
 EPOCH = 1 << 32
@@ -72,7 +72,9 @@ def _small_stretch(case: Case) -> int:
 
 def _ends(case: Case) -> list[int]:
     """Where transactions end that PostgreSQL told."""
-    plan = open_river(case.data_dir, case.meta["dbname"], runner=LocalRunner(1), start_lsn=Lsn.parse(case.meta["start_lsn"])).plan
+    plan = open_pipeline(
+        case.data_dir, case.meta["dbname"], runner=LocalRunner(1), start_lsn=Lsn.parse(case.meta["start_lsn"])
+    ).plan
     return [int(plan.transactions.end_lsn[ordinal]) for ordinal in plan.shown.tolist()]
 
 
@@ -84,9 +86,11 @@ def _from_states(case: Case, cuts: list[int], directory: Path) -> list[str]:
         captured = capture(Source.open(path), LocalRunner(1), case.meta["dbname"])
         state = read_state(write_state(captured), "captured in between")
         assert state.lsn == cut
-        options = {"catalog": state, "start_lsn": state.lsn, "stretch_bytes": _small_stretch(case)}
-        river = open_river(case.data_dir, case.meta["dbname"], runner=LocalRunner(1), **options)  # type: ignore[arg-type]
-        texts.append(text_of(river, case.meta.get("options", {})))
+        pipeline = open_pipeline(
+            case.data_dir, case.meta["dbname"], runner=LocalRunner(1), catalog=state, start_lsn=state.lsn,
+            scanning=Scanning(_small_stretch(case)),
+        )  # fmt: skip
+        texts.append(text_of(pipeline, case.meta.get("options", {})))
     return texts
 
 

@@ -76,44 +76,44 @@ def replay_nothing() -> None:
 def decode_case(story: str, folder: Path) -> None:
     from support.cases import open_case  # noqa: PLC0415
     from tailrace.catalog.statefile import read_state, write_state  # noqa: PLC0415
-    from tailrace.river import LocalRunner, Source, capture, count_log, open_river  # noqa: PLC0415
+    from tailrace.pipeline import LocalRunner, Scanning, Source, capture, count_log, open_pipeline  # noqa: PLC0415
     from tailrace.storage.index_store import IndexStore  # noqa: PLC0415
 
     case = open_case(story, MAJOR, "with_slot", folder)
     database, runner = case.meta["dbname"], LocalRunner(1)
     captured = read_state(write_state(capture(Source.open(case.before_dir), runner, database)), story)
     for state in (None, captured):
-        river = open_river(case.data_dir, database, runner=runner, catalog=state)
-        as_text(river)
-    as_columns(river)
+        pipeline = open_pipeline(case.data_dir, database, runner=runner, catalog=state)
+        as_text(pipeline)
+    as_columns(pipeline)
     for _ in ("kept", "read"):
-        open_river(case.data_dir, database, runner=runner, stretch_bytes=1 << 16, index_store=IndexStore(folder / "index"))
-    count_log(river.source.segments, runner)
+        open_pipeline(case.data_dir, database, runner=runner, scanning=Scanning(1 << 16, IndexStore(folder / "index")))
+    count_log(pipeline.source.segments, runner)
 
 
-def as_text(river) -> None:  # type: ignore[no-untyped-def]
+def as_text(pipeline) -> None:  # type: ignore[no-untyped-def]
     from tailrace.plugins.printing import in_hex, print_rows  # noqa: PLC0415
     from tailrace.plugins.test_decoding import TestDecoding  # noqa: PLC0415
 
     for options in ({}, {"force-binary": "1"}):
         plugin = TestDecoding()
         plugin.startup(options, MAJOR)
-        for lines in river.lines(plugin):
+        for lines in pipeline.lines(plugin):
             texts = in_hex(lines.texts) if plugin.writes_binary else lines.texts
             print_rows(lines.lsn, lines.xid, texts.offsets, texts.data)
 
 
-def as_columns(river) -> None:  # type: ignore[no-untyped-def]
+def as_columns(pipeline) -> None:  # type: ignore[no-untyped-def]
     from tailrace.changes import change_batch  # noqa: PLC0415
     from tailrace.decode import decode  # noqa: PLC0415
     from tailrace.errors import UsageError  # noqa: PLC0415
     from tailrace.types.registry import ArrowStyle  # noqa: PLC0415
 
-    for stretch in river.plan.stretches:
-        for batch in decode(stretch, river.source.segments.read):
+    for stretch in pipeline.plan.stretches:
+        for batch in decode(stretch, pipeline.source.segments.read):
             for style in (ArrowStyle(), ArrowStyle(numeric="text", arrays="text")):
                 with suppress(UsageError):  # values that Arrow has no type for
-                    change_batch(batch, river.plan.transactions, style=style, codec=stretch.codec)
+                    change_batch(batch, pipeline.plan.transactions, style=style, codec=stretch.codec)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tailrace.cli.engine import runner_for
 from tailrace.demo.shop import run_demo
-from tailrace.river.choice import On
+from tailrace.pipeline.choice import On
 
 PICTURE = Path(__file__).parents[1] / "docs" / "demo.svg"
 

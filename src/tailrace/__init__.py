@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailrace.errors import TailraceError
     from tailrace.model import Lsn, Relation, Transaction
-    from tailrace.river import LocalRunner, River, open_river
+    from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
 
-    open = open_river
+    open = open_pipeline
 
 _HOMES = {
-    "LocalRunner": "river", "Lsn": "model", "Relation": "model", "River": "river", "TailraceError": "errors", "Transaction": "model",
-    "open": "river", "open_river": "river",
+    "LocalRunner": "pipeline", "Lsn": "model", "Relation": "model", "Pipeline": "pipeline", "TailraceError": "errors", "Transaction": "model",
+    "open": "pipeline", "open_pipeline": "pipeline",
 }  # fmt: skip
 
-__all__ = ["LocalRunner", "Lsn", "Relation", "River", "TailraceError", "Transaction", "open", "open_river"]
+__all__ = ["LocalRunner", "Lsn", "Pipeline", "Relation", "TailraceError", "Transaction", "open", "open_pipeline"]
 
 
 def __getattr__(name: str) -> Any:
     """A name is imported when it is first asked for: Spark starts processes that import a module of ours and need no kernels."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"tailrace.{_HOMES[name]}"), "open_river" if name == "open" else name)
+    found = getattr(import_module(f"tailrace.{_HOMES[name]}"), "open_pipeline" if name == "open" else name)
     globals()[name] = found
     return found

@@ -1,4 +1,4 @@
-"""The nouns of the river: positions, files, types, relations, transactions.
+"""The nouns of the pipeline: positions, files, types, relations, transactions.
 
 Frozen values without behaviour beyond parsing and printing; imports nothing of ours. Bulk data never takes these
 shapes: rows live in columns (`tailrace.types.values`), one Python object per relation or transaction, never per row.

@@ -13,7 +13,7 @@ from tailrace.catalog.file_timelines import FileTimelines, Span
 from tailrace.catalog.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Relation
-from tailrace.river import LocalRunner, River, open_river
+from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
 from tailrace.transactions.fates import NEVER
 
 STORIES = ("partitions", "ddl", "names", "rewrite_under_ddl", "user_catalog", "tablespace")
@@ -21,9 +21,9 @@ STORIES = ("partitions", "ddl", "names", "rewrite_under_ddl", "user_catalog", "t
 
 @pytest.mark.parametrize("story", STORIES)
 def test_spans_are_the_answers_of_the_history(story: str, tmp_path: Path) -> None:
-    river = open_river(open_case(story, 16, "with_slot", tmp_path).data_dir, "app", runner=LocalRunner(1))
-    history, files = river.catalogs.history(), _files(river)
-    nobody = np.zeros(len(river.plan.transactions), np.bool_)
+    pipeline = open_pipeline(open_case(story, 16, "with_slot", tmp_path).data_dir, "app", runner=LocalRunner(1))
+    history, files = pipeline.catalogs.history(), _files(pipeline)
+    nobody = np.zeros(len(pipeline.plan.transactions), np.bool_)
     lsns = np.zeros(len(nobody), np.int64)
     timelines = FileTimelines(history, lsns, lsns, nobody).of(list(files), np.array(list(files.values()), np.int64))
     points = _points(history)
@@ -32,15 +32,15 @@ def test_spans_are_the_answers_of_the_history(story: str, tmp_path: Path) -> Non
             assert _meant(timeline.spans, lsn) == _answer(history, file, lsn), (file, lsn)
 
 
-def _files(river: River) -> dict[Locator, int]:
+def _files(pipeline: Pipeline) -> dict[Locator, int]:
     """Files of tables, each with its first record."""
     found: dict[Locator, int] = {}
-    for index in river.indexes:
+    for index in pipeline.indexes:
         files = index.files
         for parts in zip(
             files.tablespace.tolist(), files.database.tolist(), files.number.tolist(), files.first_lsn.tolist(), strict=True
         ):
-            if parts[2] >= FIRST_UNPINNED_OID and parts[1] == river.catalogs.state.database:
+            if parts[2] >= FIRST_UNPINNED_OID and parts[1] == pipeline.catalogs.state.database:
                 found.setdefault(Locator(*parts[:3]), parts[3])
     return found
 

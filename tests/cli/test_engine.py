@@ -12,7 +12,7 @@ import pytest
 
 from support.cases import Case, open_case
 from tailrace.errors import UsageError
-from tailrace.river.choice import On, choose
+from tailrace.pipeline.choice import On, choose
 from tailrace.spark.configured import configured_master, is_connect
 
 SMALL, LARGE, FEW, MANY = 400_000, 8 << 30, 2, 64

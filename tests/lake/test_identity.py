@@ -16,7 +16,7 @@ from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn
-from tailrace.river import open_river
+from tailrace.pipeline import open_pipeline
 
 pytestmark = pytest.mark.postgres
 
@@ -40,8 +40,8 @@ def _oid(server, name):
         return connection.execute("SELECT %s::regclass::oid", [name]).fetchone()[0]
 
 
-def _river(server, **options):
-    return open_river(server.data_dir, "postgres", **options)
+def _pipeline(server, **options):
+    return open_pipeline(server.data_dir, "postgres", **options)
 
 
 def _ids(folder):
@@ -61,7 +61,7 @@ def test_a_table_dropped_within_the_range_keeps_its_changes(server, tmp_path):
     _run(server, "DROP TABLE gone", "CREATE TABLE gone (id int PRIMARY KEY, other text)", "INSERT INTO gone VALUES (7)")
     _run(server, "BEGIN; CREATE TABLE brief (id int PRIMARY KEY); INSERT INTO brief VALUES (1); DROP TABLE brief; COMMIT")
     oid = _oid(server, "gone")
-    done = append_changes(_river(server), tmp_path)
+    done = append_changes(_pipeline(server), tmp_path)
     assert [(each.table, each.rows, each.dropped is None) for each in done] == [
         ("public.brief", 1, False),
         ("public.gone", 3, False),
@@ -80,20 +80,20 @@ def test_dropped_and_created_again_in_steps(server, tmp_path):
         _run(server, f"CREATE TABLE t (id int PRIMARY KEY, c{number} int)", f"INSERT INTO t VALUES ({number}), (100)")
         oids.append(_oid(server, "t"))
         for _ in range(2):
-            mirror(_river(server), lake)
-            append_changes(_river(server), log)
+            mirror(_pipeline(server), lake)
+            append_changes(_pipeline(server), log)
         assert _ids(lake / "public.t") == [number, 100]
         assert _logged(log / "public.t") == [("insert", number), ("insert", 100)]
         _run(server, f"INSERT INTO t VALUES ({number} + 10)", "DROP TABLE t")
         if number == 1:  # the drop has a step of its own
-            (done,) = mirror(_river(server), lake)
+            (done,) = mirror(_pipeline(server), lake)
             assert (done.table, done.dropped is not None) == ("public.t", True)
             assert _ids(lake / "public.t") == [number, number + 10, 100]
-            append_changes(_river(server), log)
-            assert mirror(_river(server), lake) == append_changes(_river(server), log) == []
+            append_changes(_pipeline(server), log)
+            assert mirror(_pipeline(server), lake) == append_changes(_pipeline(server), log) == []
     for _ in range(2):
-        mirror(_river(server), lake)
-        append_changes(_river(server), log)
+        mirror(_pipeline(server), lake)
+        append_changes(_pipeline(server), log)
     for number, oid in enumerate(oids):
         name = "public.t" if number == 2 else f"public.t.{oid}"
         assert _ids(lake / name) == sorted([number, number + 10, 100])
@@ -104,22 +104,22 @@ def test_dropped_and_created_again_in_steps(server, tmp_path):
 
 def test_names_that_change_hands(server, tmp_path):
     _run(server, *(f"CREATE TABLE {name} (id int PRIMARY KEY); INSERT INTO {name} VALUES ({n})" for n, name in enumerate("abc")))
-    mirror(_river(server), tmp_path)
+    mirror(_pipeline(server), tmp_path)
     _run(
         server, "ALTER TABLE a RENAME TO x", "ALTER TABLE b RENAME TO a", "ALTER TABLE c RENAME TO b", "ALTER TABLE x RENAME TO c"
     )
     _run(server, "INSERT INTO c VALUES (10)", "CREATE SCHEMA s", "ALTER TABLE b SET SCHEMA s")
-    found = mirror(_river(server), tmp_path)
+    found = mirror(_pipeline(server), tmp_path)
     assert {each.table: _ids(each.path) for each in found} == {"public.a": [1], "public.c": [0, 10], "s.b": [2]}
     assert {path.name for path in tmp_path.iterdir()} == {"public.a", "public.c", "s.b"}
 
 
 def test_a_killed_move_is_finished(server, tmp_path):
     _run(server, *(f"CREATE TABLE {name} (id int PRIMARY KEY); INSERT INTO {name} VALUES ({n})" for n, name in enumerate("ab")))
-    mirror(_river(server), tmp_path)
+    mirror(_pipeline(server), tmp_path)
     _run(server, "ALTER TABLE a RENAME TO x", "ALTER TABLE b RENAME TO a", "ALTER TABLE x RENAME TO b")
     (tmp_path / "public.b").rename(tmp_path / f"_moving.{_oid(server, 'a')}")
-    mirror(_river(server), tmp_path)
+    mirror(_pipeline(server), tmp_path)
     assert {path.name: _ids(path) for path in tmp_path.iterdir()} == {"public.a": [1], "public.b": [0]}
 
 
@@ -135,8 +135,8 @@ def test_every_name_has_a_folder_of_its_own(server, tmp_path):
         _run(server, f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES ({number})")
     paths = {}
     for step in (0, 100):
-        found = mirror(_river(server), tmp_path / "lake", names)
-        logged = append_changes(_river(server), tmp_path / "log", names)
+        found = mirror(_pipeline(server), tmp_path / "lake", names)
+        logged = append_changes(_pipeline(server), tmp_path / "log", names)
         assert _troubles([*found, *logged]) == {}
         paths = {_ids(each.path)[0]: each.path.name for each in found}
         assert paths == {_logged(each.path)[0][1]: each.path.name for each in logged}
@@ -165,8 +165,8 @@ def test_one_table_in_trouble_keeps_no_other(server, tmp_path):
         "CREATE TABLE early (id int PRIMARY KEY)",
     )
     first = [
-        mirror(_river(server), lake, ["good", "nan", "deep", "nokey", "early"]),
-        append_changes(_river(server), log, ["nan"]),
+        mirror(_pipeline(server), lake, ["good", "nan", "deep", "nokey", "early"]),
+        append_changes(_pipeline(server), log, ["nan"]),
     ]
     assert [_troubles(each) for each in first] == [{}, {}]
     _run(
@@ -181,9 +181,9 @@ def test_one_table_in_trouble_keeps_no_other(server, tmp_path):
         "DROP TABLE early",
     )
     with pytest.warns(TroubleWarning):
-        found = mirror(_river(server), lake)
+        found = mirror(_pipeline(server), lake)
     with pytest.warns(TroubleWarning):
-        logged = append_changes(_river(server), log)
+        logged = append_changes(_pipeline(server), log)
     troubles = _troubles(found)
     assert set(troubles) == {"public.nan", "public.deep", "public.twice", "public.nokey"}
     assert set(_troubles(logged)) == {"public.nan", "public.deep", "public.twice"}
@@ -196,8 +196,8 @@ def test_one_table_in_trouble_keeps_no_other(server, tmp_path):
     _run(server, 'ALTER TABLE twice RENAME "A" TO b', "INSERT INTO twice VALUES (2, 3, 4)", "INSERT INTO good VALUES (2)")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TroubleWarning)
-        found = mirror(_river(server), lake, numeric="text", arrays="text")
-        logged = append_changes(_river(server), log, numeric="text", arrays="text")
+        found = mirror(_pipeline(server), lake, numeric="text", arrays="text")
+        logged = append_changes(_pipeline(server), log, numeric="text", arrays="text")
     assert set(_troubles(found)) == {"public.nokey"}
     assert _troubles(logged) == {}
     assert read_table(lake / "public.nan").sort_by("id")["n"].to_pylist() == ["1.50", "0.00", "NaN"]
@@ -209,7 +209,7 @@ def test_one_table_in_trouble_keeps_no_other(server, tmp_path):
     _run(server, "INSERT INTO nan VALUES (4, 2)")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TroubleWarning)
-        mirror(_river(server), lake)
+        mirror(_pipeline(server), lake)
     assert read_table(lake / "public.nan").sort_by("id")["n"].to_pylist() == ["1.50", "0.00", "NaN", "2.00"]
 
 
@@ -217,7 +217,7 @@ def test_a_rewritten_table_is_followed(server, tmp_path):
     """What ALTER TABLE computes for every row is in the log only as the new rows."""
     _run(server, "CREATE TABLE r (id int PRIMARY KEY, v int, note text STORAGE EXTERNAL)")
     _run(server, "INSERT INTO r SELECT n, n, repeat('x', 5000) FROM generate_series(1, 40) n")
-    mirror(_river(server), tmp_path)
+    mirror(_pipeline(server), tmp_path)
     for change in (
         "ALTER TABLE r ALTER v TYPE text USING 'v' || v * 2",
         "BEGIN; UPDATE r SET v = 'w' WHERE id = 1; ALTER TABLE r ADD made float8 DEFAULT random(); DELETE FROM r WHERE id = 2; COMMIT",
@@ -228,7 +228,7 @@ def test_a_rewritten_table_is_followed(server, tmp_path):
         "ALTER TABLE r ALTER v TYPE bytea USING v::bytea",
     ):
         _run(server, change)
-        assert _troubles(mirror(_river(server), tmp_path)) == {}
+        assert _troubles(mirror(_pipeline(server), tmp_path)) == {}
         with server.connect() as connection:
             theirs = connection.execute("SELECT * FROM r ORDER BY id").fetchall()
         assert [tuple(row.values()) for row in read_table(tmp_path / "public.r").sort_by("id").to_pylist()] == theirs
@@ -237,10 +237,10 @@ def test_a_rewritten_table_is_followed(server, tmp_path):
 def test_rows_that_went_before_a_column_came(server, tmp_path):
     """Without a key a row goes by all of its values, and those of a column that came later are the default's."""
     _run(server, "CREATE TABLE bag (id int)", "ALTER TABLE bag REPLICA IDENTITY FULL", "INSERT INTO bag VALUES (1), (2), (3)")
-    mirror(_river(server), tmp_path)
+    mirror(_pipeline(server), tmp_path)
     _run(server, "INSERT INTO bag VALUES (4), (5)", "DELETE FROM bag WHERE id IN (1, 4)", "UPDATE bag SET id = 20 WHERE id = 2")
     _run(server, "ALTER TABLE bag ADD c int[] DEFAULT '{7}'", "DELETE FROM bag WHERE id = 3")
-    assert _troubles(mirror(_river(server), tmp_path)) == {}
+    assert _troubles(mirror(_pipeline(server), tmp_path)) == {}
     assert read_table(tmp_path / "public.bag").sort_by("id").to_pylist() == [{"id": 5, "c": [7]}, {"id": 20, "c": [7]}]
 
 
@@ -251,32 +251,32 @@ def test_a_default_of_before_a_retype(server, tmp_path):
     _run(
         server, "ALTER TABLE price ALTER p DROP DEFAULT, ALTER p TYPE int USING round(p)::int", "INSERT INTO price VALUES (3, 9)"
     )
-    assert _troubles(mirror(_river(server), tmp_path)) == {}
+    assert _troubles(mirror(_pipeline(server), tmp_path)) == {}
     assert [row["p"] for row in read_table(tmp_path / "public.price").sort_by("id").to_pylist()] == [8, 1, 9]
 
 
 def test_a_retyped_column_of_a_log_names_the_lsn(server, tmp_path):
     _run(server, "CREATE TABLE r (id int PRIMARY KEY, v text)", "INSERT INTO r VALUES (1, '1')")
-    append_changes(_river(server), tmp_path)
+    append_changes(_pipeline(server), tmp_path)
     before = server.flush_lsn()
     _run(server, "ALTER TABLE r ALTER v TYPE int USING v::int", "INSERT INTO r VALUES (2, 2)")
     with pytest.warns(TroubleWarning, match="Column v was given another type at"):
-        (found,) = append_changes(_river(server), tmp_path)
+        (found,) = append_changes(_pipeline(server), tmp_path)
     assert isinstance(found.trouble, TailraceError)
     at = Lsn.parse(found.trouble.hint.split(" at ")[1].split(".")[0])
     assert Lsn.parse(before) < at
-    assert _troubles(append_changes(_river(server, upto_lsn=at), tmp_path)) == {}
-    assert _troubles(append_changes(_river(server, start_lsn=at), tmp_path / "after")) == {}
+    assert _troubles(append_changes(_pipeline(server, upto_lsn=at), tmp_path)) == {}
+    assert _troubles(append_changes(_pipeline(server, start_lsn=at), tmp_path / "after")) == {}
     assert _logged(tmp_path / "public.r") == [("insert", 1)]
     assert _logged(tmp_path / "after" / "public.r") == [("insert", 2)]
 
 
 def test_a_grown_column_of_a_log_is_written_anew(server, tmp_path):
     _run(server, "CREATE TABLE r (id int PRIMARY KEY, v int)", "INSERT INTO r VALUES (1, 1)")
-    append_changes(_river(server), tmp_path)
+    append_changes(_pipeline(server), tmp_path)
     _run(server, "ALTER TABLE r ALTER v TYPE bigint", "INSERT INTO r VALUES (2, 3000000000)", "DELETE FROM r WHERE id = 1")
     for _ in range(2):
-        assert _troubles(append_changes(_river(server), tmp_path)) == {}
+        assert _troubles(append_changes(_pipeline(server), tmp_path)) == {}
     rows = read_table(tmp_path / "public.r").sort_by("commit_lsn").to_pylist()
     assert [(row["new"] or {}).get("v") for row in rows] == [1, 3_000_000_000, None]
 
@@ -285,11 +285,11 @@ def test_another_database_in_the_same_directory(server, tmp_path):
     """Clones of a template have the same oids."""
     _run(server, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     _run(server, "CREATE DATABASE clone TEMPLATE postgres STRATEGY wal_log")
-    mirror(_river(server), tmp_path)
+    mirror(_pipeline(server), tmp_path)
     with server.connect(dbname="clone") as connection:
         connection.autocommit = True
         connection.execute("DROP TABLE t")
     version = DeltaTable(tmp_path / "public.t").version()
-    assert mirror(open_river(server.data_dir, "clone"), tmp_path) == []
+    assert mirror(open_pipeline(server.data_dir, "clone"), tmp_path) == []
     assert DeltaTable(tmp_path / "public.t").version() == version
     assert read_table(tmp_path / "public.t")["id"].to_pylist() == [1]

@@ -18,7 +18,7 @@ from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, open_river
+from tailrace.pipeline import LocalRunner, Scanning, open_pipeline
 
 pytestmark = pytest.mark.postgres
 
@@ -108,11 +108,11 @@ def test_step_by_step(server, tmp_path):
     total = 0
     for number, script in enumerate((FIRST, SECOND, THIRD)):
         _run(server, script)
-        river = open_river(server.data_dir, "postgres")
-        mirror(river, lake)
+        pipeline = open_pipeline(server.data_dir, "postgres")
+        mirror(pipeline, lake)
         assert [path.name for path in lake.iterdir() if path.name.startswith("_")] == []
         _equal(server, lake, **tables, **{"bag" if number < 2 else "sack": (f"public.{'bag' if number < 2 else 'sack'}", ())})
-        append_changes(river, log, ["public.t"])
+        append_changes(pipeline, log, ["public.t"])
         changes = read_table(log / "public.t")
         total = len(changes)
         keys = {tuple(row.values()) for row in changes.select(ORDER).to_pylist()}
@@ -120,7 +120,7 @@ def test_step_by_step(server, tmp_path):
     assert changes.schema.field("new").type.get_field_index("title") >= 0
 
     versions = {path.name: DeltaTable(path).version() for path in lake.iterdir()}
-    again = open_river(server.data_dir, "postgres", upto_lsn=Lsn(int(river.indexes[-1].next_lsn)))
+    again = open_pipeline(server.data_dir, "postgres", upto_lsn=Lsn(int(pipeline.indexes[-1].next_lsn)))
     assert mirror(again, lake) == []
     assert versions == {path.name: DeltaTable(path).version() for path in lake.iterdir()}
     append_changes(again, log, ["public.t"])
@@ -129,14 +129,14 @@ def test_step_by_step(server, tmp_path):
 
 def test_a_hole_is_an_error(server, tmp_path):
     _run(server, "CREATE TABLE hole (id int PRIMARY KEY);\nINSERT INTO hole VALUES (1)")
-    mirror(open_river(server.data_dir, "postgres"), tmp_path, ["public.hole"])
+    mirror(open_pipeline(server.data_dir, "postgres"), tmp_path, ["public.hole"])
     _run(server, "INSERT INTO hole VALUES (2)")
     behind = Lsn.parse(server.flush_lsn())
     _run(server, "INSERT INTO hole VALUES (3)")
     with pytest.warns(TroubleWarning, match="at hand only from"):
-        (found,) = mirror(open_river(server.data_dir, "postgres", start_lsn=behind), tmp_path, ["public.hole"])
+        (found,) = mirror(open_pipeline(server.data_dir, "postgres", start_lsn=behind), tmp_path, ["public.hole"])
     assert (found.table, type(found.trouble)) == ("public.hole", MissingHistory)
-    mirror(open_river(server.data_dir, "postgres"), tmp_path, ["public.hole"])
+    mirror(open_pipeline(server.data_dir, "postgres"), tmp_path, ["public.hole"])
     assert read_table(tmp_path / "public.hole").num_rows == 3
 
 
@@ -147,7 +147,7 @@ def test_values_from_before_the_wal(server, tmp_path):
     start = Lsn.parse(server.flush_lsn())
     _run(server, "UPDATE lost SET n = 2")
     with pytest.warns(TroubleWarning, match='"big" was not sent'):
-        (found,) = mirror(open_river(server.data_dir, "postgres", start_lsn=start), tmp_path, ["public.lost"])
+        (found,) = mirror(open_pipeline(server.data_dir, "postgres", start_lsn=start), tmp_path, ["public.lost"])
     assert isinstance(found.trouble, MissingHistory)
     assert not (tmp_path / "public.lost").exists()
 
@@ -160,7 +160,7 @@ def test_a_foreign_table_is_left_alone(server, tmp_path):
     for name in ("public.other", "theirs"):
         DeltaTable.create(tmp_path / name, schema=pa.schema([("a", pa.int64())]))
     with pytest.warns(TroubleWarning, match="holds something else"):
-        found = mirror(open_river(server.data_dir, "postgres"), tmp_path, ["public.other", "public.mine"])
+        found = mirror(open_pipeline(server.data_dir, "postgres"), tmp_path, ["public.other", "public.mine"])
     assert [(each.table, each.trouble is None) for each in found] == [("public.mine", True), ("public.other", False)]
     assert [DeltaTable(tmp_path / name).version() for name in ("public.other", "theirs")] == [0, 0]
 
@@ -170,7 +170,7 @@ def test_killed_between_two_tables(server, tmp_path, monkeypatch):
     script = "CREATE TABLE k{0} (id int PRIMARY KEY, n int);\nINSERT INTO k{0} VALUES (1, 1);\nUPDATE k{0} SET n = n + 1"
     for number in range(3):
         _run(server, script.format(number))
-    river, tables = open_river(server.data_dir, "postgres"), [f"public.k{number}" for number in range(3)]
+    pipeline, tables = open_pipeline(server.data_dir, "postgres"), [f"public.k{number}" for number in range(3)]
     bring_up, calls = mirroring._bring_up, []
 
     def dies(*arguments):
@@ -181,9 +181,9 @@ def test_killed_between_two_tables(server, tmp_path, monkeypatch):
 
     monkeypatch.setattr(mirroring, "_bring_up", dies)
     with pytest.raises(KeyboardInterrupt):
-        mirror(river, tmp_path, tables)
+        mirror(pipeline, tmp_path, tables)
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["public.k0"]
-    done = mirror(river, tmp_path, tables)
+    done = mirror(pipeline, tmp_path, tables)
     assert [each.table for each in done] == ["public.k1", "public.k2"]
     _equal(server, tmp_path, **{f"k{number}": (f"public.k{number}", ("id",)) for number in range(3)})
     assert DeltaTable(tmp_path / "public.k0").version() == 0
@@ -196,9 +196,9 @@ def test_threads_and_small_stretches(server, tmp_path):
     _run(server, "UPDATE many SET n = id WHERE id % 3 = 0;\nDELETE FROM many WHERE id % 5 = 0")
     _run(server, "UPDATE many SET id = -id WHERE id % 7 = 0")
     for upto in (middle, None):
-        river = open_river(server.data_dir, "postgres", runner=LocalRunner(3), upto_lsn=upto, stretch_bytes=256 << 10)
-        mirror(river, tmp_path, ["many"])
-        append_changes(river, tmp_path / "log", ["many"])
+        pipeline = open_pipeline(server.data_dir, "postgres", runner=LocalRunner(3), upto_lsn=upto, scanning=Scanning(256 << 10))
+        mirror(pipeline, tmp_path, ["many"])
+        append_changes(pipeline, tmp_path / "log", ["many"])
     _equal(server, tmp_path, many=("public.many", ("id",)))
     log = read_table(tmp_path / "log" / "public.many")
     kept = 9000 - 1800
@@ -211,9 +211,9 @@ def test_every_kind_of_type(server, tmp_path):
     """Delta takes whatever a column can be; what it has no type for is PostgreSQL's text."""
     _run(server, TYPES)
     for change in ("INSERT INTO kinds (id) VALUES (3)", "UPDATE kinds SET id = id + 10"):
-        mirror(open_river(server.data_dir, "postgres"), tmp_path, ["kinds"])
+        mirror(open_pipeline(server.data_dir, "postgres"), tmp_path, ["kinds"])
         _run(server, change)
-    (done,) = mirror(open_river(server.data_dir, "postgres"), tmp_path, ["kinds"])
+    (done,) = mirror(open_pipeline(server.data_dir, "postgres"), tmp_path, ["kinds"])
     assert done.unbounded == {"ts": 1, "tt": 1, "d": 1}
     table = read_table(tmp_path / "public.kinds").sort_by("id")
     infinite = [table[name].cast(kind)[0].as_py() for name, kind in (("ts", pa.int64()), ("tt", pa.int64()), ("d", pa.int32()))]

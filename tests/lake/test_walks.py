@@ -18,11 +18,11 @@ from tailrace.decode import decode
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.folders import folder_name
 from tailrace.lake.mirror import mirror
-from tailrace.lake.position import Range, position_of, tables_in
+from tailrace.lake.position import position_of, tables_in
 from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import FIRST_NORMAL_OID
-from tailrace.river import open_river
+from tailrace.pipeline import open_pipeline
 
 pytestmark = pytest.mark.postgres
 
@@ -62,16 +62,16 @@ def _walk(server, tmp_path, seed, *, steps, works):
             if chance.random() < 0.2:
                 styles = TEXTS
             stuck = any(table.troubles or table.log_troubles for table in [*work.live, *work.gone])
-            river = open_river(server.data_dir, database, start_lsn=start if not stuck and chance.random() < 0.5 else None)
+            pipeline = open_pipeline(server.data_dir, database, start_lsn=start if not stuck and chance.random() < 0.5 else None)
             for _ in range(chance.choice((1, 1, 2))):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", TroubleWarning)
-                    mirrored, appended = mirror(river, lake, **styles), append_changes(river, log, **styles)
+                    mirrored, appended = mirror(pipeline, lake, **styles), append_changes(pipeline, log, **styles)
                 _check_troubles(work, mirrored, styles, of_log=False)
                 _check_troubles(work, appended, styles, of_log=True)
-            start = Range.of(river).stop
+            start = pipeline.span.stop
             _check_mirror(work, lake, connection, styles)
-            _check_log(work, log, open_river(server.data_dir, database), styles)
+            _check_log(work, log, open_pipeline(server.data_dir, database), styles)
 
 
 def _may_fail(table, styles, *, of_log):
@@ -123,17 +123,17 @@ def _element(value):
     )
 
 
-def _check_log(work, log, river, styles):
+def _check_log(work, log, pipeline, styles):
     """The places of all changes, by oid: as decoding tells them, and as they lie in the logs."""
     told = {}
-    for stretch in river.plan.stretches:
-        for batch in decode(stretch, river.source.segments.read):
+    for stretch in pipeline.plan.stretches:
+        for batch in decode(stretch, pipeline.source.segments.read):
             if batch.relation.oid >= FIRST_NORMAL_OID:
-                commits = river.plan.transactions.commit_lsn[batch.ordinal]
+                commits = pipeline.plan.transactions.commit_lsn[batch.ordinal]
                 told.setdefault(batch.relation.oid, []).extend(
                     zip(commits.tolist(), batch.lsn.tolist(), batch.sub.tolist(), strict=True)
                 )
-    lies = {position_of(table(), Range.of(river)).oid: path for path, table in tables_in(log)}
+    lies = {position_of(table(), pipeline.span).oid: path for path, table in tables_in(log)}
     for table in [*work.live, *work.gone]:
         if table.oid in told and not _may_fail(table, styles, of_log=True):
             rows = read_table(lies[table.oid]).select(["commit_lsn", "lsn", "sequence"]).to_pylist()

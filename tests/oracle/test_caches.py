@@ -16,7 +16,7 @@ from support.decoding import text_of
 from support.normalise import print_rows
 from support.servers import Server
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, open_river
+from tailrace.pipeline import LocalRunner, open_pipeline
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 CHANGES = "SELECT lsn, xid, data FROM pg_logical_slot_get_changes(%s, %s, NULL)"
@@ -44,7 +44,7 @@ def test_as_if_reading_had_begun_anew(major: int, tmp_path: Path) -> None:
         in_two = print_rows(server.sql(CHANGES, ["two", before], dbname="app"))
         in_two += print_rows(server.sql(CHANGES, ["two", None], dbname="app"))
         server.stop()
-        ours = text_of(open_river(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(start)), {})
+        ours = text_of(open_pipeline(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(start)), {})
     assert at_once != in_two
     assert "m[mood]" in in_two
     assert "m[mood]" not in at_once

@@ -25,7 +25,7 @@ from support.servers import Server
 from tailrace.catalog.row_versions import XMAX_MULTI
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, Source, capture, open_river
+from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 MAJORS = (14, 15, 16, 17, 18)
@@ -177,8 +177,8 @@ def test_transactions_open_where_we_begin(major: int, tmp_path: Path) -> None:
         server.stop()
         data = server.copy_to(tmp_path / "data")
     assert len(state.xids_open) == 3
-    river = open_river(data, DBNAME, runner=LocalRunner(1), catalog=state)
-    text = text_of(river, {})
+    pipeline = open_pipeline(data, DBNAME, runner=LocalRunner(1), catalog=state)
+    text = text_of(pipeline, {})
     assert text.count("INSERT") == 6
     assert expected.endswith(text)
 
@@ -187,8 +187,8 @@ def test_transactions_open_where_we_begin(major: int, tmp_path: Path) -> None:
             path.unlink()
     for start in (state.lsn, first_end, second_end):
         with pytest.raises(MissingHistory, match="began before"):
-            open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=start)
-    text = text_of(open_river(data, DBNAME, runner=LocalRunner(1)), {})
+            open_pipeline(data, DBNAME, runner=LocalRunner(1), start_lsn=start)
+    text = text_of(open_pipeline(data, DBNAME, runner=LocalRunner(1)), {})
     assert text.count("INSERT") == 1
     assert expected.endswith(text)
 
@@ -223,15 +223,15 @@ def test_transactions_open_at_a_redo_pointer(major: int, tmp_path: Path) -> None
     for path in (data / "pg_wal").glob("?" * 24):
         if int(path.name[16:], 16) << 20 <= begins - (1 << 20):
             path.unlink()
-    river = open_river(data, DBNAME, runner=LocalRunner(1))
-    text = text_of(river, {})
+    pipeline = open_pipeline(data, DBNAME, runner=LocalRunner(1))
+    text = text_of(pipeline, {})
     assert text.count("INSERT") == 1
     assert expected.endswith(text)
-    assert river.warning.startswith("left out are 3 transactions with 4 rows at hand, which commit from")
+    assert pipeline.warning.startswith("left out are 3 transactions with 4 rows at hand, which commit from")
     for position in (start, plain_ends):
         with pytest.raises(MissingHistory, match=r"what tables were is known from .* began before that"):
-            open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=position)
-    assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=nested_ends), {}) == text
+            open_pipeline(data, DBNAME, runner=LocalRunner(1), start_lsn=position)
+    assert text_of(open_pipeline(data, DBNAME, runner=LocalRunner(1), start_lsn=nested_ends), {}) == text
 
 
 @pytest.mark.parametrize("major", MAJORS)
@@ -258,7 +258,7 @@ def test_messages_while_an_older_transaction_is_open(major: int, tmp_path: Path)
     for path in (data / "pg_wal").glob("?" * 24):
         if int(path.name[16:], 16) << 20 <= start - (1 << 20):
             path.unlink()
-    assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=start), {}) == expected
+    assert text_of(open_pipeline(data, DBNAME, runner=LocalRunner(1), start_lsn=start), {}) == expected
 
 
 @pytest.mark.parametrize("major", MAJORS)
@@ -279,8 +279,8 @@ def test_transactions_prepared_before_a_restart(major: int, tmp_path: Path) -> N
         server.stop()
         data = server.copy_to(tmp_path / "data")
     with pytest.raises(MissingHistory, match="began before the WAL at hand"):
-        open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=start)
-    text = text_of(open_river(data, DBNAME, runner=LocalRunner(1)), {})
+        open_pipeline(data, DBNAME, runner=LocalRunner(1), start_lsn=start)
+    text = text_of(open_pipeline(data, DBNAME, runner=LocalRunner(1)), {})
     assert text.count("INSERT") == 1
     assert "id[integer]:3" in text
 
@@ -315,12 +315,14 @@ def test_state_captured_with_a_prepared_transaction(major: int, tmp_path: Path, 
         server.stop()
         data = server.copy_to(tmp_path / "data")
     if at_hand:
-        assert expected.endswith(text_of(open_river(data, DBNAME, runner=LocalRunner(1), catalog=state, start_lsn=state.lsn), {}))
+        assert expected.endswith(
+            text_of(open_pipeline(data, DBNAME, runner=LocalRunner(1), catalog=state, start_lsn=state.lsn), {})
+        )
         assert "id[integer]:2" in expected
     else:
         with pytest.raises(MissingHistory, match="began before the WAL at hand"):
-            open_river(data, DBNAME, runner=LocalRunner(1), catalog=state, start_lsn=state.lsn)
-        assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), catalog=state), {}).count("INSERT") == 1
+            open_pipeline(data, DBNAME, runner=LocalRunner(1), catalog=state, start_lsn=state.lsn)
+        assert text_of(open_pipeline(data, DBNAME, runner=LocalRunner(1), catalog=state), {}).count("INSERT") == 1
 
 
 # -- timelines ---------------------------------------------------------------------------------------------------------------------
@@ -390,9 +392,9 @@ def test_a_state_of_another_history(major: int, tmp_path: Path) -> None:
         wal = promoted.copy_to(tmp_path / "data") / "pg_wal"
     assert (before.timeline, alone.timeline, at_work.timeline) == (1, 1, 2)
     with pytest.raises(UsageError, match="not in the history of timeline 2"):
-        open_river(wal, DBNAME, runner=LocalRunner(1), catalog=alone)
+        open_pipeline(wal, DBNAME, runner=LocalRunner(1), catalog=alone)
     for state in (before, at_work):
-        text = text_of(open_river(wal, DBNAME, runner=LocalRunner(1), catalog=state), {})
+        text = text_of(open_pipeline(wal, DBNAME, runner=LocalRunner(1), catalog=state), {})
         assert "afterwards" in text
         assert expected.endswith(text) or text.endswith(expected)
 
@@ -446,8 +448,8 @@ def test_state_captured_from_a_stopped_standby(major: int, tmp_path: Path) -> No
         primary.stop()
         data = primary.copy_to(tmp_path / "data")
     assert state.lsn > Lsn.parse(start)
-    river = open_river(data, DBNAME, runner=LocalRunner(1), catalog=state, start_lsn=state.lsn)
-    text = text_of(river, {})
+    pipeline = open_pipeline(data, DBNAME, runner=LocalRunner(1), catalog=state, start_lsn=state.lsn)
+    text = text_of(pipeline, {})
     assert expected.endswith(text)
     assert "id[integer]:2" in text
 
@@ -561,9 +563,9 @@ def test_wal_level_that_was_lower_where_the_log_begins(major: int, tmp_path: Pat
         data = server.copy_to(tmp_path / "data")
     first = Source.open(data).segments.first_lsn
     with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical"):
-        open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=Lsn(first))
-    assert text_of(open_river(data, DBNAME, runner=LocalRunner(1), start_lsn=Lsn.parse(start)), {}) == expected
-    assert text_of(open_river(data, DBNAME, runner=LocalRunner(1)), {}).endswith(expected)
+        open_pipeline(data, DBNAME, runner=LocalRunner(1), start_lsn=Lsn(first))
+    assert text_of(open_pipeline(data, DBNAME, runner=LocalRunner(1), start_lsn=Lsn.parse(start)), {}) == expected
+    assert text_of(open_pipeline(data, DBNAME, runner=LocalRunner(1)), {}).endswith(expected)
 
 
 @pytest.mark.parametrize("how", ["open", "new"])
@@ -587,9 +589,9 @@ def test_a_server_that_goes_on_while_it_is_read(how: str) -> None:
         server.checkpoint()
         if how == "new":
             with pytest.raises(MissingHistory, match="but the WAL at hand ends at"):
-                open_river(source, DBNAME, runner=LocalRunner(1), start_lsn=start)
+                open_pipeline(source, DBNAME, runner=LocalRunner(1), start_lsn=start)
             source = Source.open(server.data_dir)
-        text = text_of(open_river(source, DBNAME, runner=LocalRunner(1), start_lsn=start), {"include-xids": "off"})
+        text = text_of(open_pipeline(source, DBNAME, runner=LocalRunner(1), start_lsn=start), {"include-xids": "off"})
     assert [line.split("\t")[2] for line in text.splitlines()][:3] == ["BEGIN", "table public.t: INSERT: id[integer]:1", "COMMIT"]
 
 
@@ -724,9 +726,9 @@ def test_multixacts_of_before_the_log(major: int, tmp_path: Path) -> None:
         data = server.copy_to(tmp_path / "data")
     case = Case("multixacts", major, "with_slot", data, data, expected, {"dbname": DBNAME, "start_lsn": start})
     check(case, decode(case, LocalRunner(1), captured=False))
-    river = open_river(data, DBNAME, runner=LocalRunner(1))
+    pipeline = open_pipeline(data, DBNAME, runner=LocalRunner(1))
     assert any((data / "pg_multixact" / "members" / "0000").read_bytes()[:8192])
-    assert not (river.catalogs.state.versions.columns.hints & XMAX_MULTI).any()
+    assert not (pipeline.catalogs.state.versions.columns.hints & XMAX_MULTI).any()
 
 
 def test_a_row_of_nearly_a_gigabyte(tmp_path: Path) -> None:
@@ -741,8 +743,8 @@ def test_a_row_of_nearly_a_gigabyte(tmp_path: Path) -> None:
             dbname=DBNAME,
         )
         server.stop()
-        river = open_river(server.data_dir, DBNAME, runner=LocalRunner(1), start_lsn=Lsn.parse(start))
-        ours = text_of(river, {"include-xids": "off", "skip-empty-xacts": "on"}).split("\n")
+        pipeline = open_pipeline(server.data_dir, DBNAME, runner=LocalRunner(1), start_lsn=Lsn.parse(start))
+        ours = text_of(pipeline, {"include-xids": "off", "skip-empty-xacts": "on"}).split("\n")
     (row,) = [line.split("\t", 2)[2] for line in ours if "\ttable " in line[:60]]
     assert [(len(row), _md5(row))] == theirs
 

@@ -13,7 +13,7 @@ from support.servers import Server
 from tailrace.changes import change_batch
 from tailrace.decode import decode
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, Source, capture, open_river
+from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline
 
 pytestmark = pytest.mark.matrix
 WORDS = {
@@ -79,14 +79,14 @@ def test_words(encoding: str, major: int, tmp_path: Path) -> None:
         server.stop()
         theirs = print_rows((_text(lsn), _text(xid), _text(data)) for lsn, xid, data in got).encode()
         state = capture(Source.open(server.data_dir), LocalRunner(1), "app")
-        river = open_river(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(str(start)))
-        ours = text_of(river, {}).encode()
+        pipeline = open_pipeline(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(str(start)))
+        ours = text_of(pipeline, {}).encode()
         rows = [
             row
-            for stretch in river.plan.stretches
-            for batch in decode(stretch, river.source.segments.read)
+            for stretch in pipeline.plan.stretches
+            for batch in decode(stretch, pipeline.source.segments.read)
             if batch.relation.name == table
-            for row in change_batch(batch, river.plan.transactions, codec=stretch.codec).to_pylist()
+            for row in change_batch(batch, pipeline.plan.transactions, codec=stretch.codec).to_pylist()
         ]
     assert ours == theirs
     assert state.database_name == "app"
@@ -121,6 +121,6 @@ def test_collations_of_other_encodings(encoding: str, major: int) -> None:
             ).fetchall()
         server.stop()
         theirs = print_rows((_text(lsn), _text(xid), _text(data)) for lsn, xid, data in got)
-        river = open_river(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(_text(start)))
-        assert text_of(river, {}) == theirs
+        pipeline = open_pipeline(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(_text(start)))
+        assert text_of(pipeline, {}) == theirs
     assert ("c[regcollation]:'pg_catalog.ucs_basic'" in theirs) == (encoding != "UTF8")

@@ -11,8 +11,8 @@ from support.decoding import text_of
 from support.normalise import print_rows
 from support.servers import Server
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, open_river
 
 SAYS = r"""
 CREATE TABLE t (id int PRIMARY KEY, v text);
@@ -43,12 +43,12 @@ def test_zero_bytes(major: int, tmp_path: Path) -> None:
         streamed = _streamed(server, tmp_path / "streamed")
         server.stop()
         server.copy_to(tmp_path / "data")
-    river = open_river(tmp_path / "data", "app", start_lsn=start, runner=LocalRunner(1))
-    assert text_of(river, {}) == as_text
-    assert text_of(river, {"force-binary": "on"}) == in_hex
+    pipeline = open_pipeline(tmp_path / "data", "app", start_lsn=start, runner=LocalRunner(1))
+    assert text_of(pipeline, {}) == as_text
+    assert text_of(pipeline, {"force-binary": "on"}) == in_hex
     plugin = TestDecoding()
     plugin.startup({}, major)
-    assert b"".join(line + b"\n" for lines in river.lines(plugin) for line in _rows(lines)) == streamed
+    assert b"".join(line + b"\n" for lines in pipeline.lines(plugin) for line in _rows(lines)) == streamed
     assert "content:a\n" in as_text
     assert b"content:a\0b\0c\n" in streamed
 

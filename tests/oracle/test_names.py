@@ -22,7 +22,7 @@ from tailrace.catalog.names.lookup import names_at, oid_alias_types
 from tailrace.catalog.names.timeline import NameTimeline
 from tailrace.decode import decode
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, River, open_river
+from tailrace.pipeline import LocalRunner, Pipeline, Scanning, open_pipeline
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 SMALL_STRETCH = 1 << 15
@@ -54,29 +54,28 @@ def test_chance(major: int, seed: int, tmp_path: Path) -> None:
 
     case = with_slot(major, work, tmp_path)
     start = Lsn.parse(case.meta["start_lsn"])
-    for stretch_bytes in (None, SMALL_STRETCH):
-        sizes = {"stretch_bytes": stretch_bytes} if stretch_bytes else {}
-        compare(open_river(case.data_dir, DBNAME, start_lsn=start, runner=LocalRunner(2), **sizes))
+    for scanning in (Scanning(), Scanning(SMALL_STRETCH)):
+        compare(open_pipeline(case.data_dir, DBNAME, start_lsn=start, runner=LocalRunner(2), scanning=scanning))
 
 
 @pytest.mark.parametrize("major", [17])
 def test_story(major: int, tmp_path: Path) -> None:
     case = with_slot(major, lambda server: tell(read_story("names"), server, DBNAME), tmp_path)
     start = Lsn.parse(case.meta["start_lsn"])
-    compare(open_river(case.data_dir, DBNAME, start_lsn=start, runner=LocalRunner(2), stretch_bytes=SMALL_STRETCH))
+    compare(open_pipeline(case.data_dir, DBNAME, start_lsn=start, runner=LocalRunner(2), scanning=Scanning(SMALL_STRETCH)))
 
 
-def compare(river: River) -> None:
+def compare(pipeline: Pipeline) -> None:
     """At the moment of every row, all names that there are or were."""
-    history = river.catalogs.history()
+    history = pipeline.catalogs.history()
     moments = 0
-    for plan in river.plan.stretches:
+    for plan in pipeline.plan.stretches:
         if plan.names is None:
             continue
         reg_types = frozenset[int]().union(*map(oid_alias_types, plan.relations))
         timeline: NameTimeline = pickle.loads(pickle.dumps(plan.names))
         ever = set(timeline.common).union(timeline.changes, *timeline.own.values())
-        for batch in decode(plan, river.source.segments.read):
+        for batch in decode(plan, pipeline.source.segments.read):
             parts = list(timeline.parts(batch.lsn, batch.ordinal))
             assert sorted(row for _, part in parts for row in part.tolist()) == list(range(len(batch)))
             for moment, part in parts:

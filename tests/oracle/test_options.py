@@ -11,8 +11,8 @@ from support.decoding import text_of
 from support.normalise import print_rows
 from support.servers import Server
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, open_river
 
 pytestmark = pytest.mark.matrix
 MAJORS = (14, 15, 16, 17, 18)
@@ -179,5 +179,5 @@ def _ours(major: int, data: Path, start: Lsn, options: Options, two_phase: bool)
     plugin = TestDecoding()
     plugin.two_phase = two_phase
     plugin.startup(options, major)
-    river = open_river(data, "app", runner=LocalRunner(1), start_lsn=start, demand=plugin.demand)
-    return text_of(river, options, two_phase=two_phase).splitlines()
+    pipeline = open_pipeline(data, "app", runner=LocalRunner(1), start_lsn=start, demand=plugin.demand)
+    return text_of(pipeline, options, two_phase=two_phase).splitlines()

@@ -13,7 +13,7 @@ from support.pgoutput import UNCHANGED, Change, Sent, Values, read_sent
 from support.servers import Server
 from tailrace.decode import DELETE, INSERT, OLD_KEY, UPDATE, Batch, decode
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
-from tailrace.river import LocalRunner, River, open_river
+from tailrace.pipeline import LocalRunner, Pipeline, Scanning, open_pipeline
 from tailrace.types import registry
 
 TRANSACTIONS = 250
@@ -33,8 +33,10 @@ def test_rows_are_what_pgoutput_sends(major: int, tmp_path: Path) -> None:
         schedule.run_schedule(server, schedule.make_schedule(seed, TRANSACTIONS, published=True))
         theirs = [each for each in read_sent(bytes(row[0]) for row in server.sql(MESSAGES, dbname="app")) if each.changes]
         server.stop()
-        river = open_river(server.data_dir, "app", runner=LocalRunner(2), start_lsn=Lsn.parse(start), stretch_bytes=1 << 20)
-        ours = _sent(river, major)
+        pipeline = open_pipeline(
+            server.data_dir, "app", runner=LocalRunner(2), start_lsn=Lsn.parse(start), scanning=Scanning(1 << 20)
+        )
+        ours = _sent(pipeline, major)
     assert [(each.commit_lsn, each.xid) for each in ours] == [(each.commit_lsn, each.xid) for each in theirs], f"seed {seed}"
     for mine, other in zip(ours, theirs, strict=True):
         assert mine.changes == other.changes, f"seed {seed}, xid {mine.xid}, commit {Lsn(mine.commit_lsn)}"
@@ -44,11 +46,11 @@ def test_rows_are_what_pgoutput_sends(major: int, tmp_path: Path) -> None:
     assert UNCHANGED in chain.from_iterable(change.new for each in theirs for change in each.changes)
 
 
-def _sent(river: River, major: int) -> list[Sent]:
-    plan = river.plan
+def _sent(pipeline: Pipeline, major: int) -> list[Sent]:
+    plan = pipeline.plan
     found: dict[int, list[tuple[_Key, Change]]] = {}
     for stretch in plan.stretches:
-        for batch in decode(stretch, river.source.segments.read):
+        for batch in decode(stretch, pipeline.source.segments.read):
             if _published(batch.relation):
                 for row, change in enumerate(_changes(batch, major)):
                     ordinal = int(batch.ordinal[row])

@@ -10,8 +10,8 @@ from support.decoding import text_of
 from support.normalise import print_rows
 from support.servers import Server
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.plan.demand import Demand
-from tailrace.river import LocalRunner, open_river
 from tailrace.types.style import TextStyle
 
 pytestmark = pytest.mark.matrix
@@ -53,10 +53,10 @@ def test_search_paths(major: int, tmp_path: Path) -> None:
     assert len(set(theirs.values())) > 4
     for (path, role), expected in theirs.items():
         style = TextStyle().under({"search_path": path, "role": role})
-        river = open_river(
+        pipeline = open_pipeline(
             tmp_path / "data", "app", start_lsn=start, runner=LocalRunner(2), demand=Demand(search_path=style.schemas)
         )
-        assert text_of(river, {}, style) == expected, (path, role)
+        assert text_of(pipeline, {}, style) == expected, (path, role)
 
 
 def _theirs(server: Server, path: str, role: str) -> str:

@@ -10,17 +10,17 @@ from support.segments import forget_other_segments
 from support.servers import Server
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, Source, capture, open_river
 
 MAJOR = 18
 
 
 def _printed(path: Path, **options: object) -> list[str]:
-    river = open_river(path, "app", runner=LocalRunner(1), **options)  # type: ignore[arg-type]
+    pipeline = open_pipeline(path, "app", runner=LocalRunner(1), **options)  # type: ignore[arg-type]
     plugin = TestDecoding()
     plugin.startup({"include-xids": "off"}, MAJOR)
-    return [text for part in river.lines(plugin) for text in part.texts.to_list()]
+    return [text for part in pipeline.lines(plugin) for text in part.texts.to_list()]
 
 
 def test_full_page_writes_off(tmp_path: Path) -> None:
@@ -96,5 +96,5 @@ def test_wal_level_never_logical() -> None:
         server.sql("INSERT INTO t VALUES (2)", dbname="app")
         server.stop()
         with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical") as caught:
-            open_river(Source.open(server.wal_dir), "app", runner=LocalRunner(1), catalog=state)
+            open_pipeline(Source.open(server.wal_dir), "app", runner=LocalRunner(1), catalog=state)
         assert "wal_level was lower throughout" in caught.value.hint

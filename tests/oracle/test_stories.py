@@ -10,7 +10,7 @@ from support.decoding import check, decode
 from support.live import DBNAME, cluster, with_slot, without_slot
 from support.servers import Server
 from support.stories import STORIES, is_of_one_cluster, parse, read_story, stories, tell
-from tailrace.river import LocalRunner
+from tailrace.pipeline import LocalRunner
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 SMALL_STRETCH = 1 << 17

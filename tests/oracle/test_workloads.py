@@ -17,7 +17,7 @@ from support.live import with_slot, without_slot
 from support.savepoints import run_savepoints
 from support.schedule import make_schedule, run_schedule
 from support.threads import run_threads
-from tailrace.river import LocalRunner
+from tailrace.pipeline import LocalRunner
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 SMALL_STRETCH = 1 << 20

@@ -9,10 +9,10 @@ import pytest
 from support.cases import Case, open_case
 from tailrace.decode import Alike, Batch, decode, decode_alike
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, River, open_river
 from tailrace.types.values import Texts
 
 
@@ -27,30 +27,30 @@ class OneByOne(TestDecoding):
 
 
 @pytest.fixture(params=["partitions", "names"])
-def river(request: pytest.FixtureRequest, tmp_path: Path) -> River:
+def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> Pipeline:
     case: Case = open_case(request.param, 16, "with_slot", tmp_path)
-    return open_river(case.data_dir, "app", start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(1))
+    return open_pipeline(case.data_dir, "app", start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(1))
 
 
-def test_lines_are_those_of_each_table_by_itself(river: River) -> None:
+def test_lines_are_those_of_each_table_by_itself(pipeline: Pipeline) -> None:
     printed = []
     for plugin in (TestDecoding(), OneByOne()):
         plugin.startup({}, 16)
         printed.append(
             b"".join(
-                print_rows(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in river.lines(plugin)
+                print_rows(part.lsn, part.xid, part.texts.offsets, part.texts.data).tobytes() for part in pipeline.lines(plugin)
             )
         )
     assert printed[0]
     assert printed[0] == printed[1]
 
 
-def test_rows_of_some_tables(river: River) -> None:
+def test_rows_of_some_tables(pipeline: Pipeline) -> None:
     """Asked for some tables, decoding gives what it gives of them when asked for all."""
-    read = river.source.segments.read
-    assert any(len(alike.relations) > 1 for stretch in river.plan.stretches for alike in decode_alike(stretch, read))
-    for oid in {relation.oid for relation in river.plan.relations}:
-        for stretch in river.plan.stretches:
+    read = pipeline.source.segments.read
+    assert any(len(alike.relations) > 1 for stretch in pipeline.plan.stretches for alike in decode_alike(stretch, read))
+    for oid in {relation.oid for relation in pipeline.plan.relations}:
+        for stretch in pipeline.plan.stretches:
             mine = [_told(batch) for batch in decode(stretch, read, {oid})]
             assert mine == [_told(batch) for batch in decode(stretch, read) if batch.relation.oid == oid]
 

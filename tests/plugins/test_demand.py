@@ -12,9 +12,9 @@ from tailrace.errors import UsageError
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
 from tailrace.plan.demand import Demand
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, River, open_river
 from tailrace.transactions.fates import TwoPhase
 from tailrace.types.style import TextStyle
 
@@ -24,9 +24,9 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return open_case("origin", 16, "with_slot", tmp_path_factory.mktemp("origin"))
 
 
-def _river(case: Case, demand: Demand) -> River:
+def _pipeline(case: Case, demand: Demand) -> Pipeline:
     start = Lsn.parse(case.meta["start_lsn"])
-    return open_river(case.data_dir, "app", start_lsn=start, runner=LocalRunner(1), demand=demand)
+    return open_pipeline(case.data_dir, "app", start_lsn=start, runner=LocalRunner(1), demand=demand)
 
 
 def _plugin(options: dict[str, str | None], *, two_phase: bool = False, search_path: str = "") -> TestDecoding:
@@ -49,16 +49,16 @@ ASKED = {
 @pytest.mark.parametrize("plugin", ASKED.values(), ids=ASKED.keys())
 def test_a_plugin_is_given_its_own_plan_only(plugin: TestDecoding, case: Case) -> None:
     with pytest.raises(UsageError, match=r"test_decoding asks for \w+ .*, and the log was planned with"):
-        list(_river(case, Demand()).lines(plugin))
+        list(_pipeline(case, Demand()).lines(plugin))
     with pytest.raises(UsageError, match="test_decoding asks for"):
-        list(_river(case, plugin.demand).lines(_plugin({})))
-    assert sum(len(lines) for lines in _river(case, plugin.demand).lines(plugin))
+        list(_pipeline(case, plugin.demand).lines(_plugin({})))
+    assert sum(len(lines) for lines in _pipeline(case, plugin.demand).lines(plugin))
 
 
 def test_what_would_have_been_printed_without_a_word(case: Case) -> None:
     """The case has rows that came from elsewhere, and rows that did not."""
     local, everything = _plugin({"only-local": "on"}), _plugin({})
-    counts = [sum(len(lines) for lines in _river(case, each.demand).lines(each)) for each in (local, everything)]
+    counts = [sum(len(lines) for lines in _pipeline(case, each.demand).lines(each)) for each in (local, everything)]
     assert 0 < counts[0] < counts[1]
 
 
@@ -70,8 +70,8 @@ def test_plugins_of_one_kind_with_equal_options_ask_for_the_same() -> None:
 @pytest.mark.parametrize("demand", [Demand(two_phase=TwoPhase()), Demand(rewrites=True), Demand(only_local=True)])
 @pytest.mark.parametrize("write", [append_changes, mirror])
 def test_tables_are_not_made_from_another_plan(
-    write: Callable[[River, Path], object], demand: Demand, case: Case, tmp_path: Path
+    write: Callable[[Pipeline, Path], object], demand: Demand, case: Case, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match="asks for"):
-        write(_river(case, demand), tmp_path / "lake")
+        write(_pipeline(case, demand), tmp_path / "lake")
     assert not (tmp_path / "lake").exists()

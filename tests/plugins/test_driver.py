@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from support.cases import Case, open_case
 from support.decoding import check, text_of
 from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.pipeline import LocalRunner, Scanning, open_pipeline
 from tailrace.plugins import driver
-from tailrace.river import LocalRunner, open_river
 
 STORIES = ("crash_free_long", "messages", "truncate", "subxact", "toast")
 
@@ -35,17 +35,19 @@ def test_cuts_and_memory_do_not_matter(
     case = cases[story]
     monkeypatch.setattr(driver, "HELD_BYTES", held)
     start = Lsn.parse(case.meta["start_lsn"])
-    river = open_river(case.data_dir, "app", start_lsn=start, runner=LocalRunner(wave), stretch_bytes=pages * PAGE_SIZE)
-    check(case, text_of(river, {}))
+    pipeline = open_pipeline(
+        case.data_dir, "app", start_lsn=start, runner=LocalRunner(wave), scanning=Scanning(pages * PAGE_SIZE)
+    )
+    check(case, text_of(pipeline, {}))
 
 
 def test_a_range_is_a_part_of_the_whole(cases: dict[str, Case], tmp_path: Path) -> None:
     """Cut between any two commits, the two halves are the whole."""
     case = cases["crash_free_long"]
     start = Lsn.parse(case.meta["start_lsn"])
-    river = open_river(case.data_dir, "app", start_lsn=start, runner=LocalRunner(1))
-    commits = river.plan.transactions.commit_lsn[river.plan.shown].tolist()
+    pipeline = open_pipeline(case.data_dir, "app", start_lsn=start, runner=LocalRunner(1))
+    commits = pipeline.plan.transactions.commit_lsn[pipeline.plan.shown].tolist()
     for middle in map(Lsn, commits[:: max(1, len(commits) // 8)]):
-        before = open_river(case.data_dir, "app", start_lsn=start, upto_lsn=middle, runner=LocalRunner(1))
-        after = open_river(case.data_dir, "app", start_lsn=middle, runner=LocalRunner(1))
+        before = open_pipeline(case.data_dir, "app", start_lsn=start, upto_lsn=middle, runner=LocalRunner(1))
+        after = open_pipeline(case.data_dir, "app", start_lsn=middle, runner=LocalRunner(1))
         check(case, text_of(before, {}) + text_of(after, {}))

@@ -17,7 +17,7 @@ from tailrace.catalog.statefile import write_state
 from tailrace.changes import COLUMNS, change_batch
 from tailrace.decode import decode
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, Source, capture, open_river
+from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,15 +40,15 @@ def as_python(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def in_this_process(case: Case, table: str, **options: Any) -> list[dict[str, Any]]:
-    river = open_river(case.data_dir, "app", start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(1), **options)
-    latest = river.catalogs.history().relation_named(*read_table_name(table), int(river.indexes[-1].next_lsn))
+    pipeline = open_pipeline(case.data_dir, "app", start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(1), **options)
+    latest = pipeline.catalogs.history().relation_named(*read_table_name(table), int(pipeline.indexes[-1].next_lsn))
     assert latest
     rows = [
         row
-        for stretch in river.plan.stretches
-        for batch in decode(stretch, river.source.segments.read)
+        for stretch in pipeline.plan.stretches
+        for batch in decode(stretch, pipeline.source.segments.read)
         if batch.relation.oid == latest.oid
-        for row in change_batch(batch, river.plan.transactions, latest).to_pylist()
+        for row in change_batch(batch, pipeline.plan.transactions, latest).to_pylist()
     ]
     return sorted(rows, key=lambda row: (row["commit_lsn"], row["lsn"], row["sequence"]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("numba", "llvmlite", "deltalake", "tailrace.river", "tailrace.decode")
+HEAVY = ("numba", "llvmlite", "deltalake", "tailrace.pipeline", "tailrace.decode")
 
 
 def test_a_process_that_only_plans_imports_no_kernels() -> None:
@@ -14,5 +14,5 @@ def test_a_process_that_only_plans_imports_no_kernels() -> None:
 
 
 def test_the_promised_names_are_there() -> None:
-    code = "import tailrace; assert all(hasattr(tailrace, name) for name in tailrace.__all__); print(tailrace.open is tailrace.open_river)"
+    code = "import tailrace; assert all(hasattr(tailrace, name) for name in tailrace.__all__); print(tailrace.open is tailrace.open_pipeline)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"

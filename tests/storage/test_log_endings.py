@@ -15,7 +15,7 @@ from support.cases import Case, open_case
 from tailrace.cli import main
 from tailrace.errors import CorruptWal, TailraceError, UnsupportedWal
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, Source, capture, count_log, open_river, scan_log
+from tailrace.pipeline import LocalRunner, Source, capture, count_log, open_pipeline, scan_log
 from tailrace.storage.segment_files import arrange, open_segments
 from tailrace.wal.index import Index
 
@@ -113,7 +113,7 @@ def test_a_last_segment_of_another_length(length: int, compressed: bool, case: C
         _scan(case.wal_dir)
     assert last.name in str(caught.value)
     with pytest.raises(CorruptWal, match="expected"):
-        open_river(case.data_dir, "app", runner=LocalRunner(1))
+        open_pipeline(case.data_dir, "app", runner=LocalRunner(1))
 
 
 @pytest.mark.parametrize("where", ["last", "behind the last", "rest of the last"])
@@ -146,7 +146,7 @@ def test_a_segment_of_another_major(which: int, case: Case) -> None:
         _scan(case.wal_dir)
     assert odd.name in str(caught.value)
     with pytest.raises(TailraceError):
-        open_river(case.data_dir, "app", runner=LocalRunner(1))
+        open_pipeline(case.data_dir, "app", runner=LocalRunner(1))
 
 
 def test_noise_before_the_log(case: Case) -> None:
@@ -179,7 +179,7 @@ def test_a_stopped_directory_whose_last_records_are_damaged(case: Case) -> None:
     data[control.checkpoint % SEGMENT + 30] ^= 1
     last.write_bytes(data)
     with pytest.raises(CorruptWal, match=f"could not locate a valid checkpoint record at {control.checkpoint}") as caught:
-        open_river(case.data_dir, "app", runner=LocalRunner(1))
+        open_pipeline(case.data_dir, "app", runner=LocalRunner(1))
     assert "incorrect resource manager data checksum" in caught.value.context
 
 
@@ -188,21 +188,21 @@ def test_an_archive_whose_last_record_is_damaged(
 ) -> None:
     """That may be where a crash cut it off, so it is the end; but not without a word."""
     state = capture(Source.open(case.before_dir), LocalRunner(1), "app")
-    assert open_river(case.wal_dir, "app", runner=LocalRunner(1), catalog=state).warning == ""
+    assert open_pipeline(case.wal_dir, "app", runner=LocalRunner(1), catalog=state).warning == ""
     found = _scan(case.wal_dir)[-1]
     last = _segments(case)[-1]
     data = bytearray(last.read_bytes())
     data[found.last % SEGMENT + 30] ^= 1
     last.write_bytes(data)
     damaged = f"incorrect resource manager data checksum in record at {found.last}"
-    warning = open_river(case.wal_dir, "app", runner=LocalRunner(1), catalog=state).warning
+    warning = open_pipeline(case.wal_dir, "app", runner=LocalRunner(1), catalog=state).warning
     assert warning == f'the log ends at a record that is not whole, or damaged: {damaged}, file "{last}"'
-    assert open_river(case.wal_dir, "app", runner=LocalRunner(1), catalog=state, upto_lsn=found.last).warning == ""
+    assert open_pipeline(case.wal_dir, "app", runner=LocalRunner(1), catalog=state, upto_lsn=found.last).warning == ""
     monkeypatch.setattr("sys.argv", ["tailrace", "wal", "verify", str(case.wal_dir)])
     with pytest.raises(SystemExit):
         main()
     last.write_bytes(_segments(case)[0].read_bytes())
-    warning = open_river(case.wal_dir, "app", runner=LocalRunner(1), catalog=state).warning
+    warning = open_pipeline(case.wal_dir, "app", runner=LocalRunner(1), catalog=state).warning
     assert f'and holds nothing of what "{last}" should' in warning
     assert f'; the log ends at a record that is not whole, or damaged: {damaged}, file "{last}"' in capfd.readouterr().out
 

@@ -18,7 +18,7 @@ from support.servers import Server
 from tailrace.cli import main
 from tailrace.errors import CorruptWal, MissingHistory, UsageError
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, River, Source, capture, open_river
+from tailrace.pipeline import LocalRunner, Pipeline, Source, capture, open_pipeline
 from tailrace.storage.spool import clean, look, spool_directory
 
 SEGMENT = 1 << 20
@@ -44,8 +44,8 @@ def _copies(spool: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in sorted(spool.glob("*/*/*")) if len(path.name) == 24}
 
 
-def _river(server: Server, start: Lsn | None = None) -> River:
-    return open_river(server.data_dir, "app", runner=LocalRunner(1), start_lsn=start)
+def _pipeline(server: Server, start: Lsn | None = None) -> Pipeline:
+    return open_pipeline(server.data_dir, "app", runner=LocalRunner(1), start_lsn=start)
 
 
 def _slot(server: Server) -> Lsn:
@@ -65,7 +65,7 @@ def test_one_copy_of_a_segment_however_often_it_is_read(server: Server, spool: P
         server.sql(f"INSERT INTO t VALUES ({turn}, repeat('x', {turn * 700}))", dbname="app")
         if turn == 8:
             server.switch_wal()
-        assert text_of(_river(server, start), {}) == _said(server)
+        assert text_of(_pipeline(server, start), {}) == _said(server)
         sizes.append(sum(_copies(spool).values()))
         present = {path.name for path in server.wal_dir.iterdir()}
         assert set(_copies(spool)) <= present
@@ -78,9 +78,9 @@ def test_two_readers_at_once(server: Server, spool: Path) -> None:
     """What one has planned is still there, and unchanged, after the server has gone on and another has come."""
     start = _slot(server)
     server.sql(FILL.format(20), dbname="app")
-    first, expected = _river(server, start), _said(server)
+    first, expected = _pipeline(server, start), _said(server)
     server.sql(FILL.format(3000), dbname="app")
-    second = _river(server, start)
+    second = _pipeline(server, start)
     assert text_of(first, {}) == expected
     assert text_of(second, {}) == _said(server)
     server.sql("SELECT pg_drop_replication_slot('s')", dbname="app")
@@ -88,7 +88,7 @@ def test_two_readers_at_once(server: Server, spool: Path) -> None:
         server.sql(FILL.format(6000), dbname="app")
         server.checkpoint()
     before = set(_copies(spool))
-    third = _river(server)
+    third = _pipeline(server)
     assert before & {path.name for path in server.wal_dir.iterdir()} < before, "the server has recycled something"
     assert before <= set(_copies(spool))
     assert text_of(first, {}) == expected
@@ -99,7 +99,7 @@ def test_two_readers_at_once(server: Server, spool: Path) -> None:
 
 
 def test_a_reader_that_was_killed_holds_nothing(server: Server, spool: Path) -> None:
-    code = f"import time; from tailrace.river import Source; s = Source.open({str(server.data_dir)!r}); print('open', flush=True); time.sleep(300)"
+    code = f"import time; from tailrace.pipeline import Source; s = Source.open({str(server.data_dir)!r}); print('open', flush=True); time.sleep(300)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as reader:
         assert reader.stdout is not None
         assert reader.stdout.readline() == b"open\n"
@@ -133,10 +133,12 @@ def test_only_what_the_scan_needs_is_copied(server: Server, spool: Path) -> None
         server.sql(FILL.format(4000), dbname="app")
     newest = capture(Source.open(server.data_dir), LocalRunner(1), "app")
     clean(spool)
-    river = open_river(server.data_dir, "app", runner=LocalRunner(1), catalog=newest)
-    assert river.source.segments.first_lsn == newest.needs_wal_from // SEGMENT * SEGMENT
+    pipeline = open_pipeline(server.data_dir, "app", runner=LocalRunner(1), catalog=newest)
+    assert pipeline.source.segments.first_lsn == newest.needs_wal_from // SEGMENT * SEGMENT
     few = sum(_copies(spool).values())
-    assert text_of(open_river(server.data_dir, "app", runner=LocalRunner(1), catalog=state, start_lsn=start), {}) == _said(server)
+    assert text_of(open_pipeline(server.data_dir, "app", runner=LocalRunner(1), catalog=state, start_lsn=start), {}) == _said(
+        server
+    )
     assert 0 < few < sum(_copies(spool).values())
 
 
@@ -144,7 +146,7 @@ def test_a_copy_that_a_crash_cut_short_is_made_again(server: Server, spool: Path
     """Pages of ours that never reached the disk, and pages that the server lost and wrote anew."""
     start = _slot(server)
     server.sql(FILL.format(1000), dbname="app")
-    expected = text_of(_river(server, start), {})
+    expected = text_of(_pipeline(server, start), {})
     for spoil in (
         lambda data: data[:-8192] + bytes(8192),
         lambda data: data[: len(data) // 2 + 7],
@@ -153,28 +155,28 @@ def test_a_copy_that_a_crash_cut_short_is_made_again(server: Server, spool: Path
         for copy in spool.glob("*/*/0*[0-9A-F]"):
             if len(copy.name) == 24:
                 copy.write_bytes(spoil(copy.read_bytes()))
-        assert text_of(_river(server, start), {}) == expected
+        assert text_of(_pipeline(server, start), {}) == expected
 
 
 def test_noise_in_a_copy_is_an_error(server: Server, spool: Path) -> None:
     start = _slot(server)
     server.sql(FILL.format(300), dbname="app")
-    text_of(_river(server, start), {})
+    text_of(_pipeline(server, start), {})
     copy = sorted(path for path in spool.glob("*/*/*") if len(path.name) == 24)[-1]
     data = bytearray(copy.read_bytes())
     data[len(data) // 2] ^= 1
     copy.write_bytes(data)
     with pytest.raises(CorruptWal) as caught:
-        _river(server, start)
+        _pipeline(server, start)
     assert str(copy) in caught.value.context
 
 
 def test_a_copy_that_was_taken_away(server: Server, spool: Path) -> None:
-    river = _river(server)
+    pipeline = _pipeline(server)
     for copy in spool.glob("*/*/*"):
         copy.unlink()
     with pytest.raises(MissingHistory, match="has already been removed"):
-        river.source.segments.read(river.source.segments.first_lsn, river.source.segments.stop_lsn)
+        pipeline.source.segments.read(pipeline.source.segments.first_lsn, pipeline.source.segments.stop_lsn)
 
 
 def test_a_place_that_cannot_be_written(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

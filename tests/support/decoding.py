@@ -13,9 +13,9 @@ from support.normalise import normalise
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.model import Lsn
+from tailrace.pipeline import STRETCH_BYTES, LocalRunner, Pipeline, Runner, Scanning, Source, capture, open_pipeline
 from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import LocalRunner, River, Runner, Source, capture, open_river
 from tailrace.types.style import TextStyle
 
 SHOWN_LINES = 25
@@ -27,25 +27,25 @@ def decode(case: Case, runner: Runner, *, captured: bool, stretch_bytes: int | N
     The catalogs are read from the stopped data directory and followed from the first checkpoint on; or, if `captured`, come from the state that
     was written down before.
     """
-    river = open_river(
+    pipeline = open_pipeline(
         case.data_dir,
         case.meta["dbname"],
         start_lsn=Lsn.parse(case.meta["start_lsn"]),
         runner=runner,
         catalog=_state_before(case) if captured else None,
-        **({"stretch_bytes": stretch_bytes} if stretch_bytes else {}),
+        scanning=Scanning(stretch_bytes or STRETCH_BYTES),
     )
-    text = text_of(river, case.meta.get("options", {}))
+    text = text_of(pipeline, case.meta.get("options", {}))
     return text if case.is_exact else normalise(text)
 
 
-def text_of(river: River, options: Mapping[str, str], style: TextStyle | None = None, *, two_phase: bool = False) -> str:
+def text_of(pipeline: Pipeline, options: Mapping[str, str], style: TextStyle | None = None, *, two_phase: bool = False) -> str:
     """What test_decoding prints, with LSN and xid before each row."""
     plugin = TestDecoding()
     plugin.style, plugin.two_phase = style or plugin.style, two_phase
-    plugin.startup(options, river.catalogs.state.major)
+    plugin.startup(options, pipeline.catalogs.state.major)
     printed = []
-    for part in river.lines(plugin):
+    for part in pipeline.lines(plugin):
         texts = in_hex(part.texts) if plugin.writes_binary else up_to_zero(part.texts)
         printed.append(print_rows(part.lsn, part.xid, texts.offsets, texts.data).tobytes())
     return b"".join(printed).decode()

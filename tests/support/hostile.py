@@ -29,7 +29,7 @@ import tailrace.cli.decode
 from support.cases import Case, open_case
 from tailrace.cli import main
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.river import LocalRunner, Source, open_river, scan_log
+from tailrace.pipeline import LocalRunner, Scanning, Source, scan_log
 
 CASES = (("xact", 16), ("toast", 15), ("ddl", 18), ("catalog_rewrite", 15), ("subxact", 14), ("enums", 18))
 _SECONDS = 120
@@ -150,7 +150,7 @@ def run_here(words: tuple[str, ...]) -> None:
 
 def _run(words: tuple[str, ...]) -> None:
     # The cases are of a few megabytes, and only stretches that are complete are kept as indexes.
-    tailrace.cli.decode.open_river = partial(open_river, stretch_bytes=_STRETCH)
+    tailrace.cli.decode.Scanning = partial(Scanning, _STRETCH)
     sys.argv = ["tailrace", *words]
     main()
 

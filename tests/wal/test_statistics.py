@@ -8,7 +8,7 @@ import pytest
 
 from support.cases import open_case
 from tailrace.model import PAGE_SIZE
-from tailrace.river import LocalRunner, count_log, scan_log
+from tailrace.pipeline import LocalRunner, count_log, scan_log
 from tailrace.storage.segment_files import open_segments
 
 

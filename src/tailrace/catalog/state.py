@@ -7,6 +7,7 @@ is, from its first touch, what its full-page image says. A state that is complet
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,9 +19,10 @@ from tailrace.catalog.pages import CommitStatus
 from tailrace.catalog.redo import BeforeLog, CatalogLog, replay
 from tailrace.catalog.row_versions import XMAX_MULTI, Versions
 from tailrace.catalog.untouched_pages import untouched_pages
-from tailrace.errors import MissingHistory
+from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.transactions.epochs import XidClock
+from tailrace.transactions.fates import NEVER
 from tailrace.wal.versions import FORMATS
 
 
@@ -54,6 +56,25 @@ class CatalogState:
     def needs_wal_from(self) -> Lsn:
         """Where scanning must begin so that the transactions open here are read whole, as far as that can be."""
         return Lsn(min([self.lsn, *(lsn for lsn in self.xids_open.values() if lsn)]))
+
+    def check_fits(self, database: str, system: int, major: int, timeline: int, history: Sequence[tuple[int, Lsn]]) -> None:
+        """Raise unless the state is of this database of this system, and WAL of a timeline with this history goes on from where the state is, rather
+        than from before, on another timeline. To be asked before anything is read by the state: what fails then may be for quite another reason."""
+        if self.system != system:
+            raise UsageError(
+                f"the catalog state is of system {self.system}, the WAL of {system}",
+                hint="Capture a state from the data directory that wrote this WAL, or from a backup of it.",
+            )
+        if self.major != major:
+            raise UsageError(f"the catalog state is of PostgreSQL {self.major}, the WAL of {major}")
+        if self.database_name != database:
+            raise UsageError(f'the catalog state is of database "{self.database_name}", not "{database}"')
+        left = dict(history) | {timeline: Lsn(NEVER)}
+        if self.timeline > timeline or (history and self.lsn > left.get(self.timeline, 0)):
+            raise UsageError(
+                f"the catalog state is at {self.lsn} on timeline {self.timeline}, which is not in the history of timeline {timeline}",
+                hint="Capture a state on the timeline that the WAL follows, or before it branched off.",
+            )
 
 
 def advance(

@@ -10,9 +10,9 @@ import typer
 from tailrace.catalog.statefile import write_state
 from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import counted
-from tailrace.river import Source
-from tailrace.river import capture as capture_state
-from tailrace.river.choice import On
+from tailrace.pipeline import Source
+from tailrace.pipeline import capture as capture_state
+from tailrace.pipeline.choice import On
 from tailrace.storage.whole_file import check_replaceable, write_whole
 
 app = typer.Typer(help="Catalog states.", no_args_is_help=True)

@@ -13,10 +13,10 @@ from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import counted, warn
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.pipeline import Scanning, Source, open_pipeline
+from tailrace.pipeline.choice import On
 from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
 from tailrace.plugins.registry import plugin_named
-from tailrace.river import Source, open_river
-from tailrace.river.choice import On
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS, TextStyle
 
@@ -53,13 +53,13 @@ def decode(
         chosen.startup(options, opened.segments.major)
         begin = state.needs_wal_from if state else opened.segments.first_lsn
         runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
-        river = open_river(
+        pipeline = open_pipeline(
             opened, database, runner=runner, catalog=state, start_lsn=start, upto_lsn=upto,
-            index_store=IndexStore(index, warn) if index else None, demand=chosen.demand,
+            scanning=Scanning(store=IndexStore(index, warn) if index else None), demand=chosen.demand,
         )  # fmt: skip
-        if river.warning:
-            warn(river.warning)
-        for lines in river.lines(chosen):
+        if pipeline.warning:
+            warn(pipeline.warning)
+        for lines in pipeline.lines(chosen):
             texts = in_hex(lines.texts) if chosen.writes_binary else up_to_zero(lines.texts)
             sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data))
             progress.add(len(lines))

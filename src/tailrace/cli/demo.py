@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.engine import OnOption, runner_for
-from tailrace.river.choice import On
+from tailrace.pipeline.choice import On
 
 DEMO_BYTES = 256 << 20
 """About how much WAL the shop writes."""

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from tailrace.river import LocalRunner, Runner
-from tailrace.river.choice import On, choose
+from tailrace.pipeline import LocalRunner, Runner
+from tailrace.pipeline.choice import On, choose
 from tailrace.spark.configured import configured_master, spark_is_installed
 
 SHORT_BYTES = 1 << 30

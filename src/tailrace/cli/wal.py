@@ -16,8 +16,8 @@ from tailrace.cli.progress import counted
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
-from tailrace.river import LocalRunner, Runner, Source, check_reaches, count_log, files_named, scan_log
-from tailrace.river.choice import On
+from tailrace.pipeline import LocalRunner, Runner, Source, check_reaches, count_log, files_named, scan_log
+from tailrace.pipeline.choice import On
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segment, Segments

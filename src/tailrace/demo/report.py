@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tailrace.demo.compare import Comparison
+from tailrace.pipeline import Pipeline
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.river import River
 
 
 @dataclass(slots=True)
@@ -27,11 +27,11 @@ class Times:
     mirror: float = 0.0
 
 
-def show_page(console: Console, river: River, rows: int = 15) -> None:
+def show_page(console: Console, pipeline: Pipeline, rows: int = 15) -> None:
     """The first rows of the change stream, as `test_decoding` prints them, cut to the width of the terminal."""
     plugin = TestDecoding()
-    plugin.startup({"skip-empty-xacts": "on"}, river.source.segments.major)
-    texts = (text for lines in river.lines(plugin) for text in lines.texts.to_list())
+    plugin.startup({"skip-empty-xacts": "on"}, pipeline.source.segments.major)
+    texts = (text for lines in pipeline.lines(plugin) for text in lines.texts.to_list())
     for text in islice(texts, rows):
         line = Text(text.replace("\n", "\\n"), no_wrap=True, overflow="ellipsis")
         line.truncate(console.width - 2, overflow="ellipsis")

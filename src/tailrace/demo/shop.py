@@ -1,4 +1,4 @@
-"""The whole river in a minute: a real PostgreSQL 18 does a busy day's work, tailrace decodes its WAL, mirrors the tables into
+"""The whole pipeline in a minute: a real PostgreSQL 18 does a busy day's work, tailrace decodes its WAL, mirrors the tables into
 Delta, and shows that every row is the same. Nothing needs to be installed, and nothing is left behind.
 """
 
@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -21,17 +20,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tailrace.changes import change_batch
-from tailrace.decode import Reader, decode
 from tailrace.demo.compare import Comparison, compare
 from tailrace.demo.report import Times, show_page, show_result
 from tailrace.demo.server import DATABASE, Server
 from tailrace.demo.warmup import Warmup, copy_of
 from tailrace.demo.workload import CLIENTS, KEYS, open_shop, rush
 from tailrace.errors import PeerError
+from tailrace.feed import Decoder, Feed
 from tailrace.lake.mirror import mirror
-from tailrace.lake.pieces import Piece, pieces_of
 from tailrace.model import Lsn
-from tailrace.river import STRETCH_BYTES, LocalRunner, River, Runner, open_river
+from tailrace.pipeline import STRETCH_BYTES, LocalRunner, Pipeline, Runner, Scanning, open_pipeline
+from tailrace.plan.pieces import Piece
 
 TRANSACTIONS = 5_000
 _RUNS = 3
@@ -83,7 +82,7 @@ def _scenes(console: Console, server: Server, home: Path, warmup: Warmup, transa
     console.rule("[bold]3. tailrace decodes the same WAL, with the server stopped", align="left")
     times.decode, times.changes, times.transactions = _decode(console, server, runner, end)
     console.print("\nHow it begins, in the words of test_decoding:\n")
-    show_page(console, _river(server, runner, opened))
+    show_page(console, _pipeline(server, runner, opened))
     console.print()
     console.rule("[bold]4. The tables, mirrored into Delta", align="left")
     times.mirror = _mirror(console, server, runner, end, lake)
@@ -126,16 +125,16 @@ def _busy_day(
 
 def _warm_decode(opening: Path, runner: Runner) -> None:
     """Small stretches, so that each of Spark's processes gets some."""
-    for _ in _decoded(open_river(opening, DATABASE, runner=runner, stretch_bytes=_TINY_STRETCH), runner):
+    for _ in _decoded(open_pipeline(opening, DATABASE, runner=runner, scanning=Scanning(_TINY_STRETCH))):
         pass
 
 
 def _warm_page(opening: Path, runner: Runner) -> None:
-    show_page(Console(file=io.StringIO()), open_river(opening, DATABASE, runner=runner))
+    show_page(Console(file=io.StringIO()), open_pipeline(opening, DATABASE, runner=runner))
 
 
 def _warm_mirror(opening: Path, runner: Runner) -> None:
-    mirror(open_river(opening, DATABASE, runner=runner), opening.with_name("opening-lake"))
+    mirror(open_pipeline(opening, DATABASE, runner=runner), opening.with_name("opening-lake"))
 
 
 def _walsender(console: Console, server: Server, end: Lsn) -> float:
@@ -154,23 +153,21 @@ def _walsender(console: Console, server: Server, end: Lsn) -> float:
     return median(taken)
 
 
-def _river(server: Server, runner: Runner, end: Lsn) -> River:
+def _pipeline(server: Server, runner: Runner, end: Lsn) -> Pipeline:
     size = _SMALL_STRETCH if isinstance(runner, LocalRunner) else STRETCH_BYTES
-    return open_river(server.data, DATABASE, runner=runner, upto_lsn=end, stretch_bytes=size)
+    return open_pipeline(server.data, DATABASE, runner=runner, upto_lsn=end, scanning=Scanning(size))
 
 
-def count_columns(read: Reader, piece: Piece) -> int:
+def count_columns(decode: Decoder, piece: Piece) -> int:
     """Decode a stretch into typed Arrow columns; how many changes there were. Runs in a worker."""
     rows = 0
-    for batch in decode(piece.plan, read):
-        mine = replace(batch, ordinal=piece.ordinals.searchsorted(batch.ordinal))
-        rows += len(change_batch(mine, piece.facts))
+    for batch in decode(piece, None):
+        rows += len(change_batch(batch, piece.facts))
     return rows
 
 
-def _decoded(river: River, runner: Runner) -> Iterator[int]:
-    oids = frozenset(relation.oid for relation in river.plan.relations)
-    yield from runner.run(partial(count_columns, river.source.segments.read), pieces_of(river.plan, oids))
+def _decoded(feed: Feed) -> Iterator[int]:
+    yield from feed.run(partial(count_columns, feed.decoder), feed.pieces(frozenset(relation.oid for relation in feed.relations)))
 
 
 def _decode(console: Console, server: Server, runner: Runner, end: Lsn) -> tuple[float, int, int]:
@@ -178,10 +175,10 @@ def _decode(console: Console, server: Server, runner: Runner, end: Lsn) -> tuple
     taken, changes, transactions = [], 0, 0
     for _ in range(_RUNS):
         with _timed(console, "scan, plan, decode into typed columns") as seconds:
-            river = _river(server, runner, end)
-            changes = sum(_decoded(river, runner))
+            pipeline = _pipeline(server, runner, end)
+            changes = sum(_decoded(pipeline))
         taken.append(seconds())
-        transactions = len(river.plan.shown)
+        transactions = len(pipeline.plan.shown)
     return median(taken), changes, transactions
 
 
@@ -189,8 +186,8 @@ def _mirror(console: Console, server: Server, runner: Runner, end: Lsn, lake: Pa
     with _progress(console) as progress:
         task = progress.add_task("scan, plan, decode, net changes, Delta commits", total=None)
         started = time.monotonic()
-        river = _river(server, runner, end)
-        found = mirror(river, lake, progress=lambda done, of: progress.update(task, completed=done, total=of))
+        pipeline = _pipeline(server, runner, end)
+        found = mirror(pipeline, lake, progress=lambda done, of: progress.update(task, completed=done, total=of))
         taken = time.monotonic() - started
     for each in found:
         if each.trouble is not None:

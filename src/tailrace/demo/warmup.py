@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tailrace.river import Runner
+from tailrace.pipeline import Runner
 
 
 class Warmup:

@@ -1,6 +1,6 @@
 """Every change as a row of a Delta table: Parquet written where decoding happens, committed by the driver with the position.
 
-In: a river and a directory. Out: a folder per table (`lake/folders.py`) with the columns of `tailrace.changes`: of a table that was dropped, too,
+In: a feed and a directory. Out: a folder per table (`lake/folders.py`) with the columns of `tailrace.changes`: of a table that was dropped, too,
 up to its end. Only what one run wrote is committed, and removed if it is not. Running the same range again changes nothing.
 """
 
@@ -18,14 +18,13 @@ from deltalake.transaction import AddAction
 
 from tailrace.changes import change_schema, widened
 from tailrace.errors import TailraceError, UsageError
-from tailrace.lake.pieces import pieces_of
-from tailrace.lake.position import Range, commit_properties
+from tailrace.feed import Feed
+from tailrace.lake.position import commit_properties
 from tailrace.lake.reading import read_table
 from tailrace.lake.staging import FileWritten, Progress, Staged, Wanted, counting, stage_changes, staging
 from tailrace.lake.targets import Target, Troubles, find_targets
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
-from tailrace.river import River
 from tailrace.types.registry import ArrowStyle
 
 ELSEWHERE = "Append up to there (upto_lsn), and what follows (start_lsn) to another directory."
@@ -45,25 +44,25 @@ class Appended:
 
 
 def append_changes(
-    river: River, directory: str | Path, tables: Sequence[str] | None = None, progress: Progress | None = None, *,
+    feed: Feed, directory: str | Path, tables: Sequence[str] | None = None, progress: Progress | None = None, *,
     numeric: str = "decimal", arrays: str = "list", times: str = "native",
 ) -> list[Appended]:  # fmt: skip
-    """Append the changes of the river's range to the change tables below `directory`: each change once, however often this is run.
+    """Append the changes of the feed's span to the change tables below `directory`: each change once, however often this is run.
 
     `tables` are names as in SQL; without, all that changed. `progress(done, of)` is told how many stretches are written. `numeric`, `arrays` and
     `times` are ArrowStyle's; a table that has text keeps it. Trouble with a table is told in what is returned, and as a warning.
     """
-    OF_TABLES.check_met(river.plan.demand, "a table of changes")
+    OF_TABLES.check_met(feed.demand, "a table of changes")
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     style = ArrowStyle(numeric, arrays, times)
-    targets, troubles = find_targets(river, directory, Range.of(river), tables, style, keep_dropped=True)
+    targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=True)
     wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
-    pieces = pieces_of(river.plan, frozenset(wanted), min((each.since for each in wanted.values()), default=0))
+    pieces = feed.pieces(frozenset(wanted), min((each.since for each in wanted.values()), default=0))
     step = counting(progress, len(pieces))
     found = []
     with staging(directory) as folder:
-        staged = stage_changes(river, pieces, wanted, folder, fill_missing=False, done=step)
+        staged = stage_changes(feed, pieces, wanted, folder, fill_missing=False, done=step)
         for target in targets:
             with troubles.of(target.name, target.relation):
                 mine = staged[target.relation.oid]

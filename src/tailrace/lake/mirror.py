@@ -1,7 +1,7 @@
 """Tables in the lake kept equal to the source's: the net of the changes merged into Delta tables, with the position in the
 same commit.
 
-In: a river and a directory. Out: a folder per table (`lake/folders.py`), each as the source had it at the end of the range; of a table that was
+In: a feed and a directory. Out: a folder per table (`lake/folders.py`), each as the source had it at the end of the range; of a table that was
 dropped, as it was then. Running the same range again changes nothing; a later range continues where the table is. Columns are followed by attribute
 number; where ALTER TABLE wrote all rows of a table anew, they replace those of before.
 """
@@ -21,19 +21,16 @@ from deltalake import DeltaTable, write_deltalake
 
 from tailrace.apply.net import NetChange, OrderKey, net_change
 from tailrace.apply.tables import applied, filled
-from tailrace.catalog.history import History
 from tailrace.changes import change_schema, missing_value, row_schema, widened
 from tailrace.errors import TailraceError
+from tailrace.feed import Feed
 from tailrace.lake.bounds import unbounded_values, without_statistics
-from tailrace.lake.pieces import pieces_of
-from tailrace.lake.position import Position, Range, columns_of, commit_properties
+from tailrace.lake.position import Position, columns_of, commit_properties
 from tailrace.lake.reading import dataset_of, read_table
 from tailrace.lake.staging import Progress, Staged, Wanted, counting, stage_changes, staging
 from tailrace.lake.targets import Target, Troubles, find_targets
 from tailrace.model import Lsn, Relation
-from tailrace.plan import Plan
 from tailrace.plan.demand import OF_TABLES
-from tailrace.river import River
 from tailrace.types.registry import ArrowStyle
 
 _DELETED = "__tailrace_deleted"
@@ -58,32 +55,32 @@ class Mirrored:
 
 
 def mirror(
-    river: River, directory: str | Path, tables: Sequence[str] | None = None, progress: Progress | None = None, *,
+    feed: Feed, directory: str | Path, tables: Sequence[str] | None = None, progress: Progress | None = None, *,
     numeric: str = "decimal", arrays: str = "list", times: str = "native",
 ) -> list[Mirrored]:  # fmt: skip
-    """Bring the tables below `directory` (those named, as in SQL, or all that changed) to the end of the river's range.
+    """Bring the tables below `directory` (those named, as in SQL, or all that changed) to the end of the feed's span.
 
     `progress(done, of)` counts stretches decoded and tables written. `numeric`, `arrays` and `times` are ArrowStyle's; a table that has text keeps
     it. Trouble with a table (rows that cannot be told apart, values that do not fit, a range that does not reach back to where it is) is told in what
     is returned, and as a warning; the others are brought up.
     """
-    OF_TABLES.check_met(river.plan.demand, "a mirror")
+    OF_TABLES.check_met(feed.demand, "a mirror")
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     style = ArrowStyle(numeric, arrays, times)
-    targets, troubles = find_targets(river, directory, Range.of(river), tables, style, keep_dropped=False)
+    targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=False)
     wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
-    plan = _with_rewrites(river, troubles.history)
-    read = frozenset(relation.oid for relation in plan.relations if (relation.rewrite_of or relation.oid) in wanted)
-    pieces = pieces_of(plan, read, min((each.since for each in wanted.values()), default=0))
+    feed = _with_rewrites(feed)
+    read = frozenset(relation.oid for relation in feed.relations if (relation.rewrite_of or relation.oid) in wanted)
+    pieces = feed.pieces(read, min((each.since for each in wanted.values()), default=0))
     step = counting(progress, len(pieces) + len(targets))
     written = []
     with staging(directory) as folder:
-        staged = stage_changes(river, pieces, wanted, folder, fill_missing=True, done=step)
+        staged = stage_changes(feed, pieces, wanted, folder, fill_missing=True, done=step)
         for target in targets:
             with troubles.of(target.name, target.relation):
                 mine = staged[target.relation.oid]
-                replaced = [*_truncations(river, target), *mine.rewrites]
+                replaced = [*_truncations(feed, target), *mine.rewrites]
                 mine.check(max(replaced, default=None))
                 if target.table is not None or tables is not None or mine.files or replaced:
                     written.append(_bring_up(target, _changes_of(folder, mine, target), replaced))
@@ -96,11 +93,11 @@ def _in_trouble(troubles: Troubles) -> list[Mirrored]:
     return [Mirrored(name, None, trouble=error) for name, error in troubles.found]
 
 
-def _with_rewrites(river: River, history: History) -> Plan:
-    """The plan, with the rows that ALTER TABLE wrote anew, if it may have done so."""
-    if not history.table("pg_class")["relrewrite"].any():
-        return river.plan
-    return river.planned_for(replace(OF_TABLES, rewrites=True)).plan
+def _with_rewrites(feed: Feed) -> Feed:
+    """The feed, with the rows that ALTER TABLE wrote anew, if it may have done so."""
+    if not feed.history.table("pg_class")["relrewrite"].any():
+        return feed
+    return feed.planned_for(replace(OF_TABLES, rewrites=True))
 
 
 def _changes_of(folder: Path, staged: Staged, target: Target) -> pa.Table:
@@ -109,12 +106,13 @@ def _changes_of(folder: Path, staged: Staged, target: Target) -> pa.Table:
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
-def _truncations(river: River, target: Target) -> list[OrderKey]:
-    commits = river.plan.transactions.commit_lsn
+def _truncations(feed: Feed, target: Target) -> list[OrderKey]:
+    commits = feed.transactions.commit_lsn
     return [
-        (int(commits[found.ordinal]), int(found.lsn), 0)
-        for found in river.plan.truncations
-        if commits[found.ordinal] >= target.span.start and any(each.oid == target.relation.oid for each in found.relations)
+        (int(commits[truncation.ordinal]), int(truncation.lsn), 0)
+        for truncation in feed.truncations
+        if commits[truncation.ordinal] >= target.span.start
+        and any(each.oid == target.relation.oid for each in truncation.relations)
     ]
 
 

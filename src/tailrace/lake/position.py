@@ -20,9 +20,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from tailrace.changes import DEFAULT, row_schema
 from tailrace.errors import MissingHistory
+from tailrace.feed import Span
 from tailrace.model import Lsn, Relation
-from tailrace.river import River
-from tailrace.transactions.fates import NEVER
 from tailrace.types.registry import ArrowStyle
 
 METADATA = "tailrace"
@@ -30,28 +29,6 @@ STYLES = ("numeric", "arrays", "times")
 """Settings of ArrowStyle that a table is written with, and keeps."""
 _RECENT = 20
 """Commits that are looked through before all are: others may compact a table, but seldom more often than it changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The transactions of one system, timeline and database (by oid) that commit in `[start, stop)`. What runs are made of, and positions are
-    compared in."""
-
-    system: int
-    timeline: int
-    start: Lsn
-    stop: Lsn
-    database: int
-
-    @property
-    def app_id(self) -> str:
-        return f"{METADATA}/{self.system}/{self.timeline}"
-
-    @classmethod
-    def of(cls, river: River) -> Range:
-        segments = river.source.segments
-        stop = min(int(river.plan.upto_lsn), int(river.indexes[-1].next_lsn), int(NEVER) - 1)
-        return cls(segments.system, segments.timeline, river.plan.start_lsn, Lsn(stop), river.catalogs.state.database)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +47,17 @@ class Position:
     dropped: Lsn | None = None
 
 
+def _app_id(span: Span) -> str:
+    return f"{METADATA}/{span.system}/{span.timeline}"
+
+
 def columns_of(relation: Relation, style: ArrowStyle = DEFAULT) -> tuple[tuple[int, str, str], ...]:
     fields = row_schema(relation, style)
     return tuple((column.number, column.name, str(fields.field(column.name).type)) for column in relation.live_columns)
 
 
 def commit_properties(
-    span: Range,
+    span: Span,
     relation: Relation,
     *,
     style: ArrowStyle = DEFAULT,
@@ -91,13 +72,13 @@ def commit_properties(
         "dropped": str(dropped) if dropped is not None else None,
     }  # fmt: skip
     return CommitProperties(
-        custom_metadata={METADATA: json.dumps(said)}, app_transactions=[Transaction(span.app_id, int(span.stop))]
+        custom_metadata={METADATA: json.dumps(said)}, app_transactions=[Transaction(_app_id(span), int(span.stop))]
     )
 
 
-def position_of(table: DeltaTable, span: Range) -> Position | None:
+def position_of(table: DeltaTable, span: Span) -> Position | None:
     """Where `table` is on the line of `span`; None if it was not written from there."""
-    lsn = table.transaction_version(span.app_id)
+    lsn = table.transaction_version(_app_id(span))
     said = _said_of(table) if lsn is not None else None
     if said is None or said["database"] != span.database:
         return None
@@ -117,7 +98,7 @@ def _said_of(table: DeltaTable) -> dict[str, Any] | None:
     return None
 
 
-def check_reaches(span: Range, position: Lsn, name: str) -> Range:
+def check_reaches(span: Span, position: Lsn, name: str) -> Span:
     """The part of `span` that a table at `position` still lacks. Raises MissingHistory if there is a hole between them."""
     if position < span.start:
         raise MissingHistory(

@@ -17,17 +17,16 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.apply.net import OrderKey
 from tailrace.changes import change_batch
-from tailrace.decode import Batch, Reader, decode
+from tailrace.decode import Batch
 from tailrace.errors import TailraceError
-from tailrace.lake.pieces import Piece
+from tailrace.feed import Decoder, Feed
 from tailrace.model import Relation
-from tailrace.river import River
+from tailrace.plan.pieces import Piece
 from tailrace.types.registry import ArrowStyle
 
 Progress = Callable[[int, int], None]
@@ -114,7 +113,7 @@ def staging(directory: Path) -> Iterator[Path]:
 
 
 def stage_changes(
-    river: River,
+    feed: Feed,
     pieces: Sequence[Piece],
     wanted: Mapping[int, Wanted],
     folder: Path,
@@ -122,10 +121,10 @@ def stage_changes(
     fill_missing: bool,
     done: Callable[[], None],
 ) -> dict[int, Staged]:
-    """Decode the pieces, wherever the river's runner works, into `folder`: by oid, what became of each table. `done` is called once a piece."""
+    """Decode the pieces, wherever the feed's workers are, into `folder`: by oid, what became of each table. `done` is called once a piece."""
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
-    work = partial(write_changes, folder, wanted, river.source.segments.read, fill_missing)
-    for results in river.runner.run(work, pieces):
+    work = partial(write_changes, folder, wanted, feed.decoder, fill_missing)
+    for results in feed.run(work, pieces):
         for each in results:
             of_table = staged[each.oid]
             if isinstance(each, Refused):
@@ -137,21 +136,20 @@ def stage_changes(
 
 
 def write_changes(
-    folder: Path, wanted: Mapping[int, Wanted], read: Reader, fill_missing: bool, piece: Piece
+    folder: Path, wanted: Mapping[int, Wanted], decode: Decoder, fill_missing: bool, piece: Piece
 ) -> list[FileWritten | Refused]:
     """Decode a stretch and write the changes of the tables `wanted` (by oid), a file per version of a relation. Runs in a worker."""
     written: list[FileWritten | Refused] = []
     oids = {each.oid for each in piece.plan.relations if (each.rewrite_of or each.oid) in wanted}
-    for batch in decode(piece.plan, read, oids):
+    for batch in decode(piece, oids):
         oid = batch.relation.rewrite_of or batch.relation.oid
         target = wanted[oid]
-        mine = replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))
-        commits = piece.facts.commit_lsn[mine.ordinal]
+        commits = piece.facts.commit_lsn[batch.ordinal]
         later = commits >= target.since
         if not later.any():
             continue
         try:
-            changes = _changes_of(mine, piece, target, fill_missing)
+            changes = _changes_of(batch, piece, target, fill_missing)
         except TailraceError as error:
             last = int(commits.max())
             written.append(Refused(oid, (last, int(batch.lsn[commits == last].max()), 0), error))

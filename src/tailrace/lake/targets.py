@@ -1,6 +1,6 @@
 """Which tables a run is about, where they lie, and how far they are.
 
-In: a river, a directory, and the names asked for. Out: `Target`s to bring up, and what is wrong with other tables, by name. A table of the lake is
+In: a feed, a directory, and the names asked for. Out: `Target`s to bring up, and what is wrong with other tables, by name. A table of the lake is
 the relation with its oid, whatever either is called; folders follow names (`lake/folders.py`), and have their new ones before anything is written.
 """
 
@@ -21,10 +21,10 @@ from tailrace.catalog.lifetimes import last_seen, retypes
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
 from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import MissingHistory, PeerError, TailraceError, UsageError
+from tailrace.feed import Feed, Span
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
-from tailrace.lake.position import STYLES, Position, Range, check_reaches, position_of, tables_in
+from tailrace.lake.position import STYLES, Position, check_reaches, position_of, tables_in
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
-from tailrace.river import River
 from tailrace.types.registry import ArrowStyle
 
 
@@ -50,7 +50,7 @@ class Target:
     path: Path
     table: DeltaTable | None
     position: Position | None
-    span: Range
+    span: Span
 
     @property
     def name(self) -> str:
@@ -105,14 +105,14 @@ class _Lying:
 
 
 def find_targets(
-    river: River, directory: Path, span: Range, names: Sequence[str] | None, style: ArrowStyle, *, keep_dropped: bool
+    feed: Feed, directory: Path, names: Sequence[str] | None, style: ArrowStyle, *, keep_dropped: bool
 ) -> tuple[list[Target], Troubles]:
     """The tables to bring up, in the order of their names: those that changed (or are `names`), and those in the lake, whose positions move on even
     if nothing happened to them. Without `keep_dropped`, none is begun that is dropped already. Raises UsageError for what is no name."""
-    history = river.catalogs.history()
+    history, span = feed.history, feed.span
     troubles = Troubles([], history)
     lying = _lying(directory, span, troubles)
-    seen = _seen(river, history, span, names)
+    seen = _seen(feed, names)
     wanted = {read_table_name(name) for name in names} if names is not None else None
     for oid, lie in lying.items():
         if oid not in seen and lie.position.dropped is None and lie.position.lsn < span.stop:
@@ -137,7 +137,7 @@ def find_targets(
     return sorted(found, key=lambda target: (target.name, target.relation.oid)), troubles
 
 
-def _lying(directory: Path, span: Range, troubles: Troubles) -> dict[int, _Lying]:
+def _lying(directory: Path, span: Span, troubles: Troubles) -> dict[int, _Lying]:
     """The tables of this database, by oid."""
     found: dict[int, _Lying] = {}
     for path, open_table in tables_in(directory):
@@ -153,10 +153,11 @@ def _lying(directory: Path, span: Range, troubles: Troubles) -> dict[int, _Lying
     return found
 
 
-def _seen(river: River, history: History, span: Range, names: Sequence[str] | None) -> dict[int, Seen]:
+def _seen(feed: Feed, names: Sequence[str] | None) -> dict[int, Seen]:
     """By oid, each table that may have changed, and those named, as they were last."""
+    history, span = feed.history, feed.span
     met: dict[int, list[Relation]] = {}
-    for relation in [*river.plan.relations, *(each for found in river.plan.truncations for each in found.relations)]:
+    for relation in [*feed.relations, *(each for truncation in feed.truncations for each in truncation.relations)]:
         met.setdefault(relation.oid, []).append(relation)
     for schema, name in map(read_table_name, names or ()):
         named = history.relation_named(schema, name, int(span.stop))
@@ -165,7 +166,7 @@ def _seen(river: River, history: History, span: Range, names: Sequence[str] | No
     return {oid: _last_seen(history, oid, versions, span) for oid, versions in met.items()}
 
 
-def _last_seen(history: History, oid: int, versions: Sequence[Relation], span: Range, path: Path | None = None) -> Seen:
+def _last_seen(history: History, oid: int, versions: Sequence[Relation], span: Span, path: Path | None = None) -> Seen:
     """The relation at the end of the range, or before it was dropped, with whatever columns a transaction saw that changed it and dropped it. A
     column that was once added with a default keeps it here (`Column.missing`), even if a rewrite has made the catalog forget it."""
     relation, dropped = history.relation_by_oid(oid, int(span.stop)), None
@@ -191,7 +192,7 @@ def _is_wanted(relation: Relation, wanted: set[tuple[str, str]] | None) -> bool:
     return relation.oid >= FIRST_NORMAL_OID and relation.kind == "r"
 
 
-def _note_strangers(wanted: set[tuple[str, str]] | None, seen: dict[int, Seen], span: Range, troubles: Troubles) -> None:
+def _note_strangers(wanted: set[tuple[str, str]] | None, seen: dict[int, Seen], span: Span, troubles: Troubles) -> None:
     """Names that nothing answers to."""
     there = {(each.relation.schema, each.relation.name) for each in seen.values()}
     for schema, name in sorted((wanted or set()) - there):
@@ -200,7 +201,7 @@ def _note_strangers(wanted: set[tuple[str, str]] | None, seen: dict[int, Seen], 
 
 
 def _arranged(
-    directory: Path, span: Range, lying: dict[int, _Lying], seen: dict[int, Seen], new: dict[int, Seen]
+    directory: Path, span: Span, lying: dict[int, _Lying], seen: dict[int, Seen], new: dict[int, Seen]
 ) -> dict[int, Path]:
     """Folders for all, by oid, with those that lie there moved to theirs. What is ahead of the range stays where it is."""
     claims = []
@@ -216,7 +217,7 @@ def _arranged(
     return {**folders, **move(moves)}
 
 
-def _target(each: Seen, table: _Lying | None, folder: Path, span: Range, style: ArrowStyle, is_named: bool) -> Target | None:
+def _target(each: Seen, table: _Lying | None, folder: Path, span: Span, style: ArrowStyle, is_named: bool) -> Target | None:
     """A table to bring up, or None if it is where it is to be. Raises TailraceError if it cannot be."""
     relation = each.relation
     if table is not None:

@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
-from tailrace.catalog.names.timeline import name_timeline
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, left_out, whole
 from tailrace.plan.decodable import logged_for_decoding
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
-from tailrace.plan.files import FileMapper
-from tailrace.plan.stretch import Carried, StretchPlan
+from tailrace.plan.stretch import StretchPlan
+from tailrace.plan.stretches import stretch_plans
 from tailrace.plan.xids import AllXids, all_xids
-from tailrace.transactions.epochs import XidClock
-from tailrace.transactions.fates import Fates, Transactions
+from tailrace.transactions.fates import Transactions
+from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index
 from tailrace.wal.index import Index
 
@@ -55,22 +54,19 @@ class Plan:
 
 
 def make_plan(
-    indexes: Sequence[Index], history: History, fates: Fates, clock: XidClock, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, segment_size: int,
-    open_at_start: dict[int, int] | None = None, demand: Demand = OF_TABLES,
+    log: ScannedLog, history: History, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, demand: Demand = OF_TABLES
 ) -> Plan:  # fmt: skip
-    """Decide what to show of `[start_lsn, upto_lsn)`, as `demand` asks, and where it lies. `history` and `fates` were made for the same demand.
+    """Decide what to show of `[start_lsn, upto_lsn)`, as `demand` asks, and where it lies. `log` and `history` were made for the same demand.
 
-    Xids are full here and in `indexes`, as `clock` has widened them. `open_at_start` are those that a captured state knows to have been open, with
-    their first LSN: the ones that began within the indexes are read whole.
     Raises MissingHistory if a transaction to be shown began before the first index.
     """
-    transactions = fates.transactions
+    indexes, fates = log.indexes, log.fates
     xids = all_xids(indexes, fates)
-    _note_first_lsns(transactions, xids)
-    unread, consistent_from = consistency(indexes, open_at_start, transactions, clock)
+    transactions = fates.transactions.beginning_at(xids.first_lsns(fates.transactions))
+    unread, consistent_from = consistency(log)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
-    messages = messages_of(indexes, fates, clock, history.database, start, upto, only_local=demand.only_local)
+    messages = messages_of(log, history.database, start, upto, only_local=demand.only_local)
     ours = (transactions.commit_lsn < upto) & ((transactions.database == history.database) | (transactions.database == 0))
     if demand.only_local:
         ours &= transactions.origin == 0
@@ -96,12 +92,19 @@ def make_plan(
     wanted[shown] = True
     np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
-    stretches = _stretch_plans(indexes, fates, begins, wanted, history, segment_size, demand)
-    truncations = truncations_of(indexes, fates, clock, wanted, history, only_local=demand.only_local)
     return Plan(
-        transactions, shown, row_bytes[shown], stretches, messages, truncations, consistent_from, start, upto, demand,
-        () if explicit else tuple(filter(None, warnings)),
-    )  # fmt: skip
+        transactions=transactions,
+        shown=shown,
+        row_bytes=row_bytes[shown],
+        stretches=stretch_plans(log, history, begins, wanted, demand),
+        messages=messages,
+        truncations=truncations_of(log, wanted, history, only_local=demand.only_local),
+        consistent_from=consistent_from,
+        start_lsn=start,
+        upto_lsn=upto,
+        demand=demand,
+        warnings=() if explicit else tuple(filter(None, warnings)),
+    )
 
 
 def _unknown(indexes: Sequence[Index], history: History) -> str:
@@ -116,14 +119,6 @@ def _are_of(unread: frozenset[int], transactions: Transactions) -> NDArray[np.bo
     return np.isin(transactions.full_xid, np.array(sorted(unread), np.int64)) & transactions.has_rows
 
 
-def _note_first_lsns(transactions: Transactions, xids: AllXids) -> None:
-    """Where each transaction's own first record is."""
-    transactions.first_lsn[:] = np.iinfo(np.int64).max
-    if len(transactions):
-        own = xids.owned & (xids.xid == transactions.full_xid[np.maximum(xids.ordinal, 0)])
-        np.minimum.at(transactions.first_lsn, xids.ordinal[own], xids.first_lsn[own])
-
-
 def _are_told(transactions: Transactions, xids: AllXids, messages: Sequence[LogicalMessage]) -> NDArray[np.bool_]:
     """Which transactions get a BEGIN and COMMIT: those that the server keeps changes, or a snapshot, for."""
     told = np.zeros(len(transactions), np.bool_)
@@ -136,75 +131,3 @@ def _are_told(transactions: Transactions, xids: AllXids, messages: Sequence[Logi
     told_before = ends_prepared & (transactions.prepared >= 0)
     told[told_before] = told[transactions.prepared[told_before]]
     return told
-
-
-def _stretch_plans(
-    indexes: Sequence[Index],
-    fates: Fates,
-    begins: NDArray[np.int64],
-    wanted: NDArray[np.bool_],
-    history: History,
-    segment_size: int,
-    demand: Demand,
-) -> list[StretchPlan]:
-    commits = fates.transactions.commit_lsn
-    mapper = FileMapper(history, begins, commits, wanted, rewrites=demand.rewrites)
-    plans: list[StretchPlan] = []
-    waiting: dict[int, list[tuple[Index, NDArray[np.int64]]]] = {}
-    confirmed = _confirmed_elsewhere(indexes)
-    for found in indexes:
-        ordinal = fates.ordinals_of(found.xids.xid)
-        mine = (ordinal >= 0) & ((found.xids.flags & (index.HAS_ROWS | index.STARTS_WITH_CONFIRM)) != 0)
-        mine[mine] = wanted[ordinal[mine]]
-        if mine.any():
-            order = np.argsort(found.xids.xid[mine])
-            xids = found.xids.xid[mine][order]
-            file_map, relations = mapper.map(found)
-            carried = tuple(
-                Carried(
-                    source.stretch, source.waiting_lsn[chunks], np.full(len(chunks), xid, np.int64), source.waiting_crc[chunks]
-                )
-                for xid in (xids[np.isin(xids, list(waiting))].tolist() if waiting else ())
-                for source, chunks in waiting[xid]
-            )
-            plans.append(
-                StretchPlan(
-                    found.stretch,
-                    int(found.first) if found.first else int(found.stretch.start),
-                    segment_size,
-                    found.major,
-                    found.fingerprint,
-                    xids,
-                    ordinal[mine][order],
-                    found.xids.bytes[mine][order],
-                    file_map,
-                    relations,
-                    carried,
-                    confirmed,
-                    name_timeline(history, found.stretch, relations, ordinal[mine], found.xids.first_lsn[mine], commits),
-                    history.codec,
-                    demand.only_local,
-                )
-            )
-        # Chunks wait for the row that they serve, over as many stretches as it takes.
-        if waiting:
-            closed = found.xids.xid[(found.xids.flags & index.CLOSED_TOAST) != 0]
-            for xid in closed.tolist():
-                waiting.pop(xid, None)
-        for xid in np.unique(found.waiting_xid).tolist():
-            waiting.setdefault(xid, []).append((found, np.flatnonzero(found.waiting_xid == xid)))
-    return plans
-
-
-def _confirmed_elsewhere(indexes: Sequence[Index]) -> NDArray[np.int64]:
-    """LSNs of speculative inserts at the end of one stretch whose confirmation begins a later one."""
-    confirmed: list[int] = []
-    waiting: dict[int, int] = {}
-    for found in indexes:
-        for slot in np.flatnonzero(found.xids.flags & (index.STARTS_WITH_CONFIRM | index.STARTS_WITH_CANCEL)).tolist():
-            lsn = waiting.pop(int(found.xids.xid[slot]), None)
-            if lsn is not None and found.xids.flags[slot] & index.STARTS_WITH_CONFIRM:
-                confirmed.append(lsn)
-        for slot in np.flatnonzero(found.xids.speculative).tolist():
-            waiting[int(found.xids.xid[slot])] = int(found.xids.speculative[slot])
-    return np.array(confirmed, np.int64)

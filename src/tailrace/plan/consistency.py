@@ -1,4 +1,4 @@
-"""From where on transactions are known whole (`snapbuild.c`), and whether the stretches at hand fit together."""
+"""From where on transactions are known whole (`snapbuild.c`)."""
 
 from __future__ import annotations
 
@@ -7,56 +7,39 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptWal, MissingHistory
+from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.plan.xids import AllXids
-from tailrace.transactions.epochs import XidClock
 from tailrace.transactions.fates import Transactions
-from tailrace.wal import index, xact
+from tailrace.transactions.scanned_log import ScannedLog
+from tailrace.wal import xact
 from tailrace.wal.index import Index
 from tailrace.wal.kept import Checkpoint, RunningXacts, moments
 
 
-def check_chain(indexes: Sequence[Index]) -> None:
-    """Neighbouring stretches must fit: the first record of one names the last of the one before (xl_prev)."""
-    last: Lsn | None = None
-    for found in indexes:
-        if not found.records:
-            continue
-        if last is not None and found.previous != last and not _begins_after_overwrite(found):
-            raise CorruptWal(
-                f"record with incorrect prev-link {found.previous} at {found.first}", context=f"the record before it is at {last}"
-            )
-        last = found.last
-
-
-def _begins_after_overwrite(found: Index) -> bool:
-    rows = found.kept.rows_of(index.TIMELINE_END)
-    return bool(len(rows)) and int(found.kept.lsn[rows[0]]) == found.first
-
-
-def consistency(
-    indexes: Sequence[Index], open_at_start: dict[int, int] | None, transactions: Transactions, clock: XidClock
-) -> tuple[frozenset[int], Lsn]:
+def consistency(log: ScannedLog) -> tuple[frozenset[int], Lsn]:
     """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole. All xids are full.
 
     The first RUNNING_XACTS behind the first redo pointer names those that were running; so does a captured state. A shutdown checkpoint, or nothing
     running, is consistent at once, but for prepared transactions; otherwise the consistent point lies where the last of the running has ended.
     One that is logged before the redo pointer does not know who began between the two, where the catalogs are not known yet.
     """
+    indexes = log.indexes
     first = indexes[0].stretch.start
-    prepared = _prepared_before(indexes, transactions)
-    if open_at_start is not None:
-        unread = frozenset(xid for xid, lsn in open_at_start.items() if lsn < first) | prepared
+    prepared = _prepared_before(indexes, log.fates.transactions)
+    if log.open_at_start is not None:
+        unread = frozenset(xid for xid, lsn in log.open_at_start.items() if lsn < first) | prepared
         return unread, _all_ended(unread, indexes, first)
-    redo, next_xid = _first_checkpoint(indexes)
+    checkpoint = _first_checkpoint(indexes)
+    # What has this xid, or a later one, began after the checkpoint's redo pointer.
+    redo, next_xid = (checkpoint.redo, checkpoint.next_xid) if checkpoint else (0, 0)
     for moment in moments(indexes):
         if moment.lsn < redo:
             continue
         if isinstance(moment, Checkpoint) and moment.is_shutdown:
             return prepared, _all_ended(prepared, indexes, moment.lsn)
         if isinstance(moment, RunningXacts):
-            running = frozenset(clock.full(xid, moment.lsn) for xid in moment.running.tolist())
+            running = frozenset(log.clock.full(xid, moment.lsn) for xid in moment.running.tolist())
             earlier = (xid for part in indexes for xid in part.ends.xid[part.ends.lsn < moment.lsn].tolist())
             before = frozenset(xid for xid in (*running, *earlier) if xid < next_xid)
             return before | prepared, _all_ended(running | prepared, indexes, moment.lsn)
@@ -79,12 +62,21 @@ def _prepared_before(indexes: Sequence[Index], transactions: Transactions) -> fr
     return frozenset(committed[np.isin(committed, transactions.full_xid[transactions.kind == xact.COMMIT])].tolist())
 
 
-def _first_checkpoint(indexes: Sequence[Index]) -> tuple[int, int]:
-    """The redo pointer of the first checkpoint at hand, and the transaction id that was next there: what has it, or a later one, began after that."""
-    for moment in moments(indexes):
-        if isinstance(moment, Checkpoint) and moment.redo >= indexes[0].stretch.start:
-            return moment.redo, moment.next_xid
-    return 0, 0
+def first_redo(indexes: Sequence[Index]) -> Lsn:
+    """The earliest redo pointer from which WAL is at hand: from there on, the first touch of every page carries its image."""
+    checkpoint = _first_checkpoint(indexes)
+    if checkpoint is None:
+        raise MissingHistory(
+            f"no checkpoint whose redo pointer lies between {indexes[0].first} and {indexes[-1].next_lsn}",
+            hint="Without a captured catalog state (--catalog), decoding must start from a checkpoint.",
+        )
+    return checkpoint.redo
+
+
+def _first_checkpoint(indexes: Sequence[Index]) -> Checkpoint | None:
+    """The first whose redo pointer lies in the WAL at hand."""
+    checkpoints = (moment for moment in moments(indexes) if isinstance(moment, Checkpoint))
+    return next((each for each in checkpoints if each.redo >= indexes[0].stretch.start), None)
 
 
 def _all_ended(running: frozenset[int], indexes: Sequence[Index], since: Lsn) -> Lsn:

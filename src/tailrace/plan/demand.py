@@ -32,7 +32,7 @@ class Demand:
             if asked != given:
                 raise UsageError(
                     f"{outlet} asks for {field.name} {_shown(asked)}, and the log was planned with {field.name} {_shown(given)}",
-                    hint="Open the source with the demand of the outlet: open_river(…, demand=plugin.demand); for tables of changes, with none.",
+                    hint="Open the source with the demand of the outlet: open_pipeline(…, demand=plugin.demand); for tables of changes, with none.",
                 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +10,8 @@ from numpy.typing import NDArray
 from tailrace.catalog.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
-from tailrace.transactions.epochs import XidClock
-from tailrace.transactions.fates import Fates
+from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import heap, index, records
-from tailrace.wal.index import Index
 from tailrace.wal.kept import kept_records
 from tailrace.wal.unaligned import number
 
@@ -46,12 +43,10 @@ class Truncation:
     restart_sequences: bool
 
 
-def messages_of(
-    indexes: Sequence[Index], fates: Fates, clock: XidClock, database: int, start: Lsn, upto: Lsn, *, only_local: bool
-) -> list[LogicalMessage]:
+def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_local: bool) -> list[LogicalMessage]:
     """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
     found: list[LogicalMessage] = []
-    for source, row, raw, parsed in kept_records(indexes, index.MESSAGE):
+    for source, row, raw, parsed in kept_records(log.indexes, index.MESSAGE):
         main = int(parsed[records.MAIN])
         if number(raw, main, 4) != database or (only_local and parsed[records.ORIGIN]):
             continue
@@ -60,7 +55,7 @@ def messages_of(
         prefix_size, size = number(raw, main + 8, 8), number(raw, main + 16, 8)
         ordinal = -1
         if raw[main + 4]:
-            ordinal = int(fates.ordinals_of(np.array([clock.full(xid, lsn)], np.int64))[0])
+            ordinal = int(log.fates.ordinals_of(np.array([log.clock.full(xid, lsn)], np.int64))[0])
             if ordinal < 0:
                 continue
         elif not start <= lsn < upto:
@@ -80,14 +75,12 @@ def messages_of(
     return found
 
 
-def truncations_of(
-    indexes: Sequence[Index], fates: Fates, clock: XidClock, wanted: NDArray[np.bool_], history: History, *, only_local: bool
-) -> list[Truncation]:
+def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History, *, only_local: bool) -> list[Truncation]:
     found: list[Truncation] = []
-    for source, row, raw, parsed in kept_records(indexes, index.TRUNCATE):
+    for source, row, raw, parsed in kept_records(log.indexes, index.TRUNCATE):
         main = int(parsed[records.MAIN])
         lsn = Lsn(int(source.kept.lsn[row]))
-        ordinal = int(fates.ordinals_of(np.array([clock.full(int(parsed[records.XID]), lsn)], np.int64))[0])
+        ordinal = int(log.fates.ordinals_of(np.array([log.clock.full(int(parsed[records.XID]), lsn)], np.int64))[0])
         if (
             number(raw, main, 4) != history.database
             or ordinal < 0

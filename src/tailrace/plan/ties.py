@@ -21,9 +21,10 @@ from tailrace.kernels import kernel
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage
 from tailrace.plan.xids import AllXids, all_xids
-from tailrace.transactions.fates import Fates, Transactions
+from tailrace.transactions.fates import Transactions
+from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index, xact
-from tailrace.wal.index import UNKNOWN_XID, Index
+from tailrace.wal.index import UNKNOWN_XID
 from tailrace.wal.queues import Queued, QueueErrand
 
 
@@ -36,18 +37,18 @@ class Ties:
     errands: list[QueueErrand]
 
 
-def find_ties(indexes: Sequence[Index], fates: Fates, plan: Plan, database: int) -> Ties | None:
+def find_ties(log: ScannedLog, plan: Plan, database: int) -> Ties | None:
     """What there is to find out; None, nearly always, if nothing is."""
     messages = [number for number, message in enumerate(plan.messages) if _may_tie(message, plan.transactions)]
     if not messages:
         return None
-    xids = all_xids(indexes, fates)
+    xids = all_xids(log.indexes, log.fates)
     ordinals = np.unique([plan.messages[number].ordinal for number in messages]).astype(np.int64)
     wanted = np.unique(xids.xid[np.isin(xids.ordinal, ordinals)])
     errands = [
-        QueueErrand(found.stretch, int(found.first), found.fingerprint, found.major, database, plan.demand.only_local, mine)
-        for found in indexes
-        if len(mine := np.intersect1d(found.xids.xid, wanted, assume_unique=True))
+        QueueErrand(part.stretch, int(part.first), part.fingerprint, part.major, database, plan.demand.only_local, mine)
+        for part in log.indexes
+        if len(mine := np.intersect1d(part.xids.xid, wanted, assume_unique=True))
     ]
     return Ties(messages, xids, errands)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.transactions.fates import Fates
+from tailrace.transactions.fates import Fates, Transactions
 from tailrace.wal.index import Index
 
 
@@ -30,16 +30,24 @@ class AllXids:
         return self.ordinal >= 0
 
     def begins(self, transactions: int) -> NDArray[np.int64]:
-        """By ordinal, the first record of a transaction, its subtransactions' included."""
+        """By ordinal, the first record of a transaction at hand, its subtransactions' included."""
         first = np.full(transactions, np.iinfo(np.int64).max, np.int64)
         np.minimum.at(first, self.ordinal[self.owned], self.first_lsn[self.owned])
+        return first
+
+    def first_lsns(self, transactions: Transactions) -> NDArray[np.int64]:
+        """By ordinal, the first record at hand of a transaction itself."""
+        first = np.full(len(transactions), np.iinfo(np.int64).max, np.int64)
+        if len(transactions):
+            own = self.owned & (self.xid == transactions.full_xid[np.maximum(self.ordinal, 0)])
+            np.minimum.at(first, self.ordinal[own], self.first_lsn[own])
         return first
 
 
 def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
     """Xids of all stretches in their order; each belongs to the transaction of its own fate, or to its top-level's if it was rolled back alone."""
-    xid = np.concatenate([found.xids.xid for found in indexes])
-    top = np.concatenate([found.xids.top for found in indexes])
+    xid = np.concatenate([part.xids.xid for part in indexes])
+    top = np.concatenate([part.xids.top for part in indexes])
     # Only the first record of a subtransaction names its top-level one; later stretches know it from there.
     named = np.flatnonzero(top != 0)
     named = named[np.argsort(xid[named], kind="stable")]
@@ -50,9 +58,11 @@ def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
     orphan = (ordinal < 0) & (top != 0)
     ordinal[orphan] = fates.ordinals_of(top[orphan])
     return AllXids(
-        xid, ordinal, orphan,
-        np.concatenate([found.xids.first_lsn for found in indexes]),
-        np.concatenate([found.xids.flags for found in indexes]),
-        np.concatenate([found.xids.rows for found in indexes]),
-        np.concatenate([found.xids.bytes for found in indexes]),
-    )  # fmt: skip
+        xid=xid,
+        ordinal=ordinal,
+        orphan=orphan,
+        first_lsn=np.concatenate([part.xids.first_lsn for part in indexes]),
+        flags=np.concatenate([part.xids.flags for part in indexes]),
+        rows=np.concatenate([part.xids.rows for part in indexes]),
+        bytes=np.concatenate([part.xids.bytes for part in indexes]),
+    )

@@ -26,19 +26,19 @@ from pyspark.sql.types import StructType
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
 from tailrace.catalog.statefile import read_state
 from tailrace.changes import COLUMNS, change_batch, change_schema
-from tailrace.decode import Batch, decode
+from tailrace.decode import Batch
 from tailrace.errors import UsageError
-from tailrace.lake.pieces import Piece, pieces_of
+from tailrace.feed import Decoder
 from tailrace.model import Lsn
+from tailrace.pipeline import Pipeline, Scanning, Source, open_pipeline
 from tailrace.plan.demand import OF_TABLES
-from tailrace.river import River, Source, open_river
+from tailrace.plan.pieces import Piece
 from tailrace.spark.followed import Followed
 from tailrace.spark.parcels import pack, unpack
 from tailrace.spark.schemas import spark_schema
 from tailrace.spark.several import SEVERAL_COLUMNS, several_batch, several_schema
 from tailrace.spark.workers import settle
 from tailrace.storage.index_store import IndexStore
-from tailrace.storage.segments import Segments
 from tailrace.types.registry import ArrowStyle
 from tailrace.types.style import PARAMETERS, TextStyle
 
@@ -104,8 +104,8 @@ class _Parcel(InputPartition):
 class TailraceReader(DataSourceReader):
     """Decodes the stretches of one plan."""
 
-    def __init__(self, segments: Segments, pieces: list[InputPartition], tables: tuple[Followed, ...], shape: Shape) -> None:
-        self._segments = segments
+    def __init__(self, decode: Decoder, pieces: list[InputPartition], tables: tuple[Followed, ...], shape: Shape) -> None:
+        self._decode = decode
         self._pieces = pieces
         self._tables = tables
         self._shape = shape
@@ -120,8 +120,9 @@ class TailraceReader(DataSourceReader):
         if not isinstance(partition, _Parcel):
             return  # Spark's own, of no content, where there are no stretches
         piece = partition.piece()
-        for batch in decode(piece.plan, self._segments.read, _oids(self._tables)):
-            held = reduce(np.logical_or, (table.held(batch) for table in self._tables))
+        for batch in self._decode(piece, _oids(self._tables)):
+            ordinals = piece.ordinals[batch.ordinal]
+            held = reduce(np.logical_or, (table.held(batch, ordinals) for table in self._tables))
             if held.any():
                 changes = self._changes_of(batch, held, piece)
                 changes = changes if held.all() else changes.filter(pa.array(held))
@@ -132,12 +133,11 @@ class TailraceReader(DataSourceReader):
     def _changes_of(self, batch: Batch, held: NDArray[np.bool_], piece: Piece) -> pa.RecordBatch:
         """The batch as rows; those `held` are the tables' own."""
         style = replace(self._shape.style, text=replace(self._shape.style.text, names=batch.names))
-        shown = replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))
         columns, codec = self._shape.columns, piece.plan.codec
         if self._shape.several:
-            return several_batch(shown, piece.facts, columns, style.text, codec)
+            return several_batch(batch, piece.facts, columns, style.text, codec)
         (table,) = self._tables
-        shown = replace(shown, relation=table.numbered(batch, held))
+        shown = replace(batch, relation=table.numbered(batch, piece.ordinals[batch.ordinal], held))
         return change_batch(shown, piece.facts, table.relation, columns=columns, style=style, codec=codec)
 
 
@@ -150,7 +150,7 @@ class TailraceSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._planned: tuple[Segments, list[InputPartition], tuple[Followed, ...], Shape] | None = None
+        self._planned: tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape] | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -170,7 +170,7 @@ class TailraceSource(DataSource):
         planned, self._planned = self._plan(), None
         return TailraceReader(*planned)
 
-    def _plan(self) -> tuple[Segments, list[InputPartition], tuple[Followed, ...], Shape]:
+    def _plan(self) -> tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape]:
         if self._planned is None:
             options = _checked({name.lower(): value for name, value in self.options.items()})
             one = "tables" if "tables" in options else "table"
@@ -178,11 +178,11 @@ class TailraceSource(DataSource):
                 if not options.get(name):
                     raise UsageError(f'option "{name}" missing')
             shape = Shape.of(options)
-            river = _open(options, shape.style.text.schemas)
+            pipeline = _open(options, shape.style.text.schemas)
             named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
-            tables = tuple(Followed.named(river, schema, name) for schema, name in named)
-            pieces: list[InputPartition] = [_Parcel(piece) for piece in pieces_of(river.plan, _oids(tables))]
-            self._planned = river.source.segments, pieces, tables, shape
+            tables = tuple(Followed.named(pipeline, schema, name) for schema, name in named)
+            pieces: list[InputPartition] = [_Parcel(piece) for piece in pipeline.pieces(_oids(tables))]
+            self._planned = pipeline.decoder, pieces, tables, shape
         return self._planned
 
 
@@ -203,14 +203,14 @@ def _checked(options: dict[str, str]) -> dict[str, str]:
     return options
 
 
-def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> River:
+def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> Pipeline:
     path, index = options.get("catalog"), options.get("index")
     catalog = read_state(Path(path).read_bytes(), path) if path else None
     # Spark plans in a process of its own, which ends before the tasks begin.
     source = Source.open(options["source"], catalog.needs_wal_from if catalog else None, lasting=PLANNED_SECONDS)
-    return open_river(
+    return open_pipeline(
         source, options["database"], catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
-        index_store=IndexStore(Path(index).absolute()) if index else None, demand=replace(OF_TABLES, search_path=search_path),
+        scanning=Scanning(store=IndexStore(Path(index).absolute()) if index else None), demand=replace(OF_TABLES, search_path=search_path),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ they can be seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,8 @@ NEVER = np.int64(2**63 - 1)
 class Transactions:
     """Top-level transactions by ordinal. `kind` is COMMIT, or in two phases PREPARE, COMMIT_PREPARED or ABORT_PREPARED (of `wal.xact`);
     the latter two have no rows, and `prepared` is the ordinal of their PREPARE (-1: it lies before the WAL at hand). `xid` is what is printed, 32
-    bits of `full_xid`, which names the transaction. `subxact_bounds` and `subxids` as in `Ends`, full as well."""
+    bits of `full_xid`, which names the transaction. `first_lsn` is NEVER where no record of
+    the transaction itself is known. `subxact_bounds` and `subxids` as in `Ends`, full as well."""
 
     kind: NDArray[np.uint8]
     prepared: NDArray[np.int64]
@@ -68,14 +69,28 @@ class Transactions:
     def __iter__(self) -> Iterator[Transaction]:
         return (self[ordinal] for ordinal in range(len(self)))
 
+    def beginning_at(self, first_lsn: NDArray[np.int64]) -> Transactions:
+        """The same, knowing where each begins."""
+        return replace(self, first_lsn=first_lsn)
+
     def subset(self, ordinals: NDArray[np.int64]) -> Transactions:
         """The facts of these transactions, in that order, without subtransactions; ordinals count anew."""
         return Transactions(
-            self.kind[ordinals], np.full(len(ordinals), -1, np.int64), self.xid[ordinals], self.full_xid[ordinals],
-            self.commit_lsn[ordinals], self.end_lsn[ordinals], self.first_lsn[ordinals], self.time[ordinals],
-            self.database[ordinals], self.origin[ordinals], self.origin_lsn[ordinals],
-            [self.gids[ordinal] for ordinal in ordinals.tolist()] if self.gids else [], np.zeros(len(ordinals) + 1, np.int64), self.subxids[:0],
-        )  # fmt: skip
+            kind=self.kind[ordinals],
+            prepared=np.full(len(ordinals), -1, np.int64),
+            xid=self.xid[ordinals],
+            full_xid=self.full_xid[ordinals],
+            commit_lsn=self.commit_lsn[ordinals],
+            end_lsn=self.end_lsn[ordinals],
+            first_lsn=self.first_lsn[ordinals],
+            time=self.time[ordinals],
+            database=self.database[ordinals],
+            origin=self.origin[ordinals],
+            origin_lsn=self.origin_lsn[ordinals],
+            gids=[self.gids[ordinal] for ordinal in ordinals.tolist()] if self.gids else [],
+            subxact_bounds=np.zeros(len(ordinals) + 1, np.int64),
+            subxids=self.subxids[:0],
+        )
 
     @property
     def has_rows(self) -> NDArray[np.bool_]:
@@ -134,7 +149,7 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None) -> Fat
         full_xid=ends.xid[row],
         commit_lsn=told.lsn,
         end_lsn=ends.end_lsn[row],
-        first_lsn=np.zeros(len(row), np.int64),
+        first_lsn=np.full(len(row), NEVER, np.int64),
         time=np.where(at_origin, ends.origin_time, ends.time)[row],
         database=ends.database[row],
         origin=ends.origin[row],

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from tailrace.catalog.pages import ControlFile
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch
-from tailrace.plan.consistency import check_chain
-from tailrace.river.runner import Runner
+from tailrace.pipeline.runner import Runner
+from tailrace.plan.whole_log import check_chain, ended_before
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
+from tailrace.storage.source import Source
+from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal.framing import WalBytes
 from tailrace.wal.index import Index, NeedMoreWal, scan
 from tailrace.wal.statistics import Counts, count
 from tailrace.wal.versions import FORMATS
 
 STRETCH_BYTES = 64 << 20
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def scan_stretch(segments: Segments, also: Sequence[Locator], stretch: Stretch) -> Index:
@@ -50,7 +51,7 @@ def files_named(segments: Segments) -> Iterator[None]:
         raise
 
 
-def read_whole(segments: Segments, stretch: Stretch, work: Callable[..., Found]) -> Found:
+def read_whole(segments: Segments, stretch: Stretch, work: Callable[..., Result]) -> Result:
     """`work(wal, at_end_of_log=…)` on the bytes of a stretch, and on as many behind it as its last record takes: until it no longer raises
     NeedMoreWal."""
     ahead = 4 * PAGE_SIZE
@@ -69,11 +70,21 @@ def stretches_of(segments: Segments, start: int, stop: int, size: int = STRETCH_
     return [Stretch(Lsn(a), Lsn(b)) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
 
 
+@dataclass(frozen=True, slots=True)
+class Scanning:
+    """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept."""
+
+    stretch_bytes: int = STRETCH_BYTES
+    store: IndexStore | None = None
+
+
+IN_LARGE_STRETCHES = Scanning()
+
+
 def scan_log(
-    segments: Segments, runner: Runner, start: Lsn | None = None, size: int = STRETCH_BYTES, store: IndexStore | None = None, *,
-    stop: Lsn | None = None,
+    segments: Segments, runner: Runner, start: Lsn | None = None, how: Scanning = IN_LARGE_STRETCHES, *, stop: Lsn | None = None
 ) -> list[Index]:  # fmt: skip
-    """Index everything from `start` to the end of the log (or the records that start before `stop`), but for what `store` has. Raises where the log
+    """Index everything from `start` to the end of the log (or the records that start before `stop`), but for what is stored. Raises where the log
     has a hole."""
     begin = segments.first_lsn if start is None else start
     if not segments.first_lsn <= begin <= segments.stop_lsn:
@@ -82,30 +93,8 @@ def scan_log(
             hint=f"The source holds WAL from {segments.first_lsn} to {segments.stop_lsn}.",
             context=f"LSN {begin}",
         )
-    found: list[Index] = []
-    ended: Index | None = None
-    stretches = stretches_of(segments, begin, segments.stop_lsn if stop is None else stop, size)
-    stored = {stretch: store.load(segments.system, segments.timeline, stretch) for stretch in stretches} if store else {}
-    scanned = runner.run(partial(scan_stretch, segments, ()), [stretch for stretch in stretches if stored.get(stretch) is None])
-    for stretch in stretches:
-        part = stored.get(stretch) or next(scanned)
-        if ended is not None and part.records:
-            raise CorruptWal(
-                ended.reason, hint="Valid WAL follows, so this is damage and not the end of the log.",
-                context=f'WAL record at {ended.next_lsn}, file "{segments.name_at(ended.place)}"',
-            )  # fmt: skip
-        if ended is None and _is_not_written(part, found):
-            ended = replace(
-                part, sealed=False, next_lsn=found[-1].next_lsn, reason=f"invalid magic number 0000 in WAL page at {stretch.start}",
-                place=stretch.start,
-            )  # fmt: skip
-            found.append(ended)
-        elif ended is None:
-            found.append(part)
-            if not part.sealed:
-                ended = part
-            elif store and part.records and stored.get(stretch) is None:
-                store.save(part)  # what has no records, or lies behind the end of the log, may yet be written
+    stretches = stretches_of(segments, begin, segments.stop_lsn if stop is None else stop, how.stretch_bytes)
+    indexes = _up_to_the_end(segments, _indexed(segments, runner, stretches, how.store), how.store)
     for missing, present in segments.gaps:
         if stop is not None and missing * segments.segment_size >= stop:
             break
@@ -113,26 +102,53 @@ def scan_log(
             f"WAL segment {segments.name_at(missing * segments.segment_size)} is missing, but {segments.by_number[present].path} is there",
             context=f"LSN {Lsn(missing * segments.segment_size)}",
         )
-    check_chain(found)
-    return found
+    check_chain(indexes)
+    return indexes
 
 
-def _is_not_written(part: Index, before: Sequence[Index]) -> bool:
-    """Whether a stretch is zeros, and not because the log went on in another segment."""
-    zeros = (
-        part.sealed and not part.records and part.place == part.stretch.start
-    )  # and not a part of a record that a crash cut off
-    return zeros and bool(before) and before[-1].next_lsn < part.stretch.stop
+def _indexed(
+    segments: Segments, runner: Runner, stretches: Sequence[Stretch], store: IndexStore | None
+) -> Iterator[tuple[Index, bool]]:  # fmt: skip
+    """The index of each stretch, and whether it was stored."""
+    stored = {stretch: store.load(segments.system, segments.timeline, stretch) for stretch in stretches} if store else {}
+    scanned = runner.run(partial(scan_stretch, segments, ()), [stretch for stretch in stretches if stored.get(stretch) is None])
+    for stretch in stretches:
+        part = stored.get(stretch)
+        yield (next(scanned), False) if part is None else (part, True)
 
 
-def check_reaches(found: Sequence[Index], control: ControlFile | None) -> None:
-    """Raise if the log ends before the checkpoint that the data directory's control file names: a server has written at least that far."""
-    if control is not None and found[-1].next_lsn <= control.checkpoint:
-        raise CorruptWal(
-            f"could not locate a valid checkpoint record at {control.checkpoint}",
-            hint="pg_control names it, but the log ends before it: what lies between is lost or damaged.",
-            context=f"{found[-1].reason or f'end of the log at {found[-1].next_lsn}'}",
-        )
+def _up_to_the_end(segments: Segments, parts: Iterable[tuple[Index, bool]], store: IndexStore | None) -> list[Index]:
+    """The indexes up to the one in which the log ends; what is whole and new is stored. Raises CorruptWal if records follow."""
+    indexes: list[Index] = []
+    ended: Index | None = None
+    for part, is_stored in parts:
+        if ended is not None:
+            if part.records:
+                raise CorruptWal(
+                    ended.reason, hint="Valid WAL follows, so this is damage and not the end of the log.",
+                    context=f'WAL record at {ended.next_lsn}, file "{segments.name_at(ended.place)}"',
+                )  # fmt: skip
+            continue
+        indexes.append(ended_before(part, indexes))
+        if not indexes[-1].sealed:
+            ended = indexes[-1]
+        elif store and part.records and not is_stored:
+            store.save(part)  # what has no records, or lies behind the end of the log, may yet be written
+    return indexes
+
+
+def oddity_at_end(log: ScannedLog, source: Source) -> str:
+    """What is odd about where the log ends: a broken record, which a crash cut off or which is damaged; or whole segments behind the end that
+    hold nothing of this log, where no data directory says that they were made ahead. A running server's may be read while it is written."""
+    last, segments = log.indexes[-1], source.segments
+    if source.lease is not None:
+        return ""
+    if last.torn:
+        return f'the log ends at a record that is not whole, or damaged: {last.reason}, file "{segments.name_at(last.place)}"'
+    behind = -(-last.next_lsn // segments.segment_size)
+    if source.directory is None and (segment := segments.by_number.get(behind)) is not None and not segment.partial:
+        return f'the log ends at {last.next_lsn}, and holds nothing of what "{segment.path}" should: it was made ahead, or is another\'s'
+    return ""
 
 
 def count_log(segments: Segments, runner: Runner, size: int = STRETCH_BYTES) -> Counts:

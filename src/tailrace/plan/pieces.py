@@ -1,6 +1,6 @@
 """What to decode of which stretch, for the changes of some tables.
 
-In: a plan and the oids of relations. Out: `Piece`s, which travel to workers. Needs nothing of a lake: data frames are made of them as well.
+In: a plan and the oids of relations. Out: `Piece`s, which travel to workers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tailrace.transactions.fates import Transactions
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch, with the facts of the transactions in it: `facts[i]` belongs to `ordinals[i]`. Small, for it travels to a
-    worker."""
+    """A stretch, with the facts of the transactions in it: `facts[i]` belongs to the one whose ordinal in the plan is `ordinals[i]`. Small, for it
+    travels to a worker."""
 
     plan: StretchPlan
     ordinals: NDArray[np.int64]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tailrace.river.runner import HEAVY_WORKERS, LocalRunner
+from tailrace.pipeline.runner import HEAVY_WORKERS, LocalRunner
 
 
 @pytest.mark.parametrize(("workers", "heavy", "most"), [(2, True, 3), (64, True, HEAVY_WORKERS + 1), (64, False, 65)])

@@ -1,0 +1,55 @@
+"""The catalog records of a log, and those that a scan could not know to be some.
+
+A scan keeps the records of the files that initdb gave to the catalogs, and of others from where a NEW_CID names them on. A catalog that VACUUM FULL
+or CLUSTER moved lies in a file that only its own rows name; stretches that list such a file are scanned once more (a *supplement*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tailrace.catalog.catalog_files import FileKey
+from tailrace.catalog.redo import CatalogLog
+from tailrace.model import FIRST_NORMAL_OID, Locator, Stretch
+from tailrace.wal import index
+from tailrace.wal.index import Index
+
+
+def catalog_log(indexes: Sequence[Index]) -> CatalogLog:
+    """The catalog records of all indexes (supplements included), in WAL order and once each."""
+    parts = [(part.kept, part.kept.rows_of(index.CATALOG_CHANGE)) for part in indexes]
+    lsn = np.concatenate([kept.lsn[rows] for kept, rows in parts])
+    length = np.concatenate([kept.length[rows] for kept, rows in parts])
+    base = np.cumsum([0, *(len(kept.data) for kept, _ in parts)])
+    at = np.concatenate([kept.at[rows] + base[i] for i, (kept, rows) in enumerate(parts)])
+    data = np.concatenate([kept.data for kept, _ in parts])
+    if (lsn[1:] > lsn[:-1]).all():
+        return CatalogLog(lsn, at, length, data)
+    lsn, first = np.unique(lsn, return_index=True)  # a supplement may have what an index has
+    return CatalogLog(lsn, at[first], length[first], data)
+
+
+def listed(part: Index, files: Mapping[FileKey, int]) -> list[Locator]:
+    """Those of the files that have records in the stretch."""
+    rows = np.flatnonzero(np.isin(part.files.number, [of for _, of in files]))
+    columns = (part.files.tablespace, part.files.database, part.files.number)
+    locators = [Locator(*each) for each in zip(*(column[rows].tolist() for column in columns), strict=True)]
+    return [locator for locator in locators if (locator.database, locator.number) in files]
+
+
+def lacking(
+    indexes: Sequence[Index], files: Mapping[FileKey, int], tablespaces: frozenset[int], supplements: Sequence[Index]
+) -> dict[Stretch, list[Locator]]:
+    """Stretches that list a catalog's file without having kept its records, and the files. Those of one database lie in these tablespaces."""
+    have = {(supplement.stretch, file) for supplement in supplements for file in supplement.also}
+    wanted: dict[Stretch, list[Locator]] = {}
+    for part in indexes:
+        for locator in listed(part, files):
+            if locator.database and locator.tablespace not in tablespaces:
+                continue
+            # A file named by a NEW_CID is kept only from there on, so it is asked for as well.
+            if locator.number >= FIRST_NORMAL_OID and (part.stretch, locator) not in have:
+                wanted.setdefault(part.stretch, []).append(locator)
+    return wanted

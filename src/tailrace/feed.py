@@ -1,0 +1,87 @@
+"""What an outlet of typed changes asks for: a `Feed`, wherever its changes come from.
+
+Lake tables and DataFrames are made from a feed and know nothing of what is behind it; `pipeline.Pipeline`, which decodes WAL, is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from tailrace.catalog.history import History
+from tailrace.decode import Batch, Reader, decode
+from tailrace.model import Lsn, Relation
+from tailrace.plan.demand import Demand
+from tailrace.plan.events import Truncation
+from tailrace.plan.pieces import Piece
+from tailrace.transactions.fates import Transactions
+
+Result = TypeVar("Result")
+Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
+"""Decodes the changes of these relations (by oid; None: of all) of a piece. A batch's ordinals count the piece's `facts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The transactions of one system, timeline and database (by oid) that commit in `[start, stop)`. What runs are made of, and positions are
+    compared in."""
+
+    system: int
+    timeline: int
+    start: Lsn
+    stop: Lsn
+    database: int
+
+
+class Feed(Protocol):
+    """Committed changes of one database: which there are is known, and each piece of them can be decoded anywhere."""
+
+    @property
+    def span(self) -> Span: ...
+
+    @property
+    def demand(self) -> Demand: ...
+
+    @property
+    def transactions(self) -> Transactions:
+        """All that commit in the span, by ordinal."""
+        ...
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """Every version of a relation that has changes."""
+        ...
+
+    @property
+    def truncations(self) -> Sequence[Truncation]: ...
+
+    @property
+    def history(self) -> History:
+        """What tables were, at any moment of the span."""
+        ...
+
+    @property
+    def decoder(self) -> Decoder:
+        """Travels to workers, once a job."""
+        ...
+
+    def pieces(self, oids: frozenset[int], since: int = 0) -> list[Piece]:
+        """What to decode for the changes of these relations that commit at or after `since`."""
+        ...
+
+    def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
+        """`work` on each piece, wherever the feed's workers are; results in the order of the pieces."""
+        ...
+
+    def planned_for(self, demand: Demand) -> Feed:
+        """The same changes, told as `demand` asks."""
+        ...
+
+
+def decode_piece(read: Reader, piece: Piece, oids: Container[int] | None) -> Iterator[Batch]:
+    """The `Decoder` of pieces of WAL, which `read` reads."""
+    for batch in decode(piece.plan, read, oids):
+        yield replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))

@@ -1,0 +1,183 @@
+"""The whole pipeline on one screen: open a source, scan it, know its catalogs, plan, and let changes run out.
+
+Here the shore meets the stages: files are found and read, work is handed to a `Runner` (threads of this process, or Spark),
+and the pure stages decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from tailrace.catalog.history import History
+from tailrace.catalog.state import CatalogState
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.feed import Decoder, Span, decode_piece
+from tailrace.model import Lsn, Relation
+from tailrace.pipeline.capture import capture
+from tailrace.pipeline.catalogs import Catalogs, know_catalogs, with_full_xids
+from tailrace.pipeline.runner import LocalRunner, Runner
+from tailrace.pipeline.scanning import (
+    IN_LARGE_STRETCHES,
+    STRETCH_BYTES,
+    Scanning,
+    count_log,
+    files_named,
+    oddity_at_end,
+    read_whole,
+    scan_log,
+)
+from tailrace.plan import Plan, make_plan
+from tailrace.plan.decodable import check_decodable, foreign_records
+from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.plan.events import Truncation
+from tailrace.plan.pieces import Piece, pieces_of
+from tailrace.plan.stretch import StretchPlan
+from tailrace.plan.ties import find_ties, resolved
+from tailrace.plan.whole_log import check_reaches
+from tailrace.plugins.driver import drive, format_stretch
+from tailrace.plugins.ordering import Formatted, Lines
+from tailrace.plugins.plugin import OutputPlugin
+from tailrace.storage.segments import Segments
+from tailrace.storage.source import Source
+from tailrace.transactions.fates import NEVER, Transactions
+from tailrace.transactions.scanned_log import ScannedLog
+from tailrace.types.encodings.server_encodings import codec_named
+from tailrace.wal.queues import Queued, QueueErrand, queued
+
+__all__ = [
+    "STRETCH_BYTES",
+    "Catalogs",
+    "LocalRunner",
+    "Pipeline",
+    "Runner",
+    "Scanning",
+    "Source",
+    "capture",
+    "check_reaches",
+    "count_log",
+    "files_named",
+    "know_catalogs",
+    "open_pipeline",
+    "scan_log",
+    "with_full_xids",
+]
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """A source, scanned and planned for one database: the door to everything that comes out of it. As a :class:`tailrace.feed.Feed` it is what lake
+    tables and DataFrames are made from."""
+
+    source: Source
+    runner: Runner
+    log: ScannedLog
+    catalogs: Catalogs
+    history: History
+    plan: Plan
+
+    @property
+    def warning(self) -> str:
+        """What in this log is passed over, empty if nothing is."""
+        at_end = oddity_at_end(self.log, self.source) if self.plan.upto_lsn > self.log.end else ""
+        return "; ".join(filter(None, (foreign_records(self.log.indexes), *self.plan.warnings, at_end)))
+
+    # -- typed changes ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def span(self) -> Span:
+        segments = self.source.segments
+        stop = min(int(self.plan.upto_lsn), int(self.log.end), int(NEVER) - 1)
+        return Span(segments.system, segments.timeline, self.plan.start_lsn, Lsn(stop), self.catalogs.state.database)
+
+    @property
+    def demand(self) -> Demand:
+        return self.plan.demand
+
+    @property
+    def transactions(self) -> Transactions:
+        return self.plan.transactions
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return self.plan.relations
+
+    @property
+    def truncations(self) -> Sequence[Truncation]:
+        return self.plan.truncations
+
+    @property
+    def decoder(self) -> Decoder:
+        return partial(decode_piece, self.source.segments.read)
+
+    def pieces(self, oids: frozenset[int], since: int = 0) -> list[Piece]:
+        return pieces_of(self.plan, oids, since)
+
+    def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
+        return self.runner.run(work, pieces)
+
+    def planned_for(self, demand: Demand) -> Pipeline:
+        """The same log, planned for another demand: what is told of which row, not when its transaction is."""
+        start = self.plan.start_lsn if self.plan.start_lsn != self.plan.consistent_from else None
+        history = self.catalogs.history(demand.search_path)
+        plan = make_plan(self.log, history, start_lsn=start, upto_lsn=self.plan.upto_lsn, demand=demand)
+        return replace(self, history=history, plan=plan)
+
+    # -- a plugin's output -----------------------------------------------------------------------------------------------------------
+
+    def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
+        """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's."""
+        plugin.demand.check_met(self.plan.demand, plugin.name)
+        plugin = plugin.knowing(None, codec_named(self.catalogs.state.encoding))
+        plan = self._with_ties_resolved()
+        return drive(plan, plugin, partial(self.runner.run, heavy=True), partial(_format, self.source.segments, plugin))
+
+    def _with_ties_resolved(self) -> Plan:
+        ties = find_ties(self.log, self.plan, self.catalogs.state.database)
+        if ties is None:
+            return self.plan
+        results = list(self.runner.run(partial(_queued, self.source.segments), ties.errands))
+        return replace(self.plan, messages=resolved(ties, self.plan, results))
+
+
+def _queued(segments: Segments, errand: QueueErrand) -> Queued:
+    return read_whole(segments, errand.stretch, partial(queued, errand=errand, segment_size=segments.segment_size))
+
+
+def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Formatted:
+    return format_stretch(plan, segments.read, plugin)
+
+
+def open_pipeline(
+    source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
+    upto_lsn: Lsn | None = None, scanning: Scanning = IN_LARGE_STRETCHES, demand: Demand = OF_TABLES,
+) -> Pipeline:  # fmt: skip
+    """Scan `source` and plan the decoding of `database` as an outlet demands it (`plugin.demand`; tables of changes ask for the default). See
+    `tailrace decode` for what the positions mean."""
+    runner = runner or LocalRunner()
+    scan_from = catalog.needs_wal_from if catalog is not None else None
+    source = source if isinstance(source, Source) else Source.open(source, scan_from)
+    if catalog is not None:
+        segments = source.segments
+        catalog.check_fits(database, segments.system, segments.major, segments.timeline, segments.history)
+    if scan_from is not None and scan_from < source.segments.first_lsn:
+        raise MissingHistory(f"the catalog state needs WAL from {scan_from}, the source begins at {source.segments.first_lsn}")
+    indexes = scan_log(source.segments, runner, scan_from, scanning)
+    check_reaches(indexes, source.control)
+    if start_lsn is not None and not indexes[0].stretch.start <= start_lsn <= indexes[-1].next_lsn:
+        raise UsageError(
+            f"start LSN {start_lsn} is outside of the WAL at hand",
+            hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}.",
+        )
+    log = with_full_xids(source, indexes, catalog, demand.two_phase)
+    catalogs = know_catalogs(source, runner, log, database, catalog)
+    history = catalogs.history(demand.search_path)
+    level = source.control.wal_level if source.control else None
+    check_decodable(log.indexes, log.fates.transactions, start_lsn or 0, upto_lsn or int(NEVER), level)
+    plan = make_plan(log, history, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand)
+    return Pipeline(source=source, runner=runner, log=log, catalogs=catalogs, history=history, plan=plan)
