@@ -16,18 +16,18 @@ app = typer.Typer(help="Copies of the WAL of running servers.", no_args_is_help=
 def list_copies(as_json: JsonOption = False) -> None:
     """Where WAL of running servers is copied to, and how much lies there, by system and timeline."""
     place = spool_directory()
-    found = look(place)
+    spooled = look(place)
     if as_json:
         spools = [
             {"system": each.system, "timeline": each.timeline, "files": each.files, "bytes": each.size, "is_read": each.is_read}
-            for each in found
+            for each in spooled
         ]
-        write_json({"directory": str(place), "bytes": sum(each.size for each in found), "spools": spools})
+        write_json({"directory": str(place), "bytes": sum(each.size for each in spooled), "spools": spools})
         return
-    sys.stdout.write(f"{place}: {sum(each.size for each in found):,} bytes\n")
-    if found:
+    sys.stdout.write(f"{place}: {sum(each.size for each in spooled):,} bytes\n")
+    if spooled:
         rows: list[tuple[str | int | float, ...]] = [
-            (each.system, each.timeline, each.files, each.size, "being read" if each.is_read else "") for each in found
+            (each.system, each.timeline, each.files, each.size, "being read" if each.is_read else "") for each in spooled
         ]
         write_listing(Listing(("system", "timeline", "files", "bytes", "notes"), rows))
 

@@ -84,15 +84,15 @@ def _notes(segments: Segments, segment: Segment, start: Lsn) -> list[str]:
     elif not segment.compression and segment.size != segments.segment_size:
         notes.append(f"not {segments.segment_size} bytes long")
     try:
-        found = identity_of(segment)
+        identity = identity_of(segment)
     except TailraceError as error:
         return [*notes, error.message]
-    if found is None or number(segment.read(16), _PAGE_ADDRESS, 8) != start:
+    if identity is None or number(segment.read(16), _PAGE_ADDRESS, 8) != start:
         notes.append("not written yet")
-    if found is not None and found.system != segments.system:
-        notes.append(f"of system {found.system}")
-    if found is not None and found.form.major != segments.major:
-        notes.append(f"of PostgreSQL {found.form.major}")
+    if identity is not None and identity.system != segments.system:
+        notes.append(f"of system {identity.system}")
+    if identity is not None and identity.form.major != segments.major:
+        notes.append(f"of PostgreSQL {identity.form.major}")
     return notes
 
 
@@ -191,9 +191,9 @@ def verify(source: Where, as_json: JsonOption = False, on: OnOption = On.AUTO) -
     """Check every record: checksum, chain, page headers. Names the file and the record's LSN where the log is damaged."""
     opened = Source.open(source)
     segments = opened.segments
-    found = scan_log(segments, _runner(on, segments))
-    check_reaches(found, opened.control)
-    records, last = sum(part.records for part in found), found[-1]
+    indexes = scan_log(segments, _runner(on, segments))
+    check_reaches(indexes, opened.control)
+    records, last = sum(part.records for part in indexes), indexes[-1]
     chosen = {segment.path for segment in segments.by_number.values()}
     others = [Path(each.path).name for each in list_segments(segments.directory) if each.path not in chosen]
     if as_json:
@@ -202,9 +202,11 @@ def verify(source: Where, as_json: JsonOption = False, on: OnOption = On.AUTO) -
             if last.reason
             else None
         )
-        write_json({"records": records, "from": str(found[0].first), "to": str(last.next_lsn), "end": end, "not_checked": others})
+        write_json(
+            {"records": records, "from": str(indexes[0].first), "to": str(last.next_lsn), "end": end, "not_checked": others}
+        )
         return
-    sound = f"{records:,} records from {found[0].first} to {last.next_lsn}, all sound"
+    sound = f"{records:,} records from {indexes[0].first} to {last.next_lsn}, all sound"
     ends = "the log ends at a record that is not whole, or damaged" if last.torn else "the log ends there"
     end_words = f'; {ends}: {last.reason}, file "{segments.name_at(last.place)}"' if last.reason else ""
     sys.stdout.write(f"{sound}{end_words}\n")

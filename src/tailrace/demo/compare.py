@@ -64,15 +64,15 @@ def _readable(rows: pa.Table) -> pa.Table:
 
 def _source(connection: psycopg.Connection[Any], table: str, wanted: pa.Schema) -> pa.Table | None:
     """All rows of the source, in the types of the mirror; None if its columns are others."""
-    found = connection.execute(
+    described = connection.execute(
         "SELECT attname, atttypid::regtype::text LIKE '%%[]' FROM pg_attribute"
         " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
         [f"public.{table}"],
     ).fetchall()
-    if [name for name, _ in found] != wanted.names:
+    if [name for name, _ in described] != wanted.names:
         return None
     columns = sql.SQL(", ").join(
-        sql.SQL("to_json({0})::text" if is_list else "{0}").format(sql.Identifier(name)) for name, is_list in found
+        sql.SQL("to_json({0})::text" if is_list else "{0}").format(sql.Identifier(name)) for name, is_list in described
     )
     query = sql.SQL("COPY (SELECT {} FROM public.{}) TO STDOUT (FORMAT csv)").format(columns, sql.Identifier(table))
     data = io.BytesIO()

@@ -46,20 +46,20 @@ def _colour(text: str) -> str:
     return "cyan"
 
 
-def show_result(console: Console, found: Sequence[Comparison], times: Times) -> None:
+def show_result(console: Console, comparisons: Sequence[Comparison], times: Times) -> None:
     """The closing tables: is all the same, and how long did it take."""
     tables = Table(title="Source and mirror, every row compared", title_justify="left", title_style="bold")
     tables.add_column("table")
     for name in ("rows in source", "rows in mirror"):
         tables.add_column(name, justify="right")
     tables.add_column("equal", justify="center")
-    for each in found:
+    for each in comparisons:
         mark = Text("✓", "bold green") if each.equal else Text("✗ differs", "bold red")
         tables.add_row(each.table, f"{each.source_rows:,}", f"{each.mirror_rows:,}", mark)
     tables.add_section()
-    every = all(each.equal for each in found)
+    every = all(each.equal for each in comparisons)
     tables.add_row(
-        "all", f"{sum(each.source_rows for each in found):,}", f"{sum(each.mirror_rows for each in found):,}",
+        "all", f"{sum(each.source_rows for each in comparisons):,}", f"{sum(each.mirror_rows for each in comparisons):,}",
         Text("✓" if every else "✗", "bold green" if every else "bold red"), style="bold",
     )  # fmt: skip
     speed = Table(

@@ -53,11 +53,11 @@ def run_demo(
     home.mkdir(parents=True, exist_ok=True)
     try:
         with Warmup(start) as warmup, Server(home) as server:
-            found, times = _scenes(console, server, home, warmup, transactions)
-        show_result(console, found, times)
+            comparisons, times = _scenes(console, server, home, warmup, transactions)
+        show_result(console, comparisons, times)
         if keep is not None:
             console.print(f"\nKept: the data directory [bold]{server.data}[/], the Delta tables [bold]{home / 'lake'}[/]")
-        return 0 if found and all(each.equal for each in found) else 1
+        return 0 if comparisons and all(each.equal for each in comparisons) else 1
     except psycopg.OperationalError as error:
         raise PeerError("the demo's PostgreSQL went away", context=str(error).strip()) from None
     finally:
@@ -87,13 +87,13 @@ def _scenes(console: Console, server: Server, home: Path, warmup: Warmup, transa
     console.rule("[bold]4. The tables, mirrored into Delta", align="left")
     times.mirror = _mirror(console, server, runner, end, lake)
     server.start()
-    found = []
+    comparisons = []
     with server.connect() as connection, _progress(console) as progress:
         task = progress.add_task("comparing every row with the source", total=len(KEYS))
         for table, key in KEYS.items():
-            found.append(compare(connection, table, lake / f"public.{table}", key))
+            comparisons.append(compare(connection, table, lake / f"public.{table}", key))
             progress.advance(task)
-    return found, times
+    return comparisons, times
 
 
 def _busy_day(
@@ -187,9 +187,9 @@ def _mirror(console: Console, server: Server, runner: Runner, end: Lsn, lake: Pa
         task = progress.add_task("scan, plan, decode, net changes, Delta commits", total=None)
         started = time.monotonic()
         pipeline = _pipeline(server, runner, end)
-        found = mirror(pipeline, lake, progress=lambda done, of: progress.update(task, completed=done, total=of))
+        mirrored = mirror(pipeline, lake, progress=lambda done, of: progress.update(task, completed=done, total=of))
         taken = time.monotonic() - started
-    for each in found:
+    for each in mirrored:
         if each.trouble is not None:
             console.print(f"[bold red]{each.table}[/] is not mirrored: {each.trouble}")
     return taken

@@ -60,7 +60,7 @@ def append_changes(
     wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
     pieces = feed.pieces(frozenset(wanted), min((each.since for each in wanted.values()), default=0))
     step = counting(progress, len(pieces))
-    found = []
+    appended = []
     with staging(directory) as folder:
         staged = stage_changes(feed, pieces, wanted, folder, fill_missing=False, done=step)
         for target in targets:
@@ -68,13 +68,13 @@ def append_changes(
                 mine = staged[target.relation.oid]
                 mine.check()
                 if mine.files or target.table is not None:
-                    found.append(_append(target, mine, folder))
+                    appended.append(_append(target, mine, folder))
     troubles.warn()
-    return sorted(found + _in_trouble(troubles), key=lambda each: each.table)
+    return sorted(appended + _in_trouble(troubles), key=lambda each: each.table)
 
 
 def _in_trouble(troubles: Troubles) -> list[Appended]:
-    return [Appended(name, None, trouble=error) for name, error in troubles.found]
+    return [Appended(name, None, trouble=error) for name, error in troubles.of_tables]
 
 
 def _append(target: Target, staged: Staged, folder: Path) -> Appended:

@@ -24,7 +24,7 @@ from tailrace.apply.tables import applied, filled
 from tailrace.changes import change_schema, missing_value, row_schema, widened
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
-from tailrace.lake.bounds import unbounded_values, without_statistics
+from tailrace.lake.infinities import unbounded_values, without_statistics
 from tailrace.lake.position import Position, columns_of, commit_properties
 from tailrace.lake.reading import dataset_of, read_table
 from tailrace.lake.staging import Progress, Staged, Wanted, counting, stage_changes, staging
@@ -90,7 +90,7 @@ def mirror(
 
 
 def _in_trouble(troubles: Troubles) -> list[Mirrored]:
-    return [Mirrored(name, None, trouble=error) for name, error in troubles.found]
+    return [Mirrored(name, None, trouble=error) for name, error in troubles.of_tables]
 
 
 def _with_rewrites(feed: Feed) -> Feed:

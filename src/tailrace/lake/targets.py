@@ -65,7 +65,7 @@ class TroubleWarning(UserWarning):
 class Troubles:
     """What is wrong with which tables, by name (or the folder's, where that is all there is). Trouble with one keeps no other from going on."""
 
-    found: list[tuple[str, TailraceError]]
+    of_tables: list[tuple[str, TailraceError]]
     history: History
 
     @contextmanager
@@ -84,7 +84,7 @@ class Troubles:
 
     def warn(self) -> None:
         """Say it to those who do not look at what is returned."""
-        for name, error in self.found:
+        for name, error in self.of_tables:
             warnings.warn(f"table {name} stays where it is: {error}", TroubleWarning, stacklevel=3)
 
     def add(self, name: str, error: TailraceError, relation: Relation | None = None) -> None:
@@ -93,7 +93,7 @@ class Troubles:
         if changed:
             column, lsn = changed[-1]
             error.hint = f"Column {column} was given another type at {lsn}. {error.hint}"
-        self.found.append((name, error))
+        self.of_tables.append((name, error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def find_targets(
         if oid not in lying and _is_wanted(each.relation, wanted) and (keep_dropped or each.dropped is None)
     }
     folders = _arranged(directory, span, lying, seen, new)
-    found = []
+    targets = []
     for oid, each in seen.items():
         table = lying.get(oid)
         if (table is None and oid not in new) or not _is_wanted(each.relation, wanted):
@@ -133,24 +133,24 @@ def find_targets(
         with troubles.of(each.name):
             target = _target(each, table, folders[oid], span, style, names is not None)
             if target is not None:
-                found.append(target)
-    return sorted(found, key=lambda target: (target.name, target.relation.oid)), troubles
+                targets.append(target)
+    return sorted(targets, key=lambda target: (target.name, target.relation.oid)), troubles
 
 
 def _lying(directory: Path, span: Span, troubles: Troubles) -> dict[int, _Lying]:
     """The tables of this database, by oid."""
-    found: dict[int, _Lying] = {}
+    by_oid: dict[int, _Lying] = {}
     for path, open_table in tables_in(directory):
         with troubles.of(path.name):
             position = position_of(open_table(), span)
             if position is None:
                 continue
-            if position.oid in found:
+            if position.oid in by_oid:
                 raise UsageError(
-                    f'"{path.name}" and "{found[position.oid].path.name}" are the same table', hint="Move the copy elsewhere."
+                    f'"{path.name}" and "{by_oid[position.oid].path.name}" are the same table', hint="Move the copy elsewhere."
                 )
-            found[position.oid] = _Lying(path, position)
-    return found
+            by_oid[position.oid] = _Lying(path, position)
+    return by_oid
 
 
 def _seen(feed: Feed, names: Sequence[str] | None) -> dict[int, Seen]:

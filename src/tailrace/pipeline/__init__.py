@@ -34,9 +34,9 @@ from tailrace.plan import Plan, make_plan
 from tailrace.plan.decodable import check_decodable, foreign_records
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.events import Truncation
+from tailrace.plan.message_order import find_ties, resolved
 from tailrace.plan.pieces import Piece, pieces_of
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plan.ties import find_ties, resolved
 from tailrace.plan.whole_log import check_reaches
 from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.ordering import Formatted, Lines

@@ -53,7 +53,7 @@ def _prepared_before(indexes: Sequence[Index], transactions: Transactions) -> fr
     """Transactions that come with their rows at COMMIT PREPARED, and were prepared before the first index. No checkpoint names them."""
 
     def ended_as(kind: int) -> NDArray[np.integer]:
-        return np.concatenate([found.ends.xid[found.ends.kind == kind] for found in indexes])
+        return np.concatenate([part.ends.xid[part.ends.kind == kind] for part in indexes])
 
     committed = ended_as(xact.COMMIT_PREPARED)
     committed = committed[~np.isin(committed, ended_as(xact.PREPARE))]
@@ -82,10 +82,10 @@ def _first_checkpoint(indexes: Sequence[Index]) -> Checkpoint | None:
 def _all_ended(running: frozenset[int], indexes: Sequence[Index], since: Lsn) -> Lsn:
     """Where the last of `running` ended. One that never did in this WAL can also never be shown."""
     last = int(since)
-    for found in indexes:
-        mine = np.isin(found.ends.xid, np.array(sorted(running), np.int64))
+    for part in indexes:
+        mine = np.isin(part.ends.xid, np.array(sorted(running), np.int64))
         if mine.any():
-            last = max(last, int(found.ends.lsn[mine].max()) + 1)
+            last = max(last, int(part.ends.lsn[mine].max()) + 1)
     return Lsn(last)
 
 

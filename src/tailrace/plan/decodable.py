@@ -95,15 +95,15 @@ def _bare(transactions: Transactions) -> NDArray[np.int64]:
 def _level_changes(indexes: Sequence[Index]) -> list[tuple[int, int]]:
     """(LSN, wal_level) of each change of parameters."""
     return [
-        (int(found.kept.lsn[row]), number(raw, int(parsed[records.MAIN]) + 20, 4))
-        for found, row, raw, parsed in kept_records(indexes, index.WAL_SETTINGS)
+        (int(part.kept.lsn[row]), number(raw, int(parsed[records.MAIN]) + 20, 4))
+        for part, row, raw, parsed in kept_records(indexes, index.WAL_SETTINGS)
         if raw[16] & 0xF0 == _PARAMETER_CHANGE
     ]
 
 
 def foreign_records(indexes: Sequence[Index]) -> str:
     """A warning, if custom resource managers wrote into the log: what such a record did to a table is known to its extension only."""
-    for found, row, _, parsed in kept_records(indexes, index.ALIEN):
+    for part, row, _, parsed in kept_records(indexes, index.ALIEN):
         name = name_of(int(parsed[records.MANAGER]))
-        return f"records of custom resource manager {name}, the first at {Lsn(int(found.kept.lsn[row]))}, are not decoded"
+        return f"records of custom resource manager {name}, the first at {Lsn(int(part.kept.lsn[row]))}, are not decoded"
     return ""

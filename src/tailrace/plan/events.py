@@ -20,7 +20,7 @@ from tailrace.wal.unaligned import number
 class LogicalMessage:
     """pg_logical_emit_message(). `xid` is what is printed; `ordinal` its transaction's, or -1 for one that does not wait for a commit; `lsn` is the
     record's start. `prefix` and `content` are in the database's encoding, bytes of the prefix that are not UTF-8 as surrogates. `followed_by` is as
-    in the index; `behind` says that the server prints it after the rows of the record that begins where it ends (:mod:`tailrace.plan.ties`)."""
+    in the index; `behind` says that the server prints it after the rows of the record that begins where it ends (`plan/message_order.py`)."""
 
     lsn: Lsn
     end_lsn: Lsn
@@ -45,7 +45,7 @@ class Truncation:
 
 def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_local: bool) -> list[LogicalMessage]:
     """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
-    found: list[LogicalMessage] = []
+    messages: list[LogicalMessage] = []
     for source, row, raw, parsed in kept_records(log.indexes, index.MESSAGE):
         main = int(parsed[records.MAIN])
         if number(raw, main, 4) != database or (only_local and parsed[records.ORIGIN]):
@@ -61,7 +61,7 @@ def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_l
         elif not start <= lsn < upto:
             continue
         text = raw[main + 24 : main + 24 + prefix_size + size].tobytes()
-        found.append(
+        messages.append(
             LogicalMessage(
                 lsn,
                 Lsn(int(source.kept.end_lsn[row])),
@@ -72,11 +72,11 @@ def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_l
                 int(source.kept.followed_by[row]),
             )
         )
-    return found
+    return messages
 
 
 def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History, *, only_local: bool) -> list[Truncation]:
-    found: list[Truncation] = []
+    truncations: list[Truncation] = []
     for source, row, raw, parsed in kept_records(log.indexes, index.TRUNCATE):
         main = int(parsed[records.MAIN])
         lsn = Lsn(int(source.kept.lsn[row]))
@@ -95,7 +95,7 @@ def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History,
             raise MissingHistory(f"could not open relation with OID {missing[0]}", context=f"WAL record at {lsn}")
         logged = tuple(relation for relation in relations if relation is not None and relation.persistence == "p")
         flags = int(raw[main + 8])
-        found.append(
+        truncations.append(
             Truncation(lsn, ordinal, logged, bool(flags & heap.TRUNCATE_CASCADE), bool(flags & heap.TRUNCATE_RESTART_SEQUENCES))
         )
-    return found
+    return truncations

@@ -34,8 +34,8 @@ class FileMapper:
         self._places: dict[Locator, int] = {}
         self._own: dict[int, dict[int, int]] = {}
 
-    def map(self, found: Index) -> tuple[FileMap, tuple[Relation, ...]]:
-        files = found.files
+    def map(self, part: Index) -> tuple[FileMap, tuple[Relation, ...]]:
+        files = part.files
         mine = np.flatnonzero((files.database == self._history.database) & (files.number >= FIRST_UNPINNED_OID))
         rowless = mine[np.isin(files.number[mine], self._history.rowless_files)]
         known = mine[np.isin(files.number[mine], self._history.table("pg_class")["relfilenode"])]
@@ -44,7 +44,7 @@ class FileMapper:
         stray = np.setdiff1d(mine, known)
         rows = np.concatenate([ours, stray, rowless])
         key = (files.database[rows].astype(np.int64) << 32) | files.number[rows]
-        places = self._places_of(found, ours)
+        places = self._places_of(part, ours)
         own_keys, own_places = [], []
         has_own = np.zeros(len(rows), np.bool_)
         for position, place in enumerate(places):
@@ -61,9 +61,9 @@ class FileMapper:
         )  # fmt: skip
         return file_map, relations
 
-    def _places_of(self, found: Index, rows: NDArray[np.int64]) -> list[int]:
+    def _places_of(self, part: Index, rows: NDArray[np.int64]) -> list[int]:
         """Where the timeline of each of these files lies among all spans; those met for the first time are made."""
-        files = found.files
+        files = part.files
         parts = zip(files.tablespace[rows].tolist(), files.database[rows].tolist(), files.number[rows].tolist(), strict=True)
         locators = [Locator(*each) for each in parts]
         fresh = [i for i, locator in enumerate(locators) if locator not in self._places]

@@ -65,8 +65,8 @@ def _named_by(words: list[str]) -> bool:
 
 def _defaults(environment: Mapping[str, str]) -> Path | None:
     """The spark-defaults.conf that Spark will read: of SPARK_CONF_DIR, else of SPARK_HOME, else of the pyspark that is installed."""
-    found = find_spec("pyspark")
-    home = environment.get("SPARK_HOME") or (str(Path(found.origin).parent) if found and found.origin else "")
+    package = find_spec("pyspark")
+    home = environment.get("SPARK_HOME") or (str(Path(package.origin).parent) if package and package.origin else "")
     folder = environment.get("SPARK_CONF_DIR") or (str(Path(home) / "conf") if home else "")
     return Path(folder) / "spark-defaults.conf" if folder else None
 

@@ -34,7 +34,7 @@ from tailrace.pipeline import Pipeline, Scanning, Source, open_pipeline
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.spark.followed import Followed
-from tailrace.spark.parcels import pack, unpack
+from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.schemas import spark_schema
 from tailrace.spark.several import SEVERAL_COLUMNS, several_batch, several_schema
 from tailrace.spark.workers import settle
@@ -90,15 +90,15 @@ class Shape:
         return cls(names, ArrowStyle(**chosen, text=text_style), several)
 
 
-class _Parcel(InputPartition):
+class _PickledPiece(InputPartition):
     """A piece on its way."""
 
     def __init__(self, piece: Piece) -> None:
         self._packed = pack(piece)
 
     def piece(self) -> Piece:
-        found: Piece = unpack(self._packed)
-        return found
+        piece: Piece = unpack(self._packed)
+        return piece
 
 
 class TailraceReader(DataSourceReader):
@@ -117,7 +117,7 @@ class TailraceReader(DataSourceReader):
         return self._pieces
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, _Parcel):
+        if not isinstance(partition, _PickledPiece):
             return  # Spark's own, of no content, where there are no stretches
         piece = partition.piece()
         for batch in self._decode(piece, _oids(self._tables)):
@@ -181,7 +181,7 @@ class TailraceSource(DataSource):
             pipeline = _open(options, shape.style.text.schemas)
             named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
             tables = tuple(Followed.named(pipeline, schema, name) for schema, name in named)
-            pieces: list[InputPartition] = [_Parcel(piece) for piece in pipeline.pieces(_oids(tables))]
+            pieces: list[InputPartition] = [_PickledPiece(piece) for piece in pipeline.pieces(_oids(tables))]
             self._planned = pipeline.decoder, pieces, tables, shape
         return self._planned
 

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.functions import spark_partition_id
 
-from tailrace.spark.parcels import pack, unpack
+from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.workers import settle
 
 Item = TypeVar("Item")
@@ -158,10 +158,10 @@ class SparkRunner:
         source = _stage_source(work, shares)
         self.spark.dataSource.register(source)
         table = self.spark.read.format(source.name()).load().toArrow()
-        found: dict[int, list[_Cell]] = {}
+        cells: dict[int, list[_Cell]] = {}
         for item, part, unpacked, payload in zip(*table.columns, strict=True):
-            found.setdefault(item.as_py(), []).append(_Cell(part.as_py(), unpacked.as_py(), payload.as_buffer()))
-        return deque(sorted(found[number], key=lambda cell: cell.part) for number in range(len(items)))
+            cells.setdefault(item.as_py(), []).append(_Cell(part.as_py(), unpacked.as_py(), payload.as_buffer()))
+        return deque(sorted(cells[number], key=lambda cell: cell.part) for number in range(len(items)))
 
 
 def _partitions(table: Any) -> int:

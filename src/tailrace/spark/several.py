@@ -63,12 +63,12 @@ def _maps(
     """One map per row, NULL where not `present`. Where `key_only`, columns outside of the identity are NULL."""
     rows, count = len(present), len(values)
     texts = []
-    for column, found in zip(relation.live_columns, values, strict=True):
+    for column, column_values in zip(relation.live_columns, values, strict=True):
         assert column.type is not None
-        valid = found.valid
+        valid = column_values.valid
         if key_only is not None and column.number not in relation.identity:
             valid = valid & ~key_only
-        shown = replace(found, valid=valid)
+        shown = replace(column_values, valid=valid)
         texts.append(strings_to_utf8(string_array(format_values(shown, column.type, style), valid), codec))
     names = pa.array([column.name for column in relation.live_columns], pa.string())
     # Column by column they were made; row by row they are wanted, where there is a row.

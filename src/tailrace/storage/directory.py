@@ -95,17 +95,17 @@ class DataDirectory:
 
     def pages(self, files: dict[FileKey, int], tablespace: int = DEFAULT_TABLESPACE) -> CatalogPages:
         """The main forks of these files, as far as they exist (all their 1 GB parts)."""
-        found, paths = {}, {}
+        pages, paths = {}, {}
         for database, number in files:
             base = self.files_of(database, tablespace) / str(number)
             data = b"".join(_content(part) for part in _parts(base))
             if len(data) % PAGE_SIZE:
                 raise CorruptFile(f'catalog file "{base}" has {len(data)} bytes, which is no whole number of pages')
             if data:
-                found[(database, number)] = np.frombuffer(data, np.uint8).reshape(-1, PAGE_SIZE).copy()
+                pages[(database, number)] = np.frombuffer(data, np.uint8).reshape(-1, PAGE_SIZE).copy()
                 paths[(database, number)] = str(base)
         read_again = partial(_block_of, paths) if self.is_running else None
-        return CatalogPages(found, paths, self.control().checksums, read_again)
+        return CatalogPages(pages, paths, self.control().checksums, read_again)
 
 
 def _content(file: Path) -> bytes:

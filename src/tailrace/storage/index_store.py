@@ -28,17 +28,17 @@ class IndexStore:
         if not path.is_file():
             return None
         try:
-            found = read_index(path.read_bytes(), str(path))
+            part = read_index(path.read_bytes(), str(path))
         except TailraceError as error:
             self.warn(f"{error.message}; it is made again")
             return None
-        if (found.system, found.timeline, found.stretch, found.also) != (system, timeline, stretch, ()):
+        if (part.system, part.timeline, part.stretch, part.also) != (system, timeline, stretch, ()):
             self.warn(
-                f'"{path}" is the index of {found.stretch} of system {found.system}, timeline {found.timeline}, not what its name says; '
+                f'"{path}" is the index of {part.stretch} of system {part.system}, timeline {part.timeline}, not what its name says; '
                 "it is made again"
             )
             return None
-        return found
+        return part
 
     def save(self, index: Index) -> None:
         path = self._path(index.system, index.timeline, index.stretch)

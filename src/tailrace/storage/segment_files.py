@@ -36,20 +36,20 @@ class Identity:
 
 def list_segments(directory: str | Path) -> list[Segment]:
     """Every segment file in `directory` (not deeper), numbered as if of 16 MB until the size is known; see `open_segments`."""
-    found = []
+    files = []
     for path in sorted(Path(directory).iterdir()):
         match = _NAME.match(path.name)
         if not match:
             continue
         with suppress(FileNotFoundError):  # a running server has removed it since
             status = path.stat()
-            found.append(
+            files.append(
                 Segment(
                     int(match[1], 16), int(match[2], 16) << 32 | int(match[3], 16), str(path), match[5] or match[6] or "",
                     bool(match[4] or match[7]), status.st_size if stat.S_ISREG(status.st_mode) else None,
                 )
             )  # fmt: skip
-    return found
+    return files
 
 
 def place_of_name(name: str) -> str | None:
@@ -80,8 +80,8 @@ def arrange(directory: str | Path) -> Segments:
         raise UsageError(
             f'no WAL segments in "{directory}"', hint="Give a data directory, its pg_wal, or a directory of archived segments."
         )
-    found = _first_identity(listed)
-    size = found.segment_size
+    identity = _first_identity(listed)
+    size = identity.segment_size
     per = (1 << 32) // size
     newest = max(segment.timeline for segment in listed)
     history = _history_of(directory, newest)
@@ -93,7 +93,7 @@ def arrange(directory: str | Path) -> Segments:
         rival = by_number.get(segment.number)
         if rival is None or _rank(segment) > _rank(rival):
             by_number[segment.number] = segment
-    return Segments(str(directory), size, found.system, found.form.major, found.form.page_magic, by_number, history)
+    return Segments(str(directory), size, identity.system, identity.form.major, identity.form.page_magic, by_number, history)
 
 
 def _rank(segment: Segment) -> tuple[int, bool, bool]:
@@ -123,12 +123,12 @@ def _first_identity(listed: list[Segment]) -> Identity:
     refused: TailraceError | None = None
     for segment in listed:
         try:
-            found = identity_of(segment)
+            identity = identity_of(segment)
         except TailraceError as error:
             refused = refused or error
             continue
-        if found is not None:
-            return found
+        if identity is not None:
+            return identity
     raise refused or UnsupportedWal("the WAL segments are empty", context=listed[0].path)
 
 
@@ -138,17 +138,17 @@ def _check_last(segments: Segments) -> None:
     for place in sorted(segments.by_number, reverse=True):
         segment = segments.by_number[place]
         try:
-            found = identity_of(segment)
+            identity = identity_of(segment)
         except TailraceError:
             return
-        if found is not None:
+        if identity is not None:
             break
     else:
         return
-    if (found.segment_size, found.system, found.form.major) != (segments.segment_size, segments.system, segments.major):
+    if (identity.segment_size, identity.system, identity.form.major) != (segments.segment_size, segments.system, segments.major):
         raise CorruptWal(
             f"the WAL segments are not of one cluster: the first are of system {segments.system}, PostgreSQL {segments.major}, the last of "
-            f"system {found.system}, PostgreSQL {found.form.major}",
+            f"system {identity.system}, PostgreSQL {identity.form.major}",
             hint="Keep the log of each cluster in a directory of its own.",
             context=f'file "{segments.by_number[min(segments.by_number)].path}" and file "{segment.path}"',
         )

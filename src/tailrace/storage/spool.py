@@ -75,8 +75,8 @@ def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
         finished = later is not None and _begins_at(Path(later.path), (place + 1) * size)
         copy = home / segment_name(segment.timeline, place, size)
         with suppress(FileNotFoundError), open(segment.path, "rb", buffering=0) as live:
-            if (found := _bring_up(live.fileno(), copy, place * size, size, finished)) is not None:
-                settled, filling = found
+            if (brought := _bring_up(live.fileno(), copy, place * size, size, finished)) is not None:
+                settled, filling = brought
                 whole = settled == size
                 copies[place] = replace(
                     segment, path=str(copy), partial=not whole, settled=None if whole else settled, filling=filling
@@ -219,14 +219,14 @@ def homes(spool: Path) -> list[Path]:
 
 def look(spool: Path) -> list[Spooled]:
     """What there is."""
-    found = []
+    spools = []
     for home in homes(spool):
         with _locked(home):
             sizes = [path.stat().st_size for path in home.iterdir() if path.name != _LOCK and not is_lease(path)]
             if sizes:
                 leased = first_leased(home) is not None
-                found.append(Spooled(home, home.parent.name, int(home.name, 16), len(sizes), sum(sizes), leased))
-    return found
+                spools.append(Spooled(home, home.parent.name, int(home.name, 16), len(sizes), sum(sizes), leased))
+    return spools
 
 
 def clean(spool: Path) -> int:

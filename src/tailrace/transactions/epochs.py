@@ -85,17 +85,17 @@ class XidClock:
         # Within a stretch the next xid moves by less than what a server keeps free, and then one number tells the epochs of all.
         return _all_near(xids, near[0] if abs(near[1] - near[0]) < _ALWAYS_FREE else self.next_at(lsn))
 
-    def widened(self, found: Index) -> Index:
+    def widened(self, part: Index) -> Index:
         """The index with full xids in place of those of the log."""
-        ends, xids = found.ends, found.xids
+        ends, xids = part.ends, part.xids
         counts = np.diff(ends.subxact_bounds)
         return replace(
-            found,
+            part,
             xids=replace(xids, xid=self.all_full(xids.xid, xids.first_lsn), top=self.all_full(xids.top, xids.first_lsn)),
             ends=replace(
                 ends, xid=self.all_full(ends.xid, ends.lsn), subxids=self.all_full(ends.subxids, np.repeat(ends.lsn, counts))
             ),
-            waiting_xid=self.all_full(found.waiting_xid, found.waiting_lsn),
+            waiting_xid=self.all_full(part.waiting_xid, part.waiting_lsn),
         )
 
 

@@ -2,7 +2,7 @@
 
 In: pages of a stretch, as the index had them. Out: `Queued`. Rows, TRUNCATEs and messages are queued for their subtransaction, and so is what prints
 nothing: chunks of TOAST, updates and deletes of catalog rows, command ids, invalidations (`replication/logical/decode.c`). Nobody else wants to know
-this; :mod:`tailrace.plan.ties` does, for a few transactions.
+this; :mod:`tailrace.plan.message_order` does, for a few transactions.
 """
 
 from __future__ import annotations

@@ -22,6 +22,6 @@ def pack(value: Any) -> bytes:
     return len(pickled).to_bytes(_SIZE_BYTES, "little") + _CODEC.compress(pickled, asbytes=True)
 
 
-def unpack(parcel: bytes) -> Any:
-    size = int.from_bytes(parcel[:_SIZE_BYTES], "little")
-    return pickle.loads(_CODEC.decompress(parcel[_SIZE_BYTES:], decompressed_size=size))
+def unpack(packed: bytes) -> Any:
+    size = int.from_bytes(packed[:_SIZE_BYTES], "little")
+    return pickle.loads(_CODEC.decompress(packed[_SIZE_BYTES:], decompressed_size=size))

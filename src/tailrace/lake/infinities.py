@@ -16,7 +16,7 @@ _MICROSECONDS = _DAYS * 86_400_000_000
 
 def unbounded_values(rows: pa.Table) -> dict[str, int]:
     """How many dates or timestamps statistics cannot hold, by the columns that have any."""
-    found = {}
+    counts = {}
     for field in rows.schema:
         if pa.types.is_date32(field.type):
             limit, whole = _DAYS, pa.int32()
@@ -28,8 +28,8 @@ def unbounded_values(rows: pa.Table) -> dict[str, int]:
         beyond = pc.or_(pc.less_equal(numbers, pa.scalar(-limit, whole)), pc.greater_equal(numbers, pa.scalar(limit, whole)))
         count = pc.sum(beyond).as_py()
         if count:
-            found[field.name] = count
-    return found
+            counts[field.name] = count
+    return counts
 
 
 def without_statistics(columns: frozenset[str]) -> WriterProperties | None:
