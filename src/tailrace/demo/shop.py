@@ -29,7 +29,7 @@ from tailrace.errors import PeerError
 from tailrace.feed import Decoder, Feed
 from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
-from tailrace.pipeline import STRETCH_BYTES, LocalRunner, Pipeline, Runner, Scanning, open_pipeline
+from tailrace.pipeline import LocalRunner, Pipeline, Runner, Scanning, open_pipeline
 from tailrace.plan.pieces import Piece
 
 TRANSACTIONS = 5_000
@@ -37,8 +37,6 @@ _RUNS = 3
 """Times are medians of this many runs, on both sides."""
 _SLOT = "walsender"
 _TINY_STRETCH = 1 << 20
-_SMALL_STRETCH = 16 << 20
-"""Threads start for nothing, so small stretches keep them evenly busy; Spark's tasks cost too much for that."""
 
 
 def run_demo(
@@ -154,8 +152,7 @@ def _walsender(console: Console, server: Server, end: Lsn) -> float:
 
 
 def _pipeline(server: Server, runner: Runner, end: Lsn) -> Pipeline:
-    size = _SMALL_STRETCH if isinstance(runner, LocalRunner) else STRETCH_BYTES
-    return open_pipeline(server.data, DATABASE, runner=runner, upto_lsn=end, scanning=Scanning(size))
+    return open_pipeline(server.data, DATABASE, runner=runner, upto_lsn=end)
 
 
 def count_columns(decode: Decoder, piece: Piece) -> int:

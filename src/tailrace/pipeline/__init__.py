@@ -19,10 +19,9 @@ from tailrace.feed import Decoder, Span, decode_piece
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.catalogs import Catalogs, know_catalogs, with_full_xids
-from tailrace.pipeline.runner import LocalRunner, Runner
+from tailrace.pipeline.runner import STRETCH_BYTES, LocalRunner, Runner
 from tailrace.pipeline.scanning import (
-    IN_LARGE_STRETCHES,
-    STRETCH_BYTES,
+    AS_SUITS,
     Scanning,
     count_log,
     files_named,
@@ -155,7 +154,7 @@ def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Form
 
 def open_pipeline(
     source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
-    upto_lsn: Lsn | None = None, scanning: Scanning = IN_LARGE_STRETCHES, demand: Demand = OF_TABLES,
+    upto_lsn: Lsn | None = None, scanning: Scanning = AS_SUITS, demand: Demand = OF_TABLES,
 ) -> Pipeline:  # fmt: skip
     """Scan `source` and plan the decoding of `database` as an outlet demands it (`plugin.demand`; tables of changes ask for the default). See
     `tailrace decode` for what the positions mean."""

@@ -17,8 +17,18 @@ HEAVY_WORKERS = 8
 large as a stretch in their hands."""
 
 
+STRETCH_BYTES = 64 << 20
+"""Large enough that what a stretch costs beside its bytes does not count, on Spark either."""
+_LEAST_STRETCH = 4 << 20
+_STRETCHES_PER_WORKER = 4
+
+
 class Runner(Protocol):
     """Runs a stage: a pure function over items, results in the order of the items."""
+
+    def stretch_bytes(self, size: int) -> int:
+        """How large stretches should be, for a log of `size` bytes that is read once."""
+        ...
 
     def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
         """`heavy` says that results are about as large as a stretch, so that few may be at hand at once."""
@@ -31,6 +41,11 @@ class LocalRunner:
     flat, on many cores as well."""
 
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    def stretch_bytes(self, size: int) -> int:
+        """Small enough that each thread has some, as threads start for nothing."""
+        share = size // (self.workers * _STRETCHES_PER_WORKER)
+        return min(max(1 << share.bit_length() - 1 if share else 0, _LEAST_STRETCH), STRETCH_BYTES)
 
     def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
         workers = min(self.workers, HEAVY_WORKERS) if heavy else self.workers

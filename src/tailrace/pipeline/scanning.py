@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch
-from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.runner import STRETCH_BYTES, Runner
 from tailrace.plan.whole_log import check_chain, ended_before
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
@@ -21,7 +21,6 @@ from tailrace.wal.index import Index, NeedMoreWal, scan
 from tailrace.wal.statistics import Counts, count
 from tailrace.wal.versions import FORMATS
 
-STRETCH_BYTES = 64 << 20
 Result = TypeVar("Result")
 
 
@@ -72,17 +71,21 @@ def stretches_of(segments: Segments, start: int, stop: int, size: int = STRETCH_
 
 @dataclass(frozen=True, slots=True)
 class Scanning:
-    """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept."""
+    """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept. Without a size it is STRETCH_BYTES where indexes
+    are kept, since they are of a stretch, and otherwise what suits the runner."""
 
-    stretch_bytes: int = STRETCH_BYTES
+    stretch_bytes: int | None = None
     store: IndexStore | None = None
 
+    def size_for(self, runner: Runner, log_bytes: int) -> int:
+        return self.stretch_bytes or (STRETCH_BYTES if self.store else runner.stretch_bytes(log_bytes))
 
-IN_LARGE_STRETCHES = Scanning()
+
+AS_SUITS = Scanning()
 
 
 def scan_log(
-    segments: Segments, runner: Runner, start: Lsn | None = None, how: Scanning = IN_LARGE_STRETCHES, *, stop: Lsn | None = None
+    segments: Segments, runner: Runner, start: Lsn | None = None, how: Scanning = AS_SUITS, *, stop: Lsn | None = None
 ) -> list[Index]:  # fmt: skip
     """Index everything from `start` to the end of the log (or the records that start before `stop`), but for what is stored. Raises where the log
     has a hole."""
@@ -93,7 +96,8 @@ def scan_log(
             hint=f"The source holds WAL from {segments.first_lsn} to {segments.stop_lsn}.",
             context=f"LSN {begin}",
         )
-    stretches = stretches_of(segments, begin, segments.stop_lsn if stop is None else stop, how.stretch_bytes)
+    end = segments.stop_lsn if stop is None else stop
+    stretches = stretches_of(segments, begin, end, how.size_for(runner, end - begin))
     indexes = _up_to_the_end(segments, _indexed(segments, runner, stretches, how.store), how.store)
     for missing, present in segments.gaps:
         if stop is not None and missing * segments.segment_size >= stop:

@@ -30,7 +30,7 @@ from tailrace.decode import Batch
 from tailrace.errors import UsageError
 from tailrace.feed import Decoder
 from tailrace.model import Lsn
-from tailrace.pipeline import Pipeline, Scanning, Source, open_pipeline
+from tailrace.pipeline import STRETCH_BYTES, Pipeline, Scanning, Source, open_pipeline
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.spark.followed import Followed
@@ -210,7 +210,7 @@ def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> Pipeline:
     source = Source.open(options["source"], catalog.needs_wal_from if catalog else None, lasting=PLANNED_SECONDS)
     return open_pipeline(
         source, options["database"], catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
-        scanning=Scanning(store=IndexStore(Path(index).absolute()) if index else None), demand=replace(OF_TABLES, search_path=search_path),
+        scanning=Scanning(STRETCH_BYTES, IndexStore(Path(index).absolute()) if index else None), demand=replace(OF_TABLES, search_path=search_path),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.functions import spark_partition_id
 
+from tailrace.pipeline.runner import STRETCH_BYTES
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.workers import settle
 
@@ -133,6 +134,10 @@ class SparkRunner:
         context = getattr(self.spark, "sparkContext", None)
         # A client of Spark Connect has no context; a range comes in a partition a core.
         self.cores = context.defaultParallelism if context else _partitions(self.spark.range(_MANY))
+
+    def stretch_bytes(self, size: int) -> int:
+        """Large, whatever the log, since each task costs; still, every core has one."""
+        return STRETCH_BYTES
 
     def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
         wide = self.cores
