@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from tailrace.catalog.catalog_records import catalog_log, lacking, listed
 from tailrace.catalog.catalog_files import files_of_map_records, files_of_pg_class, initial_files, tablespaces_of
+from tailrace.catalog.catalog_records import catalog_log, lacking, listed
 from tailrace.catalog.heap_pages import CatalogPages
 from tailrace.catalog.history import History
 from tailrace.catalog.layouts import layouts_of
