@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.arrays.stored import (
     DATA_OFFSET,
@@ -31,7 +31,7 @@ from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
 
-@kernel
+@inner_kernel
 def _put_word(out: Any, at: Any, word: Any) -> Any:
     """An i32, big-endian."""
     for shift in (24, 16, 8, 0):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal, UnsupportedWal
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.inner_values import WORD
 from tailrace.types.values import Values, as_writable
@@ -29,20 +29,20 @@ IS_NULL, IS_NO_VALUE = -1, -2
 """In place of an element's size: it is NULL; it is compressed or lies elsewhere, which cannot be."""
 
 
-@kernel
+@inner_kernel
 def read_word(data: Any, at: Any) -> Any:
     """An i32 as int64, wherever it stands."""
     word = np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
     return word - 0x100000000 if word & 0x80000000 else word
 
 
-@kernel
+@inner_kernel
 def read_dimension(data: Any, start: Any, dimension: Any) -> Any:
     """The length of a dimension of the array at `start`."""
     return read_word(data, start + LENGTHS + 4 * dimension)
 
 
-@kernel
+@inner_kernel
 def read_lower_bound(data: Any, start: Any, dimensions: Any, dimension: Any) -> Any:
     """The lower bound of one of its dimensions."""
     return read_word(data, start + LENGTHS + 4 * (dimensions + dimension))

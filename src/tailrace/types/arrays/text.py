@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tailrace.errors import UsageError
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.arrays.stored import (
     MAX_DIMENSIONS,
@@ -48,7 +48,7 @@ ROOM = 256
 """Bytes that the bounds of an array take at most: six times [-2147483648:-2147483648]; or braces, delimiter and quotes of an element."""
 
 
-@kernel
+@inner_kernel
 def _is_null_word(text: Any, start: Any, stop: Any) -> Any:
     """Whether the text is the word NULL, in letters of either case."""
     if stop - start != len(LETTERS_OF_NULL):
@@ -59,7 +59,7 @@ def _is_null_word(text: Any, start: Any, stop: Any) -> Any:
     return True
 
 
-@kernel
+@inner_kernel
 def _needs_quotes(text: Any, start: Any, stop: Any, delimiter: Any) -> Any:
     """Empty, the word NULL, or holding something with a meaning in an array literal."""
     if start == stop or _is_null_word(text, start, stop):
@@ -71,26 +71,36 @@ def _needs_quotes(text: Any, start: Any, stop: Any, delimiter: Any) -> Any:
     return False
 
 
-@kernel
+@inner_kernel
 def _put_element(out: Any, at: Any, text: Any, start: Any, stop: Any, delimiter: Any) -> Any:
     """The text of an element, in quotes if it needs them."""
-    quoted = _needs_quotes(text, start, stop, delimiter)
-    if quoted:
-        out[at] = QUOTE
-        at += 1
+    if not _needs_quotes(text, start, stop, delimiter):
+        for place in range(start, stop):
+            out[at] = text[place]
+            at += 1
+        return at
+    out[at] = QUOTE
+    at += 1
     for place in range(start, stop):
-        if quoted and text[place] in (QUOTE, BACKSLASH):
+        if text[place] in (QUOTE, BACKSLASH):
             out[at] = BACKSLASH
             at += 1
         out[at] = text[place]
         at += 1
-    if quoted:
-        out[at] = QUOTE
+    out[at] = QUOTE
+    return at + 1
+
+
+@inner_kernel
+def _put_null(out: Any, at: Any) -> Any:
+    """NULL, which is never in quotes."""
+    for letter in LETTERS_OF_NULL:
+        out[at] = letter
         at += 1
     return at
 
 
-@kernel
+@inner_kernel
 def _put_bounds(out: Any, at: Any, data: Any, start: Any, dimensions: Any) -> Any:
     """[2:3][1:2]=, unless every lower bound is 1."""
     declared = False
@@ -121,7 +131,8 @@ def _format_arrays(starts: Any, data: Any, valid: Any, firsts: Any, present: Any
     at = 0
     for row in range(rows):
         if valid[row]:
-            out = grown(out, at + ROOM)
+            if at + ROOM > len(out):
+                out = grown(out, at + ROOM)
             dimensions = read_word(data, starts[row])
             if dimensions == 0:
                 out[at] = LEFT_BRACE
@@ -135,7 +146,9 @@ def _format_arrays(starts: Any, data: Any, valid: Any, firsts: Any, present: Any
             for element in range(firsts[row], firsts[row + 1]):
                 number = element - firsts[row]
                 start, stop = offsets[element], offsets[element + 1]
-                out = grown(out, at + 2 * (stop - start) + ROOM)
+                need = at + 2 * (stop - start) + ROOM
+                if need > len(out):
+                    out = grown(out, need)
                 if number:
                     out[at] = delimiter
                     at += 1
@@ -146,9 +159,7 @@ def _format_arrays(starts: Any, data: Any, valid: Any, firsts: Any, present: Any
                 if present[element]:
                     at = _put_element(out, at, text, start, stop, delimiter)
                 else:
-                    for letter in LETTERS_OF_NULL:
-                        out[at] = letter
-                        at += 1
+                    at = _put_null(out, at)
                 for dimension in range(dimensions):
                     if (number + 1) % inner[dimension] == 0:
                         out[at] = RIGHT_BRACE

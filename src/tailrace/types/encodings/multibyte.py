@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.types.values import Texts, as_writable
 
 PLANE = 128 * 128
@@ -139,7 +139,7 @@ def _hex(code: bytes) -> str:
     return " ".join(f"0x{byte:02x}" for byte in code)
 
 
-@kernel
+@inner_kernel
 def _slot(data: Any, at: Any, stop: Any, length: Any) -> Any:
     """The slot of the character of `length` (2 to 4) bytes at `at`; -1 if it is cut off, or no character."""
     if at + length > stop:

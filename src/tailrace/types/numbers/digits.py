@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.types.ascii import MINUS
 
 TEN, HUNDRED = np.uint64(10), np.uint64(100)
@@ -21,7 +21,7 @@ NAN, INFINITY, MINUS_INFINITY = range(3)
 """Its rows."""
 
 
-@kernel
+@inner_kernel
 def put_unsigned(out: Any, at: Any, value: Any) -> Any:
     """The digits of a uint64, without leading zeros."""
     width, rest = 1, value
@@ -32,7 +32,7 @@ def put_unsigned(out: Any, at: Any, value: Any) -> Any:
     return at + width
 
 
-@kernel
+@inner_kernel
 def put_padded(out: Any, at: Any, value: Any, width: Any) -> Any:
     """The last `width` digits of a uint64, with leading zeros."""
     here = at + width
@@ -48,7 +48,7 @@ def put_padded(out: Any, at: Any, value: Any, width: Any) -> Any:
     return at + width
 
 
-@kernel
+@inner_kernel
 def put_signed(out: Any, at: Any, value: Any) -> Any:
     """An int64 with its sign. The magnitude of the smallest one only fits unsigned."""
     magnitude = np.uint64(value)
@@ -59,12 +59,12 @@ def put_signed(out: Any, at: Any, value: Any) -> Any:
     return put_unsigned(out, at, magnitude)
 
 
-@kernel
+@inner_kernel
 def put_not_finite(out: Any, at: Any, which: Any) -> Any:
     """NaN, Infinity or -Infinity."""
-    for byte in NOT_FINITE[which]:
-        if byte:
-            out[at] = byte
+    for place in range(NOT_FINITE.shape[1]):
+        if NOT_FINITE[which, place]:
+            out[at] = NOT_FINITE[which, place]
             at += 1
     return at
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.ascii import COLON, MINUS, PLUS, POINT, SPACE, ZERO
 from tailrace.types.codec import parse_each, syntax_error
@@ -39,7 +39,7 @@ _NO_ZONE = np.zeros(0, np.int64)
 _UTC = np.zeros(1, np.int64)
 
 
-@kernel
+@inner_kernel
 def _put_date(out: Any, at: Any, days: Any) -> Any:
     """YYYY-MM-DD of days since 2000-01-01, and whether the year is BC. Years are counted from March, eras of 400 years."""
     shifted = days + 730425
@@ -61,7 +61,7 @@ def _put_date(out: Any, at: Any, days: Any) -> Any:
     return put_padded(out, at + 1, np.uint64(day), 2), ago
 
 
-@kernel
+@inner_kernel
 def _put_time(out: Any, at: Any, clock: Any) -> Any:
     """HH:MM:SS[.ffffff] of microseconds in the day; zeros at the end of the fraction are dropped."""
     seconds = clock // SECOND
@@ -79,7 +79,7 @@ def _put_time(out: Any, at: Any, clock: Any) -> Any:
     return at
 
 
-@kernel
+@inner_kernel
 def _put_zone(out: Any, at: Any, east: Any) -> Any:
     """+HH[:MM[:SS]] of seconds east of Greenwich."""
     out[at] = PLUS if east >= 0 else MINUS
@@ -94,17 +94,19 @@ def _put_zone(out: Any, at: Any, east: Any) -> Any:
     return at
 
 
-@kernel
+@inner_kernel
 def _put_moment(out: Any, at: Any, stamp: Any, parts: Any) -> Any:
     """The date, the time of day or both, and whether the year is BC."""
-    if parts == CLOCK:
-        return _put_time(out, at, stamp), False
-    if parts == DAYS:
-        return _put_date(out, at, stamp)
-    days = stamp // DAY
-    at, ago = _put_date(out, at, days)
-    out[at] = SPACE
-    return _put_time(out, at + 1, stamp - days * DAY), ago
+    both, ago = parts == DAYS | CLOCK, False
+    days = stamp // DAY if both else stamp
+    if parts & DAYS:
+        at, ago = _put_date(out, at, days)
+    if both:
+        out[at] = SPACE
+        at += 1
+    if parts & CLOCK:
+        at = _put_time(out, at, stamp - days * DAY if both else stamp)
+    return at, ago
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tailrace.errors import UsageError
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel
 from tailrace.types.numbers.numeric.text import parse_numeric
 
 WORD = 4
@@ -26,7 +26,7 @@ STRIDE = 32
 """Every 32nd entry holds an offset instead of a length (JB_OFFSET_STRIDE)."""
 
 
-@kernel
+@inner_kernel
 def read_u32(data: Any, at: Any) -> Any:
     """A u32 as int64."""
     return np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.ascii import BACKSLASH, COLON, COMMA, LEFT_BRACE, LEFT_BRACKET, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, ZERO
 from tailrace.types.codec import parse_each, syntax_error
@@ -54,7 +54,7 @@ ENTRIES, CHILDREN, CHILD_COUNT, NEXT, KEY_END, VALUE_END, FLAGS = range(FRAME)
 and which is next, where the last key and the last value ended, and the bits of the header."""
 
 
-@kernel
+@inner_kernel
 def _put_string(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     """Between quotes, with the escapes of escape_json."""
     out[at] = QUOTE
@@ -79,7 +79,7 @@ def _put_string(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     return at + 1
 
 
-@kernel
+@inner_kernel
 def _put_scalar(out: Any, at: Any, data: Any, kind: Any, start: Any, stop: Any) -> Any:
     """A string, a number, or one of the words."""
     if kind == STRING:
@@ -93,7 +93,7 @@ def _put_scalar(out: Any, at: Any, data: Any, kind: Any, start: Any, stop: Any) 
     return at
 
 
-@kernel
+@inner_kernel
 def _room_of(data: Any, kind: Any, start: Any, stop: Any) -> Any:
     """An upper bound of its printed length beyond ROOM."""
     if kind == STRING:
@@ -101,7 +101,7 @@ def _room_of(data: Any, kind: Any, start: Any, stop: Any) -> Any:
     return numeric_room(data, start + WORD) if kind == NUMERIC else 0
 
 
-@kernel
+@inner_kernel
 def _enter(data: Any, at: Any, frame: Any) -> Any:
     """Fill the frame of the container at `at`."""
     header = read_u32(data, at)
@@ -125,13 +125,13 @@ def _enter(data: Any, at: Any, frame: Any) -> Any:
             number -= 1
 
 
-@kernel
+@inner_kernel
 def _child_end(entry: Any, start: Any) -> Any:
     """Where the child of this entry ends that begins at `start`, both counted from the first child's bytes."""
     return entry & LENGTH if entry & HAS_OFFSET else start + (entry & LENGTH)
 
 
-@kernel
+@inner_kernel
 def _next_key(data: Any, frame: Any) -> Any:
     """Where an object's next key begins and ends; of an array two equal places."""
     start = frame[KEY_END]
@@ -140,7 +140,7 @@ def _next_key(data: Any, frame: Any) -> Any:
     return frame[CHILDREN] + start, frame[CHILDREN] + frame[KEY_END]
 
 
-@kernel
+@inner_kernel
 def _next_value(data: Any, frame: Any) -> Any:
     """The kind of the next value, and where it begins and ends; the frame moves on."""
     number = frame[NEXT] + (frame[CHILD_COUNT] if frame[FLAGS] & OBJECT else 0)
@@ -155,7 +155,7 @@ def _next_value(data: Any, frame: Any) -> Any:
     return kind, frame[CHILDREN] + start, frame[CHILDREN] + stop
 
 
-@kernel
+@inner_kernel
 def _put_edge(out: Any, at: Any, flags: Any, brace: Any, bracket: Any) -> Any:
     """What opens or closes an object or an array; nothing of a scalar, which is stored as an array."""
     if flags & SCALAR:

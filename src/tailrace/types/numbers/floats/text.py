@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.ascii import MINUS, NINE, PLUS, POINT, ZERO
 from tailrace.types.codec import syntax_error
@@ -35,7 +35,7 @@ DIGITS_FROM_ARROW = 400
 LETTER_E, LETTER_N = b"en"
 
 
-@kernel
+@inner_kernel
 def _read_decimal(data: Any, here: Any, stop: Any, digits: Any) -> Any:
     """An unsigned decimal in Arrow's form, without the zeros at either end: how many digits, and the power of ten of the first."""
     count = whole = power = 0
@@ -61,7 +61,7 @@ def _read_decimal(data: Any, here: Any, stop: Any, digits: Any) -> Any:
     return count, whole - 1 + power
 
 
-@kernel
+@inner_kernel
 def _is_half_way(digits: Any, count: Any, exponent: Any, mantissa: Any, limit: Any) -> Any:
     """Whether the decimal is the exact middle between a float and its neighbour.
 
@@ -83,7 +83,7 @@ def _is_half_way(digits: Any, count: Any, exponent: Any, mantissa: Any, limit: A
     return odd in (two * mantissa + one, two * mantissa - one, two * two * mantissa - one)
 
 
-@kernel
+@inner_kernel
 def _put_decimal(out: Any, at: Any, digits: Any, count: Any, exponent: Any, threshold: Any) -> Any:
     """`count` digits, of which the first counts 10^exponent, as PostgreSQL lays them out. No digits are 0."""
     if count == 0:

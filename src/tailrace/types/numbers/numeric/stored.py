@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel
 
 SIGN_MASK, LONG_NEGATIVE, SHORT, SPECIAL = 0xC000, 0x4000, 0x8000, 0xC000
 SPECIAL_MASK, NAN_HEADER, INFINITY_HEADER, MINUS_INFINITY_HEADER = 0xF000, 0xC000, 0xD000, 0xF000
@@ -23,7 +23,7 @@ POSITIVE, NEGATIVE, NAN, INFINITY, MINUS_INFINITY = range(5)
 """What `read_numeric` calls the sign."""
 
 
-@kernel
+@inner_kernel
 def read_numeric(data: Any, start: Any) -> Any:
     """(sign, weight, scale, where the digits start) of the numeric at `start`; one that is no number has no more than a sign."""
     head = np.int64(data[start]) | np.int64(data[start + 1]) << 8
@@ -41,7 +41,7 @@ def read_numeric(data: Any, start: Any) -> Any:
     return NEGATIVE if form == LONG_NEGATIVE else POSITIVE, weight, head & LONG_SCALE, start + 4
 
 
-@kernel
+@inner_kernel
 def read_digit(data: Any, at: Any) -> Any:
     """One base-10000 digit."""
     return np.uint64(data[at]) | np.uint64(data[at + 1]) << np.uint64(8)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tailrace.errors import UsageError
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.ascii import MINUS, POINT, ZERO
 from tailrace.types.codec import parse_each, syntax_error
@@ -37,14 +37,14 @@ MOST_DIGITS = 131072
 """Before the point (manual, "Arbitrary Precision Numbers")."""
 
 
-@kernel
+@inner_kernel
 def numeric_room(data: Any, start: Any) -> Any:
     """An upper bound of the printed length: sign, point, four digits a base-10000 digit before the point, and the places."""
     _, weight, scale, _ = read_numeric(data, start)
     return 12 + 4 * max(weight, 0) + scale
 
 
-@kernel
+@inner_kernel
 def put_numeric(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
     """Print one: digits before the point without leading zeros, then exactly `scale` places."""
     sign, weight, scale, here = read_numeric(data, start)
