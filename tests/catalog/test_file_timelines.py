@@ -35,7 +35,7 @@ def test_spans_are_the_answers_of_the_history(story: str, tmp_path: Path) -> Non
 def _files(pipeline: Pipeline) -> dict[Locator, int]:
     """Files of tables, each with its first record."""
     found: dict[Locator, int] = {}
-    for index in pipeline.indexes:
+    for index in pipeline.log.indexes:
         files = index.files
         for parts in zip(
             files.tablespace.tolist(), files.database.tolist(), files.number.tolist(), files.first_lsn.tolist(), strict=True

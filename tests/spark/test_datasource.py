@@ -41,7 +41,7 @@ def as_python(frame: DataFrame) -> list[dict[str, Any]]:
 
 def in_this_process(case: Case, table: str, **options: Any) -> list[dict[str, Any]]:
     pipeline = open_pipeline(case.data_dir, "app", start_lsn=Lsn.parse(case.meta["start_lsn"]), runner=LocalRunner(1), **options)
-    latest = pipeline.catalogs.history().relation_named(*read_table_name(table), int(pipeline.indexes[-1].next_lsn))
+    latest = pipeline.catalogs.history().relation_named(*read_table_name(table), int(pipeline.log.end))
     assert latest
     rows = [
         row
