@@ -32,7 +32,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, Scanning, open_pipeline
 from tailrace.plan.pieces import Piece
 
-TRANSACTIONS = 5_000
+TRANSACTIONS = 3_000
 _RUNS = 3
 """Times are medians of this many runs, on both sides."""
 _SLOT = "walsender"
