@@ -72,7 +72,7 @@ def _walsender(server: Server, plugin: str, end: str, number: int) -> Measure:
     slot = f"{plugin}_{number}"
     server.sql("SELECT pg_copy_logical_replication_slot(%s, %s)", [plugin, slot], dbname="app")
     command = [
-        _client("pg_recvlogical"), "-d", server.dsn_for("app"), "-S", slot, "--start", "--no-loop", "-f", "/dev/null", "--endpos", end,
+        _client("pg_recvlogical"), "-d", server.dsn("app"), "-S", slot, "--start", "--no-loop", "-f", "/dev/null", "--endpos", end,
         "-s", "0", *PLUGINS[plugin],
     ]  # fmt: skip
     postmaster = int((server.data_dir / "postmaster.pid").read_text().split()[0])

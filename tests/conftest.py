@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,12 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spool_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """WAL of servers that are read while they run does not stay in the user's cache."""
+    os.environ.setdefault("TAILRACE_SPOOL", str(tmp_path_factory.mktemp("spool")))
 
 
 @pytest.fixture(scope="session")

@@ -22,12 +22,11 @@ import _pytest.outcomes
 import psycopg
 
 from support.cases import Case
-from support.decoding import check, decode
-from support.live import with_slot, without_slot
+from support.decoding import check_both_ways
+from support.live import live_case
 from support.savepoints import run_savepoints
 from support.schedule import make_schedule, run_schedule
 from support.threads import run_threads
-from tailrace.pipeline import LocalRunner
 
 MAJORS = (14, 15, 16, 17, 18)
 TRANSACTIONS = (150, 600, 2000)
@@ -72,22 +71,21 @@ def main() -> int:
 def _round(kind: str, major: int, seed: int, count: int, directory: Path) -> int:
     """Lines compared, all of them equal."""
     case = {"schedule": _schedule, "threads": _threads, "savepoints": _savepoints}[kind](major, seed, count, directory)
-    for captured in (False, True):
-        check(case, decode(case, LocalRunner(2), captured=captured, stretch_bytes=1 << 20))
+    check_both_ways(case)
     return case.expected.count("\n")
 
 
 def _schedule(major: int, seed: int, count: int, directory: Path) -> Case:
     schedule = make_schedule(seed, count)
-    return without_slot(major, lambda server: run_schedule(server, schedule), directory)
+    return live_case(major, lambda server: run_schedule(server, schedule), directory, slot=False)
 
 
 def _threads(major: int, seed: int, count: int, directory: Path) -> Case:
-    return with_slot(major, lambda server: run_threads(server, "app", seed, count), directory)
+    return live_case(major, lambda server: run_threads(server, seed, count), directory)
 
 
 def _savepoints(major: int, seed: int, count: int, directory: Path) -> Case:
-    return with_slot(major, lambda server: run_savepoints(server, "app", seed, count), directory)
+    return live_case(major, lambda server: run_savepoints(server, seed, count), directory)
 
 
 def _options() -> argparse.Namespace:

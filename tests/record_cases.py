@@ -18,9 +18,9 @@ import sys
 import time
 from pathlib import Path
 
-from support.cases import CASES, case_path, make_delta, read_archive, template_path, write_archive
-from support.live import CHANGES, DBNAME, SLOT, describe
-from support.normalise import normalise, print_rows
+from support.cases import CASES, DBNAME, case_path, make_delta, read_archive, template_path, write_archive
+from support.live import Slot, describe
+from support.normalise import normalise
 from support.segments import forget_other_segments, redo, segments
 from support.servers import Server
 from support.stories import STORIES, is_of_one_cluster, parse, read_story, stories, tell
@@ -76,16 +76,15 @@ def record(story: str, major: int, cluster: Path) -> dict[str, int]:
 
 def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, with_slot: bool) -> tuple[dict[str, bytes], str]:
     """A copy of the template lives through the story: the members of its archive, and what the slot gave."""
-    expected = ""
-    with Server(major, SETTINGS, data=cluster) as server:
-        start_lsn = _create_slot(server) if with_slot else server.flush_lsn()
-        tell(read_story(story), server, DBNAME)
+    with Server(major, SETTINGS, dbname=DBNAME, data=cluster) as server:
+        slot = Slot.on(server) if with_slot else None
+        start_lsn = slot.start_lsn if slot else server.flush_lsn()
+        tell(read_story(story), server)
         end_lsn = server.flush_lsn()
-        if with_slot:
-            expected = print_rows(server.sql(CHANGES, [SLOT, "off"], dbname=DBNAME))
+        expected = slot.get() if slot else ""
         names = _catalog_files(server)
         meta = {
-            **describe(server, DBNAME),
+            **describe(server),
             "story": story,
             "variant": "with_slot" if with_slot else "no_slot",
             "start_lsn": start_lsn,
@@ -99,11 +98,6 @@ def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, 
     return {**make_delta(template, after), **wal, "meta.json": json.dumps(meta, indent=1).encode()}, expected
 
 
-def _create_slot(server: Server) -> str:
-    ((lsn,),) = server.sql("SELECT lsn FROM pg_create_logical_replication_slot(%s, 'test_decoding')", [SLOT], dbname=DBNAME)
-    return str(lsn)
-
-
 # -- the template ----------------------------------------------------------------------------------------------------------------
 
 
@@ -115,10 +109,9 @@ def _template_cluster(major: int, *, everything: bool) -> Path:
         raise SystemExit(f"the cluster {cluster} is gone, and a new one would not fit the recorded cases: record all stories")
     shutil.rmtree(cluster, ignore_errors=True)
     CLUSTERS.mkdir(parents=True, exist_ok=True)
-    with Server(major, SETTINGS) as server:
-        server.sql(f"CREATE DATABASE {DBNAME}")
-        tell(list(parse((STORIES / "_template.sql").read_text())), server, DBNAME)
-        server.sql("VACUUM FREEZE", dbname=DBNAME)
+    with Server(major, SETTINGS, dbname=DBNAME) as server:
+        tell(list(parse((STORIES / "_template.sql").read_text())), server)
+        server.sql("VACUUM FREEZE")
         names = _catalog_files(server)
         server.stop()
         forget_other_segments(server.data_dir)
@@ -136,7 +129,7 @@ def _template_cluster(major: int, *, everything: bool) -> Path:
 
 def _catalog_files(server: Server) -> list[str]:
     """Main forks of the catalogs that decoding reads, and the maps that say where the mapped ones are."""
-    found = [str(name) for (name,) in server.sql(FILES_OF_CATALOGS, {"catalogs": list(CATALOGS)}, dbname=DBNAME)]
+    found = [str(name) for (name,) in server.sql(FILES_OF_CATALOGS, {"catalogs": list(CATALOGS)})]
     databases = {str(Path(name).parent) for name in found}
     return [*found, *(f"{directory}/pg_filenode.map" for directory in sorted(databases))]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cases import DBNAME
 from support.servers import Server
 
 ROOT = Path(__file__).parents[1]
@@ -29,17 +30,15 @@ UPDATE orders SET status = 'sent', total = total + 1 WHERE id < 20;
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """What the guides call it -> where it is, and an LSN: a stopped server's data directory, and how it was before."""
-    with Server(18, test_decoding=False) as server:
-        server.sql("CREATE DATABASE app")
+    with Server(18, dbname=DBNAME, test_decoding=False) as server:
         server.stop()
         home = tmp_path_factory.mktemp("backups")
         older = server.copy_to(home / "older")
         server.start()
         lsn = server.flush_lsn()
-        for statement in SHOP.strip().split(";\n"):
-            server.sql(statement, dbname="app")
+        server.say(*SHOP.strip().split(";\n"))
         server.stop()
-        data = server.copy_to(home / "app")
+        data = server.move_to(home / "app")
         yield {"/backups/older": str(older), "/backups/app": str(data), "/archive/app": str(data / "pg_wal"), "0/3000060": lsn}
 
 
@@ -66,9 +65,10 @@ def test_code_blocks_run(
 
 def _shell(code: str) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    before = set(Path().iterdir())
     done = subprocess.run(["bash", "-euc", code], env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, f"{code}\n{done.stderr}"
-    assert done.stdout or "-o " in code or ">" in code, f"{code} printed nothing"
+    assert done.stdout or set(Path().iterdir()) - before, f"{code} printed nothing, and made no file"
 
 
 def test_the_reference_is_current() -> None:

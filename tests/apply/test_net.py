@@ -6,10 +6,10 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from changes_by_hand import Log, relation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.changes_by_hand import Log, relation
 from tailrace.apply.net import net_change
 from tailrace.apply.tables import applied
 from tailrace.changes import row_schema

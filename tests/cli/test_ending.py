@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.cases import Case, open_case
+from support.cases import DBNAME, Case, open_case
 
 Family = dict[int, psutil.Process]
 COMMAND = (sys.executable, "-m", "tailrace", "decode")
@@ -66,7 +66,7 @@ def _is_running(process: psutil.Process) -> bool:
 )  # fmt: skip
 def test_nothing_survives_a_signal(case: Case, moment: str, number: signal.Signals, status: int, tmp_path: Path) -> None:
     """While the launcher starts Java, while Java starts, while Python workers run."""
-    words = [*COMMAND, str(case.data_dir), "--database", "app", "--on", "spark"]
+    words = [*COMMAND, str(case.data_dir), "--database", DBNAME, "--on", "spark"]
     with subprocess.Popen(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)}
     ) as command:
@@ -93,22 +93,26 @@ def test_nothing_survives_a_signal(case: Case, moment: str, number: signal.Signa
 
 
 @pytest.mark.spark
-def test_nothing_survives_the_end(case: Case) -> None:
-    words = [*COMMAND, str(case.data_dir), "--database", "app", "--on", "spark"]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as command:
+def test_nothing_survives_the_end(case: Case, tmp_path: Path) -> None:
+    """And nothing but rows is printed before it."""
+    words = [*COMMAND, str(case.data_dir), "--database", DBNAME, "--on", "spark", "--start-lsn", case.meta["start_lsn"]]
+    with (tmp_path / "out").open("wb") as out, subprocess.Popen(words, stdout=out, stderr=subprocess.PIPE) as command:
         seen: Family = {}
+        told: set[str] = set()
         while command.poll() is None:
             seen.update(_children(command))
+            told.update(map(_told, seen.values()))
             time.sleep(0.02)
         assert command.stderr is not None
         assert (command.returncode, command.stderr.read()) == (0, b"")
-    assert any("pyspark.daemon" in _told(process) for process in seen.values()) or len(seen) > 1
+    assert (tmp_path / "out").read_text() == case.expected
+    assert any("pyspark.daemon" in words for words in told), "no Python workers were there to survive"
     assert _wait(lambda: not any(map(_is_running, seen.values())), 2)
 
 
 def test_ctrl_c_in_this_process(case: Case) -> None:
     """The pipe is full and nobody reads: it ends all the same."""
-    words = [*COMMAND, str(case.data_dir), "--database", "app", "--on", "local"]
+    words = [*COMMAND, str(case.data_dir), "--database", DBNAME, "--on", "local"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
         assert command.stdout is not None
         assert command.stderr is not None
@@ -119,7 +123,7 @@ def test_ctrl_c_in_this_process(case: Case) -> None:
 
 
 def _shell(case: Case, redirected: str, **environment: str) -> tuple[str, str]:
-    script = f'"{sys.executable}" -m tailrace decode "{case.data_dir}" --database app --on local {redirected}; echo "${{PIPESTATUS[0]}}" >&3'
+    script = f'"{sys.executable}" -m tailrace decode "{case.data_dir}" --database {DBNAME} --on local {redirected}; echo "${{PIPESTATUS[0]}}" >&3'
     read, write = os.pipe()
     done = subprocess.run(
         ["bash", "-c", f"exec 3>&{write}; {script}"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, check=False,

@@ -53,14 +53,6 @@ def test_the_readme_shows_what_is_printed(case: Case) -> None:
     assert shown == case.expected.splitlines()[: len(shown)]
 
 
-@pytest.mark.spark
-def test_decode_on_spark_prints_the_same_and_nothing_else(case: Case) -> None:
-    words = ["decode", case.data_dir, "--database", "app", "--start-lsn", case.meta["start_lsn"]]
-    done = subprocess.run([sys.executable, "-m", "tailrace", *words], capture_output=True, text=True, check=False, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == case.expected
-
-
 def test_decode_from_an_archive_with_a_captured_state(case: Case, tailrace: Run, tmp_path: Path) -> None:
     state = tmp_path / "app.state"
     status, out, err = tailrace("catalog", "capture", case.before_dir, "--database", "app", "-o", state)
@@ -79,23 +71,6 @@ def test_options_of_the_plugin(case: Case, tailrace: Run) -> None:
     status, out, _ = tailrace(*words)
     assert status == 0
     assert {line.split("\t")[2] for line in out.splitlines() if "\tBEGIN" in line} == {"BEGIN"}
-
-
-def test_indexes_are_kept_and_used_again(case: Case, tailrace: Run, tmp_path: Path) -> None:
-    words = (
-        "decode",
-        case.data_dir,
-        "--database",
-        "app",
-        "--on",
-        "local",
-        "--index",
-        tmp_path,
-        "--start-lsn",
-        case.meta["start_lsn"],
-    )
-    assert tailrace(*words)[:2] == (0, case.expected)
-    assert tailrace(*words)[:2] == (0, case.expected)
 
 
 def test_parameters_that_text_depends_on(tailrace: Run, tmp_path: Path) -> None:

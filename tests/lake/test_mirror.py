@@ -82,10 +82,7 @@ INSERT INTO kinds (id) VALUES (2);
 
 
 def _run(server, script):
-    with server.connect() as connection:
-        for statement in script.split(";\n"):
-            if statement.strip():
-                connection.execute(statement)
+    server.say(*(statement for statement in script.split(";\n") if statement.strip()))
 
 
 def _equal(server, lake, **folders):
@@ -117,7 +114,7 @@ def test_step_by_step(server, tmp_path):
         total = len(changes)
         keys = {tuple(row.values()) for row in changes.select(ORDER).to_pylist()}
         assert len(keys) == total == (50, 84, 87)[number]
-    assert changes.schema.field("new").type.get_field_index("title") >= 0
+    assert "title" in [field.name for field in changes.schema.field("new").type]
 
     versions = {path.name: DeltaTable(path).version() for path in lake.iterdir()}
     again = open_pipeline(server.data_dir, "postgres", upto_lsn=pipeline.log.end)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 
 import pytest
+from deltalake import DeltaTable
 from psycopg import sql
 
 from support.servers import Server
@@ -19,7 +20,7 @@ from tailrace.lake.changelog import append_changes
 from tailrace.lake.folders import folder_name
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import position_of, tables_in
-from tailrace.lake.reading import read_table
+from tailrace.lake.reading import dataset_of
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.pipeline import open_pipeline
@@ -52,10 +53,10 @@ def _walk(server, tmp_path, seed, *, steps, works):
     chance = random.Random(seed)
     database = f"walk_{seed}"
     server.sql(f"CREATE DATABASE {database} STRATEGY file_copy")
-    lake, log = tmp_path / "lake", tmp_path / "log"
-    start, styles = None, {}
-    with server.connect(dbname=database) as connection:
-        connection.autocommit = True
+    lake, log = Lake(tmp_path / "lake", _texts), Lake(tmp_path / "log", _places)
+    start, styles, told = None, {}, {}
+    compared = [0, 0]
+    with server.connect(database) as connection:
         work = Walk(connection, chance)
         for _ in range(steps):
             work.go(works)
@@ -66,12 +67,29 @@ def _walk(server, tmp_path, seed, *, steps, works):
             for _ in range(chance.choice((1, 1, 2))):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", TroubleWarning)
-                    mirrored, appended = mirror(pipeline, lake, **styles), append_changes(pipeline, log, **styles)
+                    mirrored, appended = mirror(pipeline, lake.folder, **styles), append_changes(pipeline, log.folder, **styles)
                 _check_troubles(work, mirrored, styles, of_log=False)
                 _check_troubles(work, appended, styles, of_log=True)
+            _note_changes(told, pipeline, start or 0)
             start = pipeline.span.stop
-            _check_mirror(work, lake, connection, styles)
-            _check_log(work, log, open_pipeline(server.data_dir, database), styles)
+            compared[0] += _check_mirror(work, lake, connection, styles)
+            compared[1] += _check_log(work, log, pipeline.span, told, styles)
+    assert all(compared), "no table was compared"
+
+
+class Lake:
+    """Its folder, and what its tables held when they were read last, as `how` says: one that has no new version holds the same."""
+
+    def __init__(self, folder, how):
+        self.folder, self._how = folder, how
+        self._read = {}
+
+    def rows(self, folder):
+        table = DeltaTable(folder)
+        name, version = table.metadata().id, table.version()
+        if self._read.get(name, (None,))[0] != version:
+            self._read[name] = version, self._how(dataset_of(table, folder).to_table())
+        return self._read[name][1]
 
 
 def _may_fail(table, styles, *, of_log):
@@ -89,10 +107,12 @@ def _check_troubles(work, found, styles, *, of_log):
 
 
 def _check_mirror(work, lake, connection, styles):
-    for table in work.live:
-        if not _may_fail(table, styles, of_log=False):
-            folder = lake / folder_name(table.schema, table.name, table.oid)
-            assert _rows(folder) == _source(connection, table), (table, folder)
+    """Of all tables that have no excuse; how many those are."""
+    sound = [table for table in work.live if not _may_fail(table, styles, of_log=False)]
+    for table in sound:
+        folder = lake.folder / folder_name(table.schema, table.name, table.oid)
+        assert lake.rows(folder) == _source(connection, table), (table, folder)
+    return len(sound)
 
 
 def _source(connection, table):
@@ -100,8 +120,8 @@ def _source(connection, table):
     return sorted(map(repr, connection.execute(sql.SQL("SELECT {} FROM {}").format(columns, table.id)).fetchall()))
 
 
-def _rows(folder):
-    return sorted(repr(tuple(_text(value) for value in row.values())) for row in read_table(folder).to_pylist())
+def _texts(table):
+    return sorted(repr(tuple(_text(value) for value in row.values())) for row in table.to_pylist())
 
 
 def _text(value):
@@ -123,21 +143,27 @@ def _element(value):
     )
 
 
-def _check_log(work, log, pipeline, styles):
-    """The places of all changes, by oid: as decoding tells them, and as they lie in the logs."""
-    told = {}
+def _note_changes(told, pipeline, since):
+    """The places of all changes, by oid, as decoding tells them: those of the range that begins at `since`."""
     for stretch in pipeline.plan.stretches:
         for batch in decode(stretch, pipeline.source.segments.read):
             if batch.relation.oid >= FIRST_NORMAL_OID:
                 commits = pipeline.plan.transactions.commit_lsn[batch.ordinal]
-                told.setdefault(batch.relation.oid, []).extend(
-                    zip(commits.tolist(), batch.lsn.tolist(), batch.sub.tolist(), strict=True)
-                )
-    lies = {position_of(table(), pipeline.span).oid: path for path, table in tables_in(log)}
-    for table in [*work.live, *work.gone]:
-        if table.oid in told and not _may_fail(table, styles, of_log=True):
-            rows = read_table(lies[table.oid]).select(["commit_lsn", "lsn", "sequence"]).to_pylist()
-            assert sorted(tuple(row.values()) for row in rows) == sorted(told[table.oid]), table
+                places = zip(commits.tolist(), batch.lsn.tolist(), batch.sub.tolist(), strict=True)
+                told.setdefault(batch.relation.oid, []).extend(place for place in places if place[0] >= since)
+
+
+def _check_log(work, log, span, told, styles):
+    """The places of all changes, as they were told and as they lie in the logs; of how many tables."""
+    lies = {position_of(table(), span).oid: path for path, table in tables_in(log.folder)}
+    sound = [table for table in [*work.live, *work.gone] if told.get(table.oid) and not _may_fail(table, styles, of_log=True)]
+    for table in sound:
+        assert log.rows(lies[table.oid]) == sorted(told[table.oid]), table
     for table in work.live:
         if table.oid in lies:
             assert lies[table.oid].name == folder_name(table.schema, table.name, table.oid)
+    return len(sound)
+
+
+def _places(table):
+    return sorted(tuple(row.values()) for row in table.select(["commit_lsn", "lsn", "sequence"]).to_pylist())

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from support.decoding import text_of
+from support.cases import DBNAME
+from support.decoding import opened, rows_of, text_of
 from support.encodings import DIGESTS, digest, our_map, server_map
+from support.live import Slot
 from support.normalise import print_rows
 from support.servers import Server
 from tailrace.changes import change_batch
 from tailrace.decode import decode
-from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline
+from tailrace.pipeline import LocalRunner, Source, capture
 
 pytestmark = pytest.mark.matrix
 WORDS = {
@@ -47,11 +48,10 @@ def test_words(encoding: str, major: int, tmp_path: Path) -> None:
     table, label, word = WORDS[encoding]
     quoted, literal = word.replace("'", "''"), label.replace("'", "''")
     with Server(major) as server:
-        server.sql(f"CREATE DATABASE app ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
-        server.checkpoint()
-        with server.connect("app", options="-c client_encoding=UTF8") as connection:
-            create = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding')"
-            ((start,),) = connection.execute(create).fetchall()
+        server.say(f"CREATE DATABASE {DBNAME} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0", "CHECKPOINT")
+        server.dbname = DBNAME
+        with server.connect() as connection:
+            start = Slot.on(server).start_lsn
             if encoding == "SQL_ASCII":
                 connection.execute("SET client_encoding = SQL_ASCII")
 
@@ -78,8 +78,8 @@ def test_words(encoding: str, major: int, tmp_path: Path) -> None:
             got = connection.execute(f"SELECT {data} FROM pg_logical_slot_get_changes('s', NULL, NULL)").fetchall()
         server.stop()
         theirs = print_rows((_text(lsn), _text(xid), _text(data)) for lsn, xid, data in got).encode()
-        state = capture(Source.open(server.data_dir), LocalRunner(1), "app")
-        pipeline = open_pipeline(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(str(start)))
+        state = capture(Source.open(server.data_dir), LocalRunner(1), DBNAME)
+        pipeline = opened(server.data_dir, start_lsn=start)
         ours = text_of(pipeline, {}).encode()
         rows = [
             row
@@ -105,11 +105,10 @@ def _text(value: str | bytes) -> str:
 def test_collations_of_other_encodings(encoding: str, major: int) -> None:
     """They are not found without their schema, and hide nothing."""
     with Server(major) as server:
-        server.sql(f"CREATE DATABASE app ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
-        server.checkpoint()
-        with server.connect("app", options="-c client_encoding=SQL_ASCII") as connection:
-            create = "SELECT lsn::text FROM pg_create_logical_replication_slot('s', 'test_decoding')"
-            ((start,),) = connection.execute(create).fetchall()
+        server.say(f"CREATE DATABASE {DBNAME} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0", "CHECKPOINT")
+        server.dbname = DBNAME
+        with server.connect(client_encoding="SQL_ASCII") as connection:
+            start = Slot.on(server).start_lsn
             connection.execute("CREATE TABLE t (of text, c regcollation)")
             connection.execute("INSERT INTO t SELECT 'all', oid FROM pg_collation ORDER BY oid")
             for name in ("ucs_basic", "C", "und-x-icu", "mine"):
@@ -121,6 +120,5 @@ def test_collations_of_other_encodings(encoding: str, major: int) -> None:
             ).fetchall()
         server.stop()
         theirs = print_rows((_text(lsn), _text(xid), _text(data)) for lsn, xid, data in got)
-        pipeline = open_pipeline(server.data_dir, "app", runner=LocalRunner(1), start_lsn=Lsn.parse(_text(start)))
-        assert text_of(pipeline, {}) == theirs
+        assert rows_of(server.data_dir, start_lsn=start) == theirs
     assert ("c[regcollation]:'pg_catalog.ucs_basic'" in theirs) == (encoding != "UTF8")

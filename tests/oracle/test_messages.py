@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from support.decoding import text_of
+from support.cases import DBNAME
+from support.decoding import opened, text_of
+from support.live import Slot
 from support.normalise import print_rows
 from support.servers import Server
-from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.plugins.test_decoding import TestDecoding
 
 SAYS = r"""
@@ -22,28 +22,23 @@ SELECT pg_logical_emit_message(true, 'p', '\x610a0000'::bytea);
 SELECT pg_logical_emit_message(true, 'p', ''::bytea);
 SELECT pg_logical_emit_message(true, 'p', 'whole');
 """
-PEEK = "SELECT lsn, xid, data{0} FROM pg_logical_slot_peek{1}_changes('s', NULL, NULL, 'force-binary', '{2}')"
+IN_HEX = "SELECT lsn, xid, data::text FROM pg_logical_slot_peek_binary_changes('s', NULL, NULL, 'force-binary', 'on')"
 
 
 @pytest.mark.parametrize("major", [14, 18])
 def test_zero_bytes(major: int, tmp_path: Path) -> None:
     """The SQL function prints a message up to the first, its binary sister and pg_recvlogical print it whole."""
-    with Server(major) as server:
-        server.sql("CREATE DATABASE app")
+    with Server(major, dbname=DBNAME) as server:
         server.checkpoint()
-        start = Lsn.parse(
-            str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding')", dbname="app"))
-        )
-        with server.connect("app") as connection:
-            for statement in SAYS.strip().replace("; ", ";\n").split("\n"):
-                connection.execute(statement.encode())
+        slot = Slot.on(server)
+        server.say(*SAYS.strip().replace("; ", ";\n").split("\n"))
         server.checkpoint()  # a message outside of transactions waits for somebody else to flush it
-        as_text = print_rows(server.sql(PEEK.format("", "", "off"), dbname="app"))
-        in_hex = print_rows(server.sql(PEEK.format("::text", "_binary", "on"), dbname="app"))
+        as_text = slot.peek()
+        in_hex = print_rows(server.sql(IN_HEX))
         streamed = _streamed(server, tmp_path / "streamed")
         server.stop()
-        server.copy_to(tmp_path / "data")
-    pipeline = open_pipeline(tmp_path / "data", "app", start_lsn=start, runner=LocalRunner(1))
+        server.move_to(tmp_path / "data")
+    pipeline = opened(tmp_path / "data", start_lsn=slot.start_lsn)
     assert text_of(pipeline, {}) == as_text
     assert text_of(pipeline, {"force-binary": "on"}) == in_hex
     plugin = TestDecoding()
@@ -61,7 +56,7 @@ def _rows(lines) -> list[bytes]:  # type: ignore[no-untyped-def]
 def _streamed(server: Server, output: Path) -> bytes:
     """What pg_recvlogical writes; its feedback moves the slot, so it comes last."""
     command = [
-        str(server.bin("pg_recvlogical")), "-d", server.dsn_for("app"), "-S", "s", "--start", "--no-loop", "-f", str(output), "--endpos",
+        str(server.bin("pg_recvlogical")), "-d", server.dsn(), "-S", "s", "--start", "--no-loop", "-f", str(output), "--endpos",
         server.flush_lsn(),
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True, timeout=120)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from support.decoding import text_of
+from support.cases import DBNAME
+from support.decoding import opened, text_of
+from support.live import Slot
 from support.normalise import print_rows
 from support.servers import Server
-from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.plugins.test_decoding import TestDecoding
 
 pytestmark = pytest.mark.matrix
@@ -116,20 +116,21 @@ def test_two_phases(major: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("major", [14, 18])
 def test_a_phase_that_was_rolled_back(major: int, tmp_path: Path) -> None:
     """Whoever reads before the ROLLBACK PREPARED gets its rows; whoever reads only afterwards may not (docs/fidelity.md)."""
-    prepared = "CREATE TABLE t (id int); BEGIN; ALTER TABLE t ADD v int; INSERT INTO t VALUES (1, 2); PREPARE TRANSACTION 'one'"
-    with Server(major) as server:
-        server.sql("CREATE DATABASE app")
+    with Server(major, dbname=DBNAME) as server:
         server.checkpoint()
-        create = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding', false, true)"
-        start = Lsn.parse(str(server.value(create, dbname="app")))
-        with server.connect("app") as connection:
-            for statement in prepared.split("; "):
-                connection.execute(statement.encode())
-        whole = _theirs(server, {})
-        server.sql("ROLLBACK PREPARED 'one'", dbname="app")
-        late = _theirs(server, {})
+        slot = Slot.on(server, two_phase=True)
+        server.say(
+            "CREATE TABLE t (id int)",
+            "BEGIN",
+            "ALTER TABLE t ADD v int",
+            "INSERT INTO t VALUES (1, 2)",
+            "PREPARE TRANSACTION 'one'",
+        )
+        whole = slot.peek().splitlines()
+        server.sql("ROLLBACK PREPARED 'one'")
+        late = slot.peek().splitlines()
         server.stop()
-        ours = _ours(major, server.data_dir, start, {}, two_phase=True)
+        ours = _ours(major, server.data_dir, slot, {}, two_phase=True)
     assert ours[:-1] == whole
     assert ours[-1] == late[-1]
     assert len(late) < len(ours)
@@ -149,35 +150,31 @@ def _both(
     major: int, script: str, all_options: list[Options], tmp_path: Path, *, two_phase: bool = False
 ) -> list[tuple[list[str], list[str]]]:
     """What tailrace and the server's slot say, for each set of options."""
-    with Server(major, {"max_prepared_transactions": 20}) as server:
-        server.sql("CREATE DATABASE app")
+    with Server(major, dbname=DBNAME) as server:
         server.checkpoint()
-        create = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding', false, %s)"
-        start = Lsn.parse(str(server.value(create, [two_phase], dbname="app")))
+        slot = Slot.on(server, two_phase=two_phase)
         for session in script.split("\\connect\n"):
-            with server.connect("app") as connection:
-                for statement in session.replace(";\n", "; ").strip().rstrip(";").split("; "):
-                    connection.execute(statement.encode())
-        theirs = [_theirs(server, options) for options in all_options]
+            server.say(*session.replace(";\n", "; ").strip().rstrip(";").split("; "))
+        theirs = [_theirs(slot, options) for options in all_options]
         server.stop()
-        server.copy_to(tmp_path / "data")
+        server.move_to(tmp_path / "data")
     return [
-        (_ours(major, tmp_path / "data", start, options, two_phase), said)
+        (_ours(major, tmp_path / "data", slot, options, two_phase), said)
         for options, said in zip(all_options, theirs, strict=True)
     ]
 
 
-def _theirs(server: Server, options: Options) -> list[str]:
-    flat = [text for pair in options.items() for text in pair]
-    arguments = ", ".join(["NULL", "NULL", *("%s" for _ in flat)])
-    binary = "force-binary" in options
-    query = f"SELECT lsn, xid, data{'::text' if binary else ''} FROM pg_logical_slot_peek{'_binary' if binary else ''}_changes('s', {arguments})"
-    return print_rows(server.sql(query, flat, dbname="app")).splitlines()
+def _theirs(slot: Slot, options: Options) -> list[str]:
+    if "force-binary" not in options:
+        return slot.peek(options).splitlines()
+    words = [word for option in options.items() for word in option]
+    query = f"SELECT lsn, xid, data::text FROM pg_logical_slot_peek_binary_changes('s', NULL, NULL{', %s' * len(words)})"
+    return print_rows(slot.server.sql(query, words)).splitlines()
 
 
-def _ours(major: int, data: Path, start: Lsn, options: Options, two_phase: bool) -> list[str]:
+def _ours(major: int, data: Path, slot: Slot, options: Options, two_phase: bool) -> list[str]:
     plugin = TestDecoding()
     plugin.two_phase = two_phase
     plugin.startup(options, major)
-    pipeline = open_pipeline(data, "app", runner=LocalRunner(1), start_lsn=start, demand=plugin.demand)
+    pipeline = opened(data, start_lsn=slot.start_lsn, demand=plugin.demand)
     return text_of(pipeline, options, two_phase=two_phase).splitlines()

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from support import schedule
+from support.cases import DBNAME
+from support.decoding import opened
 from support.pgoutput import UNCHANGED, Change, Sent, Values, read_sent
 from support.servers import Server
 from tailrace.decode import DELETE, INSERT, OLD_KEY, UPDATE, Batch, decode
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
-from tailrace.pipeline import LocalRunner, Pipeline, Scanning, open_pipeline
+from tailrace.pipeline import Pipeline
 from tailrace.types import registry
 
 TRANSACTIONS = 250
@@ -25,17 +27,13 @@ _Key = tuple[int, int, int]
 @pytest.mark.parametrize("major", [16, 18])
 def test_rows_are_what_pgoutput_sends(major: int, tmp_path: Path) -> None:
     seed = 116
-    with Server(major, test_decoding=False) as server:
-        server.sql("CREATE DATABASE app")
-        server.sql("CREATE PUBLICATION everything FOR ALL TABLES", dbname="app")
-        server.checkpoint()
-        start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput')", dbname="app"))
+    with Server(major, dbname=DBNAME, test_decoding=False) as server:
+        server.say("CREATE PUBLICATION everything FOR ALL TABLES", "CHECKPOINT")
+        start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput')"))
         schedule.run_schedule(server, schedule.make_schedule(seed, TRANSACTIONS, published=True))
-        theirs = [each for each in read_sent(bytes(row[0]) for row in server.sql(MESSAGES, dbname="app")) if each.changes]
+        theirs = [each for each in read_sent(bytes(row[0]) for row in server.sql(MESSAGES)) if each.changes]
         server.stop()
-        pipeline = open_pipeline(
-            server.data_dir, "app", runner=LocalRunner(2), start_lsn=Lsn.parse(start), scanning=Scanning(1 << 20)
-        )
+        pipeline = opened(server.data_dir, start_lsn=start, stretch_bytes=1 << 20)
         ours = _sent(pipeline, major)
     assert [(each.commit_lsn, each.xid) for each in ours] == [(each.commit_lsn, each.xid) for each in theirs], f"seed {seed}"
     for mine, other in zip(ours, theirs, strict=True):

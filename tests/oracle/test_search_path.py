@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from support.decoding import text_of
+from support.cases import DBNAME
+from support.decoding import opened, text_of
+from support.live import Slot
 from support.normalise import print_rows
 from support.servers import Server
-from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.plan.demand import Demand
 from tailrace.types.style import TextStyle
 
@@ -39,28 +39,22 @@ PATHS = (
 
 @pytest.mark.parametrize("major", [14, 18])
 def test_search_paths(major: int, tmp_path: Path) -> None:
-    with Server(major) as server:
-        server.sql("CREATE DATABASE app")
-        server.sql("CREATE ROLE reader LOGIN SUPERUSER")
-        server.checkpoint()
-        slot = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding')"
-        start = Lsn.parse(str(server.value(slot, dbname="app")))
-        for statement in STORY:
-            server.sql(statement, dbname="app")
+    with Server(major, dbname=DBNAME) as server:
+        server.say("CREATE ROLE reader LOGIN SUPERUSER", "CHECKPOINT")
+        slot = Slot.on(server)
+        server.say(*STORY)
         theirs = {(path, role): _theirs(server, path, role) for path in PATHS for role in ("", "reader")}
         server.stop()
-        server.copy_to(tmp_path / "data")
+        server.move_to(tmp_path / "data")
     assert len(set(theirs.values())) > 4
     for (path, role), expected in theirs.items():
         style = TextStyle().under({"search_path": path, "role": role})
-        pipeline = open_pipeline(
-            tmp_path / "data", "app", start_lsn=start, runner=LocalRunner(2), demand=Demand(search_path=style.schemas)
-        )
+        pipeline = opened(tmp_path / "data", start_lsn=slot.start_lsn, demand=Demand(search_path=style.schemas))
         assert text_of(pipeline, {}, style) == expected, (path, role)
 
 
 def _theirs(server: Server, path: str, role: str) -> str:
-    with server.connect("app") as connection:
+    with server.connect() as connection:
         connection.execute("SELECT set_config('search_path', %s, false), set_config('role', %s, false)", [path, role or "none"])
         return print_rows(
             connection.execute("SELECT lsn, xid, data FROM pg_logical_slot_peek_changes('s', NULL, NULL)").fetchall()

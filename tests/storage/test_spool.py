@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from support.decoding import text_of
-from support.normalise import print_rows
+from support.cases import DBNAME
+from support.decoding import opened, rows_of, text_of
+from support.live import Slot
 from support.servers import Server
 from tailrace.cli import main
 from tailrace.errors import CorruptWal, MissingHistory, UsageError
-from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, Pipeline, Source, capture, open_pipeline
+from tailrace.pipeline import LocalRunner, Pipeline, Source, capture
 from tailrace.storage.spool import clean, look, spool_directory
 
 SEGMENT = 1 << 20
@@ -33,10 +33,8 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(16, {"wal_keep_size": 0, "max_wal_size": "2MB", "min_wal_size": "2MB"}) as started:
-        started.sql("CREATE DATABASE app")
-        started.sql("CREATE TABLE t (id int, v text)", dbname="app")
-        started.checkpoint()
+    with Server(16, {"wal_keep_size": 0, "max_wal_size": "2MB", "min_wal_size": "2MB"}, dbname=DBNAME) as started:
+        started.say("CREATE TABLE t (id int, v text)", "CHECKPOINT")
         yield started
 
 
@@ -44,48 +42,41 @@ def _copies(spool: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in sorted(spool.glob("*/*/*")) if len(path.name) == 24}
 
 
-def _pipeline(server: Server, start: Lsn | None = None) -> Pipeline:
-    return open_pipeline(server.data_dir, "app", runner=LocalRunner(1), start_lsn=start)
-
-
-def _slot(server: Server) -> Lsn:
-    made = "SELECT lsn FROM pg_create_logical_replication_slot('s', 'test_decoding')"
-    return Lsn.parse(str(server.value(made, dbname="app")))
-
-
-def _said(server: Server) -> str:
-    return print_rows(server.sql("SELECT lsn, xid, data FROM pg_logical_slot_peek_changes('s', NULL, NULL)", dbname="app"))
+def _pipeline(server: Server, slot: Slot | None = None) -> Pipeline:
+    return opened(server.data_dir, start_lsn=slot.start_lsn if slot else None)
 
 
 def test_one_copy_of_a_segment_however_often_it_is_read(server: Server, spool: Path) -> None:
-    """Each run left one more copy of the segment that the server writes. What is read is always what the server says."""
-    start = _slot(server)
+    """Each run left one more copy of the segment that the server writes. What is read is always what the server says, and nothing else is kept."""
+    slot = Slot.on(server)
     sizes = []
     for turn in range(12):
-        server.sql(f"INSERT INTO t VALUES ({turn}, repeat('x', {turn * 700}))", dbname="app")
+        server.sql(f"INSERT INTO t VALUES ({turn}, repeat('x', {turn * 700}))")
         if turn == 8:
             server.switch_wal()
-        assert text_of(_pipeline(server, start), {}) == _said(server)
+        assert text_of(_pipeline(server, slot), {}) == slot.peek()
         sizes.append(sum(_copies(spool).values()))
         present = {path.name for path in server.wal_dir.iterdir()}
-        assert set(_copies(spool)) <= present
+        kept = {path.name for path in spool.rglob("*") if path.is_file()}
+        assert {name for name in kept - present if not name.endswith(".lease")} == {"lock"}
     assert sizes == sorted(sizes)
-    assert sum(sizes[-1:]) <= SEGMENT * len(_copies(spool))
-    assert all(size == SEGMENT for size in list(_copies(spool).values())[:-1])
+    *finished, last = _copies(spool).values()
+    assert set(finished) == {SEGMENT}
+    assert last < SEGMENT
 
 
 def test_two_readers_at_once(server: Server, spool: Path) -> None:
     """What one has planned is still there, and unchanged, after the server has gone on and another has come."""
-    start = _slot(server)
-    server.sql(FILL.format(20), dbname="app")
-    first, expected = _pipeline(server, start), _said(server)
-    server.sql(FILL.format(3000), dbname="app")
-    second = _pipeline(server, start)
+    slot = Slot.on(server)
+    server.sql(FILL.format(20))
+    first, expected = _pipeline(server, slot), slot.peek()
+    server.sql(FILL.format(3000))
+    second = _pipeline(server, slot)
     assert text_of(first, {}) == expected
-    assert text_of(second, {}) == _said(server)
-    server.sql("SELECT pg_drop_replication_slot('s')", dbname="app")
+    assert text_of(second, {}) == slot.peek()
+    server.sql("SELECT pg_drop_replication_slot('s')")
     for _ in range(3):
-        server.sql(FILL.format(6000), dbname="app")
+        server.sql(FILL.format(6000))
         server.checkpoint()
     before = set(_copies(spool))
     third = _pipeline(server)
@@ -123,30 +114,28 @@ def test_a_lease_may_outlast_its_process(server: Server, spool: Path) -> None:
 
 
 def test_only_what_the_scan_needs_is_copied(server: Server, spool: Path) -> None:
-    server.sql(FILL.format(1000), dbname="app")
+    server.sql(FILL.format(1000))
     server.checkpoint()
-    state = capture(Source.open(server.data_dir), LocalRunner(1), "app")
+    state = capture(Source.open(server.data_dir), LocalRunner(1), DBNAME)
     clean(spool)
     server.sql("SELECT pg_create_physical_replication_slot('keeps', true)")
-    start = _slot(server)
+    slot = Slot.on(server)
     for _ in range(3):
-        server.sql(FILL.format(4000), dbname="app")
-    newest = capture(Source.open(server.data_dir), LocalRunner(1), "app")
+        server.sql(FILL.format(4000))
+    newest = capture(Source.open(server.data_dir), LocalRunner(1), DBNAME)
     clean(spool)
-    pipeline = open_pipeline(server.data_dir, "app", runner=LocalRunner(1), catalog=newest)
+    pipeline = opened(server.data_dir, catalog=newest)
     assert pipeline.source.segments.first_lsn == newest.needs_wal_from // SEGMENT * SEGMENT
     few = sum(_copies(spool).values())
-    assert text_of(open_pipeline(server.data_dir, "app", runner=LocalRunner(1), catalog=state, start_lsn=start), {}) == _said(
-        server
-    )
+    assert rows_of(server.data_dir, catalog=state, start_lsn=slot.start_lsn) == slot.peek()
     assert 0 < few < sum(_copies(spool).values())
 
 
 def test_a_copy_that_a_crash_cut_short_is_made_again(server: Server, spool: Path) -> None:
     """Pages of ours that never reached the disk, and pages that the server lost and wrote anew."""
-    start = _slot(server)
-    server.sql(FILL.format(1000), dbname="app")
-    expected = text_of(_pipeline(server, start), {})
+    slot = Slot.on(server)
+    server.sql(FILL.format(1000))
+    expected = text_of(_pipeline(server, slot), {})
     for spoil in (
         lambda data: data[:-8192] + bytes(8192),
         lambda data: data[: len(data) // 2 + 7],
@@ -155,19 +144,19 @@ def test_a_copy_that_a_crash_cut_short_is_made_again(server: Server, spool: Path
         for copy in spool.glob("*/*/0*[0-9A-F]"):
             if len(copy.name) == 24:
                 copy.write_bytes(spoil(copy.read_bytes()))
-        assert text_of(_pipeline(server, start), {}) == expected
+        assert text_of(_pipeline(server, slot), {}) == expected
 
 
 def test_noise_in_a_copy_is_an_error(server: Server, spool: Path) -> None:
-    start = _slot(server)
-    server.sql(FILL.format(300), dbname="app")
-    text_of(_pipeline(server, start), {})
+    slot = Slot.on(server)
+    server.sql(FILL.format(300))
+    text_of(_pipeline(server, slot), {})
     copy = sorted(path for path in spool.glob("*/*/*") if len(path.name) == 24)[-1]
     data = bytearray(copy.read_bytes())
     data[len(data) // 2] ^= 1
     copy.write_bytes(data)
     with pytest.raises(CorruptWal) as caught:
-        _pipeline(server, start)
+        _pipeline(server, slot)
     assert str(copy) in caught.value.context
 
 
@@ -193,7 +182,7 @@ def test_a_full_disk_is_the_spools(server: Server, tmp_path: Path) -> None:
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (300000, 300000)); from tailrace.cli import main; main()"
     )
-    server.sql(FILL.format(3000), dbname="app")
+    server.sql(FILL.format(3000))
     spool = tmp_path / "small"
     done = subprocess.run(
         [sys.executable, "-c", code, "wal", "verify", str(server.data_dir)], capture_output=True, text=True, check=False, timeout=120,

@@ -20,12 +20,15 @@ import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 CASES = Path(__file__).parents[1] / "cases"
 TEMPLATES = CASES / "_template"
 VARIANTS = ("with_slot", "no_slot")
+DBNAME = "app"
+"""The database that all of them are about."""
 
 _DELTA = "delta/"
 _LZMA_PRESET = 9
@@ -60,7 +63,7 @@ def all_cases() -> list[tuple[str, int, str]]:
 
 def open_case(story: str, major: int, variant: str, directory: Path) -> Case:
     """Unpack a case below `directory`: `before/` and `data/`. The WAL of both is the same, all of the story's."""
-    template = read_archive(template_path(major))
+    template = _template(major)
     members = read_archive(case_path(story, major, variant))
     meta = json.loads(members.pop("meta.json"))
     expected = members.pop("expected.txt").decode()
@@ -78,6 +81,11 @@ def case_path(story: str, major: int, variant: str) -> Path:
 
 def template_path(major: int) -> Path:
     return TEMPLATES / f"{major}.tar.xz"
+
+
+@cache
+def _template(major: int) -> Mapping[str, bytes]:
+    return read_archive(template_path(major))
 
 
 # -- files as a mapping: a path below the data directory -> its bytes ----------------------------------------------------------

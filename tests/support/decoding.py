@@ -5,17 +5,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.cases import Case
+from support.cases import DBNAME, Case
 from support.normalise import normalise
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.model import Lsn
-from tailrace.pipeline import STRETCH_BYTES, LocalRunner, Pipeline, Runner, Scanning, Source, capture, open_pipeline
+from tailrace.pipeline import LocalRunner, Pipeline, Runner, Scanning, Source, capture, open_pipeline
 from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import TextStyle
 
 SHOWN_LINES = 25
@@ -33,10 +36,25 @@ def decode(case: Case, runner: Runner, *, captured: bool, stretch_bytes: int | N
         start_lsn=Lsn.parse(case.meta["start_lsn"]),
         runner=runner,
         catalog=_state_before(case) if captured else None,
-        scanning=Scanning(stretch_bytes or STRETCH_BYTES),
+        scanning=Scanning(stretch_bytes),
     )
     text = text_of(pipeline, case.meta.get("options", {}))
     return text if case.is_exact else normalise(text)
+
+
+def opened(
+    source: Path | Source, dbname: str = DBNAME, *, start_lsn: str | int | None = None, stretch_bytes: int | None = None,
+    index_store: IndexStore | None = None, **options: Any,
+) -> Pipeline:  # fmt: skip
+    """The changes of a database, read by one thread of this process; `start_lsn` as a number or as PostgreSQL prints it."""
+    start = Lsn.parse(start_lsn) if isinstance(start_lsn, str) else None if start_lsn is None else Lsn(start_lsn)
+    scanning = Scanning(stretch_bytes, index_store)
+    return open_pipeline(source, dbname, runner=LocalRunner(1), start_lsn=start, scanning=scanning, **options)
+
+
+def rows_of(source: Path | Source, **options: Any) -> str:
+    """What test_decoding prints of it, with its options as they are."""
+    return text_of(opened(source, **options), {})
 
 
 def text_of(pipeline: Pipeline, options: Mapping[str, str], style: TextStyle | None = None, *, two_phase: bool = False) -> str:
@@ -51,11 +69,21 @@ def text_of(pipeline: Pipeline, options: Mapping[str, str], style: TextStyle | N
     return b"".join(printed).decode()
 
 
+def check_both_ways(case: Case, *, stretch_bytes: int = 1 << 20) -> None:
+    """With catalogs rebuilt from the WAL, and with a state that was captured before; over many borders of stretches."""
+    for captured in (False, True):
+        check(case, decode(case, LocalRunner(2), captured=captured, stretch_bytes=stretch_bytes))
+
+
 def check(case: Case, text: str) -> None:
-    """Equal to the last byte; else the first lines of the difference, each cut to what a screen shows."""
-    if text == case.expected:
+    check_equal(text, case.expected, f"PostgreSQL {case.major} ({case.story}, {case.variant})")
+
+
+def check_equal(text: str, expected: str, source: str = "PostgreSQL") -> None:
+    """To the last byte; else the first lines of the difference, each cut to what a screen shows."""
+    if text == expected:
         return
-    lines = difflib.unified_diff(case.expected.splitlines(), text.splitlines(), "PostgreSQL", "tailrace", lineterm="", n=1)
+    lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), source, "tailrace", lineterm="", n=1)
     pytest.fail("\n".join(line[:250] for line in islice(lines, SHOWN_LINES)) or "only ends of lines differ", pytrace=False)
 
 

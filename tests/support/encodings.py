@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import product
 
-import psycopg
-
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.types.encodings.conversion import to_utf8
@@ -56,7 +54,7 @@ def codes_of(encoding: str) -> Iterator[bytes]:
 
 def server_map(server: Server, encoding: str) -> dict[bytes, bytes]:
     """As the server reads them."""
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
+    with server.connect() as connection:
         connection.execute(_ASK)
         connection.execute("CREATE TEMP TABLE code (code bytea)")
         codes = sorted(set(codes_of(encoding)))

@@ -28,14 +28,13 @@ OWN = {
 OTHERS = {"CREATE TABLE other{n} (id int)": 4, "CREATE ROLE role{n}_{seed}": 1, "COMMENT ON DATABASE {dbname} IS '{n}'": 1}
 
 
-def run_savepoints(server: Server, dbname: str, seed: int, transactions: int) -> None:
+def run_savepoints(server: Server, seed: int, transactions: int) -> None:
     """Run so many transactions of up to STEPS steps; one in ten is rolled back."""
     draw = random.Random(f"savepoints {seed}")
-    with server.connect(dbname) as own, server.connect(dbname) as other:
-        own.autocommit = other.autocommit = True
+    with server.connect() as own, server.connect() as other:
         own.execute(TABLE)
         for number in range(transactions):
-            _transaction(own, other, draw, number * STEPS, seed=seed, dbname=dbname)
+            _transaction(own, other, draw, number * STEPS, seed=seed, dbname=server.dbname)
 
 
 def _transaction(own: psycopg.Connection, other: psycopg.Connection, draw: random.Random, first: int, **words: object) -> None:

@@ -11,8 +11,9 @@ clock, and no statement ever waits for another session:
 - names that no lock guards (of schemas and enum labels) change only while no transaction is open: for rows written before, but committed after,
   the server prints whichever name its caches happen to hold, the new one if a transaction in between has used it.
 
-So two clusters, one with a slot and one without, can be put through the same, and the output of the one is the oracle for the WAL
-of the other. To know what to draw, the drawing keeps a model of the tables, with an undo list for each open transaction.
+So two clusters, one with a slot and one without, can be put through the same, and the output of the one is the oracle for the WAL of the
+other. That is what this is for; where sessions are to wait for each other, there are threads (:mod:`support.threads`). To know what to draw,
+the drawing keeps a model of the tables, with an undo list for each open transaction.
 """
 
 from __future__ import annotations
@@ -70,14 +71,14 @@ def make_schedule(seed: int, transactions: int, sessions: int = 6, *, published:
     return _Drawing(seed, sessions, published=published).draw(transactions)
 
 
-def run_schedule(server: Server, schedule: Iterable[Statement], dbname: str = "app") -> list[bool]:
+def run_schedule(server: Server, schedule: Iterable[Statement]) -> list[bool]:
     """Run it, one statement after another; which of them succeeded. A statement that should have, and did not, is an error."""
     outcomes = []
     connections: dict[int, psycopg.Connection[Any]] = {}
     with ExitStack() as stack:
         for number, statement in enumerate(schedule):
             if statement.session not in connections:
-                connection = stack.enter_context(server.connect(dbname, prepare_threshold=None))
+                connection = stack.enter_context(server.connect(prepare_threshold=None))
                 connection.execute(SESSION_SETTINGS)
                 connections[statement.session] = connection
             error = _run(connections[statement.session], statement)

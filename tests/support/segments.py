@@ -22,9 +22,13 @@ def segments(wal_dir: Path, *, since: int, until: int) -> Iterator[Path]:
     """The segments from the one that holds `since` to the one that holds `until`, both LSNs."""
     for path in sorted(wal_dir.glob(NAME)):
         size = path.stat().st_size
-        number = int(path.name[8:16], 16) * (2**32 // size) + int(path.name[16:], 16)
-        if since // size <= number <= until // size:
+        if since // size <= number_of(path) <= until // size:
             yield path
+
+
+def number_of(path: Path) -> int:
+    """Which segment of the log a file holds, by its name and length."""
+    return int(path.name[8:16], 16) * (2**32 // path.stat().st_size) + int(path.name[16:], 16)
 
 
 def forget_other_segments(data_dir: Path) -> None:
@@ -36,4 +40,11 @@ def forget_other_segments(data_dir: Path) -> None:
     kept = set(segments(data_dir / "pg_wal", since=at, until=at))
     for path in (data_dir / "pg_wal").glob(NAME):
         if path not in kept:
+            path.unlink()
+
+
+def forget_segments_before(data_dir: Path, lsn: int) -> None:
+    """As a server does that has recycled all that lies before the segment of this position."""
+    for path in (data_dir / "pg_wal").glob(NAME):
+        if number_of(path) < lsn // path.stat().st_size:
             path.unlink()

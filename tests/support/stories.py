@@ -124,9 +124,9 @@ def _copy_data(text: str, at: int) -> tuple[str, int]:
     return text[start:end], end + 3
 
 
-def tell(steps: list[Step], server: Server, dbname: str) -> None:
+def tell(steps: list[Step], server: Server) -> None:
     """Run the steps in their order; any surprise is an error that names the line."""
-    with _Telling(server, dbname) as telling:
+    with _Telling(server) as telling:
         for step in steps:
             telling.run(step)
 
@@ -150,8 +150,8 @@ class _Session:
 class _Telling:
     """The connections of one telling. A session has statements `behind` only while its block `waits`."""
 
-    def __init__(self, server: Server, dbname: str) -> None:
-        self._server, self._dbname = server, dbname
+    def __init__(self, server: Server) -> None:
+        self._server = server
         self._sessions: dict[str, _Session] = {}
         self._features = {method for (found,) in server.sql(_COMPRESSION) for method in found}
 
@@ -184,7 +184,7 @@ class _Telling:
 
     def _session(self, step: Step) -> _Session:
         if step.session not in self._sessions:
-            connection = self._server.connect(step.dbname or self._dbname, prepare_threshold=None)
+            connection = self._server.connect(step.dbname or "", prepare_threshold=None)
             self._sessions[step.session] = _Session(connection)
         return self._sessions[step.session]
 

@@ -3,6 +3,9 @@
 In: a server and a seed. Out: the server's WAL, and a tally of what went well and what did not. The seed fixes what each worker
 draws, not what meets what: nothing here is repeatable to the byte, so the oracle is a slot that was there from the beginning.
 Errors that come of the others (deadlocks, tables that are gone) are part of it; any other error is raised.
+
+What only this has, and no schedule (:mod:`support.schedule`): statements that wait for each other's locks, deadlocks, speculative inserts that lose,
+rows that several have locked, records of all workers close together; and `ALTER` in the midst of it. What it cannot: be told twice.
 """
 
 from __future__ import annotations
@@ -47,21 +50,19 @@ EXPECTED = (
 )
 
 
-def run_threads(
-    server: Server, dbname: str, seed: int, transactions: int = 2000, workers: int = 6, *, ddl: bool = True
-) -> Counter[str]:
+def run_threads(server: Server, seed: int, transactions: int = 2000, workers: int = 6, *, ddl: bool = True) -> Counter[str]:
     """Run about so many transactions on `workers` connections; the tally has `committed`, `rolled back`, and errors by name."""
     print(f"workload: seed {seed}, {transactions} transactions, {workers} workers")
-    _set_up(server, dbname)
+    _set_up(server)
     share = -(-transactions // workers)
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(_work, server, dbname, f"{seed}/{at}", at, share, ddl=ddl) for at in range(workers)]
+        futures = [pool.submit(_work, server, f"{seed}/{at}", at, share, ddl=ddl) for at in range(workers)]
         return sum((future.result() for future in futures), Counter())
 
 
-def _set_up(server: Server, dbname: str) -> None:
+def _set_up(server: Server) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
-    with server.connect(dbname) as connection:
+    with server.connect() as connection:
         connection.execute("CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')")
         for at in range(SHARED):
             connection.execute(f"CREATE TABLE shared{at} (id int PRIMARY KEY, m mood, {columns}) WITH (fillfactor = 80)".encode())
@@ -71,8 +72,8 @@ def _set_up(server: Server, dbname: str) -> None:
             connection.execute(f"CREATE TABLE parts{at} PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER {at})".encode())
 
 
-def _work(server: Server, dbname: str, seed: str, at: int, transactions: int, *, ddl: bool) -> Counter[str]:
-    with server.connect(dbname, prepare_threshold=None) as connection:
+def _work(server: Server, seed: str, at: int, transactions: int, *, ddl: bool) -> Counter[str]:
+    with server.connect(prepare_threshold=None) as connection:
         connection.execute(SETTINGS)
         worker = _Worker(connection, random.Random(seed), at, ddl=ddl)
         for _ in range(transactions):

@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from tailrace.changes import change_batch
 from tailrace.demo.compare import Comparison, compare
 from tailrace.demo.report import Times, show_page, show_result
-from tailrace.demo.server import DATABASE, Server
+from tailrace.demo.server import Server
 from tailrace.demo.warmup import Warmup, copy_of
 from tailrace.demo.workload import CLIENTS, KEYS, open_shop, rush
 from tailrace.errors import PeerError
@@ -32,6 +32,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, Scanning, open_pipeline
 from tailrace.plan.pieces import Piece
 
+DATABASE = "shop"
 TRANSACTIONS = 3_000
 _RUNS = 3
 """Times are medians of this many runs, on both sides."""
@@ -50,11 +51,11 @@ def run_demo(
     home = Path(tempfile.mkdtemp(prefix="tailrace-demo-")) if keep is None else Path(keep)
     home.mkdir(parents=True, exist_ok=True)
     try:
-        with Warmup(start) as warmup, Server(home) as server:
+        with Warmup(start) as warmup, Server(home, DATABASE) as server:
             comparisons, times = _scenes(console, server, home, warmup, transactions)
         show_result(console, comparisons, times)
         if keep is not None:
-            console.print(f"\nKept: the data directory [bold]{server.data}[/], the Delta tables [bold]{home / 'lake'}[/]")
+            console.print(f"\nKept: the data directory [bold]{server.data_dir}[/], the Delta tables [bold]{home / 'lake'}[/]")
         return 0 if comparisons and all(each.equal for each in comparisons) else 1
     except psycopg.OperationalError as error:
         raise PeerError("the demo's PostgreSQL went away", context=str(error).strip()) from None
@@ -104,7 +105,7 @@ def _busy_day(
     open_shop(connection)
     opened = Lsn.parse(server.value("SELECT pg_current_wal_insert_lsn()"))
     connection.execute("CHECKPOINT")
-    copy = copy_of(server.data, opening)
+    copy = copy_of(server.data_dir, opening)
     for piece in (_warm_decode, _warm_page, _warm_mirror):
         warmup.do(partial(piece, copy))
 
@@ -152,7 +153,7 @@ def _walsender(console: Console, server: Server, end: Lsn) -> float:
 
 
 def _pipeline(server: Server, runner: Runner, end: Lsn) -> Pipeline:
-    return open_pipeline(server.data, DATABASE, runner=runner, upto_lsn=end)
+    return open_pipeline(server.data_dir, DATABASE, runner=runner, upto_lsn=end)
 
 
 def count_columns(decode: Decoder, piece: Piece) -> int:

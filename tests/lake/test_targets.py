@@ -28,16 +28,8 @@ def server():
         yield running
 
 
-def _run(server, *statements):
-    with server.connect() as connection:
-        connection.autocommit = True
-        for statement in statements:
-            connection.execute(statement)
-
-
 def _oid(server, name):
-    with server.connect() as connection:
-        return connection.execute("SELECT %s::regclass::oid", [name]).fetchone()[0]
+    return server.value("SELECT %s::regclass::oid", [name])
 
 
 def _pipeline(server, **options):
@@ -57,9 +49,9 @@ def _troubles(found):
 
 
 def test_a_table_dropped_within_the_range_keeps_its_changes(server, tmp_path):
-    _run(server, "CREATE TABLE gone (id int PRIMARY KEY)", "INSERT INTO gone VALUES (1), (2)", "DELETE FROM gone WHERE id = 1")
-    _run(server, "DROP TABLE gone", "CREATE TABLE gone (id int PRIMARY KEY, other text)", "INSERT INTO gone VALUES (7)")
-    _run(server, "BEGIN; CREATE TABLE brief (id int PRIMARY KEY); INSERT INTO brief VALUES (1); DROP TABLE brief; COMMIT")
+    server.say("CREATE TABLE gone (id int PRIMARY KEY)", "INSERT INTO gone VALUES (1), (2)", "DELETE FROM gone WHERE id = 1")
+    server.say("DROP TABLE gone", "CREATE TABLE gone (id int PRIMARY KEY, other text)", "INSERT INTO gone VALUES (7)")
+    server.say("BEGIN; CREATE TABLE brief (id int PRIMARY KEY); INSERT INTO brief VALUES (1); DROP TABLE brief; COMMIT")
     oid = _oid(server, "gone")
     done = append_changes(_pipeline(server), tmp_path)
     assert [(each.table, each.rows, each.dropped is None) for each in done] == [
@@ -77,14 +69,14 @@ def test_dropped_and_created_again_in_steps(server, tmp_path):
     lake, log = tmp_path / "lake", tmp_path / "log"
     oids, rows = [], 0
     for number in range(3):
-        _run(server, f"CREATE TABLE t (id int PRIMARY KEY, c{number} int)", f"INSERT INTO t VALUES ({number}), (100)")
+        server.say(f"CREATE TABLE t (id int PRIMARY KEY, c{number} int)", f"INSERT INTO t VALUES ({number}), (100)")
         oids.append(_oid(server, "t"))
         for _ in range(2):
             mirror(_pipeline(server), lake)
             append_changes(_pipeline(server), log)
         assert _ids(lake / "public.t") == [number, 100]
         assert _logged(log / "public.t") == [("insert", number), ("insert", 100)]
-        _run(server, f"INSERT INTO t VALUES ({number} + 10)", "DROP TABLE t")
+        server.say(f"INSERT INTO t VALUES ({number} + 10)", "DROP TABLE t")
         if number == 1:  # the drop has a step of its own
             (done,) = mirror(_pipeline(server), lake)
             assert (done.table, done.dropped is not None) == ("public.t", True)
@@ -103,21 +95,19 @@ def test_dropped_and_created_again_in_steps(server, tmp_path):
 
 
 def test_names_that_change_hands(server, tmp_path):
-    _run(server, *(f"CREATE TABLE {name} (id int PRIMARY KEY); INSERT INTO {name} VALUES ({n})" for n, name in enumerate("abc")))
+    server.say(*(f"CREATE TABLE {name} (id int PRIMARY KEY); INSERT INTO {name} VALUES ({n})" for n, name in enumerate("abc")))
     mirror(_pipeline(server), tmp_path)
-    _run(
-        server, "ALTER TABLE a RENAME TO x", "ALTER TABLE b RENAME TO a", "ALTER TABLE c RENAME TO b", "ALTER TABLE x RENAME TO c"
-    )
-    _run(server, "INSERT INTO c VALUES (10)", "CREATE SCHEMA s", "ALTER TABLE b SET SCHEMA s")
+    server.say("ALTER TABLE a RENAME TO x", "ALTER TABLE b RENAME TO a", "ALTER TABLE c RENAME TO b", "ALTER TABLE x RENAME TO c")
+    server.say("INSERT INTO c VALUES (10)", "CREATE SCHEMA s", "ALTER TABLE b SET SCHEMA s")
     found = mirror(_pipeline(server), tmp_path)
     assert {each.table: _ids(each.path) for each in found} == {"public.a": [1], "public.c": [0, 10], "s.b": [2]}
     assert {path.name for path in tmp_path.iterdir()} == {"public.a", "public.c", "s.b"}
 
 
 def test_a_killed_move_is_finished(server, tmp_path):
-    _run(server, *(f"CREATE TABLE {name} (id int PRIMARY KEY); INSERT INTO {name} VALUES ({n})" for n, name in enumerate("ab")))
+    server.say(*(f"CREATE TABLE {name} (id int PRIMARY KEY); INSERT INTO {name} VALUES ({n})" for n, name in enumerate("ab")))
     mirror(_pipeline(server), tmp_path)
-    _run(server, "ALTER TABLE a RENAME TO x", "ALTER TABLE b RENAME TO a", "ALTER TABLE x RENAME TO b")
+    server.say("ALTER TABLE a RENAME TO x", "ALTER TABLE b RENAME TO a", "ALTER TABLE x RENAME TO b")
     (tmp_path / "public.b").rename(tmp_path / f"_moving.{_oid(server, 'a')}")
     mirror(_pipeline(server), tmp_path)
     assert {path.name: _ids(path) for path in tmp_path.iterdir()} == {"public.a": [1], "public.b": [0]}
@@ -129,10 +119,10 @@ ODD = ("x/y", "x_y", "x-y", "X_Y", "q.r", "a\\b", "a%41b", "größe", "Größe",
 
 def test_every_name_has_a_folder_of_its_own(server, tmp_path):
     quoted = ['"' + name.replace('"', '""') + '"' for name in ODD]
-    _run(server, "CREATE SCHEMA q", 'CREATE SCHEMA "q.r"', 'CREATE SCHEMA "Q"')
+    server.say("CREATE SCHEMA q", 'CREATE SCHEMA "q.r"', 'CREATE SCHEMA "Q"')
     names = [f"public.{name}" for name in quoted] + ['"q.r".s', 'q."r.s"', '"Q".s', '"q.r"."S"']
     for number, name in enumerate(names):
-        _run(server, f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES ({number})")
+        server.say(f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES ({number})")
     paths = {}
     for step in (0, 100):
         found = mirror(_pipeline(server), tmp_path / "lake", names)
@@ -143,7 +133,7 @@ def test_every_name_has_a_folder_of_its_own(server, tmp_path):
         assert sorted(paths) == list(range(len(names)))
         if not step:
             for number, name in enumerate(names):
-                _run(server, f"INSERT INTO {name} VALUES ({number} + 100)")
+                server.say(f"INSERT INTO {name} VALUES ({number} + 100)")
     assert len({name.casefold() for name in paths.values()}) == len(names)
     assert folder_name("public", "orders", 1) == "public.orders"
     assert folder_name("public", "OrderItem", 1) == "public.-order-item"
@@ -153,8 +143,7 @@ def test_every_name_has_a_folder_of_its_own(server, tmp_path):
 def test_one_table_in_trouble_keeps_no_other(server, tmp_path):
     """Each by its name, with a remedy that exists; and none loses a change."""
     lake, log = tmp_path / "lake", tmp_path / "log"
-    _run(
-        server,
+    server.say(
         "CREATE TABLE good (id int PRIMARY KEY)",
         "CREATE TABLE nan (id int PRIMARY KEY, n numeric(8,2))",
         "CREATE TABLE deep (id int PRIMARY KEY, a int[])",
@@ -169,8 +158,7 @@ def test_one_table_in_trouble_keeps_no_other(server, tmp_path):
         append_changes(_pipeline(server), log, ["nan"]),
     ]
     assert [_troubles(each) for each in first] == [{}, {}]
-    _run(
-        server,
+    server.say(
         "INSERT INTO good VALUES (1)",
         "INSERT INTO nan VALUES (3, 'NaN')",
         "INSERT INTO deep VALUES (2, '{{1,2},{3,4}}')",
@@ -193,7 +181,7 @@ def test_one_table_in_trouble_keeps_no_other(server, tmp_path):
     assert "RENAME COLUMN" in troubles["public.twice"].hint
     assert _ids(lake / "public.good") == [1]
 
-    _run(server, 'ALTER TABLE twice RENAME "A" TO b', "INSERT INTO twice VALUES (2, 3, 4)", "INSERT INTO good VALUES (2)")
+    server.say('ALTER TABLE twice RENAME "A" TO b', "INSERT INTO twice VALUES (2, 3, 4)", "INSERT INTO good VALUES (2)")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TroubleWarning)
         found = mirror(_pipeline(server), lake, numeric="text", arrays="text")
@@ -206,7 +194,7 @@ def test_one_table_in_trouble_keeps_no_other(server, tmp_path):
     assert _ids(lake / "public.twice") == [1, 2]
     assert _ids(lake / "public.good") == [1, 2]
     # what is text stays text
-    _run(server, "INSERT INTO nan VALUES (4, 2)")
+    server.say("INSERT INTO nan VALUES (4, 2)")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TroubleWarning)
         mirror(_pipeline(server), lake)
@@ -215,8 +203,8 @@ def test_one_table_in_trouble_keeps_no_other(server, tmp_path):
 
 def test_a_rewritten_table_is_followed(server, tmp_path):
     """What ALTER TABLE computes for every row is in the log only as the new rows."""
-    _run(server, "CREATE TABLE r (id int PRIMARY KEY, v int, note text STORAGE EXTERNAL)")
-    _run(server, "INSERT INTO r SELECT n, n, repeat('x', 5000) FROM generate_series(1, 40) n")
+    server.say("CREATE TABLE r (id int PRIMARY KEY, v int, note text STORAGE EXTERNAL)")
+    server.say("INSERT INTO r SELECT n, n, repeat('x', 5000) FROM generate_series(1, 40) n")
     mirror(_pipeline(server), tmp_path)
     for change in (
         "ALTER TABLE r ALTER v TYPE text USING 'v' || v * 2",
@@ -227,7 +215,7 @@ def test_a_rewritten_table_is_followed(server, tmp_path):
         "VACUUM FULL r",
         "ALTER TABLE r ALTER v TYPE bytea USING v::bytea",
     ):
-        _run(server, change)
+        server.say(change)
         assert _troubles(mirror(_pipeline(server), tmp_path)) == {}
         with server.connect() as connection:
             theirs = connection.execute("SELECT * FROM r ORDER BY id").fetchall()
@@ -236,30 +224,28 @@ def test_a_rewritten_table_is_followed(server, tmp_path):
 
 def test_rows_that_went_before_a_column_came(server, tmp_path):
     """Without a key a row goes by all of its values, and those of a column that came later are the default's."""
-    _run(server, "CREATE TABLE bag (id int)", "ALTER TABLE bag REPLICA IDENTITY FULL", "INSERT INTO bag VALUES (1), (2), (3)")
+    server.say("CREATE TABLE bag (id int)", "ALTER TABLE bag REPLICA IDENTITY FULL", "INSERT INTO bag VALUES (1), (2), (3)")
     mirror(_pipeline(server), tmp_path)
-    _run(server, "INSERT INTO bag VALUES (4), (5)", "DELETE FROM bag WHERE id IN (1, 4)", "UPDATE bag SET id = 20 WHERE id = 2")
-    _run(server, "ALTER TABLE bag ADD c int[] DEFAULT '{7}'", "DELETE FROM bag WHERE id = 3")
+    server.say("INSERT INTO bag VALUES (4), (5)", "DELETE FROM bag WHERE id IN (1, 4)", "UPDATE bag SET id = 20 WHERE id = 2")
+    server.say("ALTER TABLE bag ADD c int[] DEFAULT '{7}'", "DELETE FROM bag WHERE id = 3")
     assert _troubles(mirror(_pipeline(server), tmp_path)) == {}
     assert read_table(tmp_path / "public.bag").sort_by("id").to_pylist() == [{"id": 5, "c": [7]}, {"id": 20, "c": [7]}]
 
 
 def test_a_default_of_before_a_retype(server, tmp_path):
     """It is stored as the type of then, and not taken for one of now."""
-    _run(server, "CREATE TABLE price (id int PRIMARY KEY)", "INSERT INTO price VALUES (1)")
-    _run(server, "ALTER TABLE price ADD p numeric(8,2) DEFAULT 7.5", "INSERT INTO price VALUES (2, 1.25)")
-    _run(
-        server, "ALTER TABLE price ALTER p DROP DEFAULT, ALTER p TYPE int USING round(p)::int", "INSERT INTO price VALUES (3, 9)"
-    )
+    server.say("CREATE TABLE price (id int PRIMARY KEY)", "INSERT INTO price VALUES (1)")
+    server.say("ALTER TABLE price ADD p numeric(8,2) DEFAULT 7.5", "INSERT INTO price VALUES (2, 1.25)")
+    server.say("ALTER TABLE price ALTER p DROP DEFAULT, ALTER p TYPE int USING round(p)::int", "INSERT INTO price VALUES (3, 9)")
     assert _troubles(mirror(_pipeline(server), tmp_path)) == {}
     assert [row["p"] for row in read_table(tmp_path / "public.price").sort_by("id").to_pylist()] == [8, 1, 9]
 
 
 def test_a_retyped_column_of_a_log_names_the_lsn(server, tmp_path):
-    _run(server, "CREATE TABLE r (id int PRIMARY KEY, v text)", "INSERT INTO r VALUES (1, '1')")
+    server.say("CREATE TABLE r (id int PRIMARY KEY, v text)", "INSERT INTO r VALUES (1, '1')")
     append_changes(_pipeline(server), tmp_path)
     before = server.flush_lsn()
-    _run(server, "ALTER TABLE r ALTER v TYPE int USING v::int", "INSERT INTO r VALUES (2, 2)")
+    server.say("ALTER TABLE r ALTER v TYPE int USING v::int", "INSERT INTO r VALUES (2, 2)")
     with pytest.warns(TroubleWarning, match="Column v was given another type at"):
         (found,) = append_changes(_pipeline(server), tmp_path)
     assert isinstance(found.trouble, TailraceError)
@@ -272,9 +258,9 @@ def test_a_retyped_column_of_a_log_names_the_lsn(server, tmp_path):
 
 
 def test_a_grown_column_of_a_log_is_written_anew(server, tmp_path):
-    _run(server, "CREATE TABLE r (id int PRIMARY KEY, v int)", "INSERT INTO r VALUES (1, 1)")
+    server.say("CREATE TABLE r (id int PRIMARY KEY, v int)", "INSERT INTO r VALUES (1, 1)")
     append_changes(_pipeline(server), tmp_path)
-    _run(server, "ALTER TABLE r ALTER v TYPE bigint", "INSERT INTO r VALUES (2, 3000000000)", "DELETE FROM r WHERE id = 1")
+    server.say("ALTER TABLE r ALTER v TYPE bigint", "INSERT INTO r VALUES (2, 3000000000)", "DELETE FROM r WHERE id = 1")
     for _ in range(2):
         assert _troubles(append_changes(_pipeline(server), tmp_path)) == {}
     rows = read_table(tmp_path / "public.r").sort_by("commit_lsn").to_pylist()
@@ -283,8 +269,8 @@ def test_a_grown_column_of_a_log_is_written_anew(server, tmp_path):
 
 def test_another_database_in_the_same_directory(server, tmp_path):
     """Clones of a template have the same oids."""
-    _run(server, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    _run(server, "CREATE DATABASE clone TEMPLATE postgres STRATEGY wal_log")
+    server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    server.say("CREATE DATABASE clone TEMPLATE postgres STRATEGY wal_log")
     mirror(_pipeline(server), tmp_path)
     with server.connect(dbname="clone") as connection:
         connection.autocommit = True

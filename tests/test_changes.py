@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from changes_by_hand import INT4, TEXT, relation
 
+from support.changes_by_hand import INT4, TEXT, relation
 from tailrace.changes import change_batch, change_schema
 from tailrace.decode import DELETE, INSERT, NO_OLD, OLD_KEY, OLD_ROW, UPDATE, Batch
 from tailrace.errors import UsageError
