@@ -14,6 +14,8 @@ from typing import NamedTuple
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 
 PAGE_SIZE = 8192
+STRETCH_BYTES = 64 << 20
+"""Of WAL: large enough that what a stretch costs beside its bytes does not count, on Spark either."""
 FIRST_NORMAL_OID = 16384
 """Objects (and files) numbered below were made by initdb (`access/transam.h`, FirstNormalObjectId)."""
 FIRST_UNPINNED_OID = 12000

@@ -16,10 +16,10 @@ from tailrace.catalog.history import History
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import Decoder, Span, decode_piece
-from tailrace.model import Lsn, Relation
+from tailrace.model import STRETCH_BYTES, Lsn, Relation
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.catalogs import Catalogs, know_catalogs, with_full_xids
-from tailrace.pipeline.runner import STRETCH_BYTES, LocalRunner, Runner
+from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import (
     AS_SUITS,
     Scanning,

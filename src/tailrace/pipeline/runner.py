@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from tailrace.model import STRETCH_BYTES
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -17,8 +19,6 @@ HEAVY_WORKERS = 8
 large as a stretch in their hands."""
 
 
-STRETCH_BYTES = 64 << 20
-"""Large enough that what a stretch costs beside its bytes does not count, on Spark either."""
 _LEAST_STRETCH = 4 << 20
 _STRETCHES_PER_WORKER = 4
 

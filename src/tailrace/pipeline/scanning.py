@@ -9,8 +9,8 @@ from functools import partial
 from typing import TypeVar
 
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
-from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch
-from tailrace.pipeline.runner import STRETCH_BYTES, Runner
+from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Locator, Lsn, Stretch
+from tailrace.pipeline.runner import Runner
 from tailrace.plan.whole_log import check_chain, ended_before
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments

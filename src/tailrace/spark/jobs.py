@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.functions import spark_partition_id
 
-from tailrace.pipeline.runner import STRETCH_BYTES
+from tailrace.model import STRETCH_BYTES
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.workers import settle
 
