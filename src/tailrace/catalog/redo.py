@@ -148,7 +148,7 @@ def _not_replayed(lsn: Lsn, status: int) -> MissingHistory:
 @kernel
 def index_contents(replayed):  # type: ignore[no-untyped-def]
     """All versions that there are can be found by their contents."""
-    note_contents(replayed, 0)
+    note_contents(replayed, np.int64(0))
 
 
 @kernel
@@ -170,7 +170,7 @@ def replay_one_page(pages, files, next_xid, page, replayed, row):  # type: ignor
     nobody = Record(np.int64(0), np.int64(0), next_xid)
     target = Target(pages.file[row], files.catalog[pages.file[row]], pages.block[row])
     copy(page, 0, pages.page, row * PAGE_SIZE, PAGE_SIZE)
-    status = replay_page(replayed, nobody, target, page, ADDS_NOTHING)
+    status = replay_page(replayed, nobody, target, page, np.int64(ADDS_NOTHING))
     note_contents(replayed, first_new)
     return status
 

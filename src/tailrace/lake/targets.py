@@ -16,8 +16,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from tailrace.catalog.dropped_and_retyped import last_seen, retypes
 from tailrace.catalog.history import History
-from tailrace.catalog.lifetimes import last_seen, retypes
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
 from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import MissingHistory, PeerError, TailraceError, UsageError
