@@ -86,16 +86,16 @@ class _Cache:
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)  # all that loading takes; compiling asks for the rest itself
         processor = target_context.codegen().magic_tuple()
-        found = None
+        payload = None
         if _is_portable(processor):
-            found = _loaded(COMPILED / self._name(sig, (processor[0], *PORTABLE)))
-        if found is None:
-            found = _loaded(_folder() / self._name(sig, processor))
-        if found is None:
+            payload = _loaded(COMPILED / self._name(sig, (processor[0], *PORTABLE)))
+        if payload is None:
+            payload = _loaded(_folder() / self._name(sig, processor))
+        if payload is None:
             while before_compiling:
                 before_compiling.pop()()
             return None
-        return compiler.CompileResult._rebuild(target_context, *found)
+        return compiler.CompileResult._rebuild(target_context, *payload)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
@@ -166,11 +166,11 @@ def _is_portable(processor: tuple[str, ...]) -> bool:
 
 def stamp(dispatcher: Any) -> str:
     """A digest of the kernel's code and of all that it refers to. Raises TypeError for what cannot be told apart by its value."""
-    found = getattr(dispatcher, "_tailrace_stamp", None)
-    if found is None:
+    known = getattr(dispatcher, "_tailrace_stamp", None)
+    if known is None:
         options = [dispatcher.targetoptions.get(name) for name in ("_nrt", "forceinline")]
-        found = dispatcher._tailrace_stamp = _digest(options, *_parts(dispatcher.py_func, dispatcher))
-    return str(found)
+        known = dispatcher._tailrace_stamp = _digest(options, *_parts(dispatcher.py_func, dispatcher))
+    return str(known)
 
 
 def _parts(function: Any, itself: object) -> Iterator[object]:

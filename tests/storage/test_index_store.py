@@ -22,6 +22,8 @@ from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner, Scanning, Source, scan_log
 from tailrace.storage.index_store import IndexStore
 from tailrace.wal.framing import LENGTH, LSN, new_frame, next_record
+from tailrace.wal.pages import LogIdentity
+from tailrace.wal.versions import FORMATS
 
 STRETCH = 1 << 15
 
@@ -150,7 +152,7 @@ def test_wal_that_was_damaged_after_it_was_indexed(case: Case, tmp_path: Path) -
     segments = Source.open(case.data_dir).segments
     _indexed(case, tmp_path)
     wal = segments.read(segments.first_lsn, segments.stop_lsn)
-    frame = new_frame(wal, segments.first_lsn, segments.stop_lsn, segments.segment_size, segments.magic, check_crc=True)
+    frame = new_frame(wal, LogIdentity(FORMATS[segments.major], segments.segment_size), segments.first_lsn, segments.stop_lsn)
     start, stop = (Lsn.parse(case.meta[name]) for name in ("start_lsn", "end_lsn"))
     found = []
     while (at := next_record(wal.buf, frame)) >= 0:

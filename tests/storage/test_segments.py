@@ -23,6 +23,8 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, scan_log
 from tailrace.storage.segment_files import arrange, open_segments
 from tailrace.wal.framing import LENGTH, LSN, new_frame, next_record
+from tailrace.wal.pages import LogIdentity
+from tailrace.wal.versions import FORMATS
 
 SYSTEM = 24
 """Where a segment's first page has the system identifier."""
@@ -54,7 +56,7 @@ def test_damage_anywhere_in_a_record_is_noticed(case: Case) -> None:
     """Forty records of the log, one bit flipped in each: verification names the record, every time."""
     segments = Source.open(case.data_dir).segments
     wal = segments.read(segments.first_lsn, segments.stop_lsn)
-    frame = new_frame(wal, segments.first_lsn, segments.stop_lsn, segments.segment_size, segments.magic, check_crc=True)
+    frame = new_frame(wal, LogIdentity(FORMATS[segments.major], segments.segment_size), segments.first_lsn, segments.stop_lsn)
     found = []
     while (at := next_record(wal.buf, frame)) >= 0:
         if at < wal.raw:  # lies in one piece

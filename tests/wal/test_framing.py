@@ -19,7 +19,9 @@ from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segment_files import open_segments
 from tailrace.wal import framing
 from tailrace.wal.crc import crc32c
-from tailrace.wal.framing import END, LENGTH, LSN, NEED_MORE, POSITION, PREVIOUS, WalBytes, new_frame, next_record
+from tailrace.wal.framing import END, LENGTH, LSN, NEED_MORE, POSITION, PREVIOUS, RECORD_HEADER, new_frame, next_record
+from tailrace.wal.pages import LogIdentity, WalBytes, spacious
+from tailrace.wal.versions import FORMATS
 
 PAGES = 3
 LARGER = 40
@@ -46,8 +48,7 @@ class Log(NamedTuple):
 
     pages: np.ndarray
     base: int
-    segment_size: int
-    magic: int
+    identity: LogIdentity
 
 
 class Record(NamedTuple):
@@ -71,16 +72,16 @@ def larger(tmp_path_factory: pytest.TempPathFactory) -> Log:
 def _first_pages(story: str, pages: int, directory: Path) -> Log:
     segments = open_segments(open_case(story, 16, "with_slot", directory).wal_dir)
     wal = segments.read(segments.first_lsn, segments.first_lsn + pages * PAGE_SIZE)
-    return Log(wal.buf[: wal.raw].copy(), segments.first_lsn, segments.segment_size, segments.magic)
+    return Log(wal.buf[: wal.raw].copy(), segments.first_lsn, LogIdentity(FORMATS[segments.major], segments.segment_size))
 
 
 def walk(log: Log, raw: int, start: int, previous: int) -> tuple[list[Record], int, int, int]:
     """Records in the first `raw` bytes; what lies behind those is poison. Also the reason, and where to go on from."""
-    buf = np.full(framing.spacious(raw), POISON, np.uint8)
+    buf = np.full(spacious(raw), POISON, np.uint8)
     buf[:raw] = log.pages[:raw]
     stop = log.base + len(log.pages)
-    frame = new_frame(WalBytes(buf, log.base, raw), start, stop, log.segment_size, log.magic, check_crc=True, previous=previous)
-    at, lsn, end = (np.zeros(raw // framing.RECORD_HEADER + 1, np.int64) for _ in range(3))
+    frame = new_frame(WalBytes(buf, log.base, raw), log.identity, start, stop, previous=previous)
+    at, lsn, end = (np.zeros(raw // RECORD_HEADER + 1, np.int64) for _ in range(3))
     count, reason = frame_all(buf, frame, at, lsn, end)
     records = []
     for i in range(count):
@@ -114,7 +115,7 @@ def test_a_walk_may_start_inside_a_record(larger: Log) -> None:
 def test_framing_one_by_one_is_framing_all(larger: Log) -> None:
     whole, _, _, _ = walk(larger, len(larger.pages), larger.base, 0)
     wal = WalBytes.of(larger.pages, larger.base)
-    frame = new_frame(wal, larger.base, 1 << 62, larger.segment_size, larger.magic, check_crc=True)
+    frame = new_frame(wal, larger.identity, larger.base, 1 << 62)
     found = []
     while (at := next_record(wal.buf, frame)) >= 0:
         found.append(Record(int(frame[LSN]), int(frame[END]), wal.buf[at : at + frame[LENGTH]].tobytes()))

@@ -19,8 +19,9 @@ from tailrace.tuples.toast import Chunks
 from tailrace.wal import framing, heap, records
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
 from tailrace.wal.end_of_log import changed_since
-from tailrace.wal.framing import LENGTH, LSN, SPARE, WalBytes, next_record, next_records
+from tailrace.wal.framing import LENGTH, LSN, SPARE, next_record, next_records
 from tailrace.wal.hashing import find, find_pair, grown, rehashed
+from tailrace.wal.pages import LogIdentity, WalBytes
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, MAIN, MAIN_LENGTH
 from tailrace.wal.resource_managers import HEAP, HEAP2
 from tailrace.wal.unaligned import u8, u16, u32
@@ -231,7 +232,7 @@ def references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.in
     while reason == framing.NEED_MORE:
         # The last record may run on beyond the stretch: read further until it is whole.
         wal = read(plan.stretch.start, plan.stretch.stop + ahead, extra)
-        frame = framing.new_frame(wal, plan.start, plan.stretch.stop, plan.segment_size, form.page_magic, check_crc=True)
+        frame = framing.new_frame(wal, LogIdentity(form, plan.segment_size), plan.start, plan.stretch.stop)
         frame[SPARE] += (extra + 7) & ~7
         files = plan.files
         xids = plan.xid & LOW_WORD  # what records say of them
@@ -289,7 +290,7 @@ def _carried_chunks(
     stretch, lsns = part.stretch, part.lsn
     first = max(stretch.start, int(lsns[0]) // PAGE_SIZE * PAGE_SIZE)
     wal = read(first, int(lsns[-1]) // PAGE_SIZE * PAGE_SIZE + 4 * PAGE_SIZE)
-    frame = framing.new_frame(wal, int(lsns[0]), int(lsns[-1]) + 1, plan.segment_size, form.page_magic, check_crc=True)
+    frame = framing.new_frame(wal, LogIdentity(form, plan.segment_size), int(lsns[0]), int(lsns[-1]) + 1)
     data, bounds, count, reason = copy_chunks(wal.buf, frame, form.image_compressed, lsns, part.crc)
     if count != len(lsns):
         raise changed_since(stretch, wal, reason, frame)

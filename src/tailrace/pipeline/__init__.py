@@ -45,7 +45,7 @@ from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER, Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.types.encodings.server_encodings import codec_named
-from tailrace.wal.queues import Queued, QueueErrand, queued
+from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
 
 __all__ = [
     "STRETCH_BYTES",
@@ -140,12 +140,12 @@ class Pipeline:
         ties = find_ties(self.log, self.plan, self.catalogs.state.database)
         if ties is None:
             return self.plan
-        results = list(self.runner.run(partial(_queued, self.source.segments), ties.errands))
+        results = list(self.runner.run(partial(_queued, self.source.segments), ties.requests))
         return replace(self.plan, messages=resolved(ties, self.plan, results))
 
 
-def _queued(segments: Segments, errand: QueueErrand) -> Queued:
-    return read_whole(segments, errand.stretch, partial(queued, errand=errand, segment_size=segments.segment_size))
+def _queued(segments: Segments, request: QueuedChangesRequest) -> QueuedChanges:
+    return read_whole(segments, request.stretch, partial(queued_changes, request=request, segment_size=segments.segment_size))
 
 
 def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Formatted:

@@ -16,8 +16,10 @@ from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.scanned_log import ScannedLog
-from tailrace.wal.framing import WalBytes
-from tailrace.wal.index import Index, NeedMoreWal, scan
+from tailrace.wal.end_of_log import NeedMoreWal
+from tailrace.wal.index import Index
+from tailrace.wal.pages import LogIdentity, WalBytes
+from tailrace.wal.scan import scan
 from tailrace.wal.statistics import Counts, count
 from tailrace.wal.versions import FORMATS
 
@@ -26,13 +28,10 @@ Result = TypeVar("Result")
 
 def scan_stretch(segments: Segments, also: Sequence[Locator], stretch: Stretch) -> Index:
     """Read a stretch and index it; errors name the file. Runs in a worker."""
-    form = FORMATS[segments.major]
+    log = LogIdentity(FORMATS[segments.major], segments.segment_size, segments.system, segments.timeline)
 
     def work(wal: WalBytes, *, at_end_of_log: bool) -> Index:
-        return scan(
-            wal, stretch, form, segments.segment_size, system=segments.system, timeline=segments.timeline,
-            at_end_of_log=at_end_of_log, also=also,
-        )  # fmt: skip
+        return scan(wal, stretch, log, at_end_of_log=at_end_of_log, also=also)
 
     with files_named(segments):
         return read_whole(segments, stretch, work)

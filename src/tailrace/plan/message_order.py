@@ -3,10 +3,10 @@
 The server keeps the changes of each subtransaction apart, and merges them through a binary heap by position (`reorderbuffer.c`). A message has the
 position where its record ends, which is where the next record begins. If that one is a change of another subtransaction the two tie, and the heap
 decides: whoever is at its root stays there. Where it stands depends on everything that was queued before, printed or not. So for transactions in
-which that happens their WAL is read once more (`errands`, `tailrace.wal.queues`), and the heap is played through with the server's steps
+which that happens their WAL is read once more (`requests`, `tailrace.wal.queued_changes`), and the heap is played through with the server's steps
 (`lib/binaryheap.c`).
 
-    find_ties ──► errands, run wide ──► what is queued ──► resolved ──► messages, some of them `behind`
+    find_ties ──► requests, run wide ──► what is queued ──► resolved ──► messages, some of them `behind`
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tailrace.transactions.fates import Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index, xact
 from tailrace.wal.index import UNKNOWN_XID
-from tailrace.wal.queues import Queued, QueueErrand
+from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Ties:
 
     messages: list[int]
     xids: AllXids
-    errands: list[QueueErrand]
+    requests: list[QueuedChangesRequest]
 
 
 def find_ties(log: ScannedLog, plan: Plan, database: int) -> Ties | None:
@@ -45,12 +45,12 @@ def find_ties(log: ScannedLog, plan: Plan, database: int) -> Ties | None:
     xids = all_xids(log.indexes, log.fates)
     ordinals = np.unique([plan.messages[number].ordinal for number in messages]).astype(np.int64)
     wanted = np.unique(xids.xid[np.isin(xids.ordinal, ordinals)])
-    errands = [
-        QueueErrand(part.stretch, int(part.first), part.fingerprint, part.major, database, plan.demand.only_local, mine)
+    requests = [
+        QueuedChangesRequest(part.stretch, int(part.first), part.fingerprint, part.major, database, plan.demand.only_local, mine)
         for part in log.indexes
         if len(mine := np.intersect1d(part.xids.xid, wanted, assume_unique=True))
     ]
-    return Ties(messages, xids, errands)
+    return Ties(messages, xids, requests)
 
 
 def _may_tie(message: LogicalMessage, transactions: Transactions) -> bool:
@@ -64,7 +64,7 @@ def _may_tie(message: LogicalMessage, transactions: Transactions) -> bool:
     return others or (message.followed_by == UNKNOWN_XID and len(subxids) > 0)
 
 
-def resolved(ties: Ties, plan: Plan, results: Sequence[Queued]) -> list[LogicalMessage]:
+def resolved(ties: Ties, plan: Plan, results: Sequence[QueuedChanges]) -> list[LogicalMessage]:
     """The plan's messages, those `behind` that the server prints after the rows of the record behind them."""
     queues = _queues(ties, plan.transactions, results)
     messages = list(plan.messages)
@@ -102,7 +102,7 @@ class _Queues:
     changed_by: NDArray[np.int64]
 
 
-def _queues(ties: Ties, transactions: Transactions, results: Sequence[Queued]) -> _Queues:
+def _queues(ties: Ties, transactions: Transactions, results: Sequence[QueuedChanges]) -> _Queues:
     order = np.lexsort((ties.xids.first_lsn, ties.xids.xid))
     xids, first = np.unique(ties.xids.xid[order], return_index=True)
     order = order[first]
@@ -111,8 +111,8 @@ def _queues(ties: Ties, transactions: Transactions, results: Sequence[Queued]) -
     names = np.where(is_top, _TOP, ties.xids.first_lsn[order])
 
     snapshot_from = np.full(len(transactions), np.iinfo(np.int64).max, np.int64)
-    for errand, part in zip(ties.errands, results, strict=True):
-        np.minimum.at(snapshot_from, ordinals[np.searchsorted(xids, errand.xids)], part.snapshot_from)
+    for request, part in zip(ties.requests, results, strict=True):
+        np.minimum.at(snapshot_from, ordinals[np.searchsorted(xids, request.xids)], part.base_snapshot_lsn)
 
     of = np.searchsorted(xids, np.concatenate([part.xid for part in results]))
     mine = np.flatnonzero(~rolled_back[of])

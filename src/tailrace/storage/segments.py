@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.wal.framing import WalBytes, spacious
+from tailrace.wal.pages import WalBytes, spacious
 
 _CHUNK = 1 << 16
 

@@ -17,6 +17,10 @@ from numba.extending import intrinsic
 from tailrace.kernels import kernel
 from tailrace.wal.unaligned import u8, u32, word
 
+_CRC_AT = 20
+"""Where a record's header (`access/xlogrecord.h`) has xl_crc."""
+_RECORD_HEADER = 24
+
 
 def _host_has_sse42() -> bool:
     if platform.machine().lower() not in ("x86_64", "amd64"):
@@ -104,8 +108,8 @@ extend = _extend_by_instruction if _host_has_sse42() else _extend_by_table
 @kernel
 def record_crc(buf: np.ndarray, at: int, length: int) -> np.uint32:
     """Checksum of a contiguous WAL record: its body first, then its header up to xl_crc (`access/xloginsert.c`'s order)."""
-    crc = extend(np.uint32(0xFFFFFFFF), buf, at + 24, at + length)
-    crc = extend(crc, buf, at, at + 20)
+    crc = extend(np.uint32(0xFFFFFFFF), buf, at + _RECORD_HEADER, at + length)
+    crc = extend(crc, buf, at, at + _CRC_AT)
     return crc ^ np.uint32(0xFFFFFFFF)
 
 

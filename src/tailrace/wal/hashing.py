@@ -30,16 +30,8 @@ def home(key, mask):  # type: ignore[no-untyped-def]
 
 @kernel
 def find(table, keys, key):  # type: ignore[no-untyped-def]
-    """The slot of `key`, or -1 - (free place in the table), to be given to `put`."""
-    mask = len(table) - 1
-    place = home(key, mask)
-    while True:
-        slot = table[place]
-        if slot < 0:
-            return -1 - place
-        if keys[slot] == key:
-            return np.int64(slot)
-        place = (place + 1) & mask
+    """The slot of `key`, or -1 - (free place in the table), where its slot is to be put."""
+    return find_pair(table, keys, keys, key, key)
 
 
 @kernel

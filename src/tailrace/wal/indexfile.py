@@ -21,6 +21,7 @@ from tailrace.wal import xact as xact_module
 from tailrace.wal.crc import record_crc
 from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.index import ALIEN, FORMAT_VERSION, Files, Index, Kept, Xids
+from tailrace.wal.record_header import H_CRC, H_LENGTH
 from tailrace.wal.unaligned import u32
 from tailrace.wal.xact import Ends
 
@@ -71,16 +72,16 @@ def read_index(data: bytes, where: str) -> Index:
         scalars["also"] = tuple(Locator(*(_scalar(number, int) for number in file)) for file in facts["also"])
     except (KeyError, TypeError, ValueError) as error:
         raise INDEX_FILE.unsound(where, str(error)) from error
-    found = Index(
+    index = Index(
         **scalars,
         **parts,
         waiting_xid=arrays["waiting_xid"],
         waiting_lsn=arrays["waiting_lsn"],
         waiting_crc=arrays["waiting_crc"],
     )
-    if why := _contradiction(found):
+    if why := _contradiction(index):
         raise INDEX_FILE.unsound(where, why)
-    return found
+    return index
 
 
 def _scalar(value: Any, kind: Any) -> Any:
@@ -94,14 +95,14 @@ def _scalar(value: Any, kind: Any) -> Any:
 
 
 def _leaves(index: Index) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any]] = []
     for part in fields(index):
         value = getattr(index, part.name)
         if is_dataclass(value) and not isinstance(value, type):
-            found += [(f"{part.name}.{leaf.name}", getattr(value, leaf.name)) for leaf in fields(value)]
+            leaves += [(f"{part.name}.{leaf.name}", getattr(value, leaf.name)) for leaf in fields(value)]
         else:
-            found.append((part.name, value))
-    return found
+            leaves.append((part.name, value))
+    return leaves
 
 
 def _contradiction(index: Index) -> str:
@@ -143,6 +144,6 @@ def first_unsound_record(data, at, length):  # type: ignore[no-untyped-def]
     for i in range(len(at)):
         if length[i] < RECORD_HEADER or at[i] < 0 or at[i] + length[i] > len(data) or at[i] + length[i] < at[i]:
             return i
-        if u32(data, at[i]) != length[i] or np.int64(record_crc(data, at[i], length[i])) != u32(data, at[i] + 20):
+        if u32(data, at[i] + H_LENGTH) != length[i] or np.int64(record_crc(data, at[i], length[i])) != u32(data, at[i] + H_CRC):
             return i
     return -1

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
+from tailrace.model import PAGE_SIZE
 from tailrace.wal.framing import RECORD_HEADER
+from tailrace.wal.record_header import H_INFO, H_MANAGER, H_XID
 from tailrace.wal.unaligned import u8, u16, u32
 
 # Fields of the record
@@ -44,12 +46,39 @@ BLOCK_FIELDS = 14
 MAX_BLOCKS = 33
 PARSED_SIZE = FIRST_BLOCK + MAX_BLOCKS * BLOCK_FIELDS
 
+# Ids of fragments that are no block references, which have 0 to 32 (XLR_MAX_BLOCK_ID)
+_DATA_SHORT = 255  # XLR_BLOCK_ID_DATA_SHORT
+_DATA_LONG = 254
+_ORIGIN_ID = 253  # XLR_BLOCK_ID_ORIGIN
+_TOP_XID_ID = 252  # XLR_BLOCK_ID_TOPLEVEL_XID
+
+# A block reference is a XLogRecordBlockHeader, of an image a XLogRecordBlockImageHeader, of a compressed one with a hole two bytes for that
+# (XLogRecordBlockCompressHeader), a RelFileLocator unless it is the same as of the block before, and a BlockNumber.
+_FORK_FLAGS = 1  # 1 byte
+_BLOCK_DATA_LENGTH = 2  # 2
+_SIZE_OF_BLOCK_HEADER = 4
+_HOLE_OFFSET = 2  # 2; before it stands the image's length
+_BIMG_INFO = 4  # 1
+_SIZE_OF_IMAGE_HEADER = 5
+_SIZE_OF_COMPRESS_HEADER = 2
+_DATABASE_OID = 4  # 4; before it stands the tablespace's
+_REL_NUMBER = 8  # 4
+_SIZE_OF_LOCATOR = 12
+_SIZE_OF_BLOCK_NUMBER = 4
+_SIZE_OF_SHORT = 2  # SizeOfXLogRecordDataHeaderShort
+_SIZE_OF_LONG = 5
+_SIZE_OF_ORIGIN = 3
+_SIZE_OF_TOP_XID = 5
+
 # fork_flags and bimg_info bits
+_FORK_MASK = 0x0F
 WILL_INIT = 0x40
 _HAS_IMAGE = 0x10
 _SAME_REL = 0x80
 _HAS_HOLE = 0x01
-_PLAIN_HEADER = RECORD_HEADER + 4 + 16 + 2  # one block reference, then the length of short main data
+
+_PLAIN_BLOCK = _SIZE_OF_BLOCK_HEADER + _SIZE_OF_LOCATOR + _SIZE_OF_BLOCK_NUMBER
+_PLAIN_HEADER = RECORD_HEADER + _PLAIN_BLOCK + _SIZE_OF_SHORT
 
 
 def new_parsed() -> NDArray[np.int64]:
@@ -63,105 +92,83 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
 
     Returns False if the headers do not add up to the record's length (the record is then damaged or of an unknown layout).
     """
-    parsed[XID] = u32(buf, at + 4)
-    parsed[INFO] = u8(buf, at + 16)
-    parsed[MANAGER] = u8(buf, at + 17)
+    parsed[XID] = u32(buf, at + H_XID)
+    parsed[INFO] = u8(buf, at + H_INFO)
+    parsed[MANAGER] = u8(buf, at + H_MANAGER)
     parsed[TOP_XID] = 0
     parsed[ORIGIN] = 0
-    stop = at + length
     header = at + RECORD_HEADER
     if (
         length > _PLAIN_HEADER
         and u8(buf, header) == 0
-        and not u8(buf, header + 1) & (_HAS_IMAGE | _SAME_REL)
-        and u8(buf, header + 20) == 255
+        and not u8(buf, header + _FORK_FLAGS) & (_HAS_IMAGE | _SAME_REL)
+        and u8(buf, header + _PLAIN_BLOCK) == _DATA_SHORT
     ):
-        # What nearly every record of user data is: one block without an image, then short main data.
-        data_length = u16(buf, header + 2)
-        main_length = u8(buf, header + 21)
-        if _PLAIN_HEADER + data_length + main_length != length:
-            return False
-        flags = u8(buf, header + 1)
-        parsed[FIRST_BLOCK + FORK] = flags & 0x0F
-        parsed[FIRST_BLOCK + BLOCK_FLAGS] = flags
-        parsed[FIRST_BLOCK + BLOCK_ID] = 0
-        parsed[FIRST_BLOCK + IMAGE] = 0
-        parsed[FIRST_BLOCK + IMAGE_LENGTH] = 0
-        parsed[FIRST_BLOCK + TABLESPACE] = u32(buf, header + 4)
-        parsed[FIRST_BLOCK + DATABASE] = u32(buf, header + 8)
-        parsed[FIRST_BLOCK + NUMBER] = u32(buf, header + 12)
-        parsed[FIRST_BLOCK + BLOCK] = u32(buf, header + 16)
-        parsed[FIRST_BLOCK + DATA] = at + _PLAIN_HEADER
-        parsed[FIRST_BLOCK + DATA_LENGTH] = data_length
-        parsed[BLOCKS] = 1
-        parsed[MAIN] = at + _PLAIN_HEADER + data_length
-        parsed[MAIN_LENGTH] = main_length
-        return True
+        return _parse_plain(buf, at, length, parsed)
+    return _parse_fragments(buf, at, length, compressed, parsed)
+
+
+@inner_kernel
+def _parse_plain(buf, at, length, parsed):  # type: ignore[no-untyped-def]
+    """What nearly every record of user data is: one block without an image, then short main data."""
+    header = at + RECORD_HEADER
+    data_length = u16(buf, header + _BLOCK_DATA_LENGTH)
+    main_length = u8(buf, header + _PLAIN_BLOCK + 1)
+    if _PLAIN_HEADER + data_length + main_length != length:
+        return False
+    flags = u8(buf, header + _FORK_FLAGS)
+    locator = header + _SIZE_OF_BLOCK_HEADER
+    parsed[FIRST_BLOCK + FORK] = flags & _FORK_MASK
+    parsed[FIRST_BLOCK + BLOCK_FLAGS] = flags
+    parsed[FIRST_BLOCK + BLOCK_ID] = 0
+    parsed[FIRST_BLOCK + IMAGE] = 0
+    parsed[FIRST_BLOCK + IMAGE_LENGTH] = 0
+    parsed[FIRST_BLOCK + TABLESPACE] = u32(buf, locator)
+    parsed[FIRST_BLOCK + DATABASE] = u32(buf, locator + _DATABASE_OID)
+    parsed[FIRST_BLOCK + NUMBER] = u32(buf, locator + _REL_NUMBER)
+    parsed[FIRST_BLOCK + BLOCK] = u32(buf, locator + _SIZE_OF_LOCATOR)
+    parsed[FIRST_BLOCK + DATA] = at + _PLAIN_HEADER
+    parsed[FIRST_BLOCK + DATA_LENGTH] = data_length
+    parsed[BLOCKS] = 1
+    parsed[MAIN] = at + _PLAIN_HEADER + data_length
+    parsed[MAIN_LENGTH] = main_length
+    return True
+
+
+@inner_kernel
+def _parse_fragments(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
     parsed[MAIN_LENGTH] = 0
+    stop = at + length
+    header = at + RECORD_HEADER
     blocks = 0
-    payload = 0
+    payload = 0  # bytes that the fragments so far say will follow them
     while stop - header > payload:
-        kind = u8(buf, header)
-        if kind < MAX_BLOCKS:
-            if header + 4 > stop or blocks >= MAX_BLOCKS:
+        fragment = u8(buf, header)
+        if fragment < MAX_BLOCKS:
+            if header + _SIZE_OF_BLOCK_HEADER > stop or blocks >= MAX_BLOCKS:
                 return False
             block = FIRST_BLOCK + blocks * BLOCK_FIELDS
+            header = _parse_block(buf, header, compressed, parsed, block)
+            if header < 0:
+                return False
+            payload += parsed[block + DATA_LENGTH] + parsed[block + IMAGE_LENGTH]
             blocks += 1
-            flags = u8(buf, header + 1)
-            parsed[block + BLOCK_ID] = kind
-            parsed[block + FORK] = flags & 0x0F
-            parsed[block + BLOCK_FLAGS] = flags
-            parsed[block + DATA_LENGTH] = u16(buf, header + 2)
-            payload += parsed[block + DATA_LENGTH]
-            header += 4
-            parsed[block + IMAGE] = 0
-            parsed[block + IMAGE_LENGTH] = 0
-            if flags & _HAS_IMAGE:
-                image_length = u16(buf, header)
-                info = u8(buf, header + 4)
-                parsed[block + IMAGE] = 1
-                parsed[block + IMAGE_LENGTH] = image_length
-                parsed[block + HOLE] = u16(buf, header + 2)
-                parsed[block + IMAGE_INFO] = info
-                header += 5
-                parsed[block + HOLE_LENGTH] = 0
-                if info & compressed:
-                    if info & _HAS_HOLE:
-                        parsed[block + HOLE_LENGTH] = u16(buf, header)
-                        header += 2
-                elif info & _HAS_HOLE:
-                    parsed[block + HOLE_LENGTH] = 8192 - image_length
-                payload += image_length
-            if flags & _SAME_REL:
-                if blocks < 2:
-                    return False
-                before = block - BLOCK_FIELDS
-                parsed[block + TABLESPACE] = parsed[before + TABLESPACE]
-                parsed[block + DATABASE] = parsed[before + DATABASE]
-                parsed[block + NUMBER] = parsed[before + NUMBER]
-            else:
-                parsed[block + TABLESPACE] = u32(buf, header)
-                parsed[block + DATABASE] = u32(buf, header + 4)
-                parsed[block + NUMBER] = u32(buf, header + 8)
-                header += 12
-            parsed[block + BLOCK] = u32(buf, header)
-            header += 4
-        elif kind == 255:
+        elif fragment == _DATA_SHORT:
             parsed[MAIN_LENGTH] = u8(buf, header + 1)
             payload += parsed[MAIN_LENGTH]
-            header += 2
+            header += _SIZE_OF_SHORT
             break
-        elif kind == 254:
+        elif fragment == _DATA_LONG:
             parsed[MAIN_LENGTH] = u32(buf, header + 1)
             payload += parsed[MAIN_LENGTH]
-            header += 5
+            header += _SIZE_OF_LONG
             break
-        elif kind == 253:
+        elif fragment == _ORIGIN_ID:
             parsed[ORIGIN] = u16(buf, header + 1)
-            header += 3
-        elif kind == 252:
+            header += _SIZE_OF_ORIGIN
+        elif fragment == _TOP_XID_ID:
             parsed[TOP_XID] = u32(buf, header + 1)
-            header += 5
+            header += _SIZE_OF_TOP_XID
         else:
             return False
     if stop - header != payload:
@@ -176,3 +183,45 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
         header += parsed[block + DATA_LENGTH]
     parsed[MAIN] = header
     return True
+
+
+@inner_kernel
+def _parse_block(buf, header, compressed, parsed, block):  # type: ignore[no-untyped-def]
+    """Fill the fields from `parsed[block]` on from the block reference at `buf[header]`. Where its data lie comes later; until then IMAGE is 1 if
+    there is one. Returns what stands behind it, or -1 if it is the first and yet of the same file as the one before."""
+    flags = u8(buf, header + _FORK_FLAGS)
+    parsed[block + BLOCK_ID] = u8(buf, header)
+    parsed[block + FORK] = flags & _FORK_MASK
+    parsed[block + BLOCK_FLAGS] = flags
+    parsed[block + DATA_LENGTH] = u16(buf, header + _BLOCK_DATA_LENGTH)
+    parsed[block + IMAGE] = 0
+    parsed[block + IMAGE_LENGTH] = 0
+    header += _SIZE_OF_BLOCK_HEADER
+    if flags & _HAS_IMAGE:
+        image_length = u16(buf, header)
+        info = u8(buf, header + _BIMG_INFO)
+        parsed[block + IMAGE] = 1
+        parsed[block + IMAGE_LENGTH] = image_length
+        parsed[block + HOLE] = u16(buf, header + _HOLE_OFFSET)
+        parsed[block + IMAGE_INFO] = info
+        header += _SIZE_OF_IMAGE_HEADER
+        parsed[block + HOLE_LENGTH] = 0
+        if info & _HAS_HOLE and info & compressed:
+            parsed[block + HOLE_LENGTH] = u16(buf, header)
+            header += _SIZE_OF_COMPRESS_HEADER
+        elif info & _HAS_HOLE:
+            parsed[block + HOLE_LENGTH] = PAGE_SIZE - image_length
+    if flags & _SAME_REL:
+        if block == FIRST_BLOCK:
+            return -1
+        before = block - BLOCK_FIELDS
+        parsed[block + TABLESPACE] = parsed[before + TABLESPACE]
+        parsed[block + DATABASE] = parsed[before + DATABASE]
+        parsed[block + NUMBER] = parsed[before + NUMBER]
+    else:
+        parsed[block + TABLESPACE] = u32(buf, header)
+        parsed[block + DATABASE] = u32(buf, header + _DATABASE_OID)
+        parsed[block + NUMBER] = u32(buf, header + _REL_NUMBER)
+        header += _SIZE_OF_LOCATOR
+    parsed[block + BLOCK] = u32(buf, header)
+    return header + _SIZE_OF_BLOCK_NUMBER

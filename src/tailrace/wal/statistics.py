@@ -19,8 +19,9 @@ from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch
 from tailrace.wal import framing, records
 from tailrace.wal.describe import Described, describe
-from tailrace.wal.framing import LENGTH, NEED_MORE, POSITION, PREVIOUS, REACHED_STOP, WalBytes, next_record
-from tailrace.wal.index import NeedMoreWal, first_written_page
+from tailrace.wal.end_of_log import NeedMoreWal, explain, place_of
+from tailrace.wal.framing import LENGTH, NEED_MORE, POSITION, PREVIOUS, REACHED_STOP, RECORD_HEADER, next_record
+from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
 from tailrace.wal.resource_managers import name_of
 from tailrace.wal.versions import FORMATS, WalFormat
 
@@ -140,21 +141,19 @@ def tally(buf, frame, compressed, rows):  # type: ignore[no-untyped-def]
 
 def count(wal: WalBytes, stretch: Stretch, form: WalFormat, segment_size: int, *, system: int, at_end_of_log: bool) -> Counts:
     """Count the records that start in `stretch`. Raises NeedMoreWal if `wal` ends within the last of them, though the log does not."""
-    frame = framing.new_frame(
-        wal, first_written_page(wal, stretch, segment_size), stretch.stop, segment_size, form.page_magic, check_crc=False,
-        custom_managers=form.custom_resource_managers, system=system,
-    )  # fmt: skip
-    rows = np.zeros((wal.raw // framing.RECORD_HEADER + 1, _FIELDS), np.int64)
+    log = LogIdentity(form, segment_size, system)
+    frame = framing.new_frame(wal, log, first_written_page(wal, stretch, segment_size), stretch.stop, check_crc=False)
+    rows = np.zeros((wal.raw // RECORD_HEADER + 1, _FIELDS), np.int64)
     found, ended = tally(wal.buf, frame, form.image_compressed, rows)
     if ended == NEED_MORE and not at_end_of_log:
-        raise NeedMoreWal(framing.explain(ended, frame))
+        raise NeedMoreWal(explain(ended, frame))
     rows = rows[:found]
     of_file, of_transaction = rows[rows[:, _NUMBER] != 0], rows[rows[:, _XID] != 0]
     return Counts(
         Counted(1, name_of).count(rows[:, _MANAGER, None], rows[:, _SIZE]),
         Counted(3, _file_name).count(of_file[:, _SPACE : _NUMBER + 1], of_file[:, _SIZE]),
         Counted(1, str).count(of_transaction[:, _XID, None], of_transaction[:, _SIZE]),
-        stretch.start, Lsn(int(frame[POSITION])), "" if ended == REACHED_STOP else framing.explain(ended, frame), framing.place_of(ended, frame),
+        stretch.start, Lsn(int(frame[POSITION])), "" if ended == REACHED_STOP else explain(ended, frame), place_of(ended, frame),
     )  # fmt: skip
 
 
@@ -168,17 +167,15 @@ def walk(log: Log, start: int | None = None, stop: int | None = None, chunk: int
     while position < last:
         base = position // PAGE_SIZE * PAGE_SIZE
         wal = log.read(base, base + size)
-        frame = framing.new_frame(
-            wal, position, min(base + size, last), log.segment_size, log.magic, check_crc=True,
-            custom_managers=form.custom_resource_managers, system=log.system, previous=previous,
-        )  # fmt: skip
+        identity = LogIdentity(form, log.segment_size, log.system)
+        frame = framing.new_frame(wal, identity, position, min(base + size, last), previous=previous)
         count = 0
         while (at := next_record(wal.buf, frame)) >= 0:
             count += 1
             if frame[framing.LSN] >= begin:
                 yield describe(wal.buf, at, int(frame[LENGTH]), int(frame[framing.LSN]), form, parsed)
         if at == framing.INVALID_CHECKSUM:
-            raise CorruptWal(framing.explain(at, frame), context=f"WAL record at {Lsn(int(frame[POSITION]))}")
+            raise CorruptWal(explain(at, frame), context=f"WAL record at {Lsn(int(frame[POSITION]))}")
         if at not in (NEED_MORE, REACHED_STOP) or (at == NEED_MORE and wal.raw < size):
             return
         if at == NEED_MORE and not count:

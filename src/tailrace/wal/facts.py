@@ -1,0 +1,398 @@
+"""The facts of one stretch, noted record by record while :mod:`tailrace.wal.scan` walks it.
+
+Each group of facts has a room: columns long enough for any stretch of its size (pages of them that nothing is written to cost nothing), of which the
+first `used[0]` rows are in use. The kernels are given one room and one record each, and are compiled into the loop that calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar, get_args, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.kernels import inner_kernel
+from tailrace.model import FIRST_NORMAL_OID, Locator
+from tailrace.wal import heap, records, xact, xlog
+from tailrace.wal.framing import RECORD_HEADER
+from tailrace.wal.hashing import find, find_pair, new_table, rehashed
+from tailrace.wal.index import (
+    ALIEN,
+    CATALOG_CHANGE,
+    CHANGES_CATALOG,
+    CHECKPOINT,
+    CLOSED_TOAST,
+    HAS_CHANGE,
+    HAS_ROWS,
+    MESSAGE,
+    RELATION_MAP,
+    RUNNING_XACTS,
+    SPECULATION_OPEN,
+    STARTS_WITH_CANCEL,
+    STARTS_WITH_CONFIRM,
+    STORAGE,
+    TIMELINE_END,
+    TRACKED_CATALOGS,
+    TRUNCATE,
+    UNKNOWN_XID,
+    WAL_SETTINGS,
+)  # fmt: skip
+from tailrace.wal.record_header import H_CRC
+from tailrace.wal.records import BLOCK_FIELDS, BLOCKS, FIRST_BLOCK, FORK, INFO, MAIN, MANAGER
+from tailrace.wal.resource_managers import DBASE, FIRST_CUSTOM, HEAP, HEAP2, LOGICALMSG, RELMAP, STANDBY, XLOG
+from tailrace.wal.unaligned import u8, u16, u32
+
+NOT_KEPT = 0
+
+_XLOG_RUNNING_XACTS = 0x10
+"""`storage/standbydefs.h`"""
+_TRANSACTIONAL = 4
+"""Where xl_logical_message (`replication/message.h`) says whether the message belongs to its transaction."""
+_SMALLEST_RECORD = 48
+"""Bytes of WAL that a transaction id, a heap file or a chunk takes at least: a record with one block reference."""
+_SMALLEST_END = 32
+"""Bytes of a commit or abort record with nothing but its time."""
+
+
+class Record(NamedTuple):
+    """One record: the offset of its bytes, its LSN, its length, and where it ends."""
+
+    at: int
+    lsn: int
+    length: int
+    end_lsn: int
+
+
+class XidRoom(NamedTuple):
+    """By transaction id, in the order in which they appear; `table` finds them. `toast_run` counts the rows so far that made use of TOAST chunks: the
+    chunks that were noted in an earlier run have their row."""
+
+    table: NDArray[np.int32]
+    used: NDArray[np.int64]
+    xid: NDArray[np.int64]
+    top: NDArray[np.int64]
+    first_lsn: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    rows: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    speculative: NDArray[np.int64]
+    toast_run: NDArray[np.int64]
+
+
+class FileRoom(NamedTuple):
+    """By heap file; `key` is database and number (`file_key`), `last[0]` the row that was asked for last."""
+
+    table: NDArray[np.int32]
+    used: NDArray[np.int64]
+    last: NDArray[np.int64]
+    key: NDArray[np.int64]
+    tablespace: NDArray[np.int64]
+    first_lsn: NDArray[np.int64]
+    records: NDArray[np.int64]
+    tracked: NDArray[np.bool_]
+
+
+class EndRoom(NamedTuple):
+    """By commit, abort and prepare; `fields` are `xact.parse_end`'s."""
+
+    used: NDArray[np.int64]
+    fields: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    end_lsn: NDArray[np.int64]
+    origin: NDArray[np.int64]
+
+
+class KeptRoom(NamedTuple):
+    """By record that is kept whole; `at` is where its bytes are now."""
+
+    used: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    at: NDArray[np.int64]
+    length: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    end_lsn: NDArray[np.int64]
+    followed_by: NDArray[np.uint32]
+
+
+class ChunkRoom(NamedTuple):
+    """By TOAST chunk: the row of its xid, and that one's `toast_run` when it came."""
+
+    used: NDArray[np.int64]
+    xid_row: NDArray[np.int64]
+    toast_run: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    crc: NDArray[np.uint32]
+
+
+_AnyRoom = TypeVar("_AnyRoom", XidRoom, FileRoom, EndRoom, KeptRoom, ChunkRoom)
+
+
+class Room(NamedTuple):
+    """All of it, and room for the headers of the record at hand."""
+
+    xids: XidRoom
+    files: FileRoom
+    ends: EndRoom
+    kept: KeptRoom
+    chunks: ChunkRoom
+    parsed: NDArray[np.int64]
+
+
+def new_room(raw: int) -> Room:
+    """Room for everything that `raw` bytes of WAL can hold."""
+    small, ends = raw // _SMALLEST_RECORD + 64, raw // _SMALLEST_END + 64
+    files = _columns(FileRoom, small, table=new_table(small), last=np.zeros(1, np.int64))
+    files.key[0] = -1  # so that the first one asked for is not taken for the last
+    return Room(
+        xids=_columns(XidRoom, small, table=new_table(small)),
+        files=files,
+        ends=_columns(EndRoom, ends, fields=np.zeros((ends, xact.E_FIELDS), np.int64)),
+        kept=_columns(KeptRoom, raw // RECORD_HEADER + 64),
+        chunks=_columns(ChunkRoom, small),
+        parsed=records.new_parsed(),
+    )
+
+
+def _columns(room: type[_AnyRoom], rows: int, **others: NDArray) -> _AnyRoom:
+    """An empty room of columns as they are annotated, but for `others`.
+
+    They are cut out of one array, which is so large that its pages are there, and zero, once something is written to them; several smaller ones
+    would be cleared at once.
+    """
+    others["used"] = np.zeros(1, np.int64)
+    hints = {name: hint for name, hint in get_type_hints(room).items() if name not in others}
+    dtypes = {name: np.dtype(get_args(get_args(hint)[1])[0]) for name, hint in hints.items()}
+    bounds = np.cumsum([0, *((rows * dtype.itemsize + 7) & ~7 for dtype in dtypes.values())]).tolist()
+    whole = np.zeros(bounds[-1], np.uint8)
+    parts = zip(dtypes.items(), bounds, strict=False)
+    return room(**others, **{name: whole[at : at + rows * dtype.itemsize].view(dtype) for (name, dtype), at in parts})
+
+
+class CatalogFiles(NamedTuple):
+    """Which files are catalogs': of those numbered by initdb the ones in `oids`, and others that the plan knows of (`key`, `tablespace`). With
+    `nothing_else`, only what changes them is to be kept."""
+
+    oid_table: NDArray[np.int32]
+    oids: NDArray[np.int64]
+    key: NDArray[np.int64]
+    tablespace: NDArray[np.int64]
+    nothing_else: bool
+
+
+def catalog_files(also: Sequence[Locator]) -> CatalogFiles:
+    """The files of TRACKED_CATALOGS, and `also` these; if there are any, nothing else is to be kept."""
+    oids = np.array(sorted(TRACKED_CATALOGS), np.int64)
+    keys = np.array([(file.database << 32) | file.number for file in also], np.int64)
+    spaces = np.array([file.tablespace for file in also], np.int64)
+    return CatalogFiles(rehashed(oids, len(oids), len(oids)), oids, keys, spaces, bool(also))
+
+
+# -- transactions --------------------------------------------------------------------------------------------------------------------
+
+
+@inner_kernel
+def note_xid(xids, xid, lsn):  # type: ignore[no-untyped-def]
+    """The row of a transaction id, a new one if it first appears here."""
+    row = find(xids.table, xids.xid, xid)
+    if row < 0:
+        place = -1 - row
+        row = xids.used[0]
+        xids.used[0] = row + 1
+        xids.table[place] = row
+        xids.xid[row] = xid
+        xids.first_lsn[row] = lsn
+    return row
+
+
+@inner_kernel
+def note_end(ends, parsed, record):  # type: ignore[no-untyped-def]
+    """A commit, abort or prepare whose fields are there already."""
+    row = ends.used[0]
+    ends.lsn[row] = record.lsn
+    ends.end_lsn[row] = record.end_lsn
+    ends.origin[row] = parsed[records.ORIGIN]
+    ends.used[0] = row + 1
+
+
+# -- files ---------------------------------------------------------------------------------------------------------------------------
+
+
+@inner_kernel
+def file_key(database, number):  # type: ignore[no-untyped-def]
+    """Two parts of a locator as one number; the third, the tablespace, is compared with it."""
+    return (database << 32) | number
+
+
+@inner_kernel
+def note_file(files, catalogs, key, tablespace, lsn):  # type: ignore[no-untyped-def]
+    """The row of a file, a new one if it first appears here."""
+    row = files.last[0]
+    if files.key[row] == key and files.tablespace[row] == tablespace:
+        return row
+    row = find_pair(files.table, files.key, files.tablespace, key, tablespace)
+    if row < 0:
+        place = -1 - row
+        row = files.used[0]
+        files.used[0] = row + 1
+        files.table[place] = row
+        files.key[row] = key
+        files.tablespace[row] = tablespace
+        files.first_lsn[row] = lsn
+        files.tracked[row] = _is_catalogs(catalogs, key, tablespace)
+    files.last[0] = row
+    return row
+
+
+@inner_kernel
+def _is_catalogs(catalogs, key, tablespace):  # type: ignore[no-untyped-def]
+    for i in range(len(catalogs.key)):
+        if catalogs.key[i] == key and catalogs.tablespace[i] == tablespace:
+            return True
+    number = key & 0xFFFFFFFF
+    return number < FIRST_NORMAL_OID and find(catalogs.oid_table, catalogs.oids, number) >= 0
+
+
+@inner_kernel
+def note_files(files, catalogs, parsed, lsn):  # type: ignore[no-untyped-def]
+    """The heap files that a record changes: the first block names the heap, but page images may name many. Returns whether one is a catalog's."""
+    blocks = parsed[BLOCKS]
+    first, stop = 0, min(blocks, 1)
+    if parsed[MANAGER] == XLOG:
+        stop = blocks
+    elif parsed[MANAGER] == HEAP2 and parsed[INFO] & heap.OPCODE == heap.VISIBLE and blocks > 1:
+        first, stop = 1, 2  # block 0 is the visibility map's
+    tracked = False
+    for i in range(first, stop):
+        block = FIRST_BLOCK + i * BLOCK_FIELDS
+        if parsed[block + FORK] == 0:
+            key = file_key(parsed[block + records.DATABASE], parsed[block + records.NUMBER])
+            row = note_file(files, catalogs, key, parsed[block + records.TABLESPACE], lsn)
+            files.records[row] += 1
+            tracked = tracked or files.tracked[row]
+    return tracked
+
+
+@inner_kernel
+def note_new_cid(files, catalogs, buf, parsed, lsn):  # type: ignore[no-untyped-def]
+    """The file that a NEW_CID names: a catalog's, even if its number does not say so."""
+    locator = parsed[MAIN] + heap.NEW_CID_LOCATOR_AT
+    number = u32(buf, locator + 8)
+    row = note_file(files, catalogs, file_key(u32(buf, locator + 4), number), u32(buf, locator), lsn)
+    if number >= FIRST_NORMAL_OID:
+        files.tracked[row] = True
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------------------------
+
+
+@inner_kernel
+def change_flags(parsed, inplace_is_change):  # type: ignore[no-untyped-def]
+    """What a HEAP or HEAP2 record makes of its transaction."""
+    if heap.begins_transaction(parsed):
+        return HAS_CHANGE
+    if inplace_is_change and parsed[MANAGER] == HEAP and parsed[INFO] & heap.OPCODE == heap.INPLACE:
+        return HAS_CHANGE | CHANGES_CATALOG
+    return 0
+
+
+@inner_kernel
+def note_row(xids, row, chunks, buf, parsed, record):  # type: ignore[no-untyped-def]
+    """The rows that a HEAP or HEAP2 record has for decoding, or a TOAST chunk; `row` is its xid's."""
+    kind = heap.row_kind(buf, parsed)
+    if kind == heap.NOT_A_ROW:
+        return
+    if kind == heap.SPECULATIVE_CONFIRM or kind == heap.SPECULATIVE_CANCEL:
+        if xids.speculative[row] == 0 and not xids.flags[row] & (STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL | SPECULATION_OPEN):
+            xids.flags[row] |= STARTS_WITH_CONFIRM if kind == heap.SPECULATIVE_CONFIRM else STARTS_WITH_CANCEL
+        xids.speculative[row] = 0
+        return
+    xids.flags[row] |= HAS_ROWS
+    xids.bytes[row] += record.length
+    if kind == heap.TOAST_CHUNK:
+        chunk = chunks.used[0]
+        chunks.xid_row[chunk] = row
+        chunks.toast_run[chunk] = xids.toast_run[row]
+        chunks.lsn[chunk] = record.lsn
+        chunks.crc[chunk] = u32(buf, record.at + H_CRC)
+        chunks.used[0] = chunk + 1
+        return
+    if kind == heap.SPECULATIVE_INSERT:
+        xids.speculative[row] = record.lsn
+        xids.flags[row] |= SPECULATION_OPEN  # stays as "has speculated here"; the LSN says whether it still waits
+    is_multi = kind == heap.ROW_MULTI_INSERT
+    xids.rows[row] += u16(buf, parsed[MAIN] + heap.MULTI_INSERT_NTUPLES_AT) if is_multi else 1
+    is_last = not is_multi or u8(buf, parsed[MAIN] + heap.MULTI_INSERT_FLAGS_AT) & heap.INSERT_LAST_IN_MULTI != 0
+    if is_last and kind != heap.ROW_DELETE:
+        xids.toast_run[row] += 1
+        xids.flags[row] |= CLOSED_TOAST
+
+
+@inner_kernel
+def note_heap(buf, parsed, record, row, inplace_is_change, catalogs, room):  # type: ignore[no-untyped-def]
+    """A record of HEAP or HEAP2; `row` is its xid's, or -1. Returns as what it is kept."""
+    xids = room.xids
+    keep = CATALOG_CHANGE if note_files(room.files, catalogs, parsed, record.lsn) else NOT_KEPT
+    opcode = parsed[INFO] & heap.OPCODE
+    if parsed[MANAGER] == HEAP2 and opcode == heap.NEW_CID:
+        note_new_cid(room.files, catalogs, buf, parsed, record.lsn)
+        if row >= 0:
+            xids.flags[row] |= CHANGES_CATALOG
+    elif row >= 0:
+        xids.flags[row] |= change_flags(parsed, inplace_is_change)
+        note_row(xids, row, room.chunks, buf, parsed, record)
+        if parsed[MANAGER] == HEAP and opcode == heap.TRUNCATE:
+            keep = TRUNCATE
+    return keep
+
+
+@inner_kernel
+def note_other(buf, parsed, record, row, catalogs, room):  # type: ignore[no-untyped-def]
+    """A record that is neither of a heap nor the end of a transaction. Returns as what it is kept."""
+    manager, opcode = parsed[MANAGER], parsed[INFO] & xlog.OPCODE
+    if manager == XLOG and (opcode == xlog.FPI or opcode == xlog.FPI_FOR_HINT):
+        return CATALOG_CHANGE if note_files(room.files, catalogs, parsed, record.lsn) else NOT_KEPT
+    if manager == LOGICALMSG and row >= 0 and u8(buf, parsed[MAIN] + _TRANSACTIONAL) != 0:
+        room.xids.flags[row] |= HAS_CHANGE
+    return kept_as(manager, opcode)
+
+
+# -- records kept whole --------------------------------------------------------------------------------------------------------------
+
+
+@inner_kernel
+def kept_as(manager, opcode):  # type: ignore[no-untyped-def]
+    """As what a record is kept, whatever it is about."""
+    if manager == LOGICALMSG:
+        return MESSAGE
+    if manager == STANDBY and opcode == _XLOG_RUNNING_XACTS:
+        return RUNNING_XACTS
+    if manager == RELMAP:
+        return RELATION_MAP
+    if manager == DBASE:
+        return STORAGE
+    if manager >= FIRST_CUSTOM:
+        return ALIEN
+    if manager != XLOG:
+        return NOT_KEPT
+    if opcode == xlog.CHECKPOINT_SHUTDOWN or opcode == xlog.CHECKPOINT_ONLINE:
+        return CHECKPOINT
+    if opcode == xlog.PARAMETER_CHANGE or opcode == xlog.FPW_CHANGE:
+        return WAL_SETTINGS
+    if opcode == xlog.END_OF_RECOVERY or opcode == xlog.OVERWRITE_CONTRECORD:
+        return TIMELINE_END
+    return NOT_KEPT
+
+
+@inner_kernel
+def note_kept(kept, kind, record):  # type: ignore[no-untyped-def]
+    """Returns its row. What follows is unknown until it comes."""
+    row = kept.used[0]
+    kept.kind[row] = kind
+    kept.at[row] = record.at
+    kept.length[row] = record.length
+    kept.lsn[row] = record.lsn
+    kept.end_lsn[row] = record.end_lsn
+    kept.followed_by[row] = UNKNOWN_XID if kind == MESSAGE else 0
+    kept.used[0] = row + 1
+    return row

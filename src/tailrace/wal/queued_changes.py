@@ -1,0 +1,177 @@
+"""A stretch of WAL and a few transaction ids -> what the server puts into its reorder buffer for each of them.
+
+In: pages of a stretch, as the index had them. Out: `QueuedChanges`. Rows, TRUNCATEs and messages go to the list of their subtransaction
+(`ReorderBufferQueueChange`, `ReorderBufferQueueMessage`), and so does what prints nothing: chunks of TOAST, updates and deletes of catalog rows,
+command ids, invalidations (`replication/logical/decode.c`). Only :mod:`tailrace.plan.message_order` asks for it, and for a few transactions:
+which of two changes at one position the server prints first depends on all that it had queued before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.kernels import inner_kernel, kernel
+from tailrace.model import Stretch
+from tailrace.wal import framing, heap, xact
+from tailrace.wal.crc import NO_RECORDS, fingerprinted
+from tailrace.wal.end_of_log import NeedMoreWal, changed_since, explain
+from tailrace.wal.framing import F_AT, F_END, F_LENGTH, F_LSN, RECORD_HEADER, next_records
+from tailrace.wal.hashing import find, rehashed
+from tailrace.wal.pages import LogIdentity, WalBytes
+from tailrace.wal.record_header import H_CRC, H_INFO, H_MANAGER, H_XID
+from tailrace.wal.records import DATABASE, FIRST_BLOCK, INFO, MAIN, MANAGER, ORIGIN, new_parsed, parse
+from tailrace.wal.resource_managers import HEAP, HEAP2, LOGICALMSG, XACT
+from tailrace.wal.unaligned import u8, u32
+from tailrace.wal.versions import FORMATS
+
+NOTHING, CHANGE, MESSAGE = 0, 1, 2
+
+_MESSAGE_DATABASE, _MESSAGE_TRANSACTIONAL = 0, 4
+"""Where xl_logical_message (`replication/message.h`) has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedChangesRequest:
+    """For which `xids` (full ones) it is asked what the server queues of a stretch, whose first record is at `start` and whose records have this
+    `fingerprint`. With `only_local`, nothing that has an origin is queued."""
+
+    stretch: Stretch
+    start: int
+    fingerprint: int
+    major: int
+    database: int
+    only_local: bool
+    xids: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedChanges:
+    """Changes in WAL order: position, xid, whether it is a message. Of changes of one xid directly behind each other only the first two are
+    there: between those another change at the first's position may come, behind the second none can before the run ends.
+
+    `base_snapshot_lsn` is, for each xid asked for, the first record that gives its transaction a snapshot; the greatest number if there is none.
+    """
+
+    position: NDArray[np.int64]
+    xid: NDArray[np.int64]
+    is_message: NDArray[np.bool_]
+    base_snapshot_lsn: NDArray[np.int64]
+
+
+class _Asked(NamedTuple):
+    """What the kernel needs of a request and of its major. `xids` are 32 bits wide."""
+
+    xid_table: NDArray[np.int32]
+    xids: NDArray[np.int64]
+    database: int
+    only_local: bool
+    image_compressed: int
+    inplace_is_change: bool
+
+
+class _Queue(NamedTuple):
+    """Room for the changes of all xids; `number` is that of the xid among those asked for."""
+
+    position: NDArray[np.int64]
+    number: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    base_snapshot_lsn: NDArray[np.int64]
+
+
+def queued_changes(wal: WalBytes, request: QueuedChangesRequest, segment_size: int, *, at_end_of_log: bool) -> QueuedChanges:
+    """What the stretch has for these xids. Raises NeedMoreWal if `wal` ends within its last record, though the log does not, CorruptWal
+    if these are not the records that were indexed."""
+    form = FORMATS[request.major]
+    frame = framing.new_frame(wal, LogIdentity(form, segment_size), request.start, request.stretch.stop)
+    xids = request.xids & 0xFFFFFFFF  # what records say of them
+    table = rehashed(xids, len(xids), len(xids))
+    asked = _Asked(table, xids, request.database, request.only_local, form.image_compressed, form.inplace_is_change)
+    most = wal.raw // RECORD_HEADER + 64
+    position, number, kind = (np.zeros(most, np.int64) for _ in range(3))
+    queue = _Queue(position, number, kind, np.full(len(xids), np.iinfo(np.int64).max, np.int64))
+    count, reason, fingerprint = queue_changes(wal.buf, frame, asked, new_parsed(), queue)
+    if reason == framing.NEED_MORE and not at_end_of_log:
+        raise NeedMoreWal(explain(reason, frame))
+    if fingerprint != request.fingerprint:
+        raise changed_since(request.stretch, wal, reason, frame)
+    return QueuedChanges(
+        queue.position[:count].copy(), request.xids[queue.number[:count]], queue.kind[:count] == MESSAGE, queue.base_snapshot_lsn
+    )
+
+
+@kernel
+def queue_changes(buf, frame, asked, parsed, queue):  # type: ignore[no-untyped-def]
+    """Fill `queue` with what the walk finds. Returns how many changes, why the walk ended, and the records' fingerprint."""
+    fingerprint = np.uint64(NO_RECORDS)
+    count = 0
+    last = np.int64(-1)  # the number of the last change's xid, unless something else came behind
+    run = 0
+    batch = np.empty((framing.BATCH, framing.F_FIELDS), np.int64)
+    while True:
+        present = next_records(buf, frame, batch)
+        if present < 0:
+            return count, present, np.int64(fingerprint)
+        for here in range(present):
+            at = batch[here, F_AT]
+            lsn = batch[here, F_LSN]
+            fingerprint = fingerprinted(fingerprint, u32(buf, at + H_CRC))
+            manager = u8(buf, at + H_MANAGER)
+            if manager == XACT and u8(buf, at + H_INFO) & xact.OPCODE != xact.INVALIDATIONS:
+                last = np.int64(-1)  # a commit may put a snapshot between two changes
+                continue
+            if manager not in (HEAP, HEAP2, LOGICALMSG, XACT):
+                continue
+            number = find(asked.xid_table, asked.xids, u32(buf, at + H_XID))
+            if number < 0:
+                continue
+            parse(buf, at, batch[here, F_LENGTH], asked.image_compressed, parsed)
+            kind = _queued_as(buf, parsed, asked.database, asked.only_local)
+            if _sets_base_snapshot(parsed, kind, asked.inplace_is_change):
+                queue.base_snapshot_lsn[number] = min(queue.base_snapshot_lsn[number], lsn)
+            if kind == NOTHING:
+                continue
+            run = run + 1 if number == last else 1
+            last = number if kind == CHANGE else np.int64(-1)
+            if kind == MESSAGE or run <= 2:
+                queue.position[count] = batch[here, F_END] if kind == MESSAGE else lsn
+                queue.number[count] = number
+                queue.kind[count] = kind
+                count += 1
+
+
+@inner_kernel
+def _queued_as(buf, parsed, database, only_local):  # type: ignore[no-untyped-def]
+    """Whether a record is queued, and as what."""
+    manager = parsed[MANAGER]
+    opcode = parsed[INFO] & heap.OPCODE
+    main = parsed[MAIN]
+    if manager == XACT or (manager == HEAP2 and opcode == heap.NEW_CID):
+        return CHANGE
+    if only_local and parsed[ORIGIN] != 0:
+        return NOTHING
+    if manager == LOGICALMSG:
+        mine = u8(buf, main + _MESSAGE_TRANSACTIONAL) != 0 and u32(buf, main + _MESSAGE_DATABASE) == database
+        return MESSAGE if mine else NOTHING
+    if manager == HEAP and opcode == heap.TRUNCATE:
+        return CHANGE if u32(buf, main + heap.TRUNCATE_DATABASE_AT) == database else NOTHING
+    if parsed[FIRST_BLOCK + DATABASE] != database:
+        return NOTHING
+    if manager == HEAP2:
+        has_new = u8(buf, main + heap.MULTI_INSERT_FLAGS_AT) & heap.INSERT_CONTAINS_NEW_TUPLE
+        return CHANGE if opcode == heap.MULTI_INSERT and has_new else NOTHING
+    if opcode == heap.INSERT:
+        return CHANGE if u8(buf, main + heap.INSERT_FLAGS_AT) & heap.INSERT_CONTAINS_NEW_TUPLE else NOTHING
+    return CHANGE if opcode in (heap.UPDATE, heap.HOT_UPDATE, heap.DELETE, heap.CONFIRM) else NOTHING
+
+
+@inner_kernel
+def _sets_base_snapshot(parsed, kind, inplace_is_change):  # type: ignore[no-untyped-def]
+    """Whether the server makes sure that the record's transaction has a snapshot (`SnapBuildProcessChange`)."""
+    if parsed[MANAGER] == LOGICALMSG:
+        return kind == MESSAGE
+    inplace = parsed[MANAGER] == HEAP and parsed[INFO] & heap.OPCODE == heap.INPLACE
+    return heap.begins_transaction(parsed) or (inplace and inplace_is_change)

@@ -1,0 +1,289 @@
+"""One stretch of WAL -> its index.
+
+In: pages of a stretch and as many after it as its last record needs. Out: `Index`, immutable once `sealed`. The log is walked once; what is noted of
+each record is in :mod:`tailrace.wal.facts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.kernels import kernel
+from tailrace.model import Locator, Lsn, Stretch
+from tailrace.wal import framing, xact
+from tailrace.wal.crc import NO_RECORDS, fingerprinted
+from tailrace.wal.end_of_log import explain, is_torn, judge_end, place_of
+from tailrace.wal.facts import (
+    NOT_KEPT,
+    EndRoom,
+    FileRoom,
+    KeptRoom,
+    Record,
+    Room,
+    XidRoom,
+    catalog_files,
+    new_room,
+    note_end,
+    note_heap,
+    note_kept,
+    note_other,
+    note_xid,
+)  # fmt: skip
+from tailrace.wal.framing import F_AT, F_END, F_LENGTH, F_LSN, POSITION, REACHED_STOP, next_records
+from tailrace.wal.index import ALIEN, CATALOG_CHANGE, CHANGES_CATALOG, MESSAGE, SPECULATION_OPEN, Files, Index, Kept, Xids
+from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
+from tailrace.wal.record_header import H_CRC, H_MANAGER, H_PREVIOUS, H_XID
+from tailrace.wal.records import INFO, TOP_XID, parse
+from tailrace.wal.resource_managers import HEAP, HEAP2, IGNORED, XACT
+from tailrace.wal.unaligned import u8, u32, u64
+from tailrace.wal.versions import WalFormat
+from tailrace.wal.xact import Ends, parse_end
+
+PASSED_OVER = np.array([manager in IGNORED for manager in range(256)])
+"""Resource managers whose records count for their xid and nothing else."""
+_SIZE_OF_XID = 4
+_SIZE_OF_INVALIDATION = 16
+"""Of a SharedInvalidationMessage (`storage/sinval.h`)."""
+
+
+class ScanFormat(NamedTuple):
+    """What the walk must know of the major (`WalFormat`)."""
+
+    image_compressed: int
+    stats_item: int
+    prepare_header: int
+    inplace_is_change: bool
+
+    @classmethod
+    def of(cls, form: WalFormat) -> ScanFormat:
+        return cls(form.image_compressed, form.stats_item, form.prepare_header, form.inplace_is_change)
+
+
+class Walked(NamedTuple):
+    """Why the walk ended, how many records it saw, the LSNs of the first, of what that names as its predecessor, and of the last; where the next
+    would be; and the records' fingerprint."""
+
+    reason: int
+    records: int
+    first: int
+    previous: int
+    last: int
+    next_lsn: int
+    fingerprint: int
+
+
+def scan(wal: WalBytes, stretch: Stretch, log: LogIdentity, *, at_end_of_log: bool, also: Sequence[Locator] = ()) -> Index:
+    """Index the records that start in `stretch`.
+
+    `wal` begins at the stretch's page or earlier; `at_end_of_log` says that there are no bytes after those given, so that an incomplete
+    record is the end of the log and not a hole. Raises CorruptWal where the log is damaged but goes on. With `also`, only the catalog
+    changes (those on these files included) are worth reading in the result.
+    """
+    begin = first_written_page(wal, stretch, log.segment_size)
+    frame = framing.new_frame(wal, log, begin, stretch.stop)
+    room = new_room(wal.raw)
+    walked = Walked(*scan_records(wal.buf, frame, ScanFormat.of(log.form), catalog_files(also), room))
+    if walked.reason == REACHED_STOP:
+        return _index(wal, stretch, log, walked, room, also, place=Lsn(0) if begin == stretch.start else stretch.start)
+    # Asked before it is looked at what lies behind, which moves the frame.
+    words, place, torn = explain(walked.reason, frame), place_of(walked.reason, frame), is_torn(walked.reason, frame)
+    judge_end(wal, frame, walked.reason, at_end_of_log=at_end_of_log)
+    return replace(_index(wal, stretch, log, walked, room, also, place=place), reason=words, torn=torn)
+
+
+@kernel
+def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-def]
+    """Walk the stretch once, filling `room`. Returns the fields of `Walked`."""
+    parsed, xids, kept = room.parsed, room.xids, room.kept
+    fingerprint = np.uint64(NO_RECORDS)
+    count = first = previous = last = 0
+    row = last_xid = np.int64(
+        -1
+    )  # the xid of the record before, if it counts as one of its transaction's, and the row that it has
+    message = np.int64(-1)  # the row of the record before, if that is a message
+    saw_alien = False
+    batch = np.empty((framing.BATCH, framing.F_FIELDS), np.int64)
+    here = present = 0
+    while True:
+        if here == present:
+            present, here = next_records(buf, frame, batch), 0
+            if present < 0:
+                reason = present
+                break
+        record = Record(batch[here, F_AT], batch[here, F_LSN], batch[here, F_LENGTH], batch[here, F_END])
+        here += 1
+        manager = u8(buf, record.at + H_MANAGER)
+        xid = u32(buf, record.at + H_XID)
+        if message >= 0:
+            kept.followed_by[message] = xid if record.lsn == kept.end_lsn[message] else 0
+            message = np.int64(-1)
+        # Of an index, say, only the first record of an xid matters: it may name the top-level transaction.
+        passed_over = PASSED_OVER[manager] and (xid == 0 or xid == last_xid)
+        if not passed_over and not parse(buf, record.at, record.length, form.image_compressed, parsed):
+            reason = framing.INVALID_LENGTH
+            frame[POSITION] = record.lsn
+            break
+        if count == 0:
+            first, previous = record.lsn, u64(buf, record.at + H_PREVIOUS)
+        count += 1
+        last = record.lsn
+        fingerprint = fingerprinted(fingerprint, u32(buf, record.at + H_CRC))
+        if passed_over:
+            continue
+        top = parsed[TOP_XID]
+        if top != 0:
+            # The top-level transaction is registered by whatever record first names it.
+            note_xid(xids, top, record.lsn)
+        opcode = parsed[INFO] & xact.OPCODE
+        if xid != 0 and (top != 0 or manager != XACT or opcode == xact.INVALIDATIONS):
+            if xid != last_xid:
+                row = note_xid(xids, xid, record.lsn)
+                last_xid = xid
+            if top != 0:
+                xids.top[row] = top
+        else:
+            row = last_xid = np.int64(-1)
+        if manager == HEAP or manager == HEAP2:
+            keep = note_heap(buf, parsed, record, row, form.inplace_is_change, catalogs, room)
+        elif manager == XACT:
+            keep = NOT_KEPT
+            if opcode == xact.INVALIDATIONS:
+                if row >= 0:
+                    xids.flags[row] |= CHANGES_CATALOG
+            elif opcode != xact.ASSIGNMENT:
+                fields = room.ends.fields[room.ends.used[0]]
+                if not parse_end(buf, parsed, form.stats_item, form.prepare_header, fields):
+                    reason = framing.INVALID_LENGTH
+                    frame[POSITION] = record.lsn
+                    break
+                note_end(room.ends, parsed, record)
+        else:
+            keep = note_other(buf, parsed, record, row, catalogs, room)
+            if keep == ALIEN:
+                keep = NOT_KEPT if saw_alien else ALIEN
+                saw_alien = True
+        if keep == CATALOG_CHANGE or (keep != NOT_KEPT and not catalogs.nothing_else):
+            kept_row = note_kept(kept, keep, record)
+            message = kept_row if keep == MESSAGE else np.int64(-1)
+    return reason, count, first, previous, last, frame[POSITION], np.int64(fingerprint)
+
+
+@kernel
+def gather(buf, starts, lengths, align):  # type: ignore[no-untyped-def]
+    """Copy byte ranges one after another, each start rounded up to `align`. Returns the bytes, where each begins, and the total."""
+    at = np.zeros(len(starts) + 1, np.int64)
+    total = 0
+    for i in range(len(starts)):
+        at[i] = total
+        total += (lengths[i] + align - 1) // align * align
+    at[len(starts)] = total
+    out = np.zeros(total, np.uint8)
+    for i in range(len(starts)):
+        out[at[i] : at[i] + lengths[i]] = buf[starts[i] : starts[i] + lengths[i]]
+    return out, at
+
+
+def _index(
+    wal: WalBytes, stretch: Stretch, log: LogIdentity, walked: Walked, room: Room, also: Sequence[Locator], *, place: Lsn
+) -> Index:
+    count = int(room.chunks.used[0])
+    xid_row = room.chunks.xid_row[:count]
+    waiting = np.flatnonzero(room.chunks.toast_run[:count] == room.xids.toast_run[xid_row])
+    return Index(
+        stretch=stretch,
+        sealed=walked.reason == REACHED_STOP,
+        system=log.system,
+        timeline=log.timeline,
+        major=log.form.major,
+        records=walked.records,
+        first=Lsn(walked.first),
+        previous=Lsn(walked.previous),
+        last=Lsn(walked.last),
+        next_lsn=Lsn(walked.next_lsn),
+        fingerprint=walked.fingerprint,
+        reason="",
+        xids=_xids(room.xids),
+        files=_files(room.files),
+        ends=_ends(wal, room.ends),
+        kept=_kept(wal, room.kept),
+        waiting_xid=room.xids.xid[xid_row[waiting]].astype(np.uint32),
+        waiting_lsn=room.chunks.lsn[waiting],
+        waiting_crc=room.chunks.crc[waiting],
+        also=tuple(also),
+        place=place,
+    )
+
+
+def _xids(room: XidRoom) -> Xids:
+    used = slice(int(room.used[0]))
+    flags = room.flags[used].copy()
+    flags[room.speculative[used] == 0] &= 0xFF ^ SPECULATION_OPEN
+    return Xids(
+        xid=room.xid[used].astype(np.uint32),
+        top=room.top[used].astype(np.uint32),
+        first_lsn=room.first_lsn[used].copy(),
+        flags=flags,
+        rows=room.rows[used].copy(),
+        bytes=room.bytes[used].copy(),
+        speculative=room.speculative[used].copy(),
+    )
+
+
+def _files(room: FileRoom) -> Files:
+    used = slice(int(room.used[0]))
+    return Files(
+        tablespace=room.tablespace[used].astype(np.uint32),
+        database=(room.key[used] >> 32).astype(np.uint32),
+        number=(room.key[used] & 0xFFFFFFFF).astype(np.uint32),
+        first_lsn=room.first_lsn[used].copy(),
+        records=room.records[used].copy(),
+        tracked=room.tracked[used].copy(),
+    )
+
+
+def _kept(wal: WalBytes, room: KeptRoom) -> Kept:
+    used = slice(int(room.used[0]))
+    data, at = gather(wal.buf, room.at[used], room.length[used], 8)
+    return Kept(
+        kind=room.kind[used].copy(),
+        lsn=room.lsn[used].copy(),
+        end_lsn=room.end_lsn[used].copy(),
+        followed_by=room.followed_by[used].copy(),
+        at=at[:-1].copy(),
+        length=room.length[used].copy(),
+        data=data,
+    )
+
+
+def _ends(wal: WalBytes, room: EndRoom) -> Ends:
+    used = slice(int(room.used[0]))
+    ends = room.fields[used]
+
+    def bytes_of(start: int, count: int, width: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        return gather(wal.buf, ends[:, start], ends[:, count] * width, 1)
+
+    subxids, sub_at = bytes_of(xact.E_SUBXACTS, xact.E_SUBXACT_COUNT, _SIZE_OF_XID)
+    gids, gid_at = bytes_of(xact.E_GID, xact.E_GID_LENGTH, 1)
+    invalidations, invalidation_at = bytes_of(xact.E_INVALIDATIONS, xact.E_INVALIDATION_COUNT, _SIZE_OF_INVALIDATION)
+    return Ends(
+        kind=ends[:, xact.E_KIND].astype(np.uint8),
+        xid=ends[:, xact.E_XID].astype(np.uint32),
+        lsn=room.lsn[used].copy(),
+        end_lsn=room.end_lsn[used].copy(),
+        time=ends[:, xact.E_TIME].copy(),
+        database=ends[:, xact.E_DATABASE].astype(np.uint32),
+        origin=room.origin[used].astype(np.uint16),
+        origin_lsn=ends[:, xact.E_ORIGIN_LSN].copy(),
+        origin_time=ends[:, xact.E_ORIGIN_TIME].copy(),
+        subxact_bounds=sub_at // _SIZE_OF_XID,
+        subxids=subxids.view(np.uint32),
+        gid_bounds=gid_at,
+        gids=gids,
+        invalidation_bounds=invalidation_at // _SIZE_OF_INVALIDATION,
+        invalidations=invalidations,
+    )
