@@ -106,7 +106,7 @@ def checksummed(segments: Segments, plan: StretchPlan) -> tuple[int, int]:
     for batch in (alike.batch for alike in decode_alike(plan, segments.read)):
         rows += len(batch)
         for side in (batch.new, batch.old or ()):
-            for column, values in zip(batch.relation.live_columns, side, strict=False):
+            for column, values in zip(batch.columns, side, strict=False):
                 for buffer in registry.to_arrow(values, column.type, column.typmod).buffers():
                     if buffer is not None:
                         data = np.frombuffer(buffer, np.uint8)

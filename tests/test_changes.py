@@ -42,11 +42,13 @@ def _batch(of=None):
     """An insert, an update with unsent values and a changed key, a delete by key, an update with a whole old row."""
     new_big = _texts("big", None, None, None)
     new_big.unchanged = np.array([False, True, False, True])
+    table = of or relation()
     return Batch(
-        of or relation(), np.array([0, 0, 1, 1]), np.array([100, 110, 120, 130]), np.array([0, 0, 0, 3]),
-        np.array([INSERT, UPDATE, DELETE, UPDATE], np.uint8), np.array([NO_OLD, OLD_KEY, OLD_KEY, OLD_ROW], np.uint8),
-        [_ints(1, 2, None, 4), _texts("a", "b", None, "d"), _ints(10, None, None, 40), new_big],
-        [_ints(None, 1, 3, 4), _texts(None, "a", "c", "d"), _ints(None, 99, 99, 39), _texts(None, None, None, "whole")],
+        relation=table, published_as=table, columns=table.live_columns,
+        ordinal=np.array([0, 0, 1, 1]), lsn=np.array([100, 110, 120, 130]), sequence=np.array([0, 0, 0, 3]),
+        kind=np.array([INSERT, UPDATE, DELETE, UPDATE], np.uint8), old_kind=np.array([NO_OLD, OLD_KEY, OLD_KEY, OLD_ROW], np.uint8),
+        new=[_ints(1, 2, None, 4), _texts("a", "b", None, "d"), _ints(10, None, None, 40), new_big],
+        old=[_ints(None, 1, 3, 4), _texts(None, "a", "c", "d"), _ints(None, 99, 99, 39), _texts(None, None, None, "whole")],
     )  # fmt: skip
 
 

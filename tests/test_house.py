@@ -19,7 +19,7 @@ from tailrace.wal.xact import Ends
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 
-FOUNDATION = ("user_cache", "kernels", "errors", "model", "settings", "checksummed_file")
+FOUNDATION = ("user_cache", "kernels", "memcpy", "errors", "model", "settings", "checksummed_file")
 STAGES = (
     "wal", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes", "feed",
     "publications", "plugins", "wire", "sql", "slots", "apply",
@@ -44,16 +44,7 @@ LONG_MODULES: dict[str, str] = {}
 ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog"})
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 
-KNOWN: frozenset[str] = frozenset(
-    {
-        "decode/rows.py: collect_rows is too long",
-        "decode/rows.py: collect_rows takes too many parameters",
-        "plugins/test_decoding.py: put_tuple takes too many parameters",
-        "plugins/test_decoding.py: write_rows takes too many parameters",
-        "tuples/gather.py: collect takes too many parameters",
-        "tuples/gather.py: measure takes too many parameters",
-    }
-)
+KNOWN: frozenset[str] = frozenset({})
 
 
 @dataclass(frozen=True)

@@ -56,13 +56,13 @@ def change_batch(
     batch: Batch, transactions: Transactions, relation: Relation | None = None, *, columns: Sequence[str] = COLUMNS,
     style: ArrowStyle = DEFAULT, codec: str = UTF8, fill_missing: bool = False,
 ) -> pa.RecordBatch:  # fmt: skip
-    """The changes of a batch as rows of `change_schema(relation, columns)`; `relation` is the batch's own version unless told otherwise.
+    """The changes of a batch as rows of `change_schema(relation, columns)`; `relation` is what it is published as unless told otherwise.
 
     `transactions[ordinal]` must be the facts of the batch's ordinals. With `fill_missing`, rows of versions that did not
     have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Raises UsageError for
     a retype that does not widen.
     """
-    target = relation or batch.relation
+    target = relation or batch.published_as
     rows = len(batch)
     schema = change_schema(target, columns, style)
 
@@ -73,7 +73,7 @@ def change_batch(
         if batch.old is None:
             return pa.nulls(rows, schema.field("old").type)
         key_only = batch.has_old & (batch.old_kind != OLD_ROW)
-        return _rows(batch.old, batch.has_old, batch.relation, target, key_only, style, fill_missing=fill_missing)
+        return _rows(batch, batch.old, batch.has_old, target, style, key_only=key_only, fill_missing=fill_missing)
 
     makers: dict[str, Callable[[], pa.Array]] = {
         "commit_lsn": lambda: of_transaction(transactions.commit_lsn, pa.int64()),
@@ -81,10 +81,10 @@ def change_batch(
         "commit_timestamp": lambda: of_transaction(transactions.time + _EPOCH_MICROSECONDS, pa.timestamp("us", "UTC")),
         "xid": lambda: of_transaction(transactions.xid.astype(np.int64), pa.int64()),
         "lsn": lambda: pa.array(batch.lsn, pa.int64()),
-        "sequence": lambda: pa.array(batch.sub.astype(np.int32), pa.int32()),
+        "sequence": lambda: pa.array(batch.sequence.astype(np.int32), pa.int32()),
         "kind": lambda: pa.array(list(KINDS.values()), pa.string()).take(pa.array(batch.kind - np.uint8(INSERT))),
         "unchanged": lambda: _unchanged(batch, target),
-        "new": lambda: _rows(batch.new, batch.kind != DELETE, batch.relation, target, None, style, fill_missing=fill_missing),
+        "new": lambda: _rows(batch, batch.new, batch.kind != DELETE, target, style, fill_missing=fill_missing),
         "old": old,
     }
     try:
@@ -103,22 +103,22 @@ def _type_of(column: Column, style: ArrowStyle) -> pa.DataType:
 
 
 def _rows(
-    values: list[Values], present: Mask, relation: Relation, target: Relation, key_only: Mask | None, style: ArrowStyle, *,
+    batch: Batch, side: list[Values], present: Mask, target: Relation, style: ArrowStyle, *, key_only: Mask | None = None,
     fill_missing: bool,
 ) -> pa.StructArray:  # fmt: skip
-    """One struct per row, NULL where not `present`. Where `key_only`, columns outside of the identity are NULL whatever the
-    tuple says."""
-    have = {column.number: (column, found) for column, found in zip(relation.live_columns, values, strict=True)}
+    """One struct per row of `side`, the batch's new or old values; NULL where not `present`. Where `key_only`, columns outside of the identity are
+    NULL whatever the tuple says."""
+    have = {column.number: (column, values) for column, values in zip(batch.columns, side, strict=True)}
     arrays = []
     for column in target.live_columns:
-        own, found = have.get(column.number, (None, None))
-        if own is None or found is None:
+        if column.number not in have:
             arrays.append(_absent(column, len(present), style, fill_missing=fill_missing))
             continue
-        if key_only is not None and key_only.any() and column.number not in relation.identity:
-            found = replace(found, valid=found.valid & ~key_only)
+        own, values = have[column.number]
+        if key_only is not None and key_only.any() and column.number not in batch.relation.identity:
+            values = replace(values, valid=values.valid & ~key_only)
         assert own.type is not None
-        stored = to_arrow(found, own.type, own.typmod, style)
+        stored = to_arrow(values, own.type, own.typmod, style)
         arrays.append(widened(stored, _type_of(column, style), f"column {column.name} of table {target}"))
     fields = list(row_schema(target, style))
     if not fields:
@@ -171,7 +171,7 @@ def _unchanged(batch: Batch, target: Relation) -> pa.ListArray:
     """The names of the columns whose value was not sent, row by row."""
     names = {column.number: column.name for column in target.live_columns}
     marked: list[tuple[str, Mask]] = []
-    for column, values in zip(batch.relation.live_columns, batch.new, strict=True):
+    for column, values in zip(batch.columns, batch.new, strict=True):
         if values.unchanged is not None and column.number in names:
             mine = values.unchanged & (batch.kind != DELETE)
             if mine.any():

@@ -60,7 +60,7 @@ def _told(batch: Batch) -> tuple[object, ...]:
     return (
         batch.relation,
         batch.lsn.tolist(),
-        batch.sub.tolist(),
+        batch.sequence.tolist(),
         batch.kind.tolist(),
         [values.payload_list() for values in columns],
     )

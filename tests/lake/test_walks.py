@@ -149,7 +149,7 @@ def _note_changes(told, pipeline, since):
         for batch in decode(stretch, pipeline.source.segments.read):
             if batch.relation.oid >= FIRST_NORMAL_OID:
                 commits = pipeline.plan.transactions.commit_lsn[batch.ordinal]
-                places = zip(commits.tolist(), batch.lsn.tolist(), batch.sub.tolist(), strict=True)
+                places = zip(commits.tolist(), batch.lsn.tolist(), batch.sequence.tolist(), strict=True)
                 told.setdefault(batch.relation.oid, []).extend(place for place in places if place[0] >= since)
 
 

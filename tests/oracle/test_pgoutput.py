@@ -52,7 +52,7 @@ def _sent(pipeline: Pipeline, major: int) -> list[Sent]:
             if _published(batch.relation):
                 for row, change in enumerate(_changes(batch, major)):
                     ordinal = int(batch.ordinal[row])
-                    found.setdefault(ordinal, []).append(((ordinal, int(batch.lsn[row]), int(batch.sub[row])), change))
+                    found.setdefault(ordinal, []).append(((ordinal, int(batch.lsn[row]), int(batch.sequence[row])), change))
     for truncation in plan.truncations:
         oids = tuple(relation.oid for relation in truncation.relations if _published(relation))
         if oids:
@@ -75,7 +75,7 @@ def _published(relation: Relation) -> bool:
 def _changes(batch: Batch, major: int) -> Iterator[Change]:
     new = _texts(batch, batch.new, major)
     old = _texts(batch, batch.old, major) if batch.old is not None else [()] * len(batch)
-    identity = [column.number in batch.relation.identity for column in batch.relation.live_columns]
+    identity = [column.number in batch.relation.identity for column in batch.columns]
     for row, kind in enumerate(batch.kind.tolist()):
         old_kind = batch.old_kind[row]
         before: Values = ()
@@ -89,7 +89,7 @@ def _changes(batch: Batch, major: int) -> Iterator[Change]:
 def _texts(batch: Batch, side, major: int) -> list[Values]:
     style = registry.TextStyle(major=major)
     columns: list[list[str | None]] = []
-    for column, values in zip(batch.relation.live_columns, side, strict=True):
+    for column, values in zip(batch.columns, side, strict=True):
         texts = registry.format_values(values, column.type, style).to_list()
         unchanged = values.unchanged if values.unchanged is not None else [False] * len(batch)
         rows = zip(texts, values.valid.tolist(), unchanged, strict=True)

@@ -28,11 +28,11 @@ def row_codes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
     identity."""
     codes = np.zeros(len(columns[0]), np.int64)
     for position, column in enumerate(columns):
-        found = _codes(column)
+        of_column = _codes(column)
         if position == 0:
-            codes = found
+            codes = of_column
         else:
-            _, codes = np.unique(codes * (int(found.max(initial=0)) + 1) + found, return_inverse=True)
+            _, codes = np.unique(codes * (int(of_column.max(initial=0)) + 1) + of_column, return_inverse=True)
     return codes.astype(np.int64)
 
 

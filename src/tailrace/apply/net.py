@@ -22,7 +22,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Relation
 
 OrderKey = tuple[int, int, int]
-"""(commit LSN, LSN, number within the record): where a change stands among all of its table."""
+"""(commit LSN, LSN, sequence): where a change stands among all of its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,8 @@ def _previous(
     same = code[inner] == code[outer]
     previous[inner[same]] = outer[same]
     changes = np.arange(len(moves))
-    found = previous[np.where(moves, 2 * changes, 2 * changes + 1)]
-    return np.where((kind == "update") & (found % 2 == 1), found // 2, -1)
+    before = previous[np.where(moves, 2 * changes, 2 * changes + 1)]
+    return np.where((kind == "update") & (before % 2 == 1), before // 2, -1)
 
 
 def _roots(unchanged: NDArray[np.bool_], before: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -25,11 +25,11 @@ from tailrace.catalog.row_versions import XMAX_COMMITTED, XMAX_MULTI
 from tailrace.catalog.tids import is_known, note_known, tid_of, version_at
 from tailrace.catalog.whole_pages import ADDS_NOTHING, ADDS_SEVERAL
 from tailrace.kernels import inner_kernel
+from tailrace.memcpy import memcpy
 from tailrace.tuples.deform import user_data_at
 from tailrace.wal import heap, records
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2
-from tailrace.wal.unaligned import copy
 
 SECOND_BLOCK = FIRST_BLOCK + records.BLOCK_FIELDS
 _ENDED_ANEW = ~(XMAX_COMMITTED | XMAX_MULTI)
@@ -78,7 +78,7 @@ def replay_insert(replayed, record, change, buf, parsed):  # type: ignore[no-unt
     if change.has_image:
         return DONE
     length = parsed[FIRST_BLOCK + DATA_LENGTH]
-    copy(replayed.tuples, replayed.used[TUPLE_BYTES], buf, parsed[FIRST_BLOCK + DATA], length)
+    memcpy(replayed.tuples, replayed.used[TUPLE_BYTES], buf, parsed[FIRST_BLOCK + DATA], length)
     return add_version(replayed, record, change.target, heap.new_item(buf, parsed), length)
 
 
@@ -95,7 +95,7 @@ def replay_multi_insert(replayed, record, change, buf, parsed):  # type: ignore[
         at, length = heap.next_inserted(buf, parsed, at)
         if at + length > stop:
             return UNREADABLE
-        copy(replayed.tuples, replayed.used[TUPLE_BYTES], buf, at, length)
+        memcpy(replayed.tuples, replayed.used[TUPLE_BYTES], buf, at, length)
         status = add_version(replayed, record, change.target, heap.inserted_item(buf, parsed, n), length)
         if status != DONE:
             return status
@@ -133,7 +133,7 @@ def replay_update(replayed, record, change, buf, parsed):  # type: ignore[no-unt
             return UNKNOWN_PAGE
         length = put_updated(replayed, old, prefix, suffix, buf, at, length)
     elif length > 0:
-        copy(replayed.tuples, replayed.used[TUPLE_BYTES], buf, at, length)
+        memcpy(replayed.tuples, replayed.used[TUPLE_BYTES], buf, at, length)
     return add_version(replayed, record, target, heap.new_item(buf, parsed), length)
 
 
@@ -150,10 +150,10 @@ def put_updated(replayed, old, prefix, suffix, buf, at, length):  # type: ignore
     if old_values < old_at or old_values + max(prefix, suffix) > old_stop or not heap.SIZE_OF_HEADER <= head <= length:
         return np.int64(-1)
     rest = length - head
-    copy(tuples, to, buf, at, head)
-    copy(tuples, to + head, tuples, old_values, prefix)
-    copy(tuples, to + head + prefix, buf, at + head, rest)
-    copy(tuples, to + head + prefix + rest, tuples, old_stop - suffix, suffix)
+    memcpy(tuples, to, buf, at, head)
+    memcpy(tuples, to + head, tuples, old_values, prefix)
+    memcpy(tuples, to + head + prefix, buf, at + head, rest)
+    memcpy(tuples, to + head + prefix + rest, tuples, old_stop - suffix, suffix)
     return length + prefix + suffix
 
 
@@ -169,8 +169,8 @@ def replay_inplace(replayed, change, buf, parsed):  # type: ignore[no-untyped-de
     head = user_data_at(replayed.tuples, at) - at
     to = replayed.used[TUPLE_BYTES]
     if heap.SIZE_OF_HEADER <= head <= length and length - head == parsed[FIRST_BLOCK + DATA_LENGTH]:
-        copy(replayed.tuples, to, replayed.tuples, at, head)
-        copy(replayed.tuples, to + head, buf, parsed[FIRST_BLOCK + DATA], length - head)
+        memcpy(replayed.tuples, to, replayed.tuples, at, head)
+        memcpy(replayed.tuples, to + head, buf, parsed[FIRST_BLOCK + DATA], length - head)
         rewrite_version(replayed, version, length)
 
 

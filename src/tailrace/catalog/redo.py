@@ -37,6 +37,7 @@ from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.whole_pages import ADDS_NOTHING, replay_page
 from tailrace.errors import CorruptFile, MissingHistory
 from tailrace.kernels import inner_kernel, kernel
+from tailrace.memcpy import memcpy
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.transactions.epochs import XidClock, with_epoch
 from tailrace.wal import heap, records
@@ -44,7 +45,6 @@ from tailrace.wal.full_page_images import Images, is_installed, new_page, restor
 from tailrace.wal.index import TRACKED_CATALOGS
 from tailrace.wal.records import FIRST_BLOCK, INFO, MANAGER, XID
 from tailrace.wal.resource_managers import HEAP, HEAP2
-from tailrace.wal.unaligned import copy
 from tailrace.wal.versions import WalFormat
 
 _BYTES_OF_ROW = 128
@@ -169,7 +169,7 @@ def replay_one_page(pages, files, next_xid, page, replayed, row):  # type: ignor
     first_new = replayed.used[VERSIONS]
     nobody = Record(np.int64(0), np.int64(0), next_xid)
     target = Target(pages.file[row], files.catalog[pages.file[row]], pages.block[row])
-    copy(page, 0, pages.page, row * PAGE_SIZE, PAGE_SIZE)
+    memcpy(page, 0, pages.page, row * PAGE_SIZE, PAGE_SIZE)
     status = replay_page(replayed, nobody, target, page, np.int64(ADDS_NOTHING))
     note_contents(replayed, first_new)
     return status

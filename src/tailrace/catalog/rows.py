@@ -16,9 +16,10 @@ from tailrace.catalog.layouts import CatalogLayout
 from tailrace.catalog.pages import COMMITTED, CommitStatus
 from tailrace.catalog.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
 from tailrace.transactions.fates import NEVER, Fates
-from tailrace.tuples.deform import LZ4, MISSING, NULL, PGLZ, PLAIN, deform
+from tailrace.tuples.deform import Attributes, deform
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
+from tailrace.tuples.varlena import LZ4, MISSING, NULL, PGLZ, PLAIN
 from tailrace.types.encodings.server_encodings import UTF8
 
 NAMEDATALEN = 64
@@ -29,7 +30,7 @@ _EMPTY = np.zeros(0, np.int64)
 def _no_chunks() -> Chunks:
     """The TOAST chunks of catalog rows: none, since no column that is read here is ever stored out of line. Not made on import, as that would load a
     kernel."""
-    return Chunks.of(np.zeros(0, np.uint8), _EMPTY, _EMPTY, _EMPTY)
+    return Chunks.none()
 
 
 @dataclass(slots=True)
@@ -230,7 +231,7 @@ def rows_of(
     stored = versions.columns
     mine = np.flatnonzero((stored.catalog == catalog) & ((spans.begin != NEVER) | (spans.made_by >= 0)))
     last = max(layout.index(name) for name in wanted) + 1
-    at, size, form = deform(
+    attributes = deform(
         versions.tuples, stored.at[mine], stored.length[mine],
         np.array(layout.lengths[:last], np.int64), np.array(layout.aligns[:last], np.int64),
     )  # fmt: skip
@@ -238,7 +239,7 @@ def rows_of(
     names: dict[str, Names] = {}
     for name in wanted:
         i = layout.index(name)
-        values = _column(versions.tuples, at[i], size[i], form[i], layout.lengths[i])
+        values = _column(versions.tuples, attributes.of(i), layout.lengths[i])
         if layout.lengths[i] == NAMEDATALEN:
             names[name] = Names(values, codec or "utf-8")
         else:
@@ -255,24 +256,24 @@ def rows_of(
     )
 
 
-def _column(
-    tuples: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32], form: NDArray[np.uint8], length: int
-) -> NDArray:
-    """A column's values by where they lie (`tuples.deform`); `length` is its attlen."""
-    epoch = np.zeros(len(at), np.int64)
+def _column(tuples: NDArray[np.uint8], attribute: Attributes, length: int) -> NDArray:
+    """A column's values by where they lie; `length` is its attlen."""
+    form = attribute.form
+    turn = np.zeros(len(form), np.int64)
     if length > 0:
-        fixed = column_of(tuples, at, size, form, length, None, epoch, _no_chunks()).fixed
+        fixed = column_of(tuples, attribute, length, None, turn, _no_chunks()).fixed
         assert fixed is not None
         stored = np.ascontiguousarray(fixed)
         if length == NAMEDATALEN:
             return stored.view(f"S{NAMEDATALEN}")[:, 0]
         return stored.view(f"<i{length}" if length != 4 else "<u4")[:, 0].astype(np.int64)
     inline = (form == PLAIN) | (form == PGLZ) | (form == LZ4)
-    values = column_of(tuples, at, size, np.where(inline, form, NULL).astype(np.uint8), -1, None, epoch, _no_chunks())
+    readable = attribute._replace(form=np.where(inline, form, NULL).astype(np.uint8))
+    values = column_of(tuples, readable, -1, None, turn, _no_chunks())
     assert values.offsets is not None
     assert values.data is not None
     raw, bounds = values.data.tobytes(), values.offsets
-    payloads = np.empty(len(at), object)
+    payloads = np.empty(len(form), object)
     # An external value is not NULL, and nothing that decoding asks of a catalog is ever that long.
     for row in np.flatnonzero((form != NULL) & (form != MISSING)).tolist():
         payloads[row] = raw[bounds[row] : bounds[row + 1]]

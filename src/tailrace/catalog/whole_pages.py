@@ -39,10 +39,11 @@ from tailrace.catalog.replayed import DONE, TUPLE_BYTES, UNREADABLE, VERSIONS, r
 from tailrace.catalog.row_versions import XMAX_COMMITTED, XMAX_MULTI, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN
 from tailrace.catalog.tids import NO_VERSION, note_known, put_version, tid_of, version_at
 from tailrace.kernels import inner_kernel
+from tailrace.memcpy import memcpy
 from tailrace.model import PAGE_SIZE
 from tailrace.transactions.epochs import FIRST_NORMAL_XID, with_epoch
 from tailrace.tuples.deform import TUPLE_HEADER
-from tailrace.wal.unaligned import copy, u16, u32
+from tailrace.wal.unaligned import u16, u32
 
 ADDS_NOTHING = 0
 ADDS_SEVERAL = -1
@@ -124,7 +125,7 @@ def known_version(replayed, catalog, version, page, stored):  # type: ignore[no-
     if version >= 0 and has_xmin(versions, version, stored) and versions.length[version] == stored.length:
         if not has_tuple(versions, replayed.tuples, version, page, stored):
             # The same row with other bytes: an in-place update whose record carries an image, or that came before one.
-            copy(replayed.tuples, replayed.used[TUPLE_BYTES], page, stored.at, stored.length)
+            memcpy(replayed.tuples, replayed.used[TUPLE_BYTES], page, stored.at, stored.length)
             rewrite_version(replayed, version, stored.length)
         return version
     return copied_version(replayed.contents, versions, replayed.tuples, catalog, page, stored)
@@ -144,7 +145,7 @@ def learn_version(replayed, record, catalog, page, stored):  # type: ignore[no-u
     versions.hints[version] = stored.hints
     versions.at[version] = replayed.used[TUPLE_BYTES]
     versions.length[version] = stored.length
-    copy(replayed.tuples, replayed.used[TUPLE_BYTES], page, stored.at, stored.length)
+    memcpy(replayed.tuples, replayed.used[TUPLE_BYTES], page, stored.at, stored.length)
     use_bytes(replayed, stored.length)
     return version
 

@@ -1,327 +1,341 @@
-"""The WAL of a stretch -> references to the rows that are wanted, and to the TOAST chunks that serve them.
+"""The WAL of a stretch -> where the rows lie that are wanted, and the TOAST chunks that serve them.
 
-Rows of aborted, foreign or unwanted work are dropped where they stand. Nothing is copied but chunks of earlier stretches.
+Rows of aborted, foreign or unwanted work are dropped where they stand, and of the others nothing is copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.decode.toast_chunks import CarriedChunks, ChunkTuples, all_chunks
 from tailrace.errors import MissingHistory
-from tailrace.kernels import kernel
-from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, Carried, StretchPlan
+from tailrace.kernels import inner_kernel, kernel
+from tailrace.model import Lsn
+from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, StretchPlan
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.tuples.toast import Chunks
 from tailrace.wal import framing, heap, records
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
-from tailrace.wal.end_of_log import changed_since
-from tailrace.wal.framing import LENGTH, LSN, SPARE, next_record, next_records
-from tailrace.wal.hashing import find, find_pair, grown, rehashed
+from tailrace.wal.end_of_log import NeedMoreWal, changed_since, explain
+from tailrace.wal.framing import SPARE, next_records
+from tailrace.wal.hashing import find, find_pair, rehashed
+from tailrace.wal.heap import NO_OLD
 from tailrace.wal.pages import LogIdentity, WalBytes
-from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, MAIN, MAIN_LENGTH
+from tailrace.wal.reading import Reader, read_whole
+from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK
 from tailrace.wal.resource_managers import HEAP, HEAP2
-from tailrace.wal.unaligned import u8, u16, u32
 from tailrace.wal.versions import FORMATS
 
 INSERT, UPDATE, DELETE = 1, 2, 3
-NO_OLD, OLD_KEY, OLD_ROW = 0, 1, 2
-
-# Columns of a row reference
-R_RELATION = 0
-R_ORDINAL = 1
-R_LSN = 2
-R_SUB = 3
-R_KIND = 4
-R_NEW = 5
-R_NEW_LENGTH = 6
-R_OLD = 7
-R_OLD_LENGTH = 8
-R_OLD_KIND = 9
-R_EPOCH = 10
-R_FIELDS = 11
+CANCELLED = 0
+"""What a row's kind becomes whose speculative insert came to nothing."""
 
 _SMALLEST_ROW = 8
 """Bytes of WAL that a row takes at least: one of a multi-insert with no columns."""
-_SMALLEST_RECORD = 48
-
-Reader = Callable[..., WalBytes]
-"""read(start, stop, extra=0) -> bytes of the log."""
 
 
-@kernel
-def collect_rows(buf, frame, compressed, xid_table, xids, ordinals, file_table, file_key, file_space, file_bounds, file_has_own,  # type: ignore[no-untyped-def]
-                 own_table, own_key, own_bounds, span_start, span_relation, confirmed, only_local, parsed, rows, chunks):  # fmt: skip
-    """References to the wanted rows and TOAST chunks of a stretch, in `rows` and `chunks` (offset, length, epoch).
+class Wanted(NamedTuple):
+    """The transactions whose rows are wanted, a subtransaction being one of them: `xid` as records have it, which `table` finds, and `ordinal`.
 
-    Returns (rows, chunks, reason, fingerprint, LSN of an unmapped row or 0, its file).
+    Where the walk is with each: `turn` numbers which TOAST chunks serve its next row (:mod:`tailrace.tuples.toast`), `speculative` is the number of
+    its row that waits to be confirmed, or -1. Rows at LSNs in `confirmed` will be, in another stretch.
     """
-    count = 0
-    chunk_count = 0
-    epoch = np.arange(len(xids)).astype(np.int64)
-    next_epoch = np.int64(len(xids))
-    pending = np.full(len(xids), -1, np.int64)
-    fingerprint = np.uint64(NO_RECORDS)
-    last_xid = np.int64(-1)
-    mine = np.int64(-1)
-    last_key = np.int64(-1)
-    last_space = np.int64(-1)
-    file = np.int64(-1)
-    unmapped_lsn = np.int64(0)
-    unmapped_key = np.int64(0)
-    batch = np.empty((framing.BATCH, framing.F_FIELDS), np.int64)
-    here = 0
-    present = 0
-    while True:
-        if here == present:
-            present = next_records(buf, frame, batch)
-            here = 0
-            if present < 0:
-                reason = present
-                break
-        at = batch[here, framing.F_AT]
-        lsn = batch[here, framing.F_LSN]
-        length = batch[here, framing.F_LENGTH]
-        here += 1
-        fingerprint = fingerprinted(fingerprint, u32(buf, at + 20))
-        manager = u8(buf, at + 17)
-        if manager != HEAP and manager != HEAP2:
-            continue
-        xid = u32(buf, at + 4)
-        if xid != last_xid:
-            mine = find(xid_table, xids, xid)
-            last_xid = xid
-        if mine < 0:
-            continue
-        records.parse(buf, at, length, compressed, parsed)
-        if only_local and parsed[records.ORIGIN] != 0:
-            continue
-        kind = heap.row_kind(buf, parsed)
-        if kind == heap.NOT_A_ROW:
-            continue
-        if kind == heap.SPECULATIVE_CONFIRM:
-            pending[mine] = -1
-            continue
-        if kind == heap.SPECULATIVE_CANCEL:
-            if pending[mine] >= 0:
-                rows[pending[mine], R_KIND] = 0
-                pending[mine] = -1
-            continue
-        data = parsed[FIRST_BLOCK + DATA]
-        data_length = parsed[FIRST_BLOCK + DATA_LENGTH]
-        if kind == heap.TOAST_CHUNK:
-            chunks[chunk_count, 0] = data
-            chunks[chunk_count, 1] = data_length
-            chunks[chunk_count, 2] = epoch[mine]
-            chunk_count += 1
-            continue
-        key = (parsed[FIRST_BLOCK + records.DATABASE] << 32) | parsed[FIRST_BLOCK + records.NUMBER]
-        space = parsed[FIRST_BLOCK + records.TABLESPACE]
-        if key != last_key or space != last_space:
-            file = find_pair(file_table, file_key, file_space, key, space)
-            last_key = key
-            last_space = space
-        relation = np.int64(NOT_DECODED)
-        if file >= 0:
-            low = file_bounds[file]
-            high = file_bounds[file + 1]
-            if file_has_own[file]:
-                own = find(own_table, own_key, (file << 32) | ordinals[mine])
-                if own >= 0:
-                    low = own_bounds[own]
-                    high = own_bounds[own + 1]
-            relation = np.int64(UNMAPPED)
-            while low < high:
-                middle = (low + high) // 2
-                if span_start[middle] < lsn:
-                    relation = span_relation[middle]
-                    low = middle + 1
-                else:
-                    high = middle
-        closes = kind != heap.ROW_DELETE and (
-            kind != heap.ROW_MULTI_INSERT or u8(buf, parsed[MAIN]) & heap.INSERT_LAST_IN_MULTI != 0
-        )
-        main = parsed[MAIN]
-        if relation >= 0:
-            tuples = u16(buf, main + 2) if kind == heap.ROW_MULTI_INSERT else 1
-            position = data
-            for n in range(tuples):
-                rows[count, R_RELATION] = relation
-                rows[count, R_ORDINAL] = ordinals[mine]
-                rows[count, R_LSN] = lsn
-                rows[count, R_SUB] = n
-                rows[count, R_EPOCH] = epoch[mine]
-                rows[count, R_NEW] = -1
-                rows[count, R_OLD] = -1
-                rows[count, R_OLD_KIND] = NO_OLD
-                if kind == heap.ROW_MULTI_INSERT:
-                    position = data + ((position - data + 1) & ~1)
-                    rows[count, R_KIND] = INSERT
-                    rows[count, R_NEW] = position + 2
-                    rows[count, R_NEW_LENGTH] = u16(buf, position) + 5
-                    position += 7 + u16(buf, position)
-                elif kind == heap.ROW_DELETE:
-                    rows[count, R_KIND] = DELETE
-                    flags = u8(buf, main + 7)
-                    if flags & (heap.DELETE_CONTAINS_OLD_TUPLE | heap.DELETE_CONTAINS_OLD_KEY):
-                        rows[count, R_OLD] = main + heap.SIZE_OF_DELETE
-                        rows[count, R_OLD_LENGTH] = parsed[MAIN_LENGTH] - heap.SIZE_OF_DELETE
-                        rows[count, R_OLD_KIND] = OLD_ROW if flags & heap.DELETE_CONTAINS_OLD_TUPLE else OLD_KEY
-                else:
-                    rows[count, R_NEW] = data
-                    rows[count, R_NEW_LENGTH] = data_length
-                    rows[count, R_KIND] = INSERT
-                    if kind == heap.ROW_UPDATE:
-                        rows[count, R_KIND] = UPDATE
-                        flags = u8(buf, main + 7)
-                        if flags & (heap.UPDATE_CONTAINS_OLD_TUPLE | heap.UPDATE_CONTAINS_OLD_KEY):
-                            rows[count, R_OLD] = main + heap.SIZE_OF_UPDATE
-                            rows[count, R_OLD_LENGTH] = parsed[MAIN_LENGTH] - heap.SIZE_OF_UPDATE
-                            rows[count, R_OLD_KIND] = OLD_ROW if flags & heap.UPDATE_CONTAINS_OLD_TUPLE else OLD_KEY
-                    elif kind == heap.SPECULATIVE_INSERT:
-                        pending[mine] = count
-                count += 1
-        elif relation == UNMAPPED and unmapped_lsn == 0:
-            # A deletion without a tuple is what a catalog that moved (and so has no pg_class row of its own file) leaves; the server skips it too.
-            if kind != heap.ROW_DELETE or u8(buf, main + 7) & (heap.DELETE_CONTAINS_OLD_TUPLE | heap.DELETE_CONTAINS_OLD_KEY):
-                unmapped_lsn = lsn
-                unmapped_key = key
-        if closes:
-            epoch[mine] = next_epoch
-            next_epoch += 1
-    for i in range(len(pending)):
-        if pending[i] >= 0:
-            keep = False
-            for j in range(len(confirmed)):
-                keep = keep or confirmed[j] == rows[pending[i], R_LSN]
-            if not keep:
-                rows[pending[i], R_KIND] = 0
-    return rows[:count], chunks[:chunk_count], reason, np.int64(fingerprint), unmapped_lsn, unmapped_key
+
+    table: NDArray[np.int32]
+    xid: NDArray[np.int64]
+    ordinal: NDArray[np.int64]
+    turn: NDArray[np.int64]
+    speculative: NDArray[np.int64]
+    confirmed: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, plan: StretchPlan) -> Wanted:
+        count = len(plan.xid)
+        xid = plan.xid & LOW_WORD
+        return cls(
+            table=rehashed(xid, count, count), xid=xid, ordinal=plan.ordinal, turn=np.arange(count),
+            speculative=np.full(count, -1, np.int64), confirmed=plan.confirmed,
+        )  # fmt: skip
+
+
+class Files(NamedTuple):
+    """What files meant, as the plan's `FileMap` has it. `table` finds a file by `key` and `tablespace`; `own_table`, by `own_key`, the timeline
+    that a file has to a transaction which changed its meaning."""
+
+    table: NDArray[np.int32]
+    key: NDArray[np.int64]
+    tablespace: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    has_own: NDArray[np.bool_]
+    own_table: NDArray[np.int32]
+    own_key: NDArray[np.int64]
+    own_bounds: NDArray[np.int64]
+    span_start: NDArray[np.int64]
+    span_relation: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, plan: StretchPlan) -> Files:
+        files = plan.files
+        return cls(
+            table=rehashed(files.key, len(files.key), max(1, len(files.key))), key=files.key, tablespace=files.tablespace,
+            bounds=files.bounds, has_own=files.has_own,
+            own_table=rehashed(files.own_key, len(files.own_key), max(1, len(files.own_key))), own_key=files.own_key,
+            own_bounds=files.own_bounds, span_start=files.span_start, span_relation=files.span_relation,
+        )  # fmt: skip
+
+
+class Rows(NamedTuple):
+    """Rows in WAL order: whose, where in the order, what happened, and where the tuples lie (`old_kind` says which old one), -1 for none."""
+
+    relation: NDArray[np.int64]
+    ordinal: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    sequence: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    new: NDArray[np.int64]
+    new_length: NDArray[np.int64]
+    old: NDArray[np.int64]
+    old_length: NDArray[np.int64]
+    old_kind: NDArray[np.uint8]
+    turn: NDArray[np.int64]
+
+    @classmethod
+    def room(cls, raw: int) -> Rows:
+        """For all that `raw` bytes of WAL can hold. Untouched pages of it cost nothing."""
+        many = raw // _SMALLEST_ROW + 64
+        return cls._make(np.zeros(many, np.uint8 if name in ("kind", "old_kind") else np.int64) for name in cls._fields)
+
+    def take(self, which: slice | NDArray[np.int64]) -> Rows:
+        return Rows._make(column[which] for column in self)
+
+
+class Collected(NamedTuple):
+    """How many rows and chunks there are; why the walk ended, and the fingerprint of its records; the first row of a file that no relation had: its
+    LSN (0: there is none) and file."""
+
+    rows: int
+    chunks: int
+    reason: int
+    fingerprint: int
+    unmapped_lsn: int
+    unmapped_file: int
 
 
 @kernel
-def grouped(rows, group_of, groups):  # type: ignore[no-untyped-def]
-    """Row numbers by the group of their relation, in order within each, dropping kind 0 and group -1. Returns (numbers, bounds)."""
+def collect_rows(buf, frame, compressed, only_local, wanted, files, rows, chunks):  # type: ignore[no-untyped-def]
+    """Fill `rows` and `chunks` with those of a stretch that are wanted. `compressed` are the version's image-compression bits."""
+    parsed = np.zeros(records.PARSED_SIZE, np.int64)
+    batch = np.empty((framing.BATCH, framing.F_FIELDS), np.int64)
+    fingerprint = np.uint64(NO_RECORDS)
+    row = 0
+    chunk = 0
+    turns = len(wanted.xid)
+    last_xid = slot = np.int64(-1)
+    unmapped_lsn = unmapped_file = 0
+    while True:
+        present = next_records(buf, frame, batch)
+        if present < 0:
+            break
+        for here in range(present):
+            at = batch[here, framing.F_AT]
+            fingerprint = fingerprinted(fingerprint, records.crc_of(buf, at))
+            manager = records.manager_of(buf, at)
+            if manager != HEAP and manager != HEAP2:
+                continue
+            xid = records.xid_of(buf, at)
+            if xid != last_xid:
+                slot = find(wanted.table, wanted.xid, xid)
+                last_xid = xid
+            if slot < 0:
+                continue
+            records.parse(buf, at, batch[here, framing.F_LENGTH], compressed, parsed)
+            kind = heap.row_kind(buf, parsed)
+            if kind == heap.NOT_A_ROW or (only_local and parsed[records.ORIGIN] != 0):
+                continue
+            if kind == heap.TOAST_CHUNK:
+                chunks.at[chunk] = parsed[FIRST_BLOCK + DATA]
+                chunks.turn[chunk] = wanted.turn[slot]
+                chunk += 1
+                continue
+            if kind == heap.SPECULATIVE_CONFIRM or kind == heap.SPECULATIVE_CANCEL:
+                end_speculation(rows, wanted, slot, kind)
+                continue
+            lsn = batch[here, framing.F_LSN]
+            relation = relation_of(files, parsed, wanted.ordinal[slot], lsn)
+            if relation >= 0:
+                begin = row
+                row = note_rows(buf, parsed, kind, rows, begin)
+                for i in range(begin, row):
+                    rows.relation[i] = relation
+                    rows.ordinal[i] = wanted.ordinal[slot]
+                    rows.lsn[i] = lsn
+                    rows.sequence[i] = i - begin
+                    rows.turn[i] = wanted.turn[slot]
+                if kind == heap.SPECULATIVE_INSERT:
+                    wanted.speculative[slot] = begin
+            elif relation == UNMAPPED and unmapped_lsn == 0 and not is_bare_delete(buf, parsed, kind):
+                unmapped_lsn = lsn
+                unmapped_file = records.file_key(parsed)
+            if heap.clears_toast(buf, parsed, kind):
+                wanted.turn[slot] = turns
+                turns += 1
+    cancel_unconfirmed(rows, wanted)
+    return Collected(row, chunk, present, np.int64(fingerprint), unmapped_lsn, unmapped_file)  # type: ignore[arg-type]
+
+
+@inner_kernel
+def relation_of(files, parsed, ordinal, lsn):  # type: ignore[no-untyped-def]
+    """What the record's file meant at `lsn` to its transaction: a relation's number, NOT_DECODED or UNMAPPED."""
+    file = find_pair(files.table, files.key, files.tablespace, records.file_key(parsed), parsed[FIRST_BLOCK + records.TABLESPACE])
+    if file < 0:
+        return NOT_DECODED
+    first = files.bounds[file]
+    stop = files.bounds[file + 1]
+    if files.has_own[file]:
+        own = find(files.own_table, files.own_key, (file << 32) | ordinal)
+        if own >= 0:
+            first = files.own_bounds[own]
+            stop = files.own_bounds[own + 1]
+    low = first
+    while low < stop:  # the last span that begins before
+        middle = (low + stop) // 2
+        if files.span_start[middle] < lsn:
+            low = middle + 1
+        else:
+            stop = middle
+    return files.span_relation[low - 1] if low > first else UNMAPPED
+
+
+@inner_kernel
+def note_rows(buf, parsed, kind, rows, row):  # type: ignore[no-untyped-def]
+    """What the record says of its rows, the first of which is number `row`. Returns the number behind the last."""
+    if kind == heap.ROW_MULTI_INSERT:
+        return note_multi_insert(buf, parsed, rows, row)
+    if kind == heap.ROW_DELETE:
+        note_delete(buf, parsed, rows, row)
+    elif kind == heap.ROW_UPDATE:
+        note_update(buf, parsed, rows, row)
+    else:
+        note_insert(parsed, rows, row)
+    return row + 1
+
+
+@inner_kernel
+def note_insert(parsed, rows, row):  # type: ignore[no-untyped-def]
+    """A speculative one too."""
+    rows.kind[row] = INSERT
+    rows.new[row] = parsed[FIRST_BLOCK + DATA]
+    rows.new_length[row] = parsed[FIRST_BLOCK + DATA_LENGTH]
+    rows.old[row] = -1
+    rows.old_kind[row] = NO_OLD
+
+
+@inner_kernel
+def note_update(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
+    rows.kind[row] = UPDATE
+    rows.new[row] = parsed[FIRST_BLOCK + DATA]
+    rows.new_length[row] = parsed[FIRST_BLOCK + DATA_LENGTH]
+    rows.old_kind[row], rows.old[row], rows.old_length[row] = heap.old_tuple(buf, parsed, heap.ROW_UPDATE)
+
+
+@inner_kernel
+def note_delete(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
+    rows.kind[row] = DELETE
+    rows.new[row] = -1
+    rows.old_kind[row], rows.old[row], rows.old_length[row] = heap.old_tuple(buf, parsed, heap.ROW_DELETE)
+
+
+@inner_kernel
+def note_multi_insert(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
+    """Returns the number behind its last row."""
+    behind = parsed[FIRST_BLOCK + DATA]
+    for _ in range(heap.tuple_count(buf, parsed)):
+        at, length = heap.next_inserted(buf, parsed, behind)
+        rows.kind[row] = INSERT
+        rows.new[row] = at
+        rows.new_length[row] = length
+        rows.old[row] = -1
+        rows.old_kind[row] = NO_OLD
+        behind = at + length
+        row += 1
+    return row
+
+
+@inner_kernel
+def is_bare_delete(buf, parsed, kind):  # type: ignore[no-untyped-def]
+    """Whether it says nothing of the row. A catalog that moved leaves such deletions, on a file that no row of pg_class is about; the server skips
+    them too."""
+    return kind == heap.ROW_DELETE and heap.old_tuple(buf, parsed, kind)[0] == NO_OLD
+
+
+@inner_kernel
+def end_speculation(rows, wanted, slot, kind):  # type: ignore[no-untyped-def]
+    """The transaction's speculative insert, if there is one here, is confirmed or cancelled."""
+    row = wanted.speculative[slot]
+    if kind == heap.SPECULATIVE_CANCEL and row >= 0:
+        rows.kind[row] = CANCELLED
+    wanted.speculative[slot] = -1
+
+
+@inner_kernel
+def cancel_unconfirmed(rows, wanted):  # type: ignore[no-untyped-def]
+    """Speculative inserts that still wait at the end of the stretch, unless another stretch confirms them."""
+    for slot in range(len(wanted.speculative)):
+        row = wanted.speculative[slot]
+        if row >= 0:
+            kept = False
+            for i in range(len(wanted.confirmed)):
+                kept = kept or wanted.confirmed[i] == rows.lsn[row]
+            if not kept:
+                rows.kind[row] = CANCELLED
+
+
+@kernel
+def grouped(relation, kind, group_of, groups):  # type: ignore[no-untyped-def]
+    """Numbers of rows by the group of their relation, in order within each, without CANCELLED ones and group -1. Returns (numbers, bounds)."""
     bounds = np.zeros(groups + 1, np.int64)
-    for i in range(len(rows)):
-        group = group_of[rows[i, R_RELATION]]
-        if rows[i, R_KIND] != 0 and group >= 0:
+    for row in range(len(kind)):
+        group = group_of[relation[row]]
+        if kind[row] != CANCELLED and group >= 0:
             bounds[group + 1] += 1
     for i in range(groups):
         bounds[i + 1] += bounds[i]
     place = bounds[:-1].copy()
-    out = np.empty(bounds[-1], np.int64)
-    for i in range(len(rows)):
-        group = group_of[rows[i, R_RELATION]]
-        if rows[i, R_KIND] != 0 and group >= 0:
-            out[place[group]] = i
+    numbers = np.empty(bounds[-1], np.int64)
+    for row in range(len(kind)):
+        group = group_of[relation[row]]
+        if kind[row] != CANCELLED and group >= 0:
+            numbers[place[group]] = row
             place[group] += 1
-    return out, bounds
+    return numbers, bounds
 
 
-def references(plan: StretchPlan, read: Reader) -> tuple[WalBytes, NDArray[np.int64], Chunks]:
-    """The bytes read, the wanted rows (columns R_…) and their chunks. Raises as `decode` does."""
+def wanted_rows(plan: StretchPlan, read: Reader) -> tuple[WalBytes, Rows, Chunks]:
+    """The bytes read, the wanted rows and their chunks. Raises as `decode` does."""
+    carried = CarriedChunks.of(plan, read)
+    return read_whole(partial(read, extra=len(carried.data)), plan.stretch, partial(_collected, plan, carried))
+
+
+def _collected(plan: StretchPlan, carried: CarriedChunks, wal: WalBytes, *, at_end_of_log: bool) -> tuple[WalBytes, Rows, Chunks]:
     form = FORMATS[plan.major]
-    carried = [_carried_chunks(plan, read, part) for part in plan.carried]
-    extra = sum(len(data) for data, _, _ in carried)
-    wal, reason, found = None, framing.NEED_MORE, None
-    ahead = PAGE_SIZE * 4
-    while reason == framing.NEED_MORE:
-        # The last record may run on beyond the stretch: read further until it is whole.
-        wal = read(plan.stretch.start, plan.stretch.stop + ahead, extra)
-        frame = framing.new_frame(wal, LogIdentity(form, plan.segment_size), plan.start, plan.stretch.stop)
-        frame[SPARE] += (extra + 7) & ~7
-        files = plan.files
-        xids = plan.xid & LOW_WORD  # what records say of them
-        found = collect_rows(
-            wal.buf, frame, form.image_compressed, rehashed(xids, len(xids), len(xids)), xids, plan.ordinal,
-            rehashed(files.key, len(files.key), max(1, len(files.key))), files.key, files.tablespace, files.bounds, files.has_own,
-            rehashed(files.own_key, len(files.own_key), max(1, len(files.own_key))), files.own_key, files.own_bounds,
-            files.span_start, files.span_relation, plan.confirmed, plan.only_local, records.new_parsed(),
-            np.zeros((wal.raw // _SMALLEST_ROW + 64, R_FIELDS), np.int64), np.zeros((wal.raw // _SMALLEST_RECORD + 64, 3), np.int64),
-        )  # fmt: skip
-        reason = found[2]
-        if reason == framing.NEED_MORE and wal.base + wal.raw < plan.stretch.stop + ahead:
-            break  # the log ends here
-        ahead *= 16
-    assert wal is not None
-    assert found is not None
-    rows, chunk_refs, reason, fingerprint, unmapped, key = found
-    if fingerprint != plan.fingerprint:
-        raise changed_since(plan.stretch, wal, reason, frame)
-    if unmapped:
+    frame = framing.new_frame(wal, LogIdentity(form, plan.segment_size), plan.start, plan.stretch.stop)
+    frame[SPARE] += (len(carried.data) + 7) & ~7
+    rows, chunks = Rows.room(wal.raw), ChunkTuples.room(wal.raw)
+    seen: Collected = collect_rows(
+        wal.buf, frame, form.image_compressed, plan.only_local, Wanted.of(plan), Files.of(plan), rows, chunks
+    )
+    if seen.reason == framing.NEED_MORE and not at_end_of_log:
+        raise NeedMoreWal(explain(seen.reason, frame))
+    if seen.fingerprint != plan.fingerprint:
+        raise changed_since(plan.stretch, wal, seen.reason, frame)
+    if seen.unmapped_lsn:
+        database, number = seen.unmapped_file >> 32, seen.unmapped_file & 0xFFFFFFFF
         raise MissingHistory(
-            f'could not map filenumber "{key >> 32}/{key & 0xFFFFFFFF}" to relation OID', context=f"WAL record at {Lsn(unmapped)}"
+            f'could not map filenumber "{database}/{number}" to relation OID', context=f"WAL record at {Lsn(seen.unmapped_lsn)}"
         )
-    return wal, rows, _all_chunks(plan, wal, carried, chunk_refs)
-
-
-def _all_chunks(
-    plan: StretchPlan,
-    wal: WalBytes,
-    carried: list[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]],
-    refs: NDArray[np.int64],
-) -> Chunks:
-    """Chunks of earlier stretches, copied behind the raw bytes, then those of this one."""
-    at: list[NDArray[np.int64]] = []
-    length: list[NDArray[np.int64]] = []
-    epoch: list[NDArray[np.int64]] = []
-    place = (wal.raw + 7) & ~7
-    for data, bounds, xids in carried:
-        wal.buf[place : place + len(data)] = data
-        at.append(place + bounds[:-1])
-        length.append(np.diff(bounds))
-        epoch.append(np.searchsorted(plan.xid, xids).astype(np.int64))
-        place += len(data)
-    at.append(refs[:, 0])
-    length.append(refs[:, 1])
-    epoch.append(refs[:, 2])
-    return Chunks.of(wal.buf, np.concatenate(at), np.concatenate(length), np.concatenate(epoch))
-
-
-def _carried_chunks(
-    plan: StretchPlan, read: Reader, part: Carried
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Chunk tuples of an earlier stretch: their bytes, bounds and xids."""
-    form = FORMATS[plan.major]
-    stretch, lsns = part.stretch, part.lsn
-    first = max(stretch.start, int(lsns[0]) // PAGE_SIZE * PAGE_SIZE)
-    wal = read(first, int(lsns[-1]) // PAGE_SIZE * PAGE_SIZE + 4 * PAGE_SIZE)
-    frame = framing.new_frame(wal, LogIdentity(form, plan.segment_size), int(lsns[0]), int(lsns[-1]) + 1)
-    data, bounds, count, reason = copy_chunks(wal.buf, frame, form.image_compressed, lsns, part.crc)
-    if count != len(lsns):
-        raise changed_since(stretch, wal, reason, frame)
-    return data, bounds, part.xid
-
-
-@kernel
-def copy_chunks(buf, frame, compressed, lsns, crcs):  # type: ignore[no-untyped-def]
-    """Block data of the records at `lsns` (sorted), which have these checksums, one after another. Returns the data, its bounds, how many, and why
-    the walk ended."""
-    parsed = np.zeros(records.PARSED_SIZE, np.int64)
-    out = np.zeros(2048 * max(1, len(lsns)), np.uint8)
-    bounds = np.zeros(len(lsns) + 1, np.int64)
-    count = 0
-    reason = framing.REACHED_STOP
-    while count < len(lsns):
-        at = next_record(buf, frame)
-        if at < 0:
-            reason = at
-            break
-        if frame[LSN] != lsns[count]:
-            continue
-        if u32(buf, at + 20) != crcs[count]:
-            break
-        records.parse(buf, at, frame[LENGTH], compressed, parsed)
-        data = parsed[FIRST_BLOCK + DATA]
-        length = parsed[FIRST_BLOCK + DATA_LENGTH]
-        used = bounds[count]
-        if used + length > len(out):
-            out = grown(out, 2 * len(out) + length)
-        out[used : used + length] = buf[data : data + length]
-        count += 1
-        bounds[count] = used + length
-    return out[: bounds[count]].copy(), bounds, count, reason
+    here = ChunkTuples(chunks.at[: seen.chunks], chunks.turn[: seen.chunks])
+    return wal, rows.take(slice(seen.rows)), all_chunks(wal, carried, here)

@@ -26,7 +26,6 @@ from tailrace.pipeline.scanning import (
     count_log,
     files_named,
     oddity_at_end,
-    read_whole,
     scan_log,
 )
 from tailrace.plan import Plan, make_plan
@@ -46,6 +45,7 @@ from tailrace.transactions.fates import NEVER, Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.types.encodings.server_encodings import codec_named
 from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
+from tailrace.wal.reading import read_whole
 
 __all__ = [
     "STRETCH_BYTES",
@@ -145,7 +145,9 @@ class Pipeline:
 
 
 def _queued(segments: Segments, request: QueuedChangesRequest) -> QueuedChanges:
-    return read_whole(segments, request.stretch, partial(queued_changes, request=request, segment_size=segments.segment_size))
+    return read_whole(
+        segments.read, request.stretch, partial(queued_changes, request=request, segment_size=segments.segment_size)
+    )
 
 
 def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Formatted:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Locator, Lsn, Stretch
@@ -16,14 +15,12 @@ from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.scanned_log import ScannedLog
-from tailrace.wal.end_of_log import NeedMoreWal
 from tailrace.wal.index import Index
 from tailrace.wal.pages import LogIdentity, WalBytes
+from tailrace.wal.reading import read_whole
 from tailrace.wal.scan import scan
 from tailrace.wal.statistics import Counts, count
 from tailrace.wal.versions import FORMATS
-
-Result = TypeVar("Result")
 
 
 def scan_stretch(segments: Segments, also: Sequence[Locator], stretch: Stretch) -> Index:
@@ -34,7 +31,7 @@ def scan_stretch(segments: Segments, also: Sequence[Locator], stretch: Stretch) 
         return scan(wal, stretch, log, at_end_of_log=at_end_of_log, also=also)
 
     with files_named(segments):
-        return read_whole(segments, stretch, work)
+        return read_whole(segments.read, stretch, work)
 
 
 @contextmanager
@@ -47,18 +44,6 @@ def files_named(segments: Segments) -> Iterator[None]:
         if "/" in position and not position.endswith('"'):
             error.context += f', file "{segments.name_at(Lsn.parse(position))}"'
         raise
-
-
-def read_whole(segments: Segments, stretch: Stretch, work: Callable[..., Result]) -> Result:
-    """`work(wal, at_end_of_log=…)` on the bytes of a stretch, and on as many behind it as its last record takes: until it no longer raises
-    NeedMoreWal."""
-    ahead = 4 * PAGE_SIZE
-    while True:
-        wal = segments.read(stretch.start, stretch.stop + ahead)
-        try:
-            return work(wal, at_end_of_log=wal.base + wal.raw < stretch.stop + ahead)
-        except NeedMoreWal:
-            ahead *= 16
 
 
 def stretches_of(segments: Segments, start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:
@@ -169,6 +154,6 @@ def count_log(segments: Segments, runner: Runner, size: int = STRETCH_BYTES) -> 
 def _count_stretch(segments: Segments, stretch: Stretch) -> Counts:
     """Runs in a worker."""
     return read_whole(
-        segments, stretch,
+        segments.read, stretch,
         partial(count, stretch=stretch, form=FORMATS[segments.major], segment_size=segments.segment_size, system=segments.system),
     )  # fmt: skip

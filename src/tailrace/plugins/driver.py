@@ -1,7 +1,7 @@
 """The ordered driver: changes formatted far and wide, put in commit order between BEGIN and COMMIT.
 
 In: a plan, a plugin, and a way to run work on stretches. Out: `Lines`, runs of output rows in order. Order is total (rule 4): by commit LSN (for a
-message outside transactions its own LSN), then BEGIN, changes by (LSN, number within the record), COMMIT.
+message outside transactions its own LSN), then BEGIN, changes by (LSN, sequence), COMMIT.
 
 Stretches are formatted once, in WAL order. After each, the transactions that committed before the next one begins come out, and rows of those still
 open are held. So that no more is held than HELD_BYTES, the largest of the open ones are set *apart*: they wait for nothing, and when their turn
@@ -27,6 +27,7 @@ from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.ordering import Formatted, Lines, in_order
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin
+from tailrace.types.values import Texts
 
 HELD_BYTES = 128 << 20
 """WAL bytes of rows of open transactions that are held, formatted, until they commit."""
@@ -37,14 +38,15 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 
 def format_stretch(plan: StretchPlan, read: Reader, plugin: OutputPlugin) -> Formatted:
     """Decode a stretch and let the plugin format it. Runs in a worker."""
-    parts = [
-        (alike.batch, plugin.knowing(alike.batch.names, plan.codec).alike_texts(alike)) for alike in decode_alike(plan, read)
-    ]
-    ordinal = np.concatenate([batch.ordinal for batch, _ in parts]) if parts else np.zeros(0, np.int64)
-    lsn = np.concatenate([batch.lsn for batch, _ in parts]) if parts else np.zeros(0, np.int64)
-    sub = np.concatenate([batch.sub for batch, _ in parts]) if parts else np.zeros(0, np.int64)
-    order = np.lexsort((sub, lsn, ordinal))
-    return Formatted(ordinal[order], lsn[order], sub[order], taken([texts for _, texts in parts], order))
+    keys = [np.zeros((3, 0), np.int64)]
+    texts: list[Texts] = []
+    for alike in decode_alike(plan, read):
+        batch = alike.batch
+        texts.append(plugin.knowing(batch.names, plan.codec).alike_texts(alike))
+        keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
+    ordinal, lsn, sequence = np.concatenate(keys, axis=1)
+    order = np.lexsort((sequence, lsn, ordinal))
+    return Formatted(ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken(texts, order))
 
 
 def drive(plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted]) -> Iterator[Lines]:

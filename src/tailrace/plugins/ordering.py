@@ -1,7 +1,7 @@
 """Rows, messages, truncations, BEGINs and COMMITs as lines in their order.
 
 In: what workers formatted of a run of transactions, and the events among them. Out: `Lines`. Order is total (rule 4): by commit LSN (for a message
-outside transactions its own LSN), then BEGIN, changes by (LSN, number within the record), COMMIT.
+outside transactions its own LSN), then BEGIN, changes by (LSN, sequence), COMMIT.
 """
 
 from __future__ import annotations
@@ -37,29 +37,27 @@ class Lines:
         return len(self.lsn)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Formatted:
-    """What a worker makes of a stretch: texts with their order keys, sorted by (ordinal, LSN, number)."""
+    """What a worker makes of a stretch: texts with their order keys, sorted by (ordinal, LSN, sequence)."""
 
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
-    sub: NDArray[np.int64]
+    sequence: NDArray[np.int64]
     texts: Texts
 
     def part(self, start: int, stop: int) -> Formatted:
         """Rows `[start, stop)`, sharing memory."""
         offsets = self.texts.offsets[start : stop + 1]
         texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
-        return Formatted(self.ordinal[start:stop], self.lsn[start:stop], self.sub[start:stop], texts)
+        return Formatted(
+            ordinal=self.ordinal[start:stop], lsn=self.lsn[start:stop], sequence=self.sequence[start:stop], texts=texts
+        )
 
     def copied(self) -> Formatted:
         """The same in memory of its own, so that what it was a part of can be freed."""
-        return Formatted(
-            self.ordinal.copy(),
-            self.lsn.copy(),
-            self.sub.copy(),
-            Texts(self.texts.offsets, self.texts.data.copy()),
-        )
+        texts = Texts(self.texts.offsets, self.texts.data.copy())
+        return Formatted(ordinal=self.ordinal.copy(), lsn=self.lsn.copy(), sequence=self.sequence.copy(), texts=texts)
 
 
 def in_order(
@@ -151,7 +149,7 @@ def _order(
             first |= np.isin(part.ordinal, split)
         at = np.flatnonzero(first)
         starts.append(at + base)
-        keys.append(np.stack([commit_lsn[part.ordinal[at]], np.full(len(at), _CHANGE), part.lsn[at], part.sub[at]]))
+        keys.append(np.stack([commit_lsn[part.ordinal[at]], np.full(len(at), _CHANGE), part.lsn[at], part.sequence[at]]))
         base += len(part.ordinal)
     rows = base
     singles = [
@@ -181,7 +179,7 @@ def expanded(start, length, total):  # type: ignore[no-untyped-def]
 
 
 def _place(item: LogicalMessage | Truncation) -> tuple[int, int]:
-    """Where it stands among the rows of its transaction: (LSN, number within the record)."""
+    """Where it stands among the rows of its transaction: (LSN, sequence)."""
     if isinstance(item, LogicalMessage) and item.behind:
         return item.end_lsn, _BEHIND
     return item.lsn, 0

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
+from tailrace.memcpy import memcpy
 from tailrace.types.values import Texts
-from tailrace.wal.unaligned import copy
 
 
 def taken(parts: Sequence[Texts], order: NDArray[np.int64]) -> Texts:
@@ -34,4 +34,4 @@ def taken(parts: Sequence[Texts], order: NDArray[np.int64]) -> Texts:
 def copy_texts(data, offsets, place, out):  # type: ignore[no-untyped-def]
     """Text i to out[place[i]]."""
     for i in range(len(place)):
-        copy(out, place[i], data, offsets[i], offsets[i + 1] - offsets[i])
+        memcpy(out, place[i], data, offsets[i], offsets[i + 1] - offsets[i])

@@ -1,8 +1,9 @@
-"""What an output plugin is: the manual's callbacks, and the same as columns (Logical Decoding, Output Plugins; `replication/output_plugin.h`).
+"""What an output plugin is asked for (Logical Decoding, Output Plugins; `replication/output_plugin.h`): the manual's callbacks, many at a time.
 
-A plugin that works row by row overrides `begin`, `change`, `truncate`, `commit`, `message`. One that wants speed overrides the
-`…_texts` twins, which are given
-a whole run as columns and answer with one text per row; `test_decoding` does. The driver calls only the twins.
+In: changes of a table as columns, transactions, TRUNCATEs, logical messages. Out: a text for each of them. PostgreSQL calls a plugin once a change,
+in commit order. Here workers have it print the changes of a stretch, a table at a time and in no order; the driver has it print what begins and ends
+transactions and what stands between their rows, and puts all that in commit order. So what is printed of a change can only depend on the change
+and on the options.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "
 
 
 class OutputPlugin:
-    """Base of plugins. One instance lives as long as its stream; a copy of it formats in every worker, so formatting keeps no state."""
+    """Base of plugins. One instance lives as long as its stream, with the driver; workers have copies, which remember nothing from batch to batch."""
 
     name = ""
     style = TextStyle()
@@ -58,12 +59,12 @@ class OutputPlugin:
         return self
 
     def change_texts(self, batch: Batch) -> Texts:
-        """One text per row of a run of changes on one relation. Runs wide, out of order."""
+        """One text per change of a table. Called in workers, in no order."""
         raise NotImplementedError
 
     def alike_texts(self, alike: Alike) -> Texts:
-        """The same of relations with the same columns, of which there may be thousands (partitions); what is asked first. A plugin that can do with
-        columns for all of them overrides it."""
+        """The same of tables with the same columns, of which there may be thousands (partitions). This is what workers call; a plugin that can
+        print all of them at once overrides it."""
         texts = [self.change_texts(batch) for batch in alike.batches()]
         if len(texts) == 1:
             return texts[0]
@@ -72,10 +73,11 @@ class OutputPlugin:
         return taken(texts, place)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
-        """One text per transaction."""
+        """One text per transaction. Called by the driver, as all that follow."""
         raise NotImplementedError
 
     def commit_texts(self, transactions: Transactions) -> Texts:
+        """One text per transaction."""
         raise NotImplementedError
 
     @staticmethod
@@ -107,7 +109,7 @@ def parse_bool(name: str, value: str | None) -> bool:
     if value is None:
         return True
     text = value.strip().lower()
-    found = {meaning for word, meaning in _BOOLEANS.items() if text and word.startswith(text) and (len(word) > 1 or word == text)}
-    if text == "o" or len(found) != 1:
+    meanings = {meaning for word, meaning in _BOOLEANS.items() if text and word.startswith(text)}
+    if text == "o" or len(meanings) != 1:
         raise UsageError(f'could not parse value "{value}" for parameter "{name}"', sqlstate="22023")
-    return found.pop()
+    return meanings.pop()

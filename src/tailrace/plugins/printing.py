@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.kernels import kernel
+from tailrace.memcpy import memcpy
 from tailrace.types.values import Texts
-from tailrace.wal.unaligned import copy, u8
 
 
 @kernel
@@ -38,7 +38,7 @@ def print_rows(lsn, xid, offsets, data):  # type: ignore[no-untyped-def]
         to += digits
         out[to] = 9
         to += 1
-        copy(out, to, data, offsets[row], offsets[row + 1] - offsets[row])
+        memcpy(out, to, data, offsets[row], offsets[row + 1] - offsets[row])
         to += offsets[row + 1] - offsets[row]
         out[to] = 10
         to += 1
@@ -79,7 +79,7 @@ def write_hex(data, offsets, to, out):  # type: ignore[no-untyped-def]
         out[at + 1] = 120
         at += 2
         for i in range(offsets[row], offsets[row + 1]):
-            byte = u8(data, i)
+            byte = data[i]
             for nibble in (byte >> 4, byte & 15):
                 out[at] = 48 + nibble if nibble < 10 else 87 + nibble
                 at += 1

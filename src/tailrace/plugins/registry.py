@@ -13,12 +13,12 @@ _OURS: dict[str, type[OutputPlugin]] = {TestDecoding.name: TestDecoding}
 
 def plugin_named(name: str) -> OutputPlugin:
     """A new instance. Raises UsageError in PostgreSQL's words if there is none."""
-    found = _OURS.get(name)
-    if found is None:
+    plugin = _OURS.get(name)
+    if plugin is None:
         for entry in entry_points(group="tailrace.plugins", name=name):
-            found = entry.load()
-    if found is None:
+            plugin = entry.load()
+    if plugin is None:
         raise UsageError(
             f'could not access file "{name}": No such file or directory', hint=f"Plugins: {', '.join(_OURS)}.", sqlstate="58P01"
         )
-    return found()
+    return plugin()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from tailrace.catalog.names.quoting import quote_identifier, quote_literal
 from tailrace.decode import DELETE, UPDATE, Alike, Batch
 from tailrace.errors import UsageError
-from tailrace.kernels import kernel
-from tailrace.model import PgType, Relation
+from tailrace.kernels import inner_kernel, kernel
+from tailrace.memcpy import memcpy
+from tailrace.model import Column, PgType, Relation
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.plugin import OutputPlugin, parse_bool
 from tailrace.transactions.fates import Transactions
@@ -22,8 +24,6 @@ from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf
 from tailrace.types.values import Texts, Values
-from tailrace.wal.unaligned import copy as copy_bytes
-from tailrace.wal.unaligned import u8
 
 OPTIONS = {
     "include-xids": ("include_xids", "xids after BEGIN and COMMIT (on)"),
@@ -36,9 +36,16 @@ OPTIONS = {
 """Name -> our attribute, and what it does."""
 _NOT_YET = ("stream-changes",)
 
+_BOOL = 16
 _TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
 
-_BARE, _QUOTED, _BITS = 0, 1, 2
+# How a column's values stand
+_BARE = 0
+_QUOTED = 1
+_ESCAPED = 2  # quoted, and there are quotes in some to be doubled
+_BITS = 3  # quoted, behind a B
+_QUOTING = {"bare": _BARE, "quoted": _QUOTED, "bits": _BITS}
+
 _VALUE, _NULL, _UNCHANGED = 0, 1, 2
 
 
@@ -127,91 +134,95 @@ class TestDecoding(OutputPlugin):
 
     def alike_texts(self, alike: Alike) -> Texts:
         batch = alike.batch
-        relation = batch.relation
-        columns = relation.live_columns
-        new = _Tuple.of(batch.new, len(batch), relation, self)
-        old = (
-            _Tuple.of(batch.old, len(batch), relation, self) if batch.old is not None else _Tuple.absent(len(batch), len(columns))
-        )
-        labels = [
-            _bytes(f" {quote_identifier(column.name, self.major)}[{column.type.label}]:") for column in columns if column.type
-        ]
-        label_data, label_bounds = _joined(labels)
-        heads = [_bytes(f"table {self._name(each)}: ") for each in alike.relations]
-        head_data, head_bounds = _joined(heads)
-        has_old = batch.has_old
-        arguments = (
-            batch.kind, has_old, alike.number, head_data, head_bounds, label_data, label_bounds, new.quoting,
-            new.data, new.bounds, new.state, old.data, old.bounds, old.state,
-        )  # fmt: skip
-        offsets = np.zeros(len(batch) + 1, np.int64)
+        columns, rows = batch.columns, len(batch)
+        heads = Words.of([f"table {self._name(each)}: " for each in alike.published_as])
+        labels = Words.of([f" {quote_identifier(column.name, self.major)}[{_type(column).label}]:" for column in columns])
+        new = self._side(batch.new, columns, rows)
+        old = self._side(batch.old, columns, rows) if batch.old is not None else Side.absent(rows, len(columns))
         # Room for the longest that it could be; pages that stay untouched cost nothing, and counting first would cost a second pass.
-        fixed = (
-            max(map(len, heads))
+        longest = (
+            int(np.diff(heads.bounds).max())
             + _VERB
-            + 2 * (len(label_data) + len(columns) * len(_UNCHANGED_WORD))
+            + 2 * (len(labels.data) + len(columns) * len(_UNCHANGED_WORD))
             + len(_OLD_KEY)
             + len(_NEW_TUPLE)
         )
-        data = np.empty(len(batch) * fixed + 2 * (len(new.data) + len(old.data)), np.uint8)
-        write_rows(*arguments, offsets, data)
-        return Texts(offsets, data[: offsets[-1]])
+        out = np.empty(rows * longest + 2 * (len(new.data) + len(old.data)), np.uint8)
+        offsets = np.zeros(rows + 1, np.int64)
+        write_lines(Changes(alike.number, batch.kind, batch.has_old), heads, labels, new, old, offsets, out)
+        return Texts(offsets, out[: offsets[-1]])
 
     def _name(self, relation: Relation) -> str:
         return f"{quote_identifier(relation.schema, self.major)}.{quote_identifier(relation.name, self.major)}"
 
+    def _side(self, values: Sequence[Values], columns: Sequence[Column], rows: int) -> Side:
+        """The columns' texts, one after another."""
+        side = Side.absent(rows, len(columns))
+        parts = [np.zeros(0, np.uint8)]
+        used = 0
+        for i, (column, stored) in enumerate(zip(columns, values, strict=True)):
+            texts = self._texts(stored, _type(column))
+            side.bounds[i] = texts.offsets + used
+            used += len(texts.data)
+            parts.append(texts.data)
+            side.state[i] = np.where(stored.valid, _VALUE, _NULL)
+            if stored.unchanged is not None:
+                side.state[i][stored.unchanged] = _UNCHANGED
+            quoting = _QUOTING[registry.quoting(_type(column))]
+            side.quoting[i] = _ESCAPED if quoting == _QUOTED and (texts.data == _QUOTE).any() else quoting
+        return side._replace(data=np.concatenate(parts) if len(parts) != 2 else parts[1])
 
-class _Tuple:
-    """The texts of all columns of one side, laid end to end: column c of row i is data[bounds[c, i] : bounds[c, i + 1]]."""
+    def _texts(self, stored: Values, pg_type: PgType) -> Texts:
+        if pg_type.oid == _BOOL:
+            return registry.printed_bool(stored)
+        return to_utf8(registry.format_values(stored, pg_type, self.style), self.codec)
 
-    def __init__(
-        self, data: NDArray[np.uint8], bounds: NDArray[np.int64], state: NDArray[np.uint8], quoting: NDArray[np.uint8]
-    ) -> None:
-        self.data = data
-        self.bounds = bounds
-        self.state = state
-        self.quoting = quoting
+
+def _type(column: Column) -> PgType:
+    assert column.type is not None, "dropped columns are not shown"
+    return column.type
+
+
+class Words(NamedTuple):
+    """Word i is `data[bounds[i] : bounds[i + 1]]`."""
+
+    data: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
 
     @classmethod
-    def absent(cls, rows: int, columns: int) -> _Tuple:
+    def of(cls, words: Sequence[str]) -> Words:
+        parts = [_bytes(word) for word in words]
+        bounds = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([len(part) for part in parts], out=bounds[1:])
+        return cls(_bytes(*words), bounds)
+
+
+class Side(NamedTuple):
+    """New or old values as text: of column c and row i `data[bounds[c, i] : bounds[c, i + 1]]`, unless `state[c, i]` says that it is NULL or was not
+    sent. `quoting` is by column."""
+
+    data: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+    state: NDArray[np.uint8]
+    quoting: NDArray[np.uint8]
+
+    @classmethod
+    def absent(cls, rows: int, columns: int) -> Side:
+        """All NULL."""
         return cls(
             np.zeros(0, np.uint8),
             np.zeros((columns, rows + 1), np.int64),
-            np.ones((columns, rows), np.uint8),
+            np.full((columns, rows), _NULL, np.uint8),
             np.zeros(columns, np.uint8),
         )
 
-    @classmethod
-    def of(cls, values: Sequence[Values], rows: int, relation: Relation, plugin: TestDecoding) -> _Tuple:
-        columns = relation.live_columns
-        if not columns:
-            return cls.absent(rows, 0)
-        bounds = np.zeros((len(columns), rows + 1), np.int64)
-        state = np.zeros((len(columns), rows), np.uint8)
-        quoting = np.zeros(len(columns), np.uint8)
-        parts: list[NDArray[np.uint8]] = []
-        used = 0
-        for i, (column, stored) in enumerate(zip(columns, values, strict=True)):
-            assert column.type is not None
-            if column.type.oid == 16:
-                texts = registry.printed_bool(stored)
-            else:
-                texts = to_utf8(registry.format_values(stored, column.type, plugin.style), plugin.codec)
-            bounds[i] = texts.offsets + used
-            used += len(texts.data)
-            parts.append(texts.data)
-            state[i] = ~stored.valid
-            if stored.unchanged is not None:
-                state[i][stored.unchanged] = _UNCHANGED
-            quoting[i] = {"bare": _BARE, "quoted": _QUOTED, "bits": _BITS}[registry.quoting(column.type)]
-        data = np.concatenate(parts) if len(parts) != 1 else parts[0]
-        return cls(data, bounds, state, quoting)
 
+class Changes(NamedTuple):
+    """By row: which of the tables it is of, what happened, and whether there is an old tuple."""
 
-def _joined(parts: Sequence[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    bounds = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(part) for part in parts], out=bounds[1:])
-    return np.concatenate(parts) if parts else np.zeros(0, np.uint8), bounds
+    number: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    has_old: NDArray[np.bool_]
 
 
 _VERBS = _bytes("INSERT:UPDATE:DELETE:")  # by kind, which counts from 1
@@ -222,64 +233,78 @@ _NEW_TUPLE = _bytes(" new-tuple:")
 _NULL_WORD = _bytes("null")
 _UNCHANGED_WORD = _bytes("unchanged-toast-datum")
 _QUOTE = np.uint8(ord("'"))
+_B = np.uint8(ord("B"))
 
 
 @kernel
-def put(out, to, part, start, stop):  # type: ignore[no-untyped-def]
-    """Append part[start:stop] at `to`."""
-    copy_bytes(out, to, part, start, stop - start)
-    return to + stop - start
-
-
-@kernel
-def put_tuple(out, to, row, skip_nulls, labels, label_bounds, quoting, data, bounds, state):  # type: ignore[no-untyped-def]
-    """Append the columns of one side of a row."""
-    for column in range(len(quoting)):
-        what = state[column, row]
-        if what == _NULL and skip_nulls:
-            continue
-        to = put(out, to, labels, label_bounds[column], label_bounds[column + 1])
-        if what == _NULL:
-            to = put(out, to, _NULL_WORD, 0, len(_NULL_WORD))
-        elif what == _UNCHANGED:
-            to = put(out, to, _UNCHANGED_WORD, 0, len(_UNCHANGED_WORD))
-        elif quoting[column] == _BARE:
-            to = put(out, to, data, bounds[column, row], bounds[column, row + 1])
-        else:
-            if quoting[column] == _BITS:
-                out[to] = 66
-                to += 1
-            out[to] = _QUOTE
-            to += 1
-            for i in range(bounds[column, row], bounds[column, row + 1]):
-                byte = u8(data, i)
-                out[to] = byte
-                to += 1
-                if byte == _QUOTE:
-                    out[to] = byte
-                    to += 1
-            out[to] = _QUOTE
-            to += 1
-    return to
-
-
-@kernel
-def write_rows(kind, has_old, number, heads, head_bounds, labels, label_bounds, quoting,  # type: ignore[no-untyped-def]
-               new_data, new_bounds, new_state, old_data, old_bounds, old_state, offsets, out):  # fmt: skip
-    """The lines of a batch, one after another, each with the head of its relation; offsets[i + 1] becomes the end of row i."""
+def write_lines(changes, heads, labels, new, old, offsets, out):  # type: ignore[no-untyped-def]
+    """The lines of a batch, one after another, each with the head of its table; offsets[i + 1] becomes the end of row i."""
     to = np.int64(0)
-    for row in range(len(kind)):
-        to = put(out, to, heads, head_bounds[number[row]], head_bounds[number[row] + 1])
-        to = put(out, to, _VERBS, _VERB * (kind[row] - 1), _VERB * kind[row])
-        if kind[row] == DELETE:
-            if has_old[row]:
-                to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state)
+    for row in range(len(changes.kind)):
+        kind = changes.kind[row]
+        to = put_word(out, to, heads, changes.number[row])
+        to = put(out, to, _VERBS, _VERB * (kind - 1), _VERB * kind)
+        if kind == DELETE:
+            if changes.has_old[row]:
+                to = put_tuple(out, to, labels, old, row, True)
             else:
                 to = put(out, to, _NO_TUPLE, 0, len(_NO_TUPLE))
         else:
-            if kind[row] == UPDATE and has_old[row]:
+            if kind == UPDATE and changes.has_old[row]:
                 to = put(out, to, _OLD_KEY, 0, len(_OLD_KEY))
-                to = put_tuple(out, to, row, True, labels, label_bounds, quoting, old_data, old_bounds, old_state)
+                to = put_tuple(out, to, labels, old, row, True)
                 to = put(out, to, _NEW_TUPLE, 0, len(_NEW_TUPLE))
-            to = put_tuple(out, to, row, False, labels, label_bounds, quoting, new_data, new_bounds, new_state)
+            to = put_tuple(out, to, labels, new, row, False)
         offsets[row + 1] = to
+
+
+@inner_kernel
+def put_tuple(out, to, labels, side, row, skip_nulls):  # type: ignore[no-untyped-def]
+    """Append the columns of one side of a row."""
+    for column in range(len(side.quoting)):
+        state = side.state[column, row]
+        if state == _NULL and skip_nulls:
+            continue
+        to = put_word(out, to, labels, column)
+        if state == _NULL:
+            to = put(out, to, _NULL_WORD, 0, len(_NULL_WORD))
+        elif state == _UNCHANGED:
+            to = put(out, to, _UNCHANGED_WORD, 0, len(_UNCHANGED_WORD))
+        else:
+            to = put_value(out, to, side.data, side.bounds[column, row], side.bounds[column, row + 1], side.quoting[column])
+    return to
+
+
+@inner_kernel
+def put_value(out, to, data, start, stop, quoting):  # type: ignore[no-untyped-def]
+    """Append data[start:stop] as `quoting` says."""
+    if quoting == _BARE:
+        return put(out, to, data, start, stop)
+    if quoting == _BITS:
+        out[to] = _B
+        to += 1
+    out[to] = _QUOTE
+    to += 1
+    if quoting == _ESCAPED:
+        for i in range(start, stop):
+            out[to] = data[i]
+            to += 1
+            if data[i] == _QUOTE:
+                out[to] = _QUOTE
+                to += 1
+    else:
+        to = put(out, to, data, start, stop)
+    out[to] = _QUOTE
+    return to + 1
+
+
+@inner_kernel
+def put_word(out, to, words, i):  # type: ignore[no-untyped-def]
+    return put(out, to, words.data, words.bounds[i], words.bounds[i + 1])
+
+
+@inner_kernel
+def put(out, to, part, start, stop):  # type: ignore[no-untyped-def]
+    """Append part[start:stop] at `to`."""
+    memcpy(out, to, part, start, stop - start)
+    return to + stop - start

@@ -137,7 +137,8 @@ class TailraceReader(DataSourceReader):
         if self._shape.several:
             return several_batch(batch, piece.facts, columns, style.text, codec)
         (table,) = self._tables
-        shown = replace(batch, relation=table.numbered(batch, piece.ordinals[batch.ordinal], held))
+        numbered = table.numbered(batch, piece.ordinals[batch.ordinal], held)
+        shown = replace(batch, relation=numbered, columns=numbered.live_columns)
         return change_batch(shown, piece.facts, table.relation, columns=columns, style=style, codec=codec)
 
 

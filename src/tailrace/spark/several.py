@@ -39,38 +39,37 @@ def several_batch(batch: Batch, facts: Transactions, columns: Sequence[str], sty
     """The changes of a batch as rows of `several_schema(columns)`; `facts[ordinal]` must be those of its transactions."""
     plain = [name for name in columns if name not in _NAMES and name not in _ROWS]
     changes = change_batch(batch, facts, columns=plain, codec=codec)
-    relation, rows = batch.relation, len(batch)
+    table, rows = batch.published_as, len(batch)
 
     def made(name: str) -> pa.Array:
         if name == "schema":
-            return pa.repeat(pa.scalar(relation.schema), rows)
+            return pa.repeat(pa.scalar(table.schema), rows)
         if name == "table":
-            return pa.repeat(pa.scalar(relation.name), rows)
+            return pa.repeat(pa.scalar(table.name), rows)
         if name == "new":
-            return _maps(relation, batch.new, batch.kind != DELETE, None, style, codec)
+            return _maps(batch, batch.new, batch.kind != DELETE, None, style, codec)
         if name == "old":
             if batch.old is None:
                 return pa.nulls(rows, _ROW)
-            return _maps(relation, batch.old, batch.has_old, batch.has_old & (batch.old_kind != OLD_ROW), style, codec)
+            return _maps(batch, batch.old, batch.has_old, batch.has_old & (batch.old_kind != OLD_ROW), style, codec)
         return changes.column(name)
 
     return pa.RecordBatch.from_arrays([made(name) for name in columns], schema=several_schema(columns))
 
 
-def _maps(
-    relation: Relation, values: list[Values], present: Mask, key_only: Mask | None, style: TextStyle, codec: str
-) -> pa.MapArray:
-    """One map per row, NULL where not `present`. Where `key_only`, columns outside of the identity are NULL."""
-    rows, count = len(present), len(values)
+def _maps(batch: Batch, side: list[Values], present: Mask, key_only: Mask | None, style: TextStyle, codec: str) -> pa.MapArray:
+    """One map per row of `side`, the batch's new or old values; NULL where not `present`. Where `key_only`, columns outside of the identity are
+    NULL."""
+    rows, count = len(present), len(side)
     texts = []
-    for column, column_values in zip(relation.live_columns, values, strict=True):
+    for column, values in zip(batch.columns, side, strict=True):
         assert column.type is not None
-        valid = column_values.valid
-        if key_only is not None and column.number not in relation.identity:
+        valid = values.valid
+        if key_only is not None and column.number not in batch.relation.identity:
             valid = valid & ~key_only
-        shown = replace(column_values, valid=valid)
+        shown = replace(values, valid=valid)
         texts.append(strings_to_utf8(string_array(format_values(shown, column.type, style), valid), codec))
-    names = pa.array([column.name for column in relation.live_columns], pa.string())
+    names = pa.array([column.name for column in batch.columns], pa.string())
     # Column by column they were made; row by row they are wanted, where there is a row.
     here = np.flatnonzero(present)
     order = (here[:, None] + rows * np.arange(count)[None, :]).ravel()

@@ -7,131 +7,129 @@ payload's position, length and form. Nothing is copied here and no value is look
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.wal.unaligned import u8, u16, u32
+from tailrace.tuples.varlena import MISFIT, MISSING, NULL, PLAIN, varlena_at
+from tailrace.wal.heap import SIZE_OF_HEADER
+from tailrace.wal.unaligned import u8, u16
 
-HEAP_HEADER = 5
-TUPLE_HEADER = 23  # sizeof up to t_bits: what xl_heap_header stands for
+TUPLE_HEADER = 23  # SizeofHeapTupleHeader, up to t_bits: what xl_heap_header stands for, and what t_hoff counts from
+_INFOMASK2_AT = 0
+_INFOMASK_AT = 2
 _HOFF_AT = 4
-_HAS_NULL = 0x0001
-_NATTS = 0x07FF
+_HAS_NULL = 0x0001  # HEAP_HASNULL
+_NATTS = 0x07FF  # HEAP_NATTS_MASK
 
-# How an attribute is stored
-PLAIN = 0
-NULL = 1
-MISSING = 2  # the tuple is older than the column
-PGLZ = 3  # inline compressed; `size` is the stored length of the stream, after the tcinfo word
-LZ4 = 4
-EXTERNAL = 5  # `at` points to the 16 bytes of varatt_external
+_VARLENA = -1
+"""pg_attribute.attlen of a varlena. A cstring has -2, and ends with a zero."""
 
-EXTERNAL_SIZE = 18
-_ON_DISK = 18  # vartag_external
+
+class Tuples(NamedTuple):
+    """Tuple i is `buf[at[i] : at[i] + length[i]]`; where `at` is -1, there is none, and all its attributes are NULL."""
+
+    at: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+
+class Layout(NamedTuple):
+    """By attribute, attlen and attalign, in bytes."""
+
+    length: NDArray[np.int64]
+    align: NDArray[np.int64]
+
+
+class Attributes(NamedTuple):
+    """Where payloads lie, how long they are, and in which form: by attribute and row, or by row of one attribute."""
+
+    at: NDArray[np.int64]
+    size: NDArray[np.int32]
+    form: NDArray[np.uint8]
+
+    def of(self, attribute: int) -> Attributes:
+        """Those of one attribute."""
+        return Attributes(self.at[attribute], self.size[attribute], self.form[attribute])
+
+
+@kernel
+def deform_rows(buf, tuples, layout, attributes):  # type: ignore[no-untyped-def]
+    """Fill `attributes`. Returns -1, or the first row whose attributes run past its end."""
+    for row in range(len(tuples.at)):
+        start = tuples.at[row]
+        if start < 0:
+            for i in range(len(layout.length)):
+                attributes.form[i, row] = NULL
+        elif not deform_row(buf, start, start + tuples.length[row], layout, attributes, row):
+            return row
+    return -1
 
 
 @inner_kernel
 def user_data_at(buf, tuple_at):  # type: ignore[no-untyped-def]
     """Where the attributes of a tuple begin, behind the bitmap of NULLs."""
-    return tuple_at + HEAP_HEADER + u8(buf, tuple_at + _HOFF_AT) - TUPLE_HEADER
+    return tuple_at + SIZE_OF_HEADER + u8(buf, tuple_at + _HOFF_AT) - TUPLE_HEADER
 
 
-@kernel
-def deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form):  # type: ignore[no-untyped-def]
-    """Fill at, size, form (natts x n) for tuples `buf[row_at[i] : row_at[i] + row_length[i]]`; a row_at of -1 is no tuple (all NULL).
-
-    Returns -1, or the first row whose attributes run past its end.
-    """
-    natts = len(lengths)
-    for row in range(len(row_at)):
-        start = row_at[row]
-        if start < 0:
-            for i in range(natts):
-                form[i, row] = NULL
+@inner_kernel
+def deform_row(buf, start, stop, layout, attributes, row):  # type: ignore[no-untyped-def]
+    """Whether the attributes of `buf[start:stop]` end within."""
+    bitmap = start + SIZE_OF_HEADER
+    if bitmap > stop:
+        return False
+    stored = u16(buf, start + _INFOMASK2_AT) & _NATTS
+    has_null = u16(buf, start + _INFOMASK_AT) & _HAS_NULL
+    data = user_data_at(buf, start)
+    if data > stop or bitmap + (((stored + 7) >> 3) if has_null else 0) > data:
+        return False
+    at = data
+    for i in range(len(layout.length)):
+        if i >= stored:
+            attributes.form[i, row] = MISSING
             continue
-        stop = start + row_length[row]
-        if row_length[row] < HEAP_HEADER:
-            return row
-        stored = u16(buf, start) & _NATTS
-        has_null = u16(buf, start + 2) & _HAS_NULL
-        bitmap = start + HEAP_HEADER
-        data = bitmap + u8(buf, start + 4) - TUPLE_HEADER
-        if data > stop or bitmap + (((stored + 7) >> 3) if has_null else 0) > data:
-            return row
-        offset = 0
-        for i in range(natts):
-            if i >= stored:
-                form[i, row] = MISSING
-                continue
-            if has_null and not (u8(buf, bitmap + (i >> 3)) >> (i & 7)) & 1:
-                form[i, row] = NULL
-                continue
-            length = lengths[i]
-            align = aligns[i]
-            form[i, row] = PLAIN
-            if length > 0:
-                offset = (offset + align - 1) & -align
-                at[i, row] = data + offset
-                size[i, row] = length
-                offset += length
-            elif length == -1:
-                if data + offset >= stop:
-                    return row
-                if buf[data + offset] == 0:
-                    offset = (offset + align - 1) & -align
-                    if data + offset >= stop:
-                        return row
-                first = u8(buf, data + offset)
-                if first == 1:
-                    if data + offset + EXTERNAL_SIZE > stop or u8(buf, data + offset + 1) != _ON_DISK:
-                        return row
-                    form[i, row] = EXTERNAL
-                    at[i, row] = data + offset + 2
-                    size[i, row] = 16
-                    offset += EXTERNAL_SIZE
-                elif first & 1:
-                    at[i, row] = data + offset + 1
-                    size[i, row] = (first >> 1) - 1
-                    offset += first >> 1
-                else:
-                    if data + offset + 4 > stop:
-                        return row
-                    total = u32(buf, data + offset) >> 2
-                    if total < (8 if first & 3 == 2 else 4):
-                        return row
-                    if first & 3 == 2:
-                        form[i, row] = LZ4 if u32(buf, data + offset + 4) >> 30 else PGLZ
-                        at[i, row] = data + offset + 8
-                        size[i, row] = total - 8
-                    else:
-                        at[i, row] = data + offset + 4
-                        size[i, row] = total - 4
-                    offset += total
-            else:  # cstring
-                at[i, row] = data + offset
-                while data + offset < stop and u8(buf, data + offset) != 0:
-                    offset += 1
-                size[i, row] = data + offset - at[i, row]
-                offset += 1
-            if data + offset > stop:
-                return row
-    return -1
+        if has_null and not (u8(buf, bitmap + (i >> 3)) >> (i & 7)) & 1:
+            attributes.form[i, row] = NULL
+            continue
+        length = layout.length[i]
+        aligned = data + ((at - data + layout.align[i] - 1) & -layout.align[i])
+        if length > 0:
+            form, at, size, end = PLAIN, aligned, length, aligned + length
+        elif length == _VARLENA:
+            # Padding is zeros, which no short header is; a long one is aligned.
+            if at < stop and u8(buf, at) == 0:
+                at = aligned
+            if at >= stop:
+                return False
+            form, at, size, end = varlena_at(buf, at, stop)
+        else:
+            end = at
+            while end < stop and u8(buf, end) != 0:
+                end += 1
+            form, size = PLAIN, end - at
+            end += 1
+        if form == MISFIT or end > stop:
+            return False
+        attributes.form[i, row] = form
+        attributes.at[i, row] = at
+        attributes.size[i, row] = size
+        at = end
+    return True
 
 
 def deform(
     buf: NDArray[np.uint8], row_at: NDArray[np.int64], row_length: NDArray[np.int64], lengths: NDArray[np.int64], aligns: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:  # fmt: skip
-    """Positions, sizes and forms, each of shape (attributes, rows). Raises CorruptWal for a tuple that does not hold what its relation has."""
-    bad, at, size, form = _deformed(buf, row_at, row_length, lengths, aligns)
+) -> Attributes:  # fmt: skip
+    """Where the attributes lie, by attribute and row. Raises CorruptWal for a tuple that does not hold what its relation has."""
+    bad, attributes = _deformed(buf, Tuples(row_at, row_length), Layout(lengths, aligns))
     if bad >= 0:
         raise CorruptWal(
             f"tuple {bad} of {len(row_at)} does not have the layout of its relation",
             hint="The catalog state may not belong to this WAL.",
         )
-    return at, size, form
+    return attributes
 
 
 def first_misfit(
@@ -142,14 +140,11 @@ def first_misfit(
     aligns: Sequence[int],
 ) -> int:
     """The first tuple whose header or attributes run beyond its end, -1 if all keep within. The tuples themselves must lie in `buf`."""
-    return _deformed(buf, row_at, row_length, np.array(lengths, np.int64), np.array(aligns, np.int64))[0]
+    layout = Layout(np.array(lengths, np.int64), np.array(aligns, np.int64))
+    return _deformed(buf, Tuples(row_at, row_length), layout)[0]
 
 
-def _deformed(
-    buf: NDArray[np.uint8], row_at: NDArray[np.int64], row_length: NDArray[np.int64], lengths: NDArray[np.int64], aligns: NDArray[np.int64]
-) -> tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:  # fmt: skip
-    shape = (len(lengths), len(row_at))
-    at = np.zeros(shape, np.int64)
-    size = np.zeros(shape, np.int32)
-    form = np.zeros(shape, np.uint8)
-    return deform_rows(buf, row_at, row_length, lengths, aligns, at, size, form), at, size, form
+def _deformed(buf: NDArray[np.uint8], tuples: Tuples, layout: Layout) -> tuple[int, Attributes]:
+    shape = (len(layout.length), len(tuples.at))
+    attributes = Attributes(np.zeros(shape, np.int64), np.zeros(shape, np.int32), np.zeros(shape, np.uint8))
+    return deform_rows(buf, tuples, layout, attributes), attributes

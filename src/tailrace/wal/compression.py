@@ -10,7 +10,8 @@ import numpy as np
 
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
-from tailrace.wal.unaligned import copy, u16
+from tailrace.memcpy import memcpy
+from tailrace.wal.unaligned import u16
 
 RAW_SIZE = 0x3FFFFFFF
 """Bits of the word behind the length word that give the size before compression; the two above them name the method (`varatt.h`)."""
@@ -73,7 +74,7 @@ def lz4(src, at, stop, dst, to, size):  # type: ignore[no-untyped-def]
                     break
         if to + length > end or at + length > stop:
             return -1
-        copy(dst, to, src, at, length)
+        memcpy(dst, to, src, at, length)
         to += length
         at += length
         if at >= stop:

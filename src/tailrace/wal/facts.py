@@ -162,7 +162,7 @@ def _columns(room: type[_AnyRoom], rows: int, **others: NDArray) -> _AnyRoom:
     """
     others["used"] = np.zeros(1, np.int64)
     hints = {name: hint for name, hint in get_type_hints(room).items() if name not in others}
-    dtypes = {name: np.dtype(get_args(get_args(hint)[1])[0]) for name, hint in hints.items()}
+    dtypes: dict[str, np.dtype] = {name: np.dtype(get_args(get_args(hint)[1])[0]) for name, hint in hints.items()}
     bounds = np.cumsum([0, *((rows * dtype.itemsize + 7) & ~7 for dtype in dtypes.values())]).tolist()
     whole = np.zeros(bounds[-1], np.uint8)
     parts = zip(dtypes.items(), bounds, strict=False)

@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel, kernel
+from tailrace.memcpy import memcpy
 from tailrace.model import PAGE_SIZE
 from tailrace.wal import xlog
 from tailrace.wal.crc import record_crc
 from tailrace.wal.pages import LogIdentity, WalBytes
 from tailrace.wal.record_header import H_CRC, H_INFO, H_LENGTH, H_MANAGER, H_PREVIOUS
 from tailrace.wal.resource_managers import FIRST_CUSTOM, LOGICALMSG, XLOG
-from tailrace.wal.unaligned import copy, u8, u16, u32, u64
+from tailrace.wal.unaligned import u8, u16, u32, u64
 
 # Where a page's header has what, in bytes (`access/xlog_internal.h`, XLogPageHeaderData; at the start of a segment XLogLongPageHeaderData)
 XLP_MAGIC = 0  # 2 bytes
@@ -222,7 +223,7 @@ def _put_together(buf, frame, at, length):  # type: ignore[no-untyped-def]
     record = frame[SPARE]
     fits = record + length <= len(buf)
     if fits:
-        copy(buf, record, buf, at, in_page)
+        memcpy(buf, record, buf, at, in_page)
     got = in_page
     last = page
     while got < length:
@@ -243,7 +244,7 @@ def _put_together(buf, frame, at, length):  # type: ignore[no-untyped-def]
         if last > raw:
             return NEED_MORE
         if fits:
-            copy(buf, record + got, buf, page + header, take)
+            memcpy(buf, record + got, buf, page + header, take)
         got += take
         page += PAGE_SIZE
     return frame[BASE] + last

@@ -13,12 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel, kernel
+from tailrace.memcpy import memcpy
 from tailrace.model import PAGE_SIZE
 from tailrace.wal import records
 from tailrace.wal.compression import lz4, pglz
 from tailrace.wal.hashing import find, rehashed
 from tailrace.wal.records import FIRST_BLOCK, HOLE, HOLE_LENGTH, IMAGE, IMAGE_INFO, IMAGE_LENGTH
-from tailrace.wal.unaligned import copy
 from tailrace.wal.versions import WalFormat
 
 _SLACK = 64
@@ -112,10 +112,10 @@ def restore_block_image(buf, parsed, block, images, page):  # type: ignore[no-un
 def _put_with_hole(image, at, size, hole, page):  # type: ignore[no-untyped-def]
     """The `size` bytes of an image as a page, with zeros where it has its hole."""
     hole_stop = hole + PAGE_SIZE - size
-    copy(page, 0, image, at, hole)
+    memcpy(page, 0, image, at, hole)
     for i in range(hole, hole_stop):
         page[i] = 0
-    copy(page, hole_stop, image, at + hole, size - hole)
+    memcpy(page, hole_stop, image, at + hole, size - hole)
 
 
 class CompressedImages(NamedTuple):

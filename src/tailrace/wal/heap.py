@@ -1,6 +1,7 @@
-"""Heap records: opcodes and flags (`access/heapam_xlog.h`), and which of them are rows that decoding shows.
+"""Heap records: opcodes, flags and layouts (`access/heapam_xlog.h`), and which of them are rows that decoding shows.
 
-The kernels that scan and decode share `row_kind`, so that both passes agree on what a row is.
+The kernels that scan and decode share `row_kind` and `clears_toast`, so that both passes agree on what a row is and which chunks are its. A logged
+tuple is told by where its xl_heap_header begins, and how long it is from there: what :mod:`tailrace.tuples.deform` wants.
 """
 
 from __future__ import annotations
@@ -54,13 +55,15 @@ DELETE_IS_SUPER = 0x08
 
 # Where fields lie in main data, and its length before old tuples
 INSERT_OFFNUM_AT = 0
+INSERT_FLAGS_AT = 2  # behind offnum
 UPDATE_OLD_OFFNUM_AT = 4  # behind old_xmax
 UPDATE_FLAGS_AT = 7  # … and old_infobits_set
 UPDATE_NEW_OFFNUM_AT = 12  # … and new_xmax
 DELETE_OFFNUM_AT = 4  # behind xmax
 DELETE_FLAGS_AT = 7  # … and infobits_set
 INPLACE_OFFNUM_AT = 0
-MULTI_INSERT_NTUPLES_AT = 2  # ntuples
+MULTI_INSERT_FLAGS_AT = 0
+MULTI_INSERT_NTUPLES_AT = 2  # behind flags, and a byte of padding
 MULTI_INSERT_OFFNUMS_AT = 4
 SIZE_OF_INSERT = 3
 SIZE_OF_UPDATE = 14
@@ -88,6 +91,11 @@ SPECULATIVE_INSERT = 6
 SPECULATIVE_CONFIRM = 7
 SPECULATIVE_CANCEL = 8
 
+# Which old tuple a record has
+NO_OLD = 0
+OLD_KEY = 1
+OLD_ROW = 2
+
 
 @kernel
 def row_kind(buf, parsed):  # type: ignore[no-untyped-def]
@@ -96,22 +104,47 @@ def row_kind(buf, parsed):  # type: ignore[no-untyped-def]
     main = parsed[MAIN]
     if parsed[MANAGER] == HEAP:
         if opcode == INSERT:
-            flags = u8(buf, main + 2)
+            flags = u8(buf, main + INSERT_FLAGS_AT)
             if not flags & INSERT_CONTAINS_NEW_TUPLE or parsed[FIRST_BLOCK + DATA_LENGTH] == 0:
                 return NOT_A_ROW
             if flags & INSERT_ON_TOAST_RELATION:
                 return TOAST_CHUNK
             return SPECULATIVE_INSERT if flags & INSERT_IS_SPECULATIVE else ROW_INSERT
         if opcode in (UPDATE, HOT_UPDATE):
-            return ROW_UPDATE if u8(buf, main + 7) & UPDATE_CONTAINS_NEW_TUPLE else NOT_A_ROW
+            return ROW_UPDATE if u8(buf, main + UPDATE_FLAGS_AT) & UPDATE_CONTAINS_NEW_TUPLE else NOT_A_ROW
         if opcode == DELETE:
-            return SPECULATIVE_CANCEL if u8(buf, main + 7) & DELETE_IS_SUPER else ROW_DELETE
+            return SPECULATIVE_CANCEL if u8(buf, main + DELETE_FLAGS_AT) & DELETE_IS_SUPER else ROW_DELETE
         if opcode == CONFIRM:
             return SPECULATIVE_CONFIRM
         return NOT_A_ROW
-    if parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT and u8(buf, main) & INSERT_CONTAINS_NEW_TUPLE:
+    if parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT and u8(buf, main + MULTI_INSERT_FLAGS_AT) & INSERT_CONTAINS_NEW_TUPLE:
         return ROW_MULTI_INSERT
     return NOT_A_ROW
+
+
+@inner_kernel
+def clears_toast(buf, parsed, kind):  # type: ignore[no-untyped-def]
+    """Whether TOAST chunks up to here serve these rows and no later ones (`clear_toast_afterwards` in `replication/reorderbuffer.h`). They do, but
+    for a deletion, and a multi-insert that is not the last of its batch."""
+    if kind == ROW_MULTI_INSERT:
+        return u8(buf, parsed[MAIN] + MULTI_INSERT_FLAGS_AT) & INSERT_LAST_IN_MULTI != 0
+    return kind != ROW_DELETE
+
+
+@inner_kernel
+def old_tuple(buf, parsed, kind):  # type: ignore[no-untyped-def]
+    """Which old tuple a row's record has, and where: (NO_OLD, OLD_KEY or OLD_ROW, offset or -1, length)."""
+    if kind == ROW_UPDATE:
+        at, flags = SIZE_OF_UPDATE, u8(buf, parsed[MAIN] + UPDATE_FLAGS_AT)
+        row, key = UPDATE_CONTAINS_OLD_TUPLE, UPDATE_CONTAINS_OLD_KEY
+    elif kind == ROW_DELETE:
+        at, flags = SIZE_OF_DELETE, u8(buf, parsed[MAIN] + DELETE_FLAGS_AT)
+        row, key = DELETE_CONTAINS_OLD_TUPLE, DELETE_CONTAINS_OLD_KEY
+    else:
+        return NO_OLD, -1, 0
+    if not flags & (row | key):
+        return NO_OLD, -1, 0
+    return OLD_ROW if flags & row else OLD_KEY, parsed[MAIN] + at, parsed[MAIN_LENGTH] - at
 
 
 @inner_kernel
@@ -122,7 +155,7 @@ def tuple_count(buf, parsed):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def next_inserted(buf, parsed, behind):  # type: ignore[no-untyped-def]
-    """Of a multi-insert the tuple that begins at `behind`, or the next even offset of the block's data: (offset, length). The next one is behind."""
+    """Of a multi-insert, the tuple that begins at `behind`, or at the next even offset of the block's data: (offset, length)."""
     data = parsed[FIRST_BLOCK + DATA]
     at = data + ((behind - data + 1) & ~1)
     return at + _DATALEN, SIZE_OF_HEADER + u16(buf, at)

@@ -15,6 +15,11 @@ from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.record_header import H_INFO, H_MANAGER, H_XID
 from tailrace.wal.unaligned import u8, u16, u32
 
+# XLogRecord: where fields lie that are wanted of a record before the rest of it is
+_XID_AT = 4  # xl_xid
+_MANAGER_AT = 17  # xl_rmid
+_CRC_AT = 20  # xl_crc
+
 # Fields of the record
 XID = 0
 INFO = 1
@@ -84,6 +89,30 @@ _PLAIN_HEADER = RECORD_HEADER + _PLAIN_BLOCK + _SIZE_OF_SHORT
 def new_parsed() -> NDArray[np.int64]:
     """Room for one parsed record."""
     return np.zeros(PARSED_SIZE, np.int64)
+
+
+@inner_kernel
+def xid_of(buf, at):  # type: ignore[no-untyped-def]
+    """The xid of the record at `buf[at]`."""
+    return u32(buf, at + _XID_AT)
+
+
+@inner_kernel
+def manager_of(buf, at):  # type: ignore[no-untyped-def]
+    """Its resource manager."""
+    return u8(buf, at + _MANAGER_AT)
+
+
+@inner_kernel
+def crc_of(buf, at):  # type: ignore[no-untyped-def]
+    """Its checksum, as it says."""
+    return u32(buf, at + _CRC_AT)
+
+
+@inner_kernel
+def file_key(parsed):  # type: ignore[no-untyped-def]
+    """Database and number of the first block's file as one number."""
+    return (parsed[FIRST_BLOCK + DATABASE] << 32) | parsed[FIRST_BLOCK + NUMBER]
 
 
 @kernel

@@ -40,25 +40,6 @@ word = _load(64, types.uint64)
 """Eight bytes as an unsigned number, for checksums."""
 
 
-@intrinsic
-def copy(_context: Any, target: Any, to: Any, source: Any, at: Any, length: Any) -> Any:
-    """target[to : to + length] = source[at : at + length] as one memcpy. The ranges must not overlap, and lie within their arrays."""
-
-    def emit(ctx: Any, builder: Any, signature: Any, args: Any) -> Any:
-        into = arrayobj.make_array(signature.args[0])(ctx, builder, args[0])
-        out_of = arrayobj.make_array(signature.args[2])(ctx, builder, args[2])
-        cgutils.raw_memcpy(
-            builder,
-            cgutils.pointer_add(builder, into.data, args[1]),
-            cgutils.pointer_add(builder, out_of.data, args[3]),
-            args[4],
-            1,
-        )
-        return ctx.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64, types.int64), emit
-
-
 def number(data: bytes | NDArray[np.uint8], at: int, width: int) -> int:
     """The same outside kernels: `width` bytes at `at` as an unsigned number."""
     return int.from_bytes(bytes(data[at : at + width]), "little")

@@ -1,0 +1,110 @@
+"""The TOAST chunks that serve the rows of a stretch: its own, and those of earlier stretches that wait for a row here.
+
+In: where they lie. Out: `Chunks`, all in one array, which is the bytes of the stretch with room behind them for the others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.kernels import kernel
+from tailrace.model import PAGE_SIZE
+from tailrace.plan.stretch import Carried, StretchPlan
+from tailrace.tuples.toast import Chunks
+from tailrace.wal import framing, records
+from tailrace.wal.end_of_log import changed_since
+from tailrace.wal.framing import LENGTH, LSN, next_record
+from tailrace.wal.hashing import grown
+from tailrace.wal.pages import LogIdentity, WalBytes
+from tailrace.wal.reading import Reader
+from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK
+from tailrace.wal.versions import FORMATS
+
+_SMALLEST_RECORD = 48
+"""Bytes of WAL that a chunk takes at least."""
+
+
+class ChunkTuples(NamedTuple):
+    """Tuples of TOAST tables in WAL order: where they lie, and which turn of their transaction's rows they serve (:mod:`tailrace.tuples.toast`)."""
+
+    at: NDArray[np.int64]
+    turn: NDArray[np.int64]
+
+    @classmethod
+    def room(cls, raw: int) -> ChunkTuples:
+        """For all that `raw` bytes of WAL can hold."""
+        return cls._make(np.zeros(raw // _SMALLEST_RECORD + 64, np.int64) for _ in cls._fields)
+
+
+class CarriedChunks(NamedTuple):
+    """The same of earlier stretches, copied to `data`."""
+
+    data: NDArray[np.uint8]
+    at: NDArray[np.int64]
+    turn: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, plan: StretchPlan, read: Reader) -> CarriedChunks:
+        """Read those that the plan names. Raises CorruptWal if they are not the ones that were indexed."""
+        data, at, turn = [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        size = 0
+        for part in plan.carried:
+            copied, bounds = _copied(plan, read, part)
+            data.append(copied)
+            at.append(size + bounds[:-1])
+            turn.append(np.searchsorted(plan.xid, part.xid))  # the first of its transaction here, as `Wanted` numbers them
+            size += len(copied)
+        return cls(np.concatenate(data), np.concatenate(at), np.concatenate(turn))
+
+
+def _copied(plan: StretchPlan, read: Reader, part: Carried) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Chunk tuples of an earlier stretch, and their bounds."""
+    form = FORMATS[plan.major]
+    stretch, lsns = part.stretch, part.lsn
+    first = max(stretch.start, int(lsns[0]) // PAGE_SIZE * PAGE_SIZE)
+    wal = read(first, int(lsns[-1]) // PAGE_SIZE * PAGE_SIZE + 4 * PAGE_SIZE)
+    frame = framing.new_frame(wal, LogIdentity(form, plan.segment_size), int(lsns[0]), int(lsns[-1]) + 1)
+    data, bounds, count, reason = copy_chunks(wal.buf, frame, form.image_compressed, lsns, part.crc)
+    if count != len(lsns):
+        raise changed_since(stretch, wal, reason, frame)
+    return data, bounds
+
+
+@kernel
+def copy_chunks(buf, frame, compressed, lsns, crcs):  # type: ignore[no-untyped-def]
+    """Block data of the records at `lsns` (sorted), which have these checksums, one after another. Returns the data, its bounds, how many, and why
+    the walk ended."""
+    parsed = np.zeros(records.PARSED_SIZE, np.int64)
+    out = np.zeros(2048 * max(1, len(lsns)), np.uint8)
+    bounds = np.zeros(len(lsns) + 1, np.int64)
+    count = 0
+    reason = framing.REACHED_STOP
+    while count < len(lsns):
+        at = next_record(buf, frame)
+        if at < 0:
+            reason = at
+            break
+        if frame[LSN] != lsns[count]:
+            continue
+        if records.crc_of(buf, at) != crcs[count]:
+            break
+        records.parse(buf, at, frame[LENGTH], compressed, parsed)
+        data = parsed[FIRST_BLOCK + DATA]
+        length = parsed[FIRST_BLOCK + DATA_LENGTH]
+        used = bounds[count]
+        if used + length > len(out):
+            out = grown(out, 2 * len(out) + length)
+        out[used : used + length] = buf[data : data + length]
+        count += 1
+        bounds[count] = used + length
+    return out[: bounds[count]].copy(), bounds, count, reason
+
+
+def all_chunks(wal: WalBytes, carried: CarriedChunks, here: ChunkTuples) -> Chunks:
+    """Chunks of earlier stretches, copied behind the raw bytes, then those of this one."""
+    behind = (wal.raw + 7) & ~7
+    wal.buf[behind : behind + len(carried.data)] = carried.data
+    return Chunks.of(wal.buf, np.concatenate([behind + carried.at, here.at]), np.concatenate([carried.turn, here.turn]))

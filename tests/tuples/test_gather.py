@@ -1,0 +1,123 @@
+"""Values put together from where they lie: in line, compressed, in TOAST chunks, or not at all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tailrace.errors import CorruptWal
+from tailrace.tuples.deform import Attributes
+from tailrace.tuples.gather import column_of
+from tailrace.tuples.toast import Chunks
+from tailrace.tuples.varlena import EXTERNAL, LZ4, MISSING, NULL, PGLZ, PLAIN
+
+HELLO_BY_LZ4 = bytes([5 << 4]) + b"hello"
+HELLO_BY_PGLZ = bytes([0]) + b"hello"
+VALUE = 16400
+
+
+class Bytes:
+    """Bytes that grow, and where each part of them begins."""
+
+    def __init__(self) -> None:
+        self.data = b"?"
+
+    def add(self, part: bytes) -> int:
+        self.data += part
+        return len(self.data) - len(part)
+
+    @property
+    def buf(self) -> np.ndarray:
+        return np.frombuffer(self.data, np.uint8).copy()
+
+
+def _word(number: int) -> bytes:
+    return number.to_bytes(4, "little")
+
+
+def _chunk(value: int, sequence: int, data: bytes, *, short: bool) -> bytes:
+    header = bytes([(len(data) + 1) << 1 | 1]) if short else _word((len(data) + 4) << 2)
+    return b"\3\0\0\0\x18" + bytes(1) + _word(value) + _word(sequence) + header + data
+
+
+def _external(raw: int, stored: int, method: int = 0) -> bytes:
+    return _word(raw + 4) + _word(method << 30 | stored) + _word(VALUE) + _word(1)
+
+
+def _attribute(*places: tuple[int, int, int]) -> Attributes:
+    at, size, form = zip(*places, strict=True)
+    return Attributes(np.array(at), np.array(size, np.int32), np.array(form, np.uint8))
+
+
+def _turns(*turns: int) -> np.ndarray:
+    return np.array(turns, np.int64)
+
+
+def test_values_in_line() -> None:
+    memory = Bytes()
+    places = [
+        (memory.add(b"plain"), 5, PLAIN),
+        (0, 0, NULL),
+        (memory.add(_word(5) + HELLO_BY_PGLZ) + 4, len(HELLO_BY_PGLZ), PGLZ),
+        (0, 0, MISSING),
+        (memory.add(_word(1 << 30 | 5) + HELLO_BY_LZ4) + 4, len(HELLO_BY_LZ4), LZ4),
+    ]
+    turn = np.zeros(len(places), np.int64)
+    values = column_of(memory.buf, _attribute(*places), -1, b"as it was", turn, Chunks.none())
+    assert values.payload_list() == [b"plain", b"", b"hello", b"as it was", b"hello"]
+    assert values.valid.tolist() == [True, False, True, True, True]
+    assert values.unchanged is None
+    without = column_of(memory.buf, _attribute(*places), -1, None, turn, Chunks.none())
+    assert without.valid.tolist() == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_fixed_widths(width: int) -> None:
+    memory = Bytes()
+    one, other = bytes(range(1, width + 1)), bytes(range(101, width + 101))
+    attribute = _attribute((memory.add(one), width, PLAIN), (0, 0, NULL), (0, 0, MISSING))
+    values = column_of(memory.buf, attribute, width, other, _turns(0, 0, 0), Chunks.none())
+    assert values.payload_list() == [one, bytes(width), other]
+    assert values.valid.tolist() == [True, False, True]
+
+
+def test_a_chunk_serves_the_rows_of_its_turn() -> None:
+    """Turn 0 sent the value in two chunks, turn 1 compressed in one; turn 2 did not send it."""
+    memory = Bytes()
+    compressed = _word(5) + HELLO_BY_LZ4  # tcinfo stands in the chunk as well
+    tuples = [
+        (memory.add(_chunk(VALUE, 0, b"first ", short=True)), 0),
+        (memory.add(_chunk(VALUE, 0, compressed, short=False)), 1),
+        (memory.add(_chunk(VALUE, 1, b"second", short=False)), 0),
+    ]
+    places = [
+        (memory.add(_external(12, 12)), 16, EXTERNAL),
+        (memory.add(_external(5, len(compressed), 1)), 16, EXTERNAL),
+        (memory.add(_external(12, 12)), 16, EXTERNAL),
+    ]
+    buf = memory.buf
+    chunks = Chunks.of(buf, *(np.array(column) for column in zip(*tuples, strict=True)))
+    values = column_of(buf, _attribute(*places), -1, None, _turns(0, 1, 2), chunks)
+    assert values.payload_list() == [b"first second", b"hello", b""]
+    assert values.valid.tolist() == [True, True, False]
+    assert values.unchanged is not None
+    assert values.unchanged.tolist() == [False, False, True]
+
+
+def test_chunks_that_do_not_add_up() -> None:
+    memory = Bytes()
+    chunk, other = (memory.add(_chunk(VALUE, number, b"abc", short=True)) for number in (0, 2))
+    place = memory.add(_external(7, 7))
+    buf = memory.buf
+    with pytest.raises(CorruptWal, match="missing or extra chunks of a TOAST value of row 0"):
+        column_of(buf, _attribute((place, 16, EXTERNAL)), -1, None, _turns(0), Chunks.of(buf, _turns(chunk), _turns(0)))
+    with pytest.raises(CorruptWal, match="got a TOAST chunk out of sequence"):
+        Chunks.of(buf, _turns(chunk, other), _turns(0, 0))
+
+
+@pytest.mark.parametrize(("form", "stream"), [(PGLZ, HELLO_BY_PGLZ), (LZ4, HELLO_BY_LZ4)])
+def test_damaged_streams(form: int, stream: bytes) -> None:
+    memory = Bytes()
+    place = (memory.add(_word(6) + stream) + 4, len(stream), form)
+    with pytest.raises(CorruptWal, match="compressed data of row 0 is corrupted"):
+        column_of(memory.buf, _attribute(place), -1, None, _turns(0), Chunks.none())
