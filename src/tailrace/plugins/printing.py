@@ -79,7 +79,7 @@ def write_hex(data, offsets, to, out):  # type: ignore[no-untyped-def]
         out[at + 1] = 120
         at += 2
         for i in range(offsets[row], offsets[row + 1]):
-            byte = data[i]
+            byte = np.int64(data[i])
             for nibble in (byte >> 4, byte & 15):
                 out[at] = 48 + nibble if nibble < 10 else 87 + nibble
                 at += 1
