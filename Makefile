@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-matrix fuzz bench bench-small check test-extras cases clean
+.PHONY: help demo test soak marathon test-matrix fuzz bench bench-small check test-extras cases clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -24,10 +24,13 @@ demo: $(READY) ## a shop on an embedded PostgreSQL, decoded on Spark and mirrore
 	$(BIN)/tailrace demo
 
 test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
-	$(BIN)/python -m pytest -q -m "not matrix and not soak"
+	$(BIN)/python -m pytest -q -m "not matrix and not soak and not marathon"
 
 soak: $(READY) ## tests that wait for a minute or more
 	$(BIN)/python -m pytest -q -m soak
+
+marathon: $(READY) ## tests that take a quarter of an hour or more: 300 kills of a consumer and its server
+	$(BIN)/python -m pytest -q -m marathon
 
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds, and a minute of generated workloads (needs npm)
 	$(BIN)/python -m pytest -q -m matrix

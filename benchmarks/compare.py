@@ -1,4 +1,4 @@
-"""Has speed paid for something? `python benchmarks/compare.py REVISION`: that revision and this tree, by turns, on the same WAL.
+"""Has speed paid for something? `python benchmarks/compare.py REVISION …`: those revisions and this tree, by turns, on the same WAL.
 
 In this process (`--on process`, LocalRunner), on Spark, or both. A turn starts each tree once, in an order that rotates; every start warms up, then
 measures `--runs` times. With `--self` this tree runs twice a turn: how far two runs of the same code lie apart.
@@ -56,7 +56,7 @@ class Series:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("revision")
+    parser.add_argument("revisions", nargs="+")
     parser.add_argument("--workloads", default="inserts,mixed,wide,churn")
     parser.add_argument("--outlets", default="scan,decode,text")
     parser.add_argument("--on", default="process", help="process, spark, or process,spark")
@@ -68,9 +68,10 @@ def main() -> None:
     parser.add_argument("--wal", type=Path, help="keep the WAL here, and use what is there")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="tailrace-compare-"))
-    then = home / "tree"
-    subprocess.run(["git", "-C", ROOT, "worktree", "add", "--quiet", "--detach", then, options.revision], check=True)
-    trees = {"then": then, "now": ROOT} | ({"again": ROOT} if options.twice else {})
+    then = {revision: home / revision for revision in options.revisions}
+    for revision, tree in then.items():
+        subprocess.run(["git", "-C", ROOT, "worktree", "add", "--quiet", "--detach", tree, revision], check=True)
+    trees = then | {"now": ROOT} | ({"again": ROOT} if options.twice else {})
     tables = {on: _table(on, options) for on in options.on.split(",")}
     console = Console(stderr=True, soft_wrap=True)
     try:
@@ -79,12 +80,14 @@ def main() -> None:
             for on, table in tables.items():
                 found = _take_turns(trees, path, name, on, options)
                 for outlet, series in found.items():
-                    table.add_row(name, outlet, *_cells(series, options.limit))
-                    console.print(f"{on}, {name}, {outlet}: {series['now'].against(series['then']):.3f}")
+                    for revision in then:
+                        table.add_row(name, outlet, revision, *_cells(series, revision, options.limit))
+                        console.print(f"{on}, {name}, {outlet}, {revision}: {series['now'].against(series[revision]):.3f}")
             if not options.wal:
                 shutil.rmtree(path)
     finally:
-        subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", then], check=False)
+        for tree in then.values():
+            subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=False)
         shutil.rmtree(home, ignore_errors=True)
     for table in tables.values():
         Console(width=140).print(table)
@@ -126,16 +129,14 @@ def _measured(tree: Path, path: Path, workload: str, on: str, options: argparse.
 
 def _table(on: str, options: argparse.Namespace) -> Table:
     place = "in process" if on == "process" else "on Spark"
-    columns = ["workload", "outlet", "CPU s, then", "now", "ratio", "turns", "wall, ratio"]
+    columns = ["workload", "outlet", "against", "CPU s, then", "now", "ratio", "turns", "wall, ratio"]
     if options.twice:
         columns += ["itself, ratio", "turns"]
-    return Table(
-        *columns, title=f"{place}, against {options.revision}, scale {options.scale:g}, medians of {options.turns} turns"
-    )
+    return Table(*columns, title=f"{place}, scale {options.scale:g}, medians of {options.turns} turns")
 
 
-def _cells(series: dict[str, Series], limit: float) -> list[str]:
-    then, now = series["then"], series["now"]
+def _cells(series: dict[str, Series], revision: str, limit: float) -> list[str]:
+    then, now = series[revision], series["now"]
     ratio = now.against(then)
     mark = f" > {limit:g}" if ratio > limit else ""
     cells = [

@@ -1,7 +1,7 @@
 """One tree's CPU and wall seconds on WAL that is there already, as a line of JSON. `compare.py` runs it with the path of either tree.
 
-The tree's own `outlets.py` says what an outlet does; of it only `Bench(spark, path, work)`, its `runner`, and `OUTLETS` are used, which older trees
-have as well.
+The tree's own `outlets.py` says what an outlet does; of it only `Bench(spark, path, work)`, its `runner`, `LocalRunner` and `OUTLETS` are used, which
+older trees have as well.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import logging
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from outlets import OUTLETS, Bench, Outlet
-from tailrace.pipeline import LocalRunner, Runner
+from outlets import OUTLETS, Bench, LocalRunner, Outlet
 from workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from tailrace.pipeline import Runner  # in older trees it is elsewhere
 
 
 class InProcess(Bench):

@@ -48,6 +48,13 @@ def _huge(_: Server, connection: Connection, rows: int) -> None:
     connection.execute(("INSERT INTO narrow " + _ROW.format(first=0, last=rows - 1)).encode())
 
 
+def _singles(_: Server, connection: Connection, rows: int) -> None:
+    """As short as transactions get."""
+    connection.execute(b"""CREATE PROCEDURE fill(n bigint) LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1 .. n LOOP
+        INSERT INTO narrow (id, a) VALUES (i, i); COMMIT; END LOOP; END $$""")
+    connection.execute(f"CALL fill({rows})".encode())
+
+
 def _long(server: Server, connection: Connection, rows: int) -> None:
     """One transaction is open all the while, with rows at its beginning and at its end."""
     with server.connect("app", autocommit=False) as slow:
@@ -114,6 +121,7 @@ WORKLOADS = {
             _wide, 300_000,
         ),
         Workload("huge", "one transaction", "narrow", (_NARROW,), _huge, 10_000_000),
+        Workload("singles", "transactions of one narrow row", "narrow", (_NARROW,), _singles, 3_000_000),
         Workload("long", "one transaction open all the while", "narrow", (_NARROW,), _long, 10_000_000),
         Workload(
             "churn", "temporary tables, ANALYZE, subtransactions, 2,000 partitions", "measures_0",

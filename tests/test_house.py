@@ -19,9 +19,9 @@ from tailrace.wal.xact import Ends
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 
-FOUNDATION = ("user_cache", "kernels", "memcpy", "errors", "model", "settings", "checksummed_file")
+FOUNDATION = ("user_cache", "kernels", "memcpy", "ragged", "errors", "model", "settings", "checksummed_file")
 STAGES = (
-    "wal", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes", "feed",
+    "wal", "window", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes", "feed",
     "publications", "plugins", "wire", "sql", "slots", "apply",
 )  # fmt: skip
 SHORE = ("storage", "client", "lake", "pipeline", "spark", "server", "demo", "cli", "__main__")
@@ -43,6 +43,18 @@ LONGEST_MODULE = 400
 LONG_MODULES: dict[str, str] = {}
 ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog"})
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
+
+BYTE_ROOMS = (
+    "wal/", "tuples/", "types/",
+    "catalog/column_values.py", "catalog/commit_status.py", "catalog/control_file.py", "catalog/copied_rows.py", "catalog/heap_pages.py",
+    "catalog/heap_redo.py", "catalog/multixacts.py", "catalog/redo.py", "catalog/relation_map.py", "catalog/rows.py", "catalog/whole_pages.py",
+)  # fmt: skip
+"""Who knows how PostgreSQL lays out bytes: its log, its pages and tuples, its values."""
+OWN_LAYOUTS = {
+    "checksummed_file.py": "the header of files that only tailrace writes",
+    "spark/pickling.py": "how long a pickle of ours is once it is decompressed",
+}
+LAYOUTS = ("struct", "tailrace.wal.unaligned", "tailrace.wal.structs")
 
 KNOWN: frozenset[str] = frozenset({})
 
@@ -145,6 +157,33 @@ def _of_arrow(function: ast.Attribute) -> bool:
     return "pa" in {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
 
 
+def test_bytes_are_read_in_their_rooms() -> None:
+    judge(
+        {
+            f"{module.name} reads bytes by {how}"
+            for module in INSIDE
+            if not module.name.startswith(BYTE_ROOMS) and module.name not in OWN_LAYOUTS
+            for how in _ways_to_read(module)
+        },
+        " reads bytes by ",
+    )
+    assert set(OWN_LAYOUTS) == {
+        name for name in OWN_LAYOUTS for module in INSIDE if module.name == name and _ways_to_read(module)
+    }
+
+
+def _ways_to_read(module: Module) -> set[str]:
+    """How it takes numbers of more than a byte out of bytes, or could."""
+    ways = {name for name in LAYOUTS if name in module.imported()} | (_called(module.tree) & {"from_bytes"})
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        dtypes = [*node.args[1:], *(word.value for word in node.keywords)] if node.func.attr == "frombuffer" else []
+        dtypes += node.args if node.func.attr == "view" else []
+        ways |= {node.func.attr for dtype in dtypes if not (isinstance(dtype, ast.Attribute) and dtype.attr == "uint8")}
+    return ways
+
+
 def test_functions_are_short() -> None:
     long = {
         f"{module.name}: {node.name}"
@@ -190,6 +229,12 @@ def test_the_law_can_be_broken(tmp_path: Path) -> None:
     assert bad.stages_imported() == {"cli"}
     assert ORDER["cli"] > ORDER[bad.stage]
     assert _called(bad.tree) & FILE_CALLS == {"read_bytes"}
+    path.write_text(
+        "import struct\nfrom tailrace.wal.unaligned import u8\n\n\ndef read(data):\n    return np.frombuffer(data, '<u4')\n"
+    )
+    assert _ways_to_read(Module(path, "plan/bad.py")) == {"struct", "tailrace.wal.unaligned", "frombuffer"}
+    path.write_text("def read(data):\n    return int.from_bytes(data[:4]), np.frombuffer(data, np.uint8), data.view('<u4')\n")
+    assert _ways_to_read(Module(path, "plan/bad.py")) == {"from_bytes", "view"}
 
 
 def test_modules_are_short() -> None:

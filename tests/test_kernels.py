@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from tailrace.kernels import inner_kernel, kernel
 
 PACKAGE = {
     "tailrace_sample/__init__.py": "",
@@ -36,7 +39,8 @@ def run(tmp_path: Path):
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(changed.get(path.stem, text))
-        environment = dict(os.environ, TAILRACE_KERNELS=str(tmp_path / "kernels"))
+        # A source that changes within a second, and keeps its length, would be read from the bytecode of before.
+        environment = dict(os.environ, TAILRACE_KERNELS=str(tmp_path / "kernels"), PYTHONDONTWRITEBYTECODE="1")
         environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
         done = subprocess.run([sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -113,3 +117,25 @@ def test_a_named_room_is_told_apart_by_its_fields(run) -> None:
     swapped = ROOMS.replace("first: ", "third: ").replace("second: ", "first: ").replace("third: ", "second: ")
     assert run("here", outer=swapped) == (101, 1, 1)
     assert run("here", outer=ROOMS.replace("@inner_kernel", "@kernel")) == (5, 1, 1)
+
+
+def test_a_kernel_is_compiled_alike_whoever_calls_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba takes options that are not set from the kernel that is being compiled; the key of the cache would not tell."""
+    monkeypatch.setenv("TAILRACE_KERNELS", str(tmp_path))
+
+    @kernel
+    def first(array):
+        return array[0]
+
+    @inner_kernel
+    def through(array):
+        return first(array)
+
+    @kernel
+    def outer(array):
+        return through(array)
+
+    alone = kernel(first.py_func)
+    assert (outer(np.ones(1)), alone(np.ones(1))) == (1.0, 1.0)
+    options = [{tuple(each.fndesc.abi_tags) for each in compiled.overloads.values()} for compiled in (first, alone, through)]
+    assert options[0] == options[1] != options[2]

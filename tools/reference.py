@@ -19,7 +19,7 @@ from tailrace.types.style import TextStyle
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference.md"
 SPELLED = {"startlsn": "startLsn", "endlsn": "endLsn", "unknowntypes": "unknownTypes"}
-TAKES = {"bool": "", "Path": " PATH", "str": " TEXT", "int": " NUMBER", "list": " TEXT"}
+TAKES = {"bool": "", "Path": " PATH", "str": " TEXT", "int": " NUMBER", "float": " NUMBER", "list": " TEXT"}
 
 HEAD = """# Reference
 
@@ -48,7 +48,8 @@ STATUSES = """## Exit status
 """
 ERRORS = """## Errors
 
-Five kinds, all `tailrace.errors.TailraceError`, with PostgreSQL's words and SQLSTATE where it has them. `…` stands for what the message names.
+All are `tailrace.errors.TailraceError`, with PostgreSQL's words and SQLSTATE where it has them. `…` stands for what the message names.
+The place that a message and its context name is in the fields `lsn`, `file` and `block`, for programs.
 """
 
 

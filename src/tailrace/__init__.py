@@ -7,21 +7,22 @@ if TYPE_CHECKING:
     from tailrace.errors import TailraceError
     from tailrace.model import Lsn, Relation, Transaction
     from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
+    from tailrace.pipeline.windows import open_windows
 
     open = open_pipeline
 
 _HOMES = {
     "LocalRunner": "pipeline", "Lsn": "model", "Relation": "model", "Pipeline": "pipeline", "TailraceError": "errors", "Transaction": "model",
-    "open": "pipeline", "open_pipeline": "pipeline",
+    "open": "pipeline", "open_pipeline": "pipeline", "open_windows": "pipeline.windows",
 }  # fmt: skip
 
-__all__ = ["LocalRunner", "Lsn", "Pipeline", "Relation", "TailraceError", "Transaction", "open", "open_pipeline"]
+__all__ = ["LocalRunner", "Lsn", "Pipeline", "Relation", "TailraceError", "Transaction", "open", "open_pipeline", "open_windows"]
 
 
 def __getattr__(name: str) -> Any:
     """A name is imported when it is first asked for: Spark starts processes that import a module of ours and need no kernels."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"tailrace.{_HOMES[name]}"), "open_pipeline" if name == "open" else name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"tailrace.{_HOMES[name]}"), "open_pipeline" if name == "open" else name)
+    globals()[name] = value
+    return value

@@ -1,7 +1,7 @@
-"""Arrays and facts as one file's bytes, both directions: what indexes and catalog states are kept in.
+"""Arrays and facts as one file's bytes, both directions: what indexes, catalog states, marks and slots are kept in.
 
-A header, then an Arrow IPC file of one row. Every array is a binary column with its name; the schema's metadata holds, under the kind of the file,
-JSON: the facts, and the dtype of each array. Whoever uses this says what the names mean.
+A header, then an Arrow IPC file of one row (none, if there are no arrays). Every array is a binary column with its name; the schema's metadata holds,
+under the kind of the file, JSON: the facts, and the dtype of each array. Whoever uses this says what the names mean.
 
 Header, 32 bytes, little-endian:
 
@@ -27,13 +27,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptFile, UsageError
+from tailrace.errors import CorruptFile, UnsupportedFile
+from tailrace.model import Lsn
 
 _HEADER = struct.Struct("<8s8sIIQ")
 _MAGIC = b"tailrace"
 _CRC_AT = 20
 _BEFORE_HEADERS = b"ARROW1"
 """How files began that versions before this header wrote."""
+_LAST_LSN = 2**63 - 1
 
 Dtypes = Mapping[str, np.dtype[Any]]
 
@@ -63,14 +65,14 @@ class FileKind:
         return bytes(data)
 
     def read(self, data: bytes, where: str, dtypes: Dtypes) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Facts, and arrays of exactly these names and dtypes. Raises UsageError for other files and other versions, CorruptFile for one of ours that
-        is not as it was written; `where` names the file."""
+        """Facts, and arrays of exactly these names and dtypes. Raises UnsupportedFile for other files and other versions, CorruptFile for one of ours
+        that is not as it was written; `where` names the file."""
         content = self._checked(data, where)
         try:
             table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
             facts = json.loads((table.schema.metadata or {})[self.key.encode()])
             kinds = {name: np.dtype(kind) for name, kind in facts.pop("dtypes").items()}
-            if kinds != dict(dtypes) or len(table) != 1:
+            if kinds != dict(dtypes) or len(table) != bool(kinds):
                 raise self.unsound(where, "other arrays than expected")
             return facts, {name: np.frombuffer(table.column(name)[0].as_py(), kind).copy() for name, kind in kinds.items()}
         except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -78,7 +80,7 @@ class FileKind:
 
     def unsound(self, where: str, why: str) -> CorruptFile:
         """The error for a file whose checksum is right and whose content is not."""
-        return CorruptFile(f'"{where}" is no sound {self._name}: {why}', hint=self.hint)
+        return CorruptFile(f'"{where}" is no sound {self._name}: {why}', hint=self.hint, file=where)
 
     @property
     def _name(self) -> str:
@@ -87,19 +89,34 @@ class FileKind:
     def _checked(self, data: bytes, where: str) -> memoryview:
         """What stands behind the header, once that and the checksum are right."""
         if data[: len(_BEFORE_HEADERS)] == _BEFORE_HEADERS:
-            raise UsageError(f'"{where}" is not {self.noun}, or of a format before {self.version}', hint=self.hint)
+            raise UnsupportedFile(
+                f'"{where}" is not {self.noun}, or of a format before {self.version}', hint=self.hint, file=where
+            )
         if len(data) < _HEADER.size:
-            raise UsageError(f'"{where}" is not {self.noun}: it has only {len(data)} bytes', hint=self.hint)
+            raise UnsupportedFile(f'"{where}" is not {self.noun}: it has only {len(data)} bytes', hint=self.hint, file=where)
         magic, key, version, crc, length = _HEADER.unpack_from(data)
         if magic != _MAGIC or key.rstrip(b"\0") != self.key.encode():
-            raise UsageError(f'"{where}" is not {self.noun}', hint=self.hint)
+            raise UnsupportedFile(f'"{where}" is not {self.noun}', hint=self.hint, file=where)
         if version != self.version:
-            raise UsageError(f'"{where}" is {self.noun} of format {version}, this version reads {self.version}', hint=self.hint)
+            raise UnsupportedFile(
+                f'"{where}" is {self.noun} of format {version}, this version reads {self.version}', hint=self.hint, file=where
+            )
         if length != len(data):
-            raise CorruptFile(f'{self._name} "{where}" has {len(data)} bytes, expected {length}', hint=self.hint)
+            raise CorruptFile(f'{self._name} "{where}" has {len(data)} bytes, expected {length}', hint=self.hint, file=where)
         if _checksum(data) != crc:
-            raise CorruptFile(f'incorrect checksum in {self._name} "{where}"', hint=self.hint)
+            raise CorruptFile(f'incorrect checksum in {self._name} "{where}"', hint=self.hint, file=where)
         return memoryview(data)[_HEADER.size :]
+
+
+def fact(value: Any, kind: Any) -> Any:
+    """A fact that was read, if it is of this kind: bool, int, str, or Lsn. Raises ValueError if not."""
+    if kind is Lsn:
+        if type(value) is not int or not 0 <= value <= _LAST_LSN:
+            raise ValueError(f"{value!r} is no LSN")
+        return Lsn(value)
+    if type(value) is not kind:
+        raise ValueError(f"{value!r} is no {kind.__name__}")
+    return value
 
 
 def _checksum(data: bytes | bytearray) -> int:

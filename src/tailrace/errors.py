@@ -1,30 +1,49 @@
 """What can go wrong, and whose fault it is.
 
-    TailraceError            message, hint, context (source, slot, LSN …), SQLSTATE
+    TailraceError            message, hint, context, SQLSTATE; lsn, file and block for programs
     ├─ UsageError            you: an option, a name, a position that does not fit
     ├─ CorruptWal            the log is damaged: checksum, broken chain, hole in the middle
     ├─ CorruptFile           a file beside the log is damaged: a catalog page, pg_control, a catalog state
     ├─ UnsupportedWal        the log is sound, but of a version or kind that we do not read
+    ├─ UnsupportedFile       a file of ours is none, or of a format that this version does not read
     ├─ MissingHistory        the answer lies in WAL or catalogs that are not here; we do not guess
-    └─ PeerError             a server or client misbehaved
+    ├─ InsufficientLogging   the source did not log what was asked for: wal_level, replica identity
+    ├─ FailedWrite           a file could not be written: no space, no permission
+    └─ PeerError             a server, a client or another process misbehaved or went away
 
 Every message is PostgreSQL's own where PostgreSQL has one; `str(error)` prints like psql: ERROR, HINT, CONTEXT.
 """
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class TailraceError(Exception):
-    """Base of all. `sqlstate` is PostgreSQL's code (errcodes.txt); `context` says where, with the LSN if there is one."""
+    """Base of all. `sqlstate` is PostgreSQL's code (errcodes.txt). `context` says where, in words. For programs the same is, as far as it is known,
+    in `lsn` (of the record at fault), `file` and `block`."""
 
     default_sqlstate = "XX000"
 
-    def __init__(self, message: str, *, hint: str = "", context: str = "", sqlstate: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        context: str = "",
+        sqlstate: str = "",
+        lsn: int | None = None,
+        file: str = "",
+        block: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.context = context
         self.sqlstate = sqlstate or self.default_sqlstate
+        self.lsn = lsn
+        self.file = file
+        self.block = block
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -36,7 +55,14 @@ class TailraceError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark's workers to the driver; the default protocol would drop the keywords.
-        return _rebuild, (type(self), self.message, self.hint, self.context, self.sqlstate)
+        return _rebuild, (type(self), self.message, {name: value for name, value in vars(self).items() if name != "message"})
+
+    def at(self, lsn: int) -> Self:
+        """The same error, of the record at this LSN if it did not know of which."""
+        if self.lsn is None:
+            self.lsn = lsn
+            self.context = self.context or f"WAL record at {lsn}"
+        return self
 
 
 class UsageError(TailraceError):
@@ -63,17 +89,37 @@ class UnsupportedWal(TailraceError):
     default_sqlstate = "0A000"
 
 
+class UnsupportedFile(TailraceError):
+    """A file that tailrace should have written is another's, or of a format that this version does not read."""
+
+    default_sqlstate = "0A000"
+
+
 class MissingHistory(TailraceError):
     """What was asked needs WAL or catalog rows that the source no longer (or never) had."""
 
     default_sqlstate = "58P01"
 
 
+class InsufficientLogging(TailraceError):
+    """The source did not write into its log what was asked for: wal_level was below logical, a table has no replica identity."""
+
+    default_sqlstate = "55000"
+
+
+class FailedWrite(TailraceError):
+    """A file could not be written: there is no space, or no permission."""
+
+    default_sqlstate = "58030"
+
+
 class PeerError(TailraceError):
-    """The other end of a connection broke the protocol or went away."""
+    """A server, a client or another process broke the protocol or went away."""
 
     default_sqlstate = "08P01"
 
 
-def _rebuild(kind: type[TailraceError], message: str, hint: str, context: str, sqlstate: str) -> TailraceError:
-    return kind(message, hint=hint, context=context, sqlstate=sqlstate)
+def _rebuild(kind: type[TailraceError], message: str, fields: dict[str, object]) -> TailraceError:
+    error = kind(message)
+    vars(error).update(fields)
+    return error

@@ -53,7 +53,8 @@ before_compiling: list[Callable[[], None]] = []
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` with Numba at its first call with arguments of some types, or load what was compiled before. It runs without the GIL."""
-    return _kept(function, numba.njit(nogil=True))
+    # What is left out here Numba would take from whichever kernel happens to call this one first.
+    return _kept(function, numba.njit(nogil=True, _nrt=True, forceinline=False))
 
 
 def inner_kernel(function: Callable[..., Any]) -> Any:

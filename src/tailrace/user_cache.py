@@ -16,6 +16,6 @@ def user_cache() -> Path:
         return home / "tailrace"
     shared = Path(tempfile.gettempdir()) / f"tailrace-{os.getuid()}"
     shared.mkdir(mode=0o700, exist_ok=True)
-    found = shared.stat()
+    owner = shared.stat()
     # Compiled code is loaded from here, so nobody else may have put it there.
-    return shared if found.st_uid == os.getuid() and not found.st_mode & 0o022 else Path(tempfile.mkdtemp(prefix="tailrace-"))
+    return shared if owner.st_uid == os.getuid() and not owner.st_mode & 0o022 else Path(tempfile.mkdtemp(prefix="tailrace-"))

@@ -13,7 +13,7 @@ from support.changes_by_hand import Log, relation
 from tailrace.apply.net import net_change
 from tailrace.apply.tables import applied
 from tailrace.changes import row_schema
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import InsufficientLogging, MissingHistory
 
 KEYS = st.tuples(st.integers(0, 3), st.sampled_from("ab"))
 WHAT = ("insert", "update", "update", "toast", "toast", "move", "move toast", "delete", "truncate")
@@ -127,7 +127,7 @@ def test_no_identity(kind, words):
     log.add("insert", _row((1, "a"), 1, "x"))
     assert len(net_change(log.table(), of).upserts) == 1
     log.add(kind, _row((1, "a"), 2, "x") if kind == "update" else None)
-    with pytest.raises(UsageError, match=words) as caught:
+    with pytest.raises(InsufficientLogging, match=words) as caught:
         net_change(log.table(), of)
     assert caught.value.sqlstate == "55000"
 

@@ -12,7 +12,7 @@ from support.cases import DBNAME, Case, open_case
 from support.decoding import opened
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state, write_state
-from tailrace.errors import CorruptFile, UsageError
+from tailrace.errors import CorruptFile, UnsupportedFile, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 
@@ -43,8 +43,9 @@ def test_what_is_wrong_with_a_state_is_said_whatever_else_would_fail(case: Case,
 def test_a_file_that_is_no_state(state: CatalogState) -> None:
     written = write_state(state)
     for data in (b"", b"no", bytes(100), b"ARROW1\0\0" + bytes(100)):
-        with pytest.raises(UsageError, match='"here" is not a catalog state') as caught:
+        with pytest.raises(UnsupportedFile, match='"here" is not a catalog state') as caught:
             read_state(data, "here")
+        assert caught.value.file == "here"
         assert "tailrace catalog capture" in caught.value.hint
     with pytest.raises(CorruptFile, match=f'catalog state "here" has {len(written) // 2} bytes, expected {len(written)}'):
         read_state(written[: len(written) // 2], "here")
@@ -57,7 +58,7 @@ def test_a_state_with_one_byte_changed_is_never_believed(state: CatalogState) ->
     for at in [*range(32), *(dice.randrange(len(written)) for _ in range(200))]:
         damaged = bytearray(written)
         damaged[at] ^= dice.randint(1, 255)
-        with pytest.raises(UsageError if at < 20 else CorruptFile, match='"here"'):
+        with pytest.raises(UnsupportedFile if at < 20 else CorruptFile, match='"here"'):
             read_state(bytes(damaged), "here")
 
 

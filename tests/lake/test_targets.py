@@ -65,6 +65,17 @@ def test_a_table_dropped_within_the_range_keeps_its_changes(server, tmp_path):
     assert _logged(tmp_path / "public.brief") == [("insert", 1)]
 
 
+@pytest.mark.parametrize("and_more", ["", "INSERT INTO t VALUES (4, 4);"], ids=["alone", "with a row"])
+def test_retyped_and_dropped_by_one_transaction(and_more, server, tmp_path):
+    """What nobody else ever saw of the table troubles nobody: it keeps what it held before."""
+    server.say("CREATE TABLE t (id int PRIMARY KEY, v numeric(8, 2))", "INSERT INTO t VALUES (1, 1.5), (2, 2)")
+    mirror(_pipeline(server), tmp_path, numeric="text")
+    server.say("INSERT INTO t VALUES (3, 3)", f"BEGIN; ALTER TABLE t ALTER v TYPE int USING 0; {and_more} DROP TABLE t; COMMIT")
+    (done,) = mirror(_pipeline(server), tmp_path, numeric="text")
+    assert (done.trouble, done.dropped is not None) == (None, True)
+    assert _ids(done.path) == [1, 2, 3]
+
+
 def test_dropped_and_created_again_in_steps(server, tmp_path):
     lake, log = tmp_path / "lake", tmp_path / "log"
     oids, rows = [], 0

@@ -17,7 +17,7 @@ from support.schedule import make_schedule, run_schedule
 from support.segments import forget_other_segments
 from support.servers import Server
 from tailrace.catalog.row_versions import XMAX_MULTI
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import InsufficientLogging, MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source
 
@@ -96,7 +96,7 @@ def test_wal_level_that_was_lower_where_the_log_begins(major: int, tmp_path: Pat
         server.say("INSERT INTO t VALUES (2)")
         case = slot.stopped(tmp_path)
     first = Source.open(case.data_dir).segments.first_lsn
-    with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical"):
+    with pytest.raises(InsufficientLogging, match="logical decoding requires wal_level >= logical"):
         opened(case.data_dir, start_lsn=first)
     assert "id[integer]:2" in case.expected
     assert rows_of(case.data_dir, start_lsn=slot.start_lsn) == case.expected

@@ -9,7 +9,7 @@ import pytest
 from support.cases import DBNAME
 from support.segments import forget_other_segments
 from support.servers import Server
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import InsufficientLogging, MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline
 from tailrace.plugins.test_decoding import TestDecoding
@@ -61,7 +61,7 @@ def test_wal_level_below_logical(tmp_path: Path) -> None:
         server.restart()
         server.sql("INSERT INTO t VALUES (2)")
         server.stop()
-        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical") as caught:
+        with pytest.raises(InsufficientLogging, match="logical decoding requires wal_level >= logical") as caught:
             _printed(server.data_dir)
         assert caught.value.sqlstate == "55000"
         assert any("id[integer]:1" in line for line in _printed(server.data_dir, upto_lsn=until))
@@ -71,7 +71,7 @@ def test_wal_level_below_logical(tmp_path: Path) -> None:
         later = Lsn.parse(str(server.flush_lsn()))
         server.sql("INSERT INTO t VALUES (4)")
         server.stop()
-        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical"):
+        with pytest.raises(InsufficientLogging, match="logical decoding requires wal_level >= logical"):
             _printed(server.data_dir, start_lsn=later)
 
 
@@ -85,7 +85,7 @@ def test_wal_level_never_logical() -> None:
         server.start()
         server.sql("INSERT INTO t VALUES (1)")
         server.stop()
-        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical") as caught:
+        with pytest.raises(InsufficientLogging, match="logical decoding requires wal_level >= logical") as caught:
             _printed(server.data_dir)
         assert 'wal_level was "replica" throughout' in caught.value.hint
         # An archive has no control file; its commits tell.
@@ -93,6 +93,6 @@ def test_wal_level_never_logical() -> None:
         server.start()
         server.sql("INSERT INTO t VALUES (2)")
         server.stop()
-        with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical") as caught:
+        with pytest.raises(InsufficientLogging, match="logical decoding requires wal_level >= logical") as caught:
             open_pipeline(Source.open(server.wal_dir), DBNAME, runner=LocalRunner(1), catalog=state)
         assert "wal_level was lower throughout" in caught.value.hint

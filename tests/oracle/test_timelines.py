@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from support.cases import DBNAME
@@ -14,6 +11,7 @@ from support.decoding import check, check_equal, decode, opened, rows_of
 from support.live import Slot
 from support.schedule import make_schedule, run_schedule
 from support.servers import Server
+from support.waiting import until
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
@@ -36,9 +34,9 @@ def test_promotion(major: int, tmp_path: Path) -> None:
             open_one.execute("INSERT INTO t VALUES (3, 'open when the standby is promoted')")
             primary.switch_wal()
             with _standby_of(primary, copied) as standby:
-                _until(lambda: str(standby.value("SELECT v FROM t WHERE id = 2")) == "on the old timeline")
+                until(lambda: str(standby.value("SELECT v FROM t WHERE id = 2")) == "on the old timeline")
                 standby.sql("SELECT pg_promote()")
-                _until(lambda: not standby.value("SELECT pg_is_in_recovery()"))
+                until(lambda: not standby.value("SELECT pg_is_in_recovery()"))
                 standby.say(
                     "INSERT INTO t VALUES (4, 'on the new timeline')", "ALTER TABLE t ADD w int", "VACUUM FULL pg_attribute"
                 )
@@ -89,7 +87,7 @@ def test_backup_of_a_standby(major: int, tmp_path: Path) -> None:
         expected = slot.get()
         primary.switch_wal()
         with _standby_of(primary, copied) as standby:
-            _until(lambda: bool(standby.value("SELECT count(*) FROM done")))
+            until(lambda: bool(standby.value("SELECT count(*) FROM done")))
             standby.stop()
             text = rows_of(standby.data_dir, start_lsn=slot.start_lsn, stretch_bytes=1 << 20)
     assert "table public.done: INSERT" in expected
@@ -107,7 +105,7 @@ def test_state_captured_from_a_stopped_standby(major: int, tmp_path: Path) -> No
             open_one.execute("INSERT INTO t VALUES (2)")
             primary.say("CREATE TABLE done (id int)", "INSERT INTO done VALUES (1)", "SELECT pg_switch_wal()")
             with _standby_of(primary, copied) as standby:
-                _until(lambda: bool(standby.value("SELECT count(*) FROM done")))
+                until(lambda: bool(standby.value("SELECT count(*) FROM done")))
                 standby.stop()
                 state = capture(Source.open(standby.data_dir), LocalRunner(1), DBNAME)
         primary.say("ALTER TABLE t ADD v text", "INSERT INTO t VALUES (3, 'three')")
@@ -131,15 +129,3 @@ def _standby_of(primary: Server, copied: Path) -> Server:
     """It reads the segments that the primary has finished."""
     restore = {"restore_command": f"cp {primary.wal_dir}/%f %p", "hot_standby": "on", "wal_retrieve_retry_interval": "100ms"}
     return Server(primary.major, restore, dbname=primary.dbname, data=copied)
-
-
-def _until(there: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            if there():
-                return
-        except (psycopg.Error, ValueError):
-            pass
-        time.sleep(0.05)
-    raise AssertionError("it did not come to be within a minute")

@@ -11,7 +11,8 @@ import pytest
 from support.cases import Case, open_case
 from support.damage import segments_of
 from support.decoding import opened
-from tailrace.errors import UsageError
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.model import Lsn
 from tailrace.pipeline import Source
 
 
@@ -34,13 +35,14 @@ def test_the_command_line_says_one_thing(case: Case) -> None:
 
 
 def test_a_start_behind_the_log(case: Case) -> None:
-    with pytest.raises(UsageError, match="outside of the WAL"):
+    with pytest.raises(MissingHistory, match="outside of the WAL") as caught:
         opened(case.data_dir, start_lsn="7F/0")
+    assert caught.value.lsn == Lsn.parse("7F/0")
 
 
 def test_a_start_before_the_log(case: Case) -> None:
     before = Source.open(case.data_dir).segments.first_lsn - (1 << 20)
-    with pytest.raises(UsageError, match="outside of the WAL"):
+    with pytest.raises(MissingHistory, match="outside of the WAL"):
         opened(case.data_dir, start_lsn=before)
 
 
@@ -51,6 +53,6 @@ def test_an_archive_without_catalogs(case: Case) -> None:
 
 def test_a_start_whose_segment_has_been_removed(case: Case) -> None:
     segments_of(case)[0].unlink()
-    with pytest.raises(UsageError, match="outside of the WAL") as caught:
+    with pytest.raises(MissingHistory, match="outside of the WAL") as caught:
         opened(case.data_dir, start_lsn=case.meta["start_lsn"])
     assert str(Source.open(case.data_dir).segments.first_lsn)[:3] in caught.value.hint

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from support.cases import Case, open_case
 from support.damage import PAGE, write_at
 from support.decoding import opened, rows_of
-from tailrace.errors import UsageError
+from tailrace.errors import InsufficientLogging
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, scan_log
-from tailrace.wal.crc import record_crc
-
-XLOG, PARAMETER_CHANGE = 0, 0x60
+from tailrace.wal.record_header import write_record
+from tailrace.wal.resource_managers import XLOG
+from tailrace.wal.xlog import PARAMETER_CHANGE, WAL_LEVELS, ParameterChange
 
 
 @pytest.fixture
@@ -27,14 +26,11 @@ def _append_record(case: Case, manager: int, info: int, main: bytes) -> Lsn:
     """Write a sound record where the log ends."""
     segments = Source.open(case.data_dir).segments
     last = scan_log(segments, LocalRunner(1))[-1]
-    length = 24 + 2 + len(main)
-    record = bytearray(length.to_bytes(4, "little") + bytes(4) + int(last.last).to_bytes(8, "little"))
-    record += bytes([info, manager]) + bytes(6) + bytes([255, len(main)]) + main
-    record[20:24] = int(record_crc(np.frombuffer(record, np.uint8), 0, length)).to_bytes(4, "little")
+    record = write_record(manager, info, main, xid=0, previous=last.last, major=segments.major)
     at = last.next_lsn % segments.segment_size
-    if at % PAGE + length >= PAGE:
+    if at % PAGE + len(record) >= PAGE:
         raise ValueError("no room in the page")
-    write_at(Path(segments.by_number[last.next_lsn // segments.segment_size].path), at, bytes(record))
+    write_at(Path(segments.by_number[last.next_lsn // segments.segment_size].path), at, record)
     return last.next_lsn
 
 
@@ -42,9 +38,12 @@ def _last_record(case: Case) -> Lsn:
     return scan_log(Source.open(case.data_dir).segments, LocalRunner(1))[-1].last
 
 
-def _parameter_change(wal_level: int) -> bytes:
-    """xl_parameter_change: five limits, wal_level, wal_log_hints, track_commit_timestamp."""
-    return b"".join(number.to_bytes(4, "little") for number in (100, 8, 10, 0, 64, wal_level)) + bytes(4)
+def _change_wal_level(case: Case, wal_level: str) -> Lsn:
+    change = ParameterChange(
+        max_connections=100, max_worker_processes=8, max_wal_senders=10, max_prepared_xacts=0, max_locks_per_xact=64,
+        wal_level=WAL_LEVELS.index(wal_level),
+    )  # fmt: skip
+    return _append_record(case, XLOG, PARAMETER_CHANGE, change.write(case.major))
 
 
 def _rows(case: Case, **options: object) -> str:
@@ -52,16 +51,17 @@ def _rows(case: Case, **options: object) -> str:
 
 
 def test_wal_level_lowered_inside_the_range(case: Case) -> None:
-    changed = _append_record(case, XLOG, PARAMETER_CHANGE, _parameter_change(wal_level=1))
+    changed = _change_wal_level(case, "replica")
     assert _last_record(case) == changed
-    with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical") as caught:
+    with pytest.raises(InsufficientLogging, match="logical decoding requires wal_level >= logical") as caught:
         _rows(case)
+    assert caught.value.lsn == changed
     assert str(changed) in caught.value.context
     assert _rows(case, upto_lsn=changed) == case.expected
 
 
 def test_wal_level_that_stays_logical(case: Case) -> None:
-    changed = _append_record(case, XLOG, PARAMETER_CHANGE, _parameter_change(wal_level=2))
+    changed = _change_wal_level(case, "logical")
     assert _last_record(case) == changed
     assert _rows(case) == case.expected
 

@@ -6,7 +6,7 @@ import pytest
 
 from support.catalogs import history_of, table
 from support.logs import log, scanned
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import InsufficientLogging, MissingHistory
 from tailrace.model import Lsn
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.demand import OF_TABLES, Demand
@@ -174,7 +174,7 @@ def test_what_began_below_logical_is_left_out_or_refused() -> None:
     plan = _plan(text)
     assert _shown(plan) == [8]
     assert [warning.partition(": ")[2] for warning in plan.warnings] == ["they began while wal_level was below logical"]
-    with pytest.raises(UsageError, match="logical decoding requires wal_level >= logical"):
+    with pytest.raises(InsufficientLogging, match="logical decoding requires wal_level >= logical"):
         _plan(text, start_lsn=141)
 
 

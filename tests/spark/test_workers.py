@@ -28,12 +28,17 @@ read = spark.read.format("tailrace").option("database", "app").option("table", "
 assert read.count()
 assert read.limit(1).collect()
 
+def is_worker(process):
+    try:
+        return process.status() != "zombie" and "pyspark.daemon" in process.parent().cmdline()
+    except (psutil.NoSuchProcess, AttributeError):  # it, or its parent, has left since it was listed
+        return False
+
 def workers():
-    every = psutil.Process().children(recursive=True)
-    return [each for each in every if each.status() != "zombie" and "pyspark.daemon" in each.parent().cmdline()]
+    return [each for each in psutil.Process().children(recursive=True) if is_worker(each)]
 
 begun = len(workers())
-end = time.monotonic() + 150
+end = time.monotonic() + 240
 while workers() and time.monotonic() < end:
     time.sleep(0.2)
 print(begun, len(workers()))

@@ -12,8 +12,8 @@ import pytest
 from support.cases import Case, open_case
 from support.damage import PAGE, flip, write_at
 from support.decoding import opened
+from tailrace.catalog.commit_status import IN_PROGRESS
 from tailrace.catalog.layouts import layouts_by_oid
-from tailrace.catalog.pages import IN_PROGRESS
 from tailrace.errors import CorruptFile
 from tailrace.storage.directory import DataDirectory
 
@@ -85,6 +85,7 @@ def test_commit_status_that_is_gone(left: bytes | None, case: Case) -> None:
     directory = DataDirectory(case.data_dir)
     with pytest.raises(CorruptFile, match="could not access status of transaction 735") as caught:
         directory.commit_status().of(np.array([735, 736]))
+    assert caught.value.file == "pg_xact/0000"
     assert "pg_xact/0000" in caught.value.context
     assert directory.commit_status().of(np.array([directory.control().next_xid])) == IN_PROGRESS
 
@@ -100,6 +101,7 @@ def test_a_page_whose_checksum_is_wrong(block: int, at: int, checked: Case) -> N
     with pytest.raises(CorruptFile, match=f"invalid page in block {block} of catalog file .*/{PG_ATTRIBUTE}") as caught:
         opened(checked.data_dir)
     assert re.match(r"page verification failed, calculated checksum \d+ but expected \d+", caught.value.context)
+    assert (caught.value.file, caught.value.block) == (str(_attributes(checked)), block)
 
 
 @pytest.mark.parametrize(

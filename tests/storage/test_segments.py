@@ -23,8 +23,6 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, scan_log
 from tailrace.storage.segment_files import arrange, open_segments
 from tailrace.wal.framing import LENGTH, LSN, new_frame, next_record
-from tailrace.wal.pages import LogIdentity
-from tailrace.wal.versions import FORMATS
 
 SYSTEM = 24
 """Where a segment's first page has the system identifier."""
@@ -40,6 +38,11 @@ def small(tmp_path: Path) -> Case:
     return open_case("xact", 16, "with_slot", tmp_path)
 
 
+def _start_of(segment: Path) -> Lsn:
+    """Of a segment of 1 MB on the first timeline."""
+    return Lsn(int(segment.name[16:24], 16) << 20)
+
+
 # -- damage ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -48,15 +51,16 @@ def test_a_flipped_bit_names_file_and_record(case: Case) -> None:
     flip(segment, 5 * PAGE + 1234, 0x10)
     with pytest.raises(CorruptWal, match=r"checksum|prev-link|record length|resource manager ID") as caught:
         scan_log(Source.open(case.data_dir).segments, LocalRunner(1))
-    assert segment.name in caught.value.context
-    assert re.search(r"[0-9A-F]+/[0-9A-F]+", caught.value.context)
+    assert caught.value.file == str(segment)
+    assert caught.value.lsn is not None
+    assert f'WAL record at {caught.value.lsn}, file "{segment}"' == caught.value.context
 
 
 def test_damage_anywhere_in_a_record_is_noticed(case: Case) -> None:
     """Forty records of the log, one bit flipped in each: verification names the record, every time."""
     segments = Source.open(case.data_dir).segments
     wal = segments.read(segments.first_lsn, segments.stop_lsn)
-    frame = new_frame(wal, LogIdentity(FORMATS[segments.major], segments.segment_size), segments.first_lsn, segments.stop_lsn)
+    frame = new_frame(wal, segments.identity, segments.first_lsn, segments.stop_lsn)
     found = []
     while (at := next_record(wal.buf, frame)) >= 0:
         if at < wal.raw:  # lies in one piece
@@ -67,7 +71,7 @@ def test_damage_anywhere_in_a_record_is_noticed(case: Case) -> None:
         path = Path(segments.by_number[lsn // segments.segment_size].path)
         with flipped(path, lsn % segments.segment_size + 24 + (lsn // 8) % (length - 24)), pytest.raises(CorruptWal) as caught:
             scan_log(segments, LocalRunner(1))
-        assert path.name in caught.value.context
+        assert (caught.value.lsn, caught.value.file) == (lsn, str(path))
         assert str(Lsn(lsn)) in str(caught.value)
 
 
@@ -149,6 +153,7 @@ def test_a_missing_segment_in_the_middle(case: Case) -> None:
     with pytest.raises(CorruptWal, match="missing") as caught:
         opened(case.data_dir)
     assert missing.name in str(caught.value)
+    assert (caught.value.lsn, caught.value.file) == (_start_of(missing), missing.name)
 
 
 def test_a_truncated_segment_in_the_middle(case: Case) -> None:
@@ -157,6 +162,7 @@ def test_a_truncated_segment_in_the_middle(case: Case) -> None:
     with pytest.raises(CorruptWal) as caught:
         opened(case.data_dir)
     assert segment.name in str(caught.value)
+    assert (caught.value.lsn, caught.value.file) == (_start_of(segment), str(segment))
 
 
 def test_an_unknown_page_magic_names_the_version(case: Case) -> None:

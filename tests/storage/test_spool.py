@@ -17,7 +17,7 @@ from support.decoding import opened, rows_of, text_of
 from support.live import Slot
 from support.servers import Server
 from tailrace.cli import main
-from tailrace.errors import CorruptWal, MissingHistory, UsageError
+from tailrace.errors import CorruptWal, FailedWrite, MissingHistory
 from tailrace.pipeline import LocalRunner, Pipeline, Source, capture
 from tailrace.storage.spool import clean, look, spool_directory
 
@@ -58,7 +58,7 @@ def test_one_copy_of_a_segment_however_often_it_is_read(server: Server, spool: P
         sizes.append(sum(_copies(spool).values()))
         present = {path.name for path in server.wal_dir.iterdir()}
         kept = {path.name for path in spool.rglob("*") if path.is_file()}
-        assert {name for name in kept - present if not name.endswith(".lease")} == {"lock"}
+        assert {name for name in kept - present if not name.endswith(".lease")} == {"lock", "swept"}
     assert sizes == sorted(sizes)
     *finished, last = _copies(spool).values()
     assert set(finished) == {SEGMENT}
@@ -157,6 +157,7 @@ def test_noise_in_a_copy_is_an_error(server: Server, spool: Path) -> None:
     copy.write_bytes(data)
     with pytest.raises(CorruptWal) as caught:
         _pipeline(server, slot)
+    assert caught.value.file == str(copy)
     assert str(copy) in caught.value.context
 
 
@@ -171,7 +172,7 @@ def test_a_copy_that_was_taken_away(server: Server, spool: Path) -> None:
 def test_a_place_that_cannot_be_written(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "file" / "spool"))
-    with pytest.raises(UsageError, match=r'could not write to file ".*/file/spool') as caught:
+    with pytest.raises(FailedWrite, match=r'could not write to file ".*/file/spool') as caught:
         Source.open(server.data_dir)
     assert "TAILRACE_SPOOL" in caught.value.hint
 

@@ -35,7 +35,7 @@ def decode(case: Case, runner: Runner, *, captured: bool, stretch_bytes: int | N
         case.meta["dbname"],
         start_lsn=Lsn.parse(case.meta["start_lsn"]),
         runner=runner,
-        catalog=_state_before(case) if captured else None,
+        catalog=state_before(case) if captured else None,
         scanning=Scanning(stretch_bytes),
     )
     text = text_of(pipeline, case.meta.get("options", {}))
@@ -87,7 +87,7 @@ def check_equal(text: str, expected: str, source: str = "PostgreSQL") -> None:
     pytest.fail("\n".join(line[:250] for line in islice(lines, SHOWN_LINES)) or "only ends of lines differ", pytrace=False)
 
 
-def _state_before(case: Case) -> CatalogState:
+def state_before(case: Case) -> CatalogState:
     """The state captured before the story, by way of its file."""
     state = capture(Source.open(case.before_dir), LocalRunner(1), case.meta["dbname"])
     return read_state(write_state(state), "captured before the story")

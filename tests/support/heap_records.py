@@ -47,12 +47,12 @@ def record(manager: int, info: int, main: bytes, *blocks: Block, xid: int = XID)
     return struct.pack("<IIQBBHI", 24 + len(rest), xid, 0, info, manager, 0, 0) + rest
 
 
-def page(*tuples: tuple[int, int, bytes]) -> bytes:
-    """A page with (xmin, infomask, logged tuple) at line pointers 1 on."""
+def page(*tuples: tuple[int, int, bytes], xmax: int = 0) -> bytes:
+    """A page with (xmin, infomask, logged tuple) at line pointers 1 on, all with this xmax."""
     content = bytearray(PAGE_SIZE)
     upper = PAGE_SIZE
     for number, (xmin, infomask, logged) in enumerate(tuples):
-        whole = struct.pack("<III6x", xmin, 0, 0) + logged[:2] + struct.pack("<H", infomask) + logged[4:]
+        whole = struct.pack("<III6x", xmin, xmax, 0) + logged[:2] + struct.pack("<H", infomask) + logged[4:]
         upper -= (len(whole) + 7) & ~7
         content[upper : upper + len(whole)] = whole
         struct.pack_into("<I", content, 24 + 4 * number, upper | 1 << 15 | len(whole) << 17)

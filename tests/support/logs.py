@@ -20,23 +20,35 @@ checked: bytes are the scanner's business, of which this makes none but those of
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from tailrace.model import Lsn, Stretch
 from tailrace.transactions.fates import TwoPhase
-from tailrace.transactions.scanned_log import ScannedLog
-from tailrace.wal import index, xact
+from tailrace.transactions.scanned_log import Earlier, ScannedLog
+from tailrace.wal import heap, index, logicalmsg, standby, xact, xlog
+from tailrace.wal.heap_records import Truncate
 from tailrace.wal.index import Files, Index, Kept, Xids
+from tailrace.wal.logicalmsg import MessageRecord
+from tailrace.wal.record_header import write_record
 from tailrace.wal.resource_managers import HEAP, LOGICALMSG, STANDBY, XLOG
+from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xact import Ends
+from tailrace.wal.xlog import ParameterChange
 
 MAJOR = 16
 DATABASE = 5
 TABLESPACE = 1663
 RECORD = 8
+
+_CHECKPOINT = xlog.Checkpoint(
+    redo=Lsn(0), timeline=1, previous_timeline=1, full_page_writes=True, next_xid=0, next_oid=0, next_multixact=0, next_multixact_offset=0,
+    oldest_xid=0, oldest_xid_database=0, oldest_multixact=0, oldest_multixact_database=0, time=0, oldest_commit_ts_xid=0,
+    newest_commit_ts_xid=0, oldest_active_xid=0,
+)  # fmt: skip
+"""Of which only `redo` and `next_xid` are told by a log's lines."""
 
 _ENDS = {
     "commit": xact.COMMIT,
@@ -114,7 +126,7 @@ def scanned(
     indexes: list[Index], *, open_at_start: dict[int, int] | None = None, two_phase: TwoPhase | None = None
 ) -> ScannedLog:
     """With what became of each transaction; the xids are of the first epoch."""
-    return ScannedLog.of(indexes, (0, 7), 1 << 20, open_at_start=open_at_start, two_phase=two_phase)
+    return ScannedLog.of(indexes, (0, 7), 1 << 20, earlier=Earlier(open_at_start), two_phase=two_phase)
 
 
 def _index(stretch: _Stretch, stop: int, previous: int, *, sealed: bool) -> Index:
@@ -206,35 +218,36 @@ def _kept(lines: list[Line]) -> Kept:
 
 
 def _record(line: Line) -> tuple[int, bytes] | None:
-    """The kind and the bytes of what is kept of it, by the layouts of PostgreSQL 16."""
-    if line.what in ("checkpoint", "shutdown"):  # catalog/pg_control.h, CheckPoint: redo, …, at 24 nextXid
-        main = struct.pack("<QIIII", line.number("redo"), 1, 1, 1, 0) + struct.pack("<Q", line.number("next")) + bytes(56)
-        return index.CHECKPOINT, _whole(XLOG, 0x00 if line.what == "shutdown" else 0x10, 0, main)
-    if line.what == "running":  # storage/standbydefs.h, xl_running_xacts
-        following = line.number("next")
+    """The kind and the bytes of what is kept of it."""
+    if line.what in ("checkpoint", "shutdown"):
+        opcode = xlog.CHECKPOINT_SHUTDOWN if line.what == "shutdown" else xlog.CHECKPOINT_ONLINE
+        checkpoint = replace(_CHECKPOINT, redo=Lsn(line.number("redo")), next_xid=line.number("next"))
+        return index.CHECKPOINT, _written(XLOG, opcode, checkpoint)
+    if line.what == "running":
+        following, none = line.number("next"), np.empty(0, np.uint32)
         oldest = line.number("oldest", min([*line.numbers, following]))
-        head = struct.pack("<IIIIII", len(line.numbers), 0, 0, following, oldest, following - 1)
-        return index.RUNNING_XACTS, _whole(STANDBY, 0x10, 0, head + struct.pack(f"<{len(line.numbers)}I", *line.numbers))
-    if line.what == "message":  # replication/message.h, xl_logical_message
-        text = line.words["text"].encode()
-        head = struct.pack("<IB3xQQ", line.number("db", DATABASE), "at_once" not in line.words, 2, len(text))
-        return index.MESSAGE, _whole(LOGICALMSG, 0x00, line.xid, head + b"p\0" + text, line.number("origin"))
-    if line.what == "truncate":  # access/heapam_xlog.h, xl_heap_truncate
-        oids = line.several("oids")
-        head = struct.pack("<IIB3x", line.number("db", DATABASE), len(oids), line.number("flags"))
-        return index.TRUNCATE, _whole(HEAP, 0x30, line.xid, head + struct.pack(f"<{len(oids)}I", *oids), line.number("origin"))
-    if line.what == "wal_level":  # access/xlog_internal.h, xl_parameter_change
-        return index.WAL_SETTINGS, _whole(XLOG, 0x60, 0, struct.pack("<iiiiiii", 100, 8, 10, 0, 64, line.numbers[0], 0))
+        running = RunningXacts(following, oldest, following - 1, False, np.array(line.numbers, np.uint32), none)
+        return index.RUNNING_XACTS, _written(STANDBY, standby.RUNNING_XACTS, running)
+    if line.what == "message":
+        message = MessageRecord(
+            line.number("db", DATABASE),
+            transactional="at_once" not in line.words,
+            prefix=b"p",
+            content=line.words["text"].encode(),
+        )
+        return index.MESSAGE, _written(LOGICALMSG, logicalmsg.MESSAGE, message, line.xid, line.number("origin"))
+    if line.what == "truncate":
+        truncate = Truncate(line.number("db", DATABASE), line.number("flags"), line.several("oids"))
+        return index.TRUNCATE, _written(HEAP, heap.TRUNCATE, truncate, line.xid, line.number("origin"))
+    if line.what == "wal_level":
+        change = ParameterChange(100, 8, 10, 0, 64, wal_level=line.numbers[0])
+        return index.WAL_SETTINGS, _written(XLOG, xlog.PARAMETER_CHANGE, change)
     if line.what == "recovery":
-        return index.TIMELINE_END, _whole(XLOG, 0x90, 0, bytes(16))
+        return index.TIMELINE_END, _written(XLOG, xlog.END_OF_RECOVERY, xlog.EndOfRecovery(0, 1, 1))
     if line.what == "overwrite":
-        return index.TIMELINE_END, _whole(XLOG, 0xD0, 0, bytes(16))
+        return index.TIMELINE_END, _written(XLOG, xlog.OVERWRITE_CONTRECORD, xlog.OverwriteContrecord(Lsn(0), 0))
     return None
 
 
-def _whole(manager: int, info: int, xid: int, main: bytes, origin: int = 0) -> bytes:
-    """A record with main data and nothing else, but for the origin (access/xlogrecord.h). Its checksum is left out."""
-    headers = struct.pack("<BH", 253, origin) if origin else b""
-    headers += struct.pack("<BB", 255, len(main))
-    length = 24 + len(headers) + len(main)
-    return struct.pack("<IIQBB6x", length, xid, 0, info, manager) + headers + main
+def _written(manager: int, info: int, says: Any, xid: int = 0, origin: int = 0) -> bytes:
+    return write_record(manager, info, says.write(MAJOR), xid=xid, previous=0, major=MAJOR, origin=origin)

@@ -9,7 +9,6 @@ In: a :class:`support.cases.Case` and a :class:`Renumbering`. Out: the same case
 from __future__ import annotations
 
 import re
-import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,19 +17,25 @@ from numpy.typing import NDArray
 
 from support.cases import Case
 from support.normalise import print_rows, rows
-from tailrace.catalog.pages import COMMITTED, read_control
+from tailrace.catalog.commit_status import COMMITTED
+from tailrace.catalog.control_file import CONTROL_FILE, read_control
 from tailrace.storage.directory import DataDirectory
-from tailrace.wal import heap, records, xact
+from tailrace.wal import heap, heap_records, records, standby, xact, xlog
 from tailrace.wal.crc import crc32c, record_crc
+from tailrace.wal.framing import RECORD_HEADER
+from tailrace.wal.page_header import LONG_PAGE_HEADER, SHORT_PAGE_HEADER, LongPageHeader
+from tailrace.wal.record_header import H_CRC, H_XID, RecordHeader
 from tailrace.wal.records import FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2, STANDBY, XACT, XLOG
 from tailrace.wal.versions import FORMATS
+from tailrace.wal.xlog import Checkpoint
 
 PAGE = 8192
 FROZEN = 0x0300  # HEAP_XMIN_COMMITTED and _INVALID
 XMAX_INVALID, XMAX_MULTI, XMAX_LOCK_ONLY = 0x0800, 0x1000, 0x0080
 LOW_WORD = 0xFFFFFFFF
 IN_PRODUCTION = 6
+XMAX_IS_MULTI = 0x01  # XLHL_XMAX_IS_MULTI
 _XID_IN_DATA = re.compile(r"^(BEGIN |COMMIT |PREPARE TRANSACTION .*, txid |(?:COMMIT|ROLLBACK) PREPARED .*, txid )(\d+)\b")
 
 
@@ -76,15 +81,17 @@ def renumbered_text(text: str, xids: Renumbering) -> str:
 def rewrite_control(path: Path, *, xids: Renumbering | None = None, state: int | None = None) -> None:
     """pg_control with another next xid, or another state; without page checksums, which have changed."""
     file = path / "global" / "pg_control"
-    data = bytearray(file.read_bytes())
+    data = file.read_bytes()
+    major = read_control(data, str(file)).major
+    layout = CONTROL_FILE[major]
+    says = layout.read(data) | {"data_checksum_version": 0}
     if xids is not None:
-        struct.pack_into("<Q", data, 64, xids.full(struct.unpack_from("<Q", data, 64)[0]))
+        last = Checkpoint.read(says["checkpoint_copy"], major)
+        says["checkpoint_copy"] = replace(last, next_xid=xids.full(last.next_xid)).write(major)
     if state is not None:
-        struct.pack_into("<I", data, 16, state)
-    struct.pack_into("<I", data, 252, 0)  # data_checksum_version
-    crc_at = 292 if read_control(file.read_bytes(), str(file)).major >= 18 else 288
-    struct.pack_into("<I", data, crc_at, int(crc32c(bytes(data[:crc_at]))))
-    file.write_bytes(data)
+        says["state"] = state
+    says["crc"] = int(crc32c(layout.write(says)[: layout.at("crc")]))
+    file.write_bytes(layout.write(says) + data[layout.size :])
 
 
 def _rewrite_status(path: Path, lsn: int, xids: Renumbering) -> None:
@@ -130,18 +137,21 @@ class _Log:
         size = len(raw) // len(self._files)
         log, segment = int(self._files[0].name[8:16], 16), int(self._files[0].name[16:], 16)
         base = (log << 32) + segment * size
-        heads = [40 if page % size == 0 else 24 for page in range(0, len(raw), PAGE)]
+        heads = [LONG_PAGE_HEADER if page % size == 0 else SHORT_PAGE_HEADER for page in range(0, len(raw), PAGE)]
         places = np.concatenate([np.arange(i * PAGE + head, (i + 1) * PAGE) for i, head in enumerate(heads)])
         stream = raw[places]
         per_segment = len(stream) // len(self._files)
-        at = (int(_number(raw, 16, 4)) + 7) & ~7  # xlp_rem_len: what is left of a record that began before
-        while at + 24 <= len(stream) and (length := _number(stream, at, 4)):
-            record = stream[at : at + length]
-            assert int(record_crc(record.copy(), 0, length)) == _number(record, 20, 4), "not a record"
-            is_switch = record[17] == XLOG and record[16] & 0xF0 == 0x40
+        at = (LongPageHeader.read(raw[:PAGE].tobytes()).remaining + 7) & ~7  # the rest of a record that began before
+        while at + RECORD_HEADER <= len(stream):
+            header = RecordHeader.read(stream[at : at + RECORD_HEADER].tobytes(), self._form.major)
+            if not header.length:
+                break
+            record = stream[at : at + header.length]
+            assert int(record_crc(record.copy(), 0, header.length)) == header.crc, "not a record"
+            is_switch = header.manager == XLOG and header.info & xlog.OPCODE == xlog.SWITCH
             self._rewrite_record(record, base + int(places[at]))
-            _put(record, 20, 4, int(record_crc(record.copy(), 0, length)))
-            at = (at // per_segment + 1) * per_segment if is_switch else (at + length + 7) & ~7
+            _put(record, H_CRC, 4, int(record_crc(record.copy(), 0, header.length)))
+            at = (at // per_segment + 1) * per_segment if is_switch else (at + header.length + 7) & ~7
         raw[places] = stream
         for i, file in enumerate(self._files):
             file.write_bytes(raw[i * size : (i + 1) * size].tobytes())
@@ -149,40 +159,69 @@ class _Log:
     def _rewrite_record(self, record: NDArray[np.uint8], lsn: int) -> None:
         parsed = records.new_parsed()
         assert records.parse(record, 0, len(record), self._form.image_compressed, parsed)
-        main, opcode, manager = int(parsed[MAIN]), int(parsed[INFO]) & heap.OPCODE, int(parsed[MANAGER])
-        places = [4]
+        manager, info = int(parsed[MANAGER]), int(parsed[INFO])
+        places = [H_XID]
         if parsed[records.TOP_XID]:
             places.append(_top_xid_at(record, parsed))
         if manager == XACT:
             places += self._of_xact(record, parsed)
-        elif manager == STANDBY and int(parsed[INFO]) & 0xF0 == 0x10:
-            count = _number(record, main, 4) + _number(record, main + 4, 4)
-            places += [main + 12, main + 16, main + 20, *(main + 24 + 4 * i for i in range(count))]
-        elif manager == STANDBY and int(parsed[INFO]) & 0xF0 == 0:
-            places += [main + 4 + 12 * i for i in range(_number(record, main, 4))]
-        elif manager == XLOG and int(parsed[INFO]) & 0xF0 <= 0x10:
-            _put(record, main + 24, 8, self._xids.full(_number(record, main + 24, 8)))
-            places += [main + 44, main + 80]
-        elif manager == HEAP and opcode in (heap.DELETE, heap.UPDATE, heap.HOT_UPDATE) and not record[main + 6] & 1:
-            places += [main] if opcode == heap.DELETE else [main, main + 8]
-        elif manager == HEAP2 and opcode == heap.NEW_CID:
-            places.append(main)
         for place in places:
             _put(record, place, 4, self._xids.low(_number(record, place, 4)))
+        main = record[int(parsed[MAIN]) :][: int(parsed[MAIN_LENGTH])]
+        written = self._renumbered(manager, info, main.tobytes())
+        main[: len(written)] = np.frombuffer(written, np.uint8)
         if manager in (HEAP, HEAP2, XLOG):
             self._rewrite_images(record, parsed, lsn)
 
+    def _renumbered(self, manager: int, info: int, main: bytes) -> bytes:
+        """The beginning of a record's main data with other xids; nothing if it has none."""
+        low, full, major = self._xids.low, self._xids.full, self._form.major
+        opcode = info & (heap.OPCODE if manager in (HEAP, HEAP2, XACT) else xlog.OPCODE)
+        if manager == STANDBY and opcode == standby.RUNNING_XACTS:
+            running = standby.RunningXacts.read(main, major)
+            return replace(
+                running,
+                next_xid=low(running.next_xid),
+                oldest_running_xid=low(running.oldest_running_xid),
+                latest_completed_xid=low(running.latest_completed_xid),
+                top=np.array([low(xid) for xid in running.top.tolist()], np.uint32),
+                sub=np.array([low(xid) for xid in running.sub.tolist()], np.uint32),
+            ).write(major)
+        if manager == STANDBY and opcode == standby.LOCK:
+            locks = standby.StandbyLocks.read(main, major).locks.copy()
+            locks[:, 0] = [low(xid) for xid in locks[:, 0].tolist()]
+            return standby.StandbyLocks(locks).write(major)
+        if manager == XACT and opcode == xact.ASSIGNMENT:
+            assigned = xact.Assignment.read(main, major)
+            return xact.Assignment(low(assigned.top_xid), tuple(map(low, assigned.subxids))).write(major)
+        if manager == XLOG and opcode in (xlog.CHECKPOINT_SHUTDOWN, xlog.CHECKPOINT_ONLINE):
+            said = Checkpoint.read(main, major)
+            return replace(
+                said, next_xid=full(said.next_xid), oldest_xid=low(said.oldest_xid), oldest_active_xid=low(said.oldest_active_xid)
+            ).write(major)
+        if manager == HEAP and opcode == heap.DELETE:
+            delete = heap_records.Delete.read(main, major)
+            return b"" if delete.infobits & XMAX_IS_MULTI else replace(delete, xmax=low(delete.xmax)).write(major)
+        if manager == HEAP and opcode in (heap.UPDATE, heap.HOT_UPDATE):
+            update = heap_records.Update.read(main, major)
+            if update.old_infobits & XMAX_IS_MULTI:
+                return b""
+            return replace(update, old_xmax=low(update.old_xmax), new_xmax=low(update.new_xmax)).write(major)
+        if manager == HEAP2 and opcode == heap.NEW_CID:
+            new_cid = heap_records.NewCid.read(main, major)
+            return replace(new_cid, top_xid=low(new_cid.top_xid)).write(major)
+        return b""
+
     def _of_xact(self, record: NDArray[np.uint8], parsed: NDArray[np.int64]) -> list[int]:
+        """Where an end has xids in its chunks."""
         main, opcode = int(parsed[MAIN]), int(parsed[INFO]) & xact.OPCODE
-        if opcode == xact.ASSIGNMENT:
-            return [main, *(main + 8 + 4 * i for i in range(_number(record, main + 4, 4)))]
-        if opcode == xact.INVALIDATIONS:
+        if opcode in (xact.ASSIGNMENT, xact.INVALIDATIONS):
             return []
         end = np.zeros(xact.E_FIELDS, np.int64)
         assert xact.parse_end(record, parsed, self._form.stats_item, self._form.prepare_header, end)
         places = [int(end[xact.E_SUBXACTS]) + 4 * i for i in range(int(end[xact.E_SUBXACT_COUNT]))]
         if opcode == xact.PREPARE:
-            places.append(main + 8)
+            places.append(main + xact.PREPARE_XID_AT)
         elif opcode in (xact.COMMIT_PREPARED, xact.ABORT_PREPARED):
             places.append(int(end[xact.E_GID]) - 4)
         return places

@@ -19,7 +19,9 @@ from support.renumber import IN_PRODUCTION, Renumbering, renumber, renumbered_te
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner, Scanning, Source, capture, open_pipeline, scan_log
-from tailrace.wal.kept import Checkpoint, RunningXacts, moments
+from tailrace.wal.kept import moments
+from tailrace.wal.standby import RunningXacts
+from tailrace.wal.xlog import Checkpoint
 
 EPOCH = 1 << 32
 STRETCHES = 64
@@ -43,8 +45,13 @@ def _repeating(case: Case) -> Renumbering:
     all_moments = list(moments(indexes))
     first = min(xid for found in indexes for xid in found.xids.xid.tolist())
     for running, checkpoint in zip(all_moments[3:], all_moments[4:], strict=False):
-        if isinstance(running, RunningXacts) and not len(running.running) and isinstance(checkpoint, Checkpoint):
-            return Renumbering(0, checkpoint.next_xid, EPOCH + first - checkpoint.next_xid, int(checkpoint.lsn))
+        if (
+            isinstance(running.record, RunningXacts)
+            and not len(running.record.xids)
+            and isinstance(checkpoint.record, Checkpoint)
+        ):
+            next_xid = checkpoint.record.next_xid
+            return Renumbering(0, next_xid, EPOCH + first - next_xid, int(checkpoint.lsn))
     raise AssertionError(f"{case.story} has no quiet checkpoint")
 
 

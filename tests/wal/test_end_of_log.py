@@ -104,7 +104,7 @@ def test_a_last_segment_of_another_length(length: int, compressed: bool, case: C
     last.write_bytes(gzip.compress(data) if compressed else data)
     with pytest.raises(CorruptWal, match=f"has {length} bytes, expected {SEGMENT}") as caught:
         _scan(case.wal_dir)
-    assert last.name in str(caught.value)
+    assert caught.value.file == str(last)
     with pytest.raises(CorruptWal, match="expected"):
         opened(case.data_dir)
 
@@ -123,6 +123,7 @@ def test_noise_where_the_log_could_end(where: str, case: Case) -> None:
         last.write_bytes(last.read_bytes()[:used] + noise[used:])
     with pytest.raises(CorruptWal, match=r"invalid magic number|invalid page behind the end of the log") as caught:
         _scan(case.wal_dir)
+    assert caught.value.file == str(last)
     assert last.name in caught.value.context
 
 
@@ -149,6 +150,7 @@ def test_noise_before_the_log(case: Case) -> None:
     with pytest.raises(CorruptWal, match="invalid magic number") as caught:
         _scan(case.wal_dir)
     assert noise.name in caught.value.context
+    assert caught.value.file == str(noise)
 
 
 @pytest.mark.parametrize("change", ["address", "magic", "flags"])
@@ -158,6 +160,7 @@ def test_damage_at_a_segments_start_names_that_segment(change: str, case: Case) 
     with pytest.raises(CorruptWal) as caught:
         _scan(case.wal_dir)
     assert middle.name in caught.value.context
+    assert caught.value.file == str(middle)
     assert str(Lsn(int(middle.name[16:], 16) * SEGMENT)) in str(caught.value)
 
 
@@ -170,6 +173,7 @@ def test_a_stopped_directory_whose_last_records_are_damaged(case: Case) -> None:
     with pytest.raises(CorruptWal, match=f"could not locate a valid checkpoint record at {control.checkpoint}") as caught:
         opened(case.data_dir)
     assert "incorrect resource manager data checksum" in caught.value.context
+    assert caught.value.lsn == control.checkpoint
 
 
 def test_an_archive_whose_last_record_is_damaged(

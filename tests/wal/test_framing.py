@@ -21,7 +21,6 @@ from tailrace.wal import framing
 from tailrace.wal.crc import crc32c
 from tailrace.wal.framing import END, LENGTH, LSN, NEED_MORE, POSITION, PREVIOUS, RECORD_HEADER, new_frame, next_record
 from tailrace.wal.pages import LogIdentity, WalBytes, spacious
-from tailrace.wal.versions import FORMATS
 
 PAGES = 3
 LARGER = 40
@@ -72,7 +71,7 @@ def larger(tmp_path_factory: pytest.TempPathFactory) -> Log:
 def _first_pages(story: str, pages: int, directory: Path) -> Log:
     segments = open_segments(open_case(story, 16, "with_slot", directory).wal_dir)
     wal = segments.read(segments.first_lsn, segments.first_lsn + pages * PAGE_SIZE)
-    return Log(wal.buf[: wal.raw].copy(), segments.first_lsn, LogIdentity(FORMATS[segments.major], segments.segment_size))
+    return Log(wal.buf[: wal.raw].copy(), segments.first_lsn, segments.identity)
 
 
 def walk(log: Log, raw: int, start: int, previous: int) -> tuple[list[Record], int, int, int]:

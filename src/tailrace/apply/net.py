@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tailrace.apply.keys import joined, key_of, row_codes
 from tailrace.changes import ORDER
-from tailrace.errors import UsageError
+from tailrace.errors import InsufficientLogging
 from tailrace.model import Relation
 
 OrderKey = tuple[int, int, int]
@@ -73,7 +73,7 @@ class _Changes:
 
 
 def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[OrderKey] = ()) -> NetChange:
-    """The net of `changes` (in the columns of `relation`). Raises UsageError where a row that changed cannot be told from
+    """The net of `changes` (in the columns of `relation`). Raises InsufficientLogging where a row that changed cannot be told from
     others."""
     parts = _taken_apart(changes, max(truncations, default=None))
     schema = row_columns(changes)
@@ -138,11 +138,10 @@ def _check_identity(parts: _Changes, relation: Relation, key: tuple[str, ...]) -
         return
     deletes = parts.kind[np.flatnonzero(without)[0]] == "delete"
     what, verb, noun = ("delete from", "deleting from", "deletes") if deletes else ("update", "updating", "updates")
-    raise UsageError(
+    raise InsufficientLogging(
         f'cannot {what} table "{relation.name}" because it does not have a replica identity and publishes {noun}',
         hint=f"To enable {verb} the table, set REPLICA IDENTITY using ALTER TABLE.",
         context=f"table {relation}",
-        sqlstate="55000",
     )
 
 

@@ -9,16 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.pages import read_relation_map
+from tailrace.catalog.relation_map import read_relation_map
 from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import Spans, rows_of
 from tailrace.kernels import inner_kernel
 from tailrace.wal import records
 from tailrace.wal.hashing import find, rehashed
 from tailrace.wal.index import TRACKED_CATALOGS
-from tailrace.wal.records import MAIN
-from tailrace.wal.unaligned import number
-from tailrace.wal.versions import WalFormat
+from tailrace.wal.relmap import RelationMapUpdate
 
 FileKey = tuple[int, int]
 """(database, or 0 for shared catalogs; file number)."""
@@ -80,25 +78,22 @@ def initial_files(database: int, shared_map: dict[int, int], database_map: dict[
     return files
 
 
-def files_of_map_records(relation_maps: Iterable[bytes], database: int, form: WalFormat) -> dict[FileKey, int]:
-    """What RELMAP records (main data: database, tablespace, size, map) add."""
+def files_of_map_records(updates: Iterable[RelationMapUpdate], database: int) -> dict[FileKey, int]:
+    """What the relation maps in the log add. Raises CorruptFile for a map that is damaged."""
     files: dict[FileKey, int] = {}
-    parsed = records.new_parsed()
-    for raw in relation_maps:
-        buf = np.frombuffer(raw, np.uint8).copy()
-        records.parse(buf, 0, len(buf), form.image_compressed, parsed)
-        main = int(parsed[MAIN])
-        of = number(buf, main, 4)
-        if of in (0, database):
-            mapped = read_relation_map(raw[main + 12 :], "RELMAP record")
-            files |= {(of, number): oid for oid, number in mapped.items() if oid in TRACKED_CATALOGS}
+    for update in updates:
+        if update.database in (0, database):
+            mapped = read_relation_map(update.map, "RELMAP record")
+            files |= {(update.database, number): oid for oid, number in mapped.items() if oid in TRACKED_CATALOGS}
     return files
 
 
-def files_of_pg_class(versions: Versions, spans: Spans, database: int, major: int) -> dict[FileKey, int]:
-    """What pg_class says about the catalogs that are not mapped, in every version of it."""
+def files_of_pg_class(versions: Versions, spans: Spans, database: int, major: int, since: int) -> dict[FileKey, int]:
+    """What pg_class says about the catalogs that are not mapped, in every version that somebody saw at `since` or later. Older ones may be back
+    for a moment, when VACUUM FULL has copied one that was forgotten, and name files that were."""
     rows = rows_of(versions, spans, _PG_CLASS, layouts_of(major)["pg_class"], ("oid", "relfilenode"))
-    pairs = zip(rows.columns["oid"].tolist(), rows.columns["relfilenode"].tolist(), strict=True)
+    mine = rows.end >= since
+    pairs = zip(rows.columns["oid"][mine].tolist(), rows.columns["relfilenode"][mine].tolist(), strict=True)
     return {
         (0 if oid in SHARED_CATALOGS else database, number): oid for oid, number in pairs if oid in TRACKED_CATALOGS and number
     }

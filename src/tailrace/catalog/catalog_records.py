@@ -6,15 +6,17 @@ or CLUSTER moved lies in a file that only its own rows name; stretches that list
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from tailrace.catalog.catalog_files import FileKey
 from tailrace.catalog.redo import CatalogLog
+from tailrace.kernels import kernel
 from tailrace.model import FIRST_NORMAL_OID, Locator, Stretch
-from tailrace.wal import index
+from tailrace.wal import index, records
 from tailrace.wal.index import Index
+from tailrace.wal.versions import FORMATS
 
 
 def catalog_log(indexes: Sequence[Index]) -> CatalogLog:
@@ -29,6 +31,24 @@ def catalog_log(indexes: Sequence[Index]) -> CatalogLog:
         return CatalogLog(lsn, at, length, data)
     lsn, first = np.unique(lsn, return_index=True)  # a supplement may have what an index has
     return CatalogLog(lsn, at[first], length[first], data)
+
+
+def about(log: CatalogLog, files: Collection[FileKey], major: int) -> CatalogLog:
+    """The records of these files alone."""
+    keys = np.array(sorted(database << 32 | number for database, number in files), np.int64)
+    rows = np.flatnonzero(np.isin(first_files(log.data, log.at, log.length, FORMATS[major].image_compressed), keys))
+    return log._replace(lsn=log.lsn[rows], at=log.at[rows], length=log.length[rows])
+
+
+@kernel
+def first_files(data, at, length, compressed):  # type: ignore[no-untyped-def]
+    """The file of each record's first block, as `file_key` has it."""
+    parsed = np.zeros(records.PARSED_SIZE, np.int64)
+    keys = np.empty(len(at), np.int64)
+    for i in range(len(at)):
+        records.parse(data, at[i], length[i], compressed, parsed)
+        keys[i] = records.file_key(parsed)
+    return keys
 
 
 def listed(part: Index, files: Mapping[FileKey, int]) -> list[Locator]:

@@ -26,6 +26,7 @@ from tailrace.catalog.page_layout import (
     PD_CHECKSUM,
     PD_FLAGS,
     PD_LOWER,
+    PD_LSN,
     PD_PAGESIZE_VERSION,
     PD_SPECIAL,
     PD_UPPER,
@@ -84,6 +85,8 @@ class CatalogPages:
             f'invalid page in block {block} of catalog file "{self.paths[key]}"',
             hint="Take the file from a backup, or give a catalog state that was captured before it was damaged (--catalog).",
             context=why,
+            file=self.paths[key],
+            block=block,
         )
 
 
@@ -152,3 +155,9 @@ def _damages(
             return
         yield int(row[start + bad]), f"tuple {item[start + bad] + 1} does not have the layout of its catalog"
         start += bad + 1
+
+
+def page_lsns(pages: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """pd_lsn of each page of an (n, 8192) array: two u32, high first (`storage/bufpage.h`)."""
+    words = np.ascontiguousarray(pages[:, PD_LSN : PD_LSN + 8]).view("<u4").astype(np.int64)
+    return (words[:, 0] << 32) | words[:, 1]

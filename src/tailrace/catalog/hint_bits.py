@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.catalog.pages import ABORTED, COMMITTED, CommitStatus
+from tailrace.catalog.commit_status import ABORTED, COMMITTED, CommitStatus
 from tailrace.catalog.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions
 from tailrace.transactions.epochs import FIRST_NORMAL_XID
-from tailrace.transactions.fates import Fates
+from tailrace.transactions.fates import COMMITTED_ELSEWHERE, NO_END, ROLLED_BACK, Fates
 
 
 def with_hint_bits(versions: Versions, fates: Fates, status: CommitStatus | None) -> Versions:
@@ -19,10 +19,10 @@ def with_hint_bits(versions: Versions, fates: Fates, status: CommitStatus | None
     hints = columns.hints.copy()
     for xids, committed, aborted in ((columns.xmin, XMIN_COMMITTED, XMIN_ABORTED), (columns.xmax, XMAX_COMMITTED, 0)):
         ordinals = fates.ordinals_of(xids)
-        hints[ordinals >= 0] |= committed
-        hints[ordinals == -1] |= aborted
+        hints[(ordinals >= 0) | (ordinals == COMMITTED_ELSEWHERE)] |= committed
+        hints[ordinals == ROLLED_BACK] |= aborted
         if status is not None:
-            asked = np.flatnonzero((ordinals == -2) & (xids >= FIRST_NORMAL_XID) & (hints & (committed | aborted) == 0))
+            asked = np.flatnonzero((ordinals == NO_END) & (xids >= FIRST_NORMAL_XID) & (hints & (committed | aborted) == 0))
             ended = status.of(xids[asked])
             hints[asked[ended == COMMITTED]] |= committed
             hints[asked[ended == ABORTED]] |= aborted

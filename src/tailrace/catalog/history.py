@@ -149,6 +149,7 @@ class History:
             raise MissingHistory(
                 f"the catalogs are known from {Lsn(self.known_from)} on, not at {Lsn(lsn)}",
                 hint="Give a catalog state captured earlier (--catalog), or start later.",
+                lsn=Lsn(lsn),
             )
 
     def classes_of(self, locator: Locator) -> NDArray[np.int64]:
@@ -198,7 +199,9 @@ class History:
         columns = self._columns(oid, lsn, ordinal, attributes)
         if missing := int(classes["relnatts"][row]) - len(columns):
             # It is so between two records of the transaction that makes or alters the relation. A change in between cannot be decoded.
-            raise MissingHistory(f"pg_attribute catalog is missing {missing} attribute(s) for relation OID {oid} at {Lsn(lsn)}")
+            raise MissingHistory(
+                f"pg_attribute catalog is missing {missing} attribute(s) for relation OID {oid} at {Lsn(lsn)}", lsn=Lsn(lsn)
+            )
         identity_letter = chr(classes["relreplident"][row])
         primary, identity = self._keys(oid, identity_letter, lsn, ordinal)
         relation = Relation(
@@ -260,7 +263,7 @@ class History:
             return self._schemas[oid]
         rows = namespaces.seen_where("oid", oid, lsn, ordinal)
         if not len(rows):
-            raise MissingHistory(f"schema {oid} is not in the catalogs at {Lsn(lsn)}")
+            raise MissingHistory(f"schema {oid} is not in the catalogs at {Lsn(lsn)}", lsn=Lsn(lsn))
         name = namespaces.name("nspname", int(rows[-1]))
         if steady:
             self._schemas[oid] = name
@@ -309,7 +312,7 @@ class History:
         types = self.table("pg_type")
         rows = types.seen_where("oid", oid, lsn, ordinal)
         if not len(rows):
-            raise MissingHistory(f"type {oid} is not in the catalogs at {Lsn(lsn)}")
+            raise MissingHistory(f"type {oid} is not in the catalogs at {Lsn(lsn)}", lsn=Lsn(lsn))
         row = int(rows[-1])
         length = int(types["typlen"][row])
         element_oid = int(types["typelem"][row])

@@ -6,9 +6,10 @@ the WAL at hand, only pg_multixact tells which member updated the row.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from functools import cache
+
+from tailrace.wal.structs import read_u32s
 
 OFFSETS, MEMBERS = "offsets", "members"
 ReadFile = Callable[[str, int], bytes]
@@ -37,10 +38,10 @@ class Multixacts:
             return None
         following = self._offset(multixact % 0xFFFFFFFF + 1)
         count = (following - first) % 2**32 if following is not None else _MOST_MEMBERS
-        for number in range(first, first + min(count, _MOST_MEMBERS)):
-            status, xid = self._member(number % 2**32)
+        for member in range(first, first + min(count, _MOST_MEMBERS)):
+            status, xid = self._member(member % 2**32)
             if xid == 0:
-                if number == first:
+                if member == first:
                     return None
                 break
             if status in _UPDATES:
@@ -55,13 +56,13 @@ class Multixacts:
     def _member(self, number: int) -> tuple[int, int]:
         """A member's status (MultiXactStatus) and xid."""
         page, place = divmod(number, _MEMBERS_PER_PAGE)
-        group, member = divmod(place, 4)
-        status = self._word(MEMBERS, page, _GROUP * group) >> (8 * member) & 0xFF
-        return status, self._word(MEMBERS, page, _GROUP * group + 4 + 4 * member)
+        group, within = divmod(place, 4)
+        status = self._word(MEMBERS, page, _GROUP * group) >> (8 * within) & 0xFF
+        return status, self._word(MEMBERS, page, _GROUP * group + 4 + 4 * within)
 
     def _word(self, folder: str, page: int, at: int) -> int:
         """A uint32 of a page, 0 if the file ends before it."""
         file, page_there = divmod(page, _PAGES_PER_FILE)
         data = self._read(folder, file)
         at += page_there * _PAGE
-        return int(struct.unpack_from("<I", data, at)[0]) if at + 4 <= len(data) else 0
+        return int(read_u32s(data, at, 1)[0]) if at + 4 <= len(data) else 0

@@ -7,6 +7,7 @@ from tailrace.model import PAGE_SIZE
 from tailrace.tuples.deform import TUPLE_HEADER
 
 # PageHeaderData
+PD_LSN = 0
 PD_CHECKSUM = 8
 PD_FLAGS = 10
 PD_LOWER = 12

@@ -59,6 +59,15 @@ class CatalogLog(NamedTuple):
     length: NDArray[np.int64]
     data: NDArray[np.uint8]
 
+    def behind(self, earlier: CatalogLog) -> CatalogLog:
+        """The records of another log, and then these."""
+        return CatalogLog(
+            lsn=np.concatenate([earlier.lsn, self.lsn]),
+            at=np.concatenate([earlier.at, self.at + len(earlier.data)]),
+            length=np.concatenate([earlier.length, self.length]),
+            data=np.concatenate([earlier.data, self.data]),
+        )
+
     def after(self, lsn: int) -> CatalogLog:
         rows = np.flatnonzero(self.lsn >= lsn)
         return self._replace(lsn=self.lsn[rows], at=self.at[rows], length=self.length[rows])
@@ -109,7 +118,7 @@ def replay(
     replayed, row, status = _to_the_end(play_pages, replayed)
     if status != DONE:
         catalog = TRACKED_CATALOGS[int(files.catalog[pages.file[row]])]
-        raise CorruptFile(f"invalid page in block {pages.block[row]} of {catalog}")
+        raise CorruptFile(f"invalid page in block {pages.block[row]} of {catalog}", block=int(pages.block[row]))
     reading = Reading(
         log=log,
         next_xid=clock.next_at(log.lsn),
@@ -141,8 +150,9 @@ def _not_replayed(lsn: Lsn, status: int) -> MissingHistory:
             hint="Without a captured catalog state, full_page_writes must have been on since the checkpoint that decoding starts from. "
             "Give --catalog.",
             context=f"WAL record at {lsn}",
+            lsn=lsn,
         )
-    return MissingHistory(f"cannot read the catalog record at {lsn}")
+    return MissingHistory(f"cannot read the catalog record at {lsn}", lsn=lsn)
 
 
 @kernel

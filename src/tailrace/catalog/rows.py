@@ -12,10 +12,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.commit_status import COMMITTED, CommitStatus
 from tailrace.catalog.layouts import CatalogLayout
-from tailrace.catalog.pages import COMMITTED, CommitStatus
 from tailrace.catalog.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
-from tailrace.transactions.fates import NEVER, Fates
+from tailrace.ragged import ranges
+from tailrace.transactions.fates import NEVER, NO_END, Fates
 from tailrace.tuples.deform import Attributes, deform
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
@@ -64,7 +65,7 @@ def _ends_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The commit of each transaction, and its ordinal or -1; `committed` and `aborted` are the hint bits that tell of it (0: there is none)."""
     lsn, ordinal = fates.seen_of(xids)
-    unseen = ordinal == -2
+    unseen = ordinal == NO_END
     hinted = unseen & ((hints & committed) != 0)
     lsn[hinted] = 0
     if status is not None:
@@ -129,12 +130,6 @@ class CatalogRows:
         """Those of `rows` that a change at `lsn` in transaction `ordinal` (-1: one that touched no catalog) sees."""
         begin, end = self.lifetimes(rows, ordinal)
         return rows[(begin < lsn) & (end >= lsn)]
-
-
-def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`starts[i], starts[i] + 1, …`, `counts[i]` of them, one after another."""
-    ends = np.cumsum(counts)
-    return np.repeat(starts - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
 
 
 @dataclass(slots=True)

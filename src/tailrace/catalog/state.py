@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tailrace.catalog.catalog_files import CatalogFiles, FileKey
+from tailrace.catalog.commit_status import CommitStatus
 from tailrace.catalog.heap_pages import CatalogPages
 from tailrace.catalog.multixacts import Multixacts
-from tailrace.catalog.pages import CommitStatus
 from tailrace.catalog.redo import BeforeLog, CatalogLog, replay
 from tailrace.catalog.row_versions import XMAX_MULTI, Versions
 from tailrace.catalog.untouched_pages import untouched_pages

@@ -6,6 +6,7 @@ checksum is right.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,28 @@ STATE_FILE = FileKind(
     "state", "a catalog state", version=5, compression="zstd",
     hint="Make one with: tailrace catalog capture SOURCE --database DB -o FILE",
 )  # fmt: skip
-_DTYPES: Dtypes = {
+STATE_DTYPES: Dtypes = {
     "rows": np.dtype("<i8"), "store": np.dtype("u1"), "place_key": np.dtype("<i8"), "place_version": np.dtype("<i8"),
 }  # fmt: skip
+"""The arrays of a state, by name."""
 
 
 def write_state(state: CatalogState) -> bytes:
     """The file's bytes. The state must be complete (every page known)."""
+    return STATE_FILE.write(*content_of_state(state))
+
+
+def read_state(data: bytes, where: str) -> CatalogState:
+    """Raises UnsupportedFile for files that are not a state, or of a format that this version does not read; CorruptFile for damaged ones."""
+    facts, arrays = STATE_FILE.read(data, where, STATE_DTYPES)
+    try:
+        return state_from(facts, arrays)
+    except ValueError as error:
+        raise STATE_FILE.unsound(where, str(error)) from error
+
+
+def content_of_state(state: CatalogState) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Facts and arrays, for files that hold a state."""
     versions = state.versions
     arrays: dict[str, NDArray] = {
         "rows": np.stack(versions.columns, axis=1), "store": versions.tuples,
@@ -43,22 +59,21 @@ def write_state(state: CatalogState) -> bytes:
         "next_xid": state.next_xid, "files": [[*key, oid] for key, oid in state.files.items()],
         "open": {str(xid): lsn for xid, lsn in state.xids_open.items()},
     }  # fmt: skip
-    return STATE_FILE.write(facts, arrays)
+    return facts, arrays
 
 
-def read_state(data: bytes, where: str) -> CatalogState:
-    """Raises UsageError for files that are not a state, or of a format that this version does not read; CorruptFile for damaged ones."""
-    facts, arrays = STATE_FILE.read(data, where, _DTYPES)
+def state_from(facts: Any, arrays: Mapping[str, NDArray]) -> CatalogState:
+    """The state that has this content. Raises ValueError if none has."""
     try:
         state = _state(facts, arrays)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise STATE_FILE.unsound(where, str(error)) from error
+    except (AttributeError, KeyError, OverflowError, TypeError) as error:
+        raise ValueError(str(error)) from error
     if why := _contradiction(state):
-        raise STATE_FILE.unsound(where, why)
+        raise ValueError(why)
     return state
 
 
-def _state(facts: dict[str, Any], arrays: dict[str, NDArray]) -> CatalogState:
+def _state(facts: Any, arrays: Mapping[str, NDArray]) -> CatalogState:
     rows = arrays["rows"].reshape(-1, len(VersionColumns._fields))
     versions = Versions(
         columns=VersionColumns(*(column.copy() for column in rows.T)),
@@ -89,7 +104,9 @@ def _contradiction(state: CatalogState) -> str:
         return "there are negative transaction ids"
     if len(versions.tids) != len(versions.version_at):
         return "the columns of its places differ in length"
-    if ((versions.version_at < -1) | (versions.version_at >= len(versions))).any():
+    if (
+        versions.version_at >= len(versions)
+    ).any():  # a negative one names none: -1, or -1 - the xid that ended one (`catalog/forget.py`)
         return "places name versions that are not there"
     if (files_of(versions.tids) >= len(state.files)).any() or (versions.tids < 0).any():
         return "places name files that are not there"

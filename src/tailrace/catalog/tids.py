@@ -45,6 +45,12 @@ def files_of(tids: NDArray[np.int64]) -> NDArray[np.int64]:
     return tids >> (_BLOCK_BITS + _ITEM_BITS)
 
 
+def moved_tids(tids: NDArray[np.int64], files: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same places in the files with these numbers."""
+    within = (1 << (_BLOCK_BITS + _ITEM_BITS)) - 1
+    return (files << (_BLOCK_BITS + _ITEM_BITS)) | (tids & within)
+
+
 def blocks_of(tids: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers of their blocks."""
     return (tids >> _ITEM_BITS) & _BLOCK

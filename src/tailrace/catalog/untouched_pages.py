@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.catalog_files import NO_FILE, CatalogFiles, FileKey, catalog_file
-from tailrace.catalog.heap_pages import CatalogPages
+from tailrace.catalog.heap_pages import CatalogPages, page_lsns
 from tailrace.catalog.layouts import layouts_by_oid
-from tailrace.catalog.pages import page_lsns
 from tailrace.catalog.redo import BeforeLog, CatalogLog
 from tailrace.catalog.tids import tid_of, tids_of_pages
 from tailrace.errors import MissingHistory
@@ -58,6 +57,7 @@ def _check_not_newer(pages: NDArray[np.uint8], until: Lsn) -> None:
         raise MissingHistory(
             f"a catalog page was changed at {Lsn(newest)}, but the WAL at hand ends at {until}",
             hint="If a server is running there, it went on while it was read: try again. Else give the rest of the WAL.",
+            lsn=Lsn(newest),
         )
 
 

@@ -83,6 +83,8 @@ def replay_page(replayed, record, target, page, added_item):  # type: ignore[no-
         is_own = record.xid != 0 and stored.xmin == record.xid
         if is_own and (added_item == item or (added_item == ADDS_SEVERAL and version < 0)):
             version = np.int64(NO_VERSION)
+        elif is_forgotten(version, stored):
+            continue
         else:
             version = known_version(replayed, target.catalog, version, page, stored)
         if version < 0:
@@ -91,6 +93,13 @@ def replay_page(replayed, record, target, page, added_item):  # type: ignore[no-
             update_version(replayed.versions, version, record, stored)
         put_version(replayed.tids, tid, version)
     return DONE
+
+
+@inner_kernel
+def is_forgotten(version, stored):  # type: ignore[no-untyped-def]
+    """Whether the tuple at a place is the one that was forgotten there: nobody sees it. Of a multixact the place knows the updater."""
+    xid = NO_VERSION - version
+    return version < NO_VERSION and (stored.xmax == xid or stored.xmin == xid or stored.hints & XMAX_MULTI != 0)
 
 
 @inner_kernel

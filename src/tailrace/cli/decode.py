@@ -9,16 +9,20 @@ from typing import Annotated
 import typer
 
 from tailrace.catalog.statefile import read_state
-from tailrace.cli.engine import OnOption, runner_for
+from tailrace.cli.engine import OnOption, WindowOption, runner_for
 from tailrace.cli.progress import counted, warn
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline import Scanning, Source, open_pipeline
+from tailrace.pipeline import Scanning, Source
 from tailrace.pipeline.choice import On
+from tailrace.pipeline.windows import open_windows
+from tailrace.plugins.ordering import Lines
+from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
 from tailrace.plugins.registry import plugin_named
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS, TextStyle
+from tailrace.window import WindowSize, parse_size
 
 _PARAMETERS = f"Parameter that the text of values depends on, NAME=VALUE: {', '.join(PARAMETERS)}."
 
@@ -37,13 +41,14 @@ def decode(
     upto_lsn: Annotated[str, typer.Option(help="… and before here.")] = "",
     index: Annotated[Path | None, typer.Option(help="Keep indexes here, and use those that are.")] = None,
     two_phase: Annotated[bool, typer.Option("--two-phase", help="Show prepared transactions at PREPARE TRANSACTION.")] = False,
+    window: WindowOption = "",
     on: OnOption = On.AUTO,
 ) -> None:
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
     start, upto = parse_lsn(start_lsn), parse_lsn(upto_lsn)
     chosen = plugin_named(plugin)
     chosen.two_phase = two_phase
-    options = dict(_pair(text) for text in option or ())
+    options = parse_pairs(option)
     chosen.style = TextStyle(unknown_types=unknown_types).under(
         {name: value or "" for name, value in map(_pair, parameter or ())}
     )
@@ -53,17 +58,38 @@ def decode(
         chosen.startup(options, opened.segments.major)
         begin = state.needs_wal_from if state else opened.segments.first_lsn
         runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
-        pipeline = open_pipeline(
-            opened, database, runner=runner, catalog=state, start_lsn=start, upto_lsn=upto,
-            scanning=Scanning(store=IndexStore(index, warn) if index else None), demand=chosen.demand,
-        )  # fmt: skip
-        if pipeline.warning:
-            warn(pipeline.warning)
-        for lines in pipeline.lines(chosen):
-            texts = in_hex(lines.texts) if chosen.writes_binary else up_to_zero(lines.texts)
-            sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data))
-            progress.add(len(lines))
+        scanning = Scanning(
+            store=IndexStore(index, warn) if index else None, window=WindowSize(parse_size(window)) if window else None
+        )
+        said: set[str] = set()
+        for part in open_windows(
+            opened,
+            database,
+            runner=runner,
+            catalog=state,
+            start_lsn=start,
+            upto_lsn=upto,
+            scanning=scanning,
+            demand=chosen.demand,
+        ):
+            if part.warning and part.warning not in said:
+                said.add(part.warning)
+                warn(part.warning)
+            for lines in part.lines(chosen):
+                write_lines(lines, chosen)
+                progress.add(len(lines))
         sys.stdout.buffer.flush()
+
+
+def write_lines(lines: Lines, plugin: OutputPlugin) -> None:
+    """As psql prints the rows of pg_logical_slot_get_changes."""
+    texts = in_hex(lines.texts) if plugin.writes_binary else up_to_zero(lines.texts)
+    sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data))
+
+
+def parse_pairs(texts: list[str] | None) -> dict[str, str | None]:
+    """Options as they are given: NAME=VALUE, or NAME."""
+    return dict(_pair(text) for text in texts or ())
 
 
 def parse_lsn(text: str) -> Lsn | None:

@@ -19,6 +19,10 @@ OnOption = Annotated[
     On,
     typer.Option("--on", help="Where to work: in this process, on Spark, or, by itself, on Spark where a master is configured."),
 ]
+WindowOption = Annotated[
+    str,
+    typer.Option("--window", help="How much WAL to plan and decode at once, such as 64MB. Memory follows it.", metavar="SIZE"),
+]
 
 
 def runner_for(asked: On, size: int, tell: Callable[[str], None]) -> Runner:

@@ -16,18 +16,17 @@ from tailrace.cli.progress import counted
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, Runner, Source, check_reaches, count_log, files_named, scan_log
+from tailrace.pipeline import LocalRunner, Runner, Source, check_reaches, count_log, scan_log
 from tailrace.pipeline.choice import On
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segment, Segments
+from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 from tailrace.wal.resource_managers import NAMES
 from tailrace.wal.statistics import Counted, walk
-from tailrace.wal.unaligned import number
 
 app = typer.Typer(help="Look at write-ahead log.", no_args_is_help=True)
 Where = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or directory of archived segments.")]
-_PAGE_ADDRESS = 8
 
 
 @app.command("ls")
@@ -87,7 +86,7 @@ def _notes(segments: Segments, segment: Segment, start: Lsn) -> list[str]:
         identity = identity_of(segment)
     except TailraceError as error:
         return [*notes, error.message]
-    if identity is None or number(segment.read(16), _PAGE_ADDRESS, 8) != start:
+    if identity is None or page_address(segment.read(SHORT_PAGE_HEADER)) != start:
         notes.append("not written yet")
     if identity is not None and identity.system != segments.system:
         notes.append(f"of system {identity.system}")
@@ -154,19 +153,18 @@ def dump(
     opened = Source.open(source, begin)
     segments = opened.segments
     last = int(begin or segments.first_lsn)
-    with files_named(segments):
-        for record in walk(segments, begin, stop):
-            if limit is not None and printed >= limit:
-                return
-            last = record.lsn
-            if managers and record.manager not in managers:
-                continue
-            if (xid is None or record.xid == xid) and (not relation or relation in map(str, record.files)):
-                if as_json:
-                    write_json(record.as_dict())
-                else:
-                    sys.stdout.write(f"{record}\n")
-                printed += 1
+    for record in walk(segments, begin, stop):
+        if limit is not None and printed >= limit:
+            return
+        last = record.lsn
+        if managers and record.manager not in managers:
+            continue
+        if (xid is None or record.xid == xid) and (not relation or relation in map(str, record.files)):
+            if as_json:
+                write_json(record.as_dict())
+            else:
+                sys.stdout.write(f"{record}\n")
+            printed += 1
     _check_end(segments, last, stop)
 
 

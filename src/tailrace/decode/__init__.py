@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from tailrace.catalog.names.lookup import oid_alias_types
 from tailrace.decode.rows import DELETE, INSERT, UPDATE, Rows, grouped, wanted_rows
 from tailrace.errors import TailraceError
-from tailrace.model import Column, Relation
+from tailrace.model import Column, Lsn, Relation
 from tailrace.plan.stretch import StretchPlan
 from tailrace.tuples.deform import deform
+from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
 from tailrace.types.style import NameOf
 from tailrace.types.values import Mask, Values
 from tailrace.wal.heap import NO_OLD, OLD_KEY, OLD_ROW
+from tailrace.wal.pages import WalBytes
 from tailrace.wal.reading import Reader
 
 __all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Alike", "Batch", "Reader", "decode", "decode_alike"]
@@ -140,7 +142,7 @@ def decode_alike(plan: StretchPlan, read: Reader, oids: Container[int] | None = 
         mine = rows if every else rows.take(numbers[bounds[family] : bounds[family + 1]])
         if len(mine.kind):
             relations = tuple(plan.relations[member] for member in members)
-            yield from _decoded(plan, relations, mine, number_of[mine.relation], wal.buf, chunks)
+            yield from _decoded(plan, relations, mine, number_of[mine.relation], wal, chunks)
 
 
 def _families(relations: Sequence[Relation], oids: Container[int] | None) -> list[list[int]]:
@@ -157,19 +159,20 @@ def _decoded(
     relations: tuple[Relation, ...],
     rows: Rows,
     number: NDArray[np.int64],
-    buf: NDArray[np.uint8],
+    wal: WalBytes,
     chunks: Chunks,
 ) -> Iterator[Alike]:
-    """The rows as columns; an error names the relation."""
+    """The rows as columns; an error names the relation, and the record if it is one row's."""
     try:
         for names, part in _moments(plan, relations[0], rows):
-            yield Alike(relations, relations, number[part], _batch(relations[0], rows.take(part), buf, chunks, names))
+            yield Alike(relations, relations, number[part], _batch(relations[0], rows.take(part), wal, chunks, names))
     except TailraceError as error:
         if len(relations) > 1:  # whose row was it?
             for i, relation in enumerate(relations):
                 alone = rows.take(number == i)
-                list(_decoded(plan, (relation,), alone, np.zeros(len(alone.kind), np.int64), buf, chunks))
-        error.context = error.context or f"table {relations[0]}, stretch {plan.stretch}"
+                list(_decoded(plan, (relation,), alone, np.zeros(len(alone.kind), np.int64), wal, chunks))
+        where = f"stretch {plan.stretch}" if error.lsn is None else f"WAL record at {error.lsn}{wal.in_file(error.lsn)}"
+        error.context = error.context or f"table {relations[0]}, {where}"
         raise
 
 
@@ -181,9 +184,14 @@ def _moments(plan: StretchPlan, relation: Relation, rows: Rows) -> Iterator[tupl
     yield from plan.names.parts(rows.lsn, rows.ordinal)
 
 
-def _batch(relation: Relation, rows: Rows, buf: NDArray[np.uint8], chunks: Chunks, names: NameOf | None) -> Batch:
-    new = _columns(relation, buf, rows.new, rows.new_length, rows.turn, chunks)
-    old = _columns(relation, buf, rows.old, rows.old_length, rows.turn, chunks) if (rows.old >= 0).any() else None
+def _batch(relation: Relation, rows: Rows, wal: WalBytes, chunks: Chunks, names: NameOf | None) -> Batch:
+    try:
+        new = _columns(relation, wal.buf, rows.new, rows.new_length, rows.turn, chunks)
+        old = _columns(relation, wal.buf, rows.old, rows.old_length, rows.turn, chunks) if (rows.old >= 0).any() else None
+    except CorruptTuple as error:
+        error.lsn = Lsn(int(rows.lsn[error.row]))
+        error.file = wal.name_at(error.lsn)
+        raise
     return Batch(
         relation=relation, published_as=relation, columns=relation.live_columns, ordinal=rows.ordinal, lsn=rows.lsn,
         sequence=rows.sequence, kind=rows.kind, old_kind=rows.old_kind, new=new, old=old, names=names,

@@ -105,9 +105,9 @@ class Rows(NamedTuple):
 
     @classmethod
     def room(cls, raw: int) -> Rows:
-        """For all that `raw` bytes of WAL can hold. Untouched pages of it cost nothing."""
+        """For all that `raw` bytes of WAL can hold. What is not written to costs nothing, so nothing is cleared."""
         many = raw // _SMALLEST_ROW + 64
-        return cls._make(np.zeros(many, np.uint8 if name in ("kind", "old_kind") else np.int64) for name in cls._fields)
+        return cls._make(np.empty(many, np.uint8 if name in ("kind", "old_kind") else np.int64) for name in cls._fields)
 
     def take(self, which: slice | NDArray[np.int64]) -> Rows:
         return Rows._make(column[which] for column in self)
@@ -231,6 +231,7 @@ def note_insert(parsed, rows, row):  # type: ignore[no-untyped-def]
     rows.new[row] = parsed[FIRST_BLOCK + DATA]
     rows.new_length[row] = parsed[FIRST_BLOCK + DATA_LENGTH]
     rows.old[row] = -1
+    rows.old_length[row] = 0
     rows.old_kind[row] = NO_OLD
 
 
@@ -246,22 +247,28 @@ def note_update(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
 def note_delete(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
     rows.kind[row] = DELETE
     rows.new[row] = -1
+    rows.new_length[row] = 0
     rows.old_kind[row], rows.old[row], rows.old_length[row] = heap.old_tuple(buf, parsed, heap.ROW_DELETE)
 
 
 @inner_kernel
 def note_multi_insert(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
-    """Returns the number behind its last row."""
+    """Returns the number behind its last row. Tuples that do not lie within the block's data are one of no length, which deforming refuses."""
     behind = parsed[FIRST_BLOCK + DATA]
+    stop = behind + parsed[FIRST_BLOCK + DATA_LENGTH]
     for _ in range(heap.tuple_count(buf, parsed)):
         at, length = heap.next_inserted(buf, parsed, behind)
+        fits = at + length <= stop
         rows.kind[row] = INSERT
-        rows.new[row] = at
-        rows.new_length[row] = length
+        rows.new[row] = at if fits else stop
+        rows.new_length[row] = length if fits else 0
         rows.old[row] = -1
+        rows.old_length[row] = 0
         rows.old_kind[row] = NO_OLD
         behind = at + length
         row += 1
+        if not fits:
+            break
     return row
 
 
@@ -334,8 +341,6 @@ def _collected(plan: StretchPlan, carried: CarriedChunks, wal: WalBytes, *, at_e
         raise changed_since(plan.stretch, wal, seen.reason, frame)
     if seen.unmapped_lsn:
         database, number = seen.unmapped_file >> 32, seen.unmapped_file & 0xFFFFFFFF
-        raise MissingHistory(
-            f'could not map filenumber "{database}/{number}" to relation OID', context=f"WAL record at {Lsn(seen.unmapped_lsn)}"
-        )
+        raise MissingHistory(f'could not map filenumber "{database}/{number}" to relation OID').at(Lsn(seen.unmapped_lsn))
     here = ChunkTuples(chunks.at[: seen.chunks], chunks.turn[: seen.chunks])
     return wal, rows.take(slice(seen.rows)), all_chunks(wal, carried, here)

@@ -36,7 +36,7 @@ class ChunkTuples(NamedTuple):
     @classmethod
     def room(cls, raw: int) -> ChunkTuples:
         """For all that `raw` bytes of WAL can hold."""
-        return cls._make(np.zeros(raw // _SMALLEST_RECORD + 64, np.int64) for _ in cls._fields)
+        return cls._make(np.empty(raw // _SMALLEST_RECORD + 64, np.int64) for _ in cls._fields)
 
 
 class CarriedChunks(NamedTuple):
@@ -64,8 +64,7 @@ def _copied(plan: StretchPlan, read: Reader, part: Carried) -> tuple[NDArray[np.
     """Chunk tuples of an earlier stretch, and their bounds."""
     form = FORMATS[plan.major]
     stretch, lsns = part.stretch, part.lsn
-    first = max(stretch.start, int(lsns[0]) // PAGE_SIZE * PAGE_SIZE)
-    wal = read(first, int(lsns[-1]) // PAGE_SIZE * PAGE_SIZE + 4 * PAGE_SIZE)
+    wal = read(int(lsns[0]) // PAGE_SIZE * PAGE_SIZE, int(lsns[-1]) // PAGE_SIZE * PAGE_SIZE + 4 * PAGE_SIZE)
     frame = framing.new_frame(wal, LogIdentity(form, plan.segment_size), int(lsns[0]), int(lsns[-1]) + 1)
     data, bounds, count, reason = copy_chunks(wal.buf, frame, form.image_compressed, lsns, part.crc)
     if count != len(lsns):

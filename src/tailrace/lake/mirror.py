@@ -80,6 +80,7 @@ def mirror(
         for target in targets:
             with troubles.of(target.name, target.relation):
                 mine = staged[target.relation.oid]
+                mine = mine if target.dropped is None else mine.seen_by_others(target.dropped)
                 replaced = [*_truncations(feed, target), *mine.rewrites]
                 mine.check(max(replaced, default=None))
                 if target.table is not None or tables is not None or mine.files or replaced:

@@ -104,6 +104,7 @@ def check_reaches(span: Span, position: Lsn, name: str) -> Span:
         raise MissingHistory(
             f"table {name} is at {position}, but changes are at hand only from {span.start}",
             hint="Give the WAL in between, or make the table anew.",
+            lsn=position,
         )
     return replace(span, start=position)
 

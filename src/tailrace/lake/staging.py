@@ -71,9 +71,10 @@ class FileWritten:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Changes of one table that could not be written, since their values do not fit its columns; `last` is where the last of them stands."""
+    """Changes of one table that could not be written, since their values do not fit its columns: when the first commits and where the last stands."""
 
     oid: int
+    first_commit: int
     last: OrderKey
     error: TailraceError
 
@@ -94,6 +95,11 @@ class Staged:
                 here = (file.first_commit, file.first_lsn, -1)
                 firsts[file.rewrite] = min(here, firsts.get(file.rewrite, here))
         return list(firsts.values())
+
+    def seen_by_others(self, dropped: int) -> Staged:
+        """Without what only the transaction saw that dropped the table, at `dropped`: rows that it wrote anew, and columns of its own."""
+        files = [file for file in self.files if not file.rewrite or file.last_commit != dropped]
+        return Staged(files, [each for each in self.refused if (each.first_commit, each.last[0]) != (dropped, dropped)])
 
     def check(self, swept: OrderKey | None = None) -> None:
         """Raise what was refused, unless all rows of before `swept` are gone anyway."""
@@ -152,7 +158,7 @@ def write_changes(
             changes = _changes_of(batch, piece, target, fill_missing)
         except TailraceError as error:
             last = int(commits.max())
-            written.append(Refused(oid, (last, int(batch.lsn[commits == last].max()), 0), error))
+            written.append(Refused(oid, int(commits[later].min()), (last, int(batch.lsn[commits == last].max()), 0), error))
             continue
         path, size = _write(folder, oid, changes if later.all() else changes.filter(pa.array(later)))
         written.append(

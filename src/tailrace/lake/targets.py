@@ -116,8 +116,12 @@ def find_targets(
     wanted = {read_table_name(name) for name in names} if names is not None else None
     for oid, lie in lying.items():
         if oid not in seen and lie.position.dropped is None and lie.position.lsn < span.stop:
-            with troubles.of(lie.path.name):
-                seen[oid] = _last_seen(history, oid, (), span, lie.path)
+            name = (lie.position.schema, lie.position.name)
+            if wanted is None or name in wanted:
+                with troubles.of(write_table_name(*name)):
+                    # Of a table that stayed behind and was dropped then, nothing is known any more.
+                    check_reaches(span, lie.position.lsn, write_table_name(*name))
+                    seen[oid] = _last_seen(history, oid, (), span, lie.path)
     _note_strangers(wanted, seen, span, troubles)
     new = {
         oid: each
@@ -212,7 +216,7 @@ def _arranged(
         claims.append(Claim(oid, schema, name, int(dropped or 0), table.path))
     claims += [Claim(oid, each.relation.schema, each.relation.name, int(each.dropped or 0)) for oid, each in new.items()]
     folders = folders_for(directory, claims)
-    stays = {oid for oid, table in lying.items() if table.position.dropped is None and table.position.lsn >= span.stop}
+    stays = {oid for oid, table in lying.items() if (table.position.dropped or table.position.lsn) >= span.stop}
     moves = {oid: (table.path, table.path if oid in stays else folders[oid]) for oid, table in lying.items()}
     return {**folders, **move(moves)}
 
@@ -223,7 +227,7 @@ def _target(each: Seen, table: _Lying | None, folder: Path, span: Span, style: A
     if table is not None:
         position = table.position
         if position.dropped is not None:
-            if each.dropped is None:
+            if each.dropped is None and position.dropped < span.stop:
                 raise UsageError(
                     f"the oid of the table is that of one that was dropped at {position.dropped}",
                     hint=f'Move the folder "{folder.name}" out of the directory.', context=f"table {each.name}",

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tailrace.catalog.history import History
 from tailrace.catalog.state import CatalogState
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import MissingHistory
 from tailrace.feed import Decoder, Span, decode_piece
 from tailrace.model import STRETCH_BYTES, Lsn, Relation
 from tailrace.pipeline.capture import capture
@@ -24,7 +24,6 @@ from tailrace.pipeline.scanning import (
     AS_SUITS,
     Scanning,
     count_log,
-    files_named,
     oddity_at_end,
     scan_log,
 )
@@ -44,6 +43,7 @@ from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER, Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.types.encodings.server_encodings import codec_named
+from tailrace.wal.index import Index
 from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
 from tailrace.wal.reading import read_whole
 
@@ -58,7 +58,6 @@ __all__ = [
     "capture",
     "check_reaches",
     "count_log",
-    "files_named",
     "know_catalogs",
     "open_pipeline",
     "scan_log",
@@ -122,9 +121,15 @@ class Pipeline:
 
     def planned_for(self, demand: Demand) -> Pipeline:
         """The same log, planned for another demand: what is told of which row, not when its transaction is."""
-        start = self.plan.start_lsn if self.plan.start_lsn != self.plan.consistent_from else None
         history = self.catalogs.history(demand.search_path)
-        plan = make_plan(self.log, history, start_lsn=start, upto_lsn=self.plan.upto_lsn, demand=demand)
+        plan = make_plan(
+            self.log,
+            history,
+            start_lsn=self.plan.start_lsn,
+            upto_lsn=self.plan.upto_lsn,
+            demand=demand,
+            is_strict=self.plan.is_strict,
+        )
         return replace(self, history=history, plan=plan)
 
     # -- a plugin's output -----------------------------------------------------------------------------------------------------------
@@ -161,24 +166,38 @@ def open_pipeline(
     """Scan `source` and plan the decoding of `database` as an outlet demands it (`plugin.demand`; tables of changes ask for the default). See
     `tailrace decode` for what the positions mean."""
     runner = runner or LocalRunner()
-    scan_from = catalog.needs_wal_from if catalog is not None else None
-    source = source if isinstance(source, Source) else Source.open(source, scan_from)
-    if catalog is not None:
-        segments = source.segments
-        catalog.check_fits(database, segments.system, segments.major, segments.timeline, segments.history)
-    if scan_from is not None and scan_from < source.segments.first_lsn:
-        raise MissingHistory(f"the catalog state needs WAL from {scan_from}, the source begins at {source.segments.first_lsn}")
+    source, scan_from = opened(source, database, catalog)
     indexes = scan_log(source.segments, runner, scan_from, scanning)
-    check_reaches(indexes, source.control)
-    if start_lsn is not None and not indexes[0].stretch.start <= start_lsn <= indexes[-1].next_lsn:
-        raise UsageError(
-            f"start LSN {start_lsn} is outside of the WAL at hand",
-            hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}.",
-        )
+    check_holds(source, indexes, start_lsn)
     log = with_full_xids(source, indexes, catalog, demand.two_phase)
     catalogs = know_catalogs(source, runner, log, database, catalog)
     history = catalogs.history(demand.search_path)
     level = source.control.wal_level if source.control else None
-    check_decodable(log.indexes, log.fates.transactions, start_lsn or 0, upto_lsn or int(NEVER), level)
+    check_decodable(log, start_lsn or 0, upto_lsn or int(NEVER), level)
     plan = make_plan(log, history, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand)
     return Pipeline(source=source, runner=runner, log=log, catalogs=catalogs, history=history, plan=plan)
+
+
+def opened(source: str | Path | Source, database: str, catalog: CatalogState | None) -> tuple[Source, Lsn | None]:
+    """The source, and from where it is to be read (None: from its beginning). Raises where the state does not fit it, or needs WAL that it lacks."""
+    scan_from = catalog.needs_wal_from if catalog is not None else None
+    source = source if isinstance(source, Source) else Source.open(source, scan_from)
+    segments = source.segments
+    if catalog is not None:
+        catalog.check_fits(database, segments.system, segments.major, segments.timeline, segments.history)
+    if scan_from is not None and scan_from < segments.first_lsn:
+        raise MissingHistory(
+            f"the catalog state needs WAL from {scan_from}, the source begins at {segments.first_lsn}", lsn=scan_from
+        )
+    return source, scan_from
+
+
+def check_holds(source: Source, indexes: Sequence[Index], start_lsn: Lsn | None) -> None:
+    """Raise where the log ends before its control file says, or `start_lsn` lies outside."""
+    check_reaches(indexes, source.control)
+    if start_lsn is not None and not indexes[0].stretch.start <= start_lsn <= indexes[-1].next_lsn:
+        raise MissingHistory(
+            f"start LSN {start_lsn} is outside of the WAL at hand",
+            hint=f"It reaches from {indexes[0].first} to {indexes[-1].next_lsn}.",
+            lsn=start_lsn,
+        )

@@ -14,7 +14,7 @@ from tailrace.pipeline.scanning import scan_log
 from tailrace.plan.consistency import consistency
 from tailrace.plan.whole_log import check_reaches
 from tailrace.storage.source import Source
-from tailrace.transactions.unfinished import still_open, subxids_of_prepared
+from tailrace.transactions.unfinished import subxids_of_prepared, unfinished
 
 
 def capture(source: Source, runner: Runner, database: str) -> CatalogState:
@@ -36,7 +36,7 @@ def capture(source: Source, runner: Runner, database: str) -> CatalogState:
     open_xids: dict[int, int] = {}
     if not is_quiet:
         unread, _ = consistency(log)
-        open_xids = still_open(log, unread, prepared)
+        open_xids = unfinished(log, unread, prepared).first_lsns
     if control.shut_down:
         open_xids = {xid: open_xids.get(xid, 0) for xid in prepared | subxids_of_prepared(prepared, log.indexes)}
     return replace(

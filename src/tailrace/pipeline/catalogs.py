@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from tailrace.catalog.catalog_files import files_of_map_records, files_of_pg_class, initial_files, tablespaces_of
-from tailrace.catalog.catalog_records import catalog_log, lacking, listed
+from tailrace.catalog.catalog_records import about, catalog_log, lacking, listed
 from tailrace.catalog.heap_pages import CatalogPages
 from tailrace.catalog.history import History
 from tailrace.catalog.layouts import layouts_of
@@ -17,19 +17,20 @@ from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import Spans, rows_of, spans_of
 from tailrace.catalog.state import CatalogState, advance
 from tailrace.errors import CorruptWal, UsageError
-from tailrace.model import Locator, Lsn, Stretch
+from tailrace.model import FIRST_NORMAL_OID, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.plan.consistency import first_redo
-from tailrace.storage.directory import DEFAULT_TABLESPACE
+from tailrace.storage.directory import DEFAULT_TABLESPACE, DataDirectory
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER, TwoPhase
-from tailrace.transactions.scanned_log import ScannedLog
+from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.types.search_path import SEARCH_PATH
 from tailrace.wal import index
 from tailrace.wal.index import Index
-from tailrace.wal.versions import FORMATS
+from tailrace.wal.kept import kept_records
+from tailrace.wal.relmap import RelationMapUpdate
 
 
 def with_full_xids(
@@ -46,8 +47,8 @@ def with_full_xids(
             "an archive alone does not say what its tables are",
             hint="Give a catalog state (--catalog FILE), or a data directory as SOURCE.",
         )
-    open_at_start = captured.xids_open if captured is not None else None
-    return ScannedLog.of(indexes, next_xid, source.segments.segment_size, open_at_start=open_at_start, two_phase=two_phase)
+    earlier = Earlier(captured.xids_open if captured is not None else None)
+    return ScannedLog.of(indexes, next_xid, source.segments.segment_size, earlier=earlier, two_phase=two_phase)
 
 
 @dataclass(slots=True)
@@ -73,23 +74,59 @@ def know_catalogs(source: Source, runner: Runner, log: ScannedLog, database: str
     further moves, so it goes on until nothing new is learned.
     """
     if captured is not None:
-        start, known_from, pages_of = captured, captured.needs_wal_from, None
-        after = captured.lsn
-    else:
-        known_from = after = first_redo(log.indexes)
-        start = _empty_state(source, runner, log, database, after)
-        pages_of = source.directory
+        return followed_catalogs(source.segments, runner, log, captured, captured.needs_wal_from)
+    redo = first_redo(log.indexes)
+    state = _empty_state(source, runner, log, database, redo)
+    return _followed(source.segments, runner, log, state, redo, source.directory)
+
+
+def followed_catalogs(segments: Segments, runner: Runner, log: ScannedLog, state: CatalogState, known_from: Lsn) -> Catalogs:
+    """Bring a state that knows every page over what was scanned, if it is not of later anyway."""
+    if state.lsn < log.end and _is_untouched(state, log):
+        state = replace(state, lsn=log.end, next_xid=log.clock.next_at_end)
+    if state.lsn >= log.end:
+        return Catalogs(state, spans_of(state.versions, log.fates, state.status), known_from)
+    return _followed(segments, runner, log, state, known_from, None)
+
+
+def _is_untouched(state: CatalogState, log: ScannedLog) -> bool:
+    """Whether nothing of what was scanned is about catalogs, as nearly always where a log is followed: not a record, and not the end of a transaction
+    that had written into them."""
+    moved = {key: oid for key, oid in state.files.items() if key[1] >= FIRST_NORMAL_OID}
+    for part in log.scanned:
+        if len(part.kept.rows_of(index.CATALOG_CHANGE, index.RELATION_MAP, index.STORAGE)) or listed(part, moved):
+            return False
+    ended = np.concatenate([xids for part in log.scanned for xids in (part.ends.xid, part.ends.subxids)])
+    columns = state.versions.columns
+    return not (np.isin(columns.xmin, ended).any() or np.isin(columns.xmax, ended).any())
+
+
+def _followed(
+    segments: Segments, runner: Runner, log: ScannedLog, start: CatalogState, known_from: Lsn, directory: DataDirectory | None
+) -> Catalogs:
+    """The same; with a directory, of which pages are to be taken that the log does not change."""
     supplements: list[Index] = []
-    maps = [part.kept.record(row) for part in log.indexes for row in part.kept.rows_of(index.RELATION_MAP)]
-    files = start.files | files_of_map_records(maps, start.database, FORMATS[start.major])
+    maps = (kept.read(RelationMapUpdate) for kept in kept_records(log.scanned, index.RELATION_MAP))
+    named = files_of_map_records(maps, start.database)
+    # The last of a mapped catalog is its current one: a directory names that before the log names those that it was in before.
+    files = (
+        start.files | named if len(start.versions) else {key: oid for key, oid in start.files.items() if key not in named} | named
+    )
     tablespaces = frozenset({start.default_tablespace})
     while True:
-        supplements += _supplements(source.segments, runner, log.indexes, lacking(log.indexes, files, tablespaces, supplements))
-        records = catalog_log([*log.indexes, *supplements]).after(after)
-        pages = pages_of.pages(files, start.default_tablespace) if pages_of else CatalogPages({})
+        wanted = lacking(log.scanned, files, tablespaces, supplements)
+        # What was scanned before has been read of all files that were known to be catalogs then.
+        new = {key: oid for key, oid in files.items() if key not in start.files}
+        wanted |= lacking(log.earlier.remnants, new, tablespaces, supplements)
+        supplements += _supplements(segments, runner, log.indexes, wanted)
+        here = [part for part in supplements if part.stretch.start >= log.scanned[0].stretch.start]
+        late = [part for part in supplements if part.stretch.start < log.scanned[0].stretch.start]
+        records = catalog_log([*log.scanned, *here]).after(start.lsn)
+        records = records.behind(about(catalog_log(late), new, start.major)) if late else records
+        pages = directory.pages(files, start.default_tablespace) if directory else CatalogPages({})
         grown = advance(replace(start, files=files), records, pages, log.clock, log.end, tablespaces)
         spans = spans_of(grown.versions, log.fates, grown.status)
-        moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major)
+        moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major, known_from)
         places = tablespaces_of(grown.versions, spans, grown.database, grown.major)
         if moved.items() <= files.items() and places <= tablespaces:
             return Catalogs(grown, spans, known_from)
@@ -108,6 +145,8 @@ def _supplements(
             raise CorruptWal(
                 f"WAL of {supplement.stretch} changed since it was indexed",
                 context=f'file "{segments.name_at(supplement.stretch.start)}"',
+                lsn=supplement.stretch.start,
+                file=segments.name_at(supplement.stretch.start),
             )
     return made
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from tailrace.model import STRETCH_BYTES
+from tailrace.window import WindowSize
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -19,12 +19,17 @@ HEAVY_WORKERS = 8
 large as a stretch in their hands."""
 
 
-_LEAST_STRETCH = 4 << 20
+_LEAST_STRETCH, _MOST_STRETCH = 4 << 20, 32 << 20
 _STRETCHES_PER_WORKER = 4
 
 
 class Runner(Protocol):
     """Runs a stage: a pure function over items, results in the order of the items."""
+
+    @property
+    def window(self) -> WindowSize:
+        """How large windows should be."""
+        ...
 
     def stretch_bytes(self, size: int) -> int:
         """How large stretches should be, for a log of `size` bytes that is read once."""
@@ -41,11 +46,12 @@ class LocalRunner:
     flat, on many cores as well."""
 
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    window: WindowSize = field(default_factory=WindowSize)
 
     def stretch_bytes(self, size: int) -> int:
-        """Small enough that each thread has some, as threads start for nothing."""
+        """Small enough that each thread has some, as threads start for nothing; and so that what the threads have in their hands is no burden."""
         share = size // (self.workers * _STRETCHES_PER_WORKER)
-        return min(max(1 << share.bit_length() - 1 if share else 0, _LEAST_STRETCH), STRETCH_BYTES)
+        return min(max(1 << share.bit_length() - 1 if share else 0, _LEAST_STRETCH), _MOST_STRETCH)
 
     def run(self, work: Callable[[Item], Result], items: Sequence[Item], *, heavy: bool = False) -> Iterator[Result]:
         workers = min(self.workers, HEAVY_WORKERS) if heavy else self.workers

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from tailrace.errors import CorruptWal, MissingHistory, TailraceError
+from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.whole_log import check_chain, ended_before
@@ -16,50 +15,41 @@ from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal.index import Index
-from tailrace.wal.pages import LogIdentity, WalBytes
+from tailrace.wal.pages import WalBytes
 from tailrace.wal.reading import read_whole
 from tailrace.wal.scan import scan
 from tailrace.wal.statistics import Counts, count
-from tailrace.wal.versions import FORMATS
+from tailrace.window import WindowSize
 
 
 def scan_stretch(segments: Segments, also: Sequence[Locator], stretch: Stretch) -> Index:
-    """Read a stretch and index it; errors name the file. Runs in a worker."""
-    log = LogIdentity(FORMATS[segments.major], segments.segment_size, segments.system, segments.timeline)
+    """Read a stretch and index it. Runs in a worker."""
 
     def work(wal: WalBytes, *, at_end_of_log: bool) -> Index:
-        return scan(wal, stretch, log, at_end_of_log=at_end_of_log, also=also)
+        return scan(wal, stretch, segments.identity, at_end_of_log=at_end_of_log, also=also)
 
-    with files_named(segments):
-        return read_whole(segments.read, stretch, work)
-
-
-@contextmanager
-def files_named(segments: Segments) -> Iterator[None]:
-    """Errors whose context ends with an LSN also name the file."""
-    try:
-        yield
-    except TailraceError as error:
-        position = error.context.rpartition(" ")[2]
-        if "/" in position and not position.endswith('"'):
-            error.context += f', file "{segments.name_at(Lsn.parse(position))}"'
-        raise
+    return read_whole(segments.read, stretch, work)
 
 
 def stretches_of(segments: Segments, start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:
     """Cut `[start, stop)` at multiples of `size`; the first begins at the page of `start`."""
-    begin = int(start) // PAGE_SIZE * PAGE_SIZE
-    cuts = [begin, *range((begin // size + 1) * size, int(stop), size), int(stop)]
+    return cut_at(int(start) // PAGE_SIZE * PAGE_SIZE, stop, size)
+
+
+def cut_at(start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:
+    """The same, beginning at `start`."""
+    cuts = [int(start), *range((int(start) // size + 1) * size, int(stop), size), int(stop)]
     return [Stretch(Lsn(a), Lsn(b)) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
 
 
 @dataclass(frozen=True, slots=True)
 class Scanning:
-    """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept. Without a size it is STRETCH_BYTES where indexes
-    are kept, since they are of a stretch, and otherwise what suits the runner."""
+    """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept; and how large windows are. Without a size stretches
+    have STRETCH_BYTES where indexes are kept, since they are of a stretch, and otherwise, as windows, what suits the runner."""
 
     stretch_bytes: int | None = None
     store: IndexStore | None = None
+    window: WindowSize | None = None
 
     def size_for(self, runner: Runner, log_bytes: int) -> int:
         return self.stretch_bytes or (STRETCH_BYTES if self.store else runner.stretch_bytes(log_bytes))
@@ -73,25 +63,44 @@ def scan_log(
 ) -> list[Index]:  # fmt: skip
     """Index everything from `start` to the end of the log (or the records that start before `stop`), but for what is stored. Raises where the log
     has a hole."""
+    return list(scanned(segments, runner, start, how, stop=stop))
+
+
+def scanned(
+    segments: Segments, runner: Runner, start: Lsn | None = None, how: Scanning = AS_SUITS, *, stop: Lsn | None = None
+) -> Iterator[Index]:  # fmt: skip
+    """The same, an index after the other."""
     begin = segments.first_lsn if start is None else start
     if not segments.first_lsn <= begin <= segments.stop_lsn:
         raise MissingHistory(
             f"requested WAL segment {segments.name_at(begin)} has already been removed",
             hint=f"The source holds WAL from {segments.first_lsn} to {segments.stop_lsn}.",
             context=f"LSN {begin}",
+            lsn=begin,
         )
     end = segments.stop_lsn if stop is None else stop
     stretches = stretches_of(segments, begin, end, how.size_for(runner, end - begin))
-    indexes = _up_to_the_end(segments, _indexed(segments, runner, stretches, how.store), how.store)
+    yield from scanned_stretches(segments, runner, stretches, how)
     for missing, present in segments.gaps:
         if stop is not None and missing * segments.segment_size >= stop:
             break
         raise CorruptWal(
             f"WAL segment {segments.name_at(missing * segments.segment_size)} is missing, but {segments.by_number[present].path} is there",
             context=f"LSN {Lsn(missing * segments.segment_size)}",
+            lsn=Lsn(missing * segments.segment_size),
+            file=segments.name_at(missing * segments.segment_size),
         )
-    check_chain(indexes)
-    return indexes
+
+
+def scanned_stretches(
+    segments: Segments, runner: Runner, stretches: Sequence[Stretch], how: Scanning = AS_SUITS
+) -> Iterator[Index]:  # fmt: skip
+    """The indexes of stretches that follow one another, up to where the log ends."""
+    last: Index | None = None
+    for part in _up_to_the_end(segments, _indexed(segments, runner, stretches, how.store), how.store):
+        check_chain([part] if last is None else [last, part])
+        last = part if part.records else last
+        yield part
 
 
 def _indexed(
@@ -105,31 +114,35 @@ def _indexed(
         yield (next(scanned), False) if part is None else (part, True)
 
 
-def _up_to_the_end(segments: Segments, parts: Iterable[tuple[Index, bool]], store: IndexStore | None) -> list[Index]:
+def _up_to_the_end(segments: Segments, parts: Iterable[tuple[Index, bool]], store: IndexStore | None) -> Iterator[Index]:
     """The indexes up to the one in which the log ends; what is whole and new is stored. Raises CorruptWal if records follow."""
-    indexes: list[Index] = []
+    before: Index | None = None
     ended: Index | None = None
     for part, is_stored in parts:
         if ended is not None:
             if part.records:
                 raise CorruptWal(
                     ended.reason, hint="Valid WAL follows, so this is damage and not the end of the log.",
-                    context=f'WAL record at {ended.next_lsn}, file "{segments.name_at(ended.place)}"',
+                    context=f'WAL record at {ended.next_lsn}, file "{segments.name_at(ended.place)}"', lsn=ended.next_lsn,
+                    file=segments.name_at(ended.place),
                 )  # fmt: skip
             continue
-        indexes.append(ended_before(part, indexes))
-        if not indexes[-1].sealed:
-            ended = indexes[-1]
-        elif store and part.records and not is_stored:
+        before = ended_before(part, before)
+        if not before.sealed:
+            ended = before
+            continue
+        if store and part.records and not is_stored:
             store.save(part)  # what has no records, or lies behind the end of the log, may yet be written
-    return indexes
+        yield before
+    if ended is not None:
+        yield ended
 
 
 def oddity_at_end(log: ScannedLog, source: Source) -> str:
     """What is odd about where the log ends: a broken record, which a crash cut off or which is damaged; or whole segments behind the end that
     hold nothing of this log, where no data directory says that they were made ahead. A running server's may be read while it is written."""
     last, segments = log.indexes[-1], source.segments
-    if source.lease is not None:
+    if source.lease is not None or last.sealed:
         return ""
     if last.torn:
         return f'the log ends at a record that is not whole, or damaged: {last.reason}, file "{segments.name_at(last.place)}"'
@@ -153,7 +166,4 @@ def count_log(segments: Segments, runner: Runner, size: int = STRETCH_BYTES) -> 
 
 def _count_stretch(segments: Segments, stretch: Stretch) -> Counts:
     """Runs in a worker."""
-    return read_whole(
-        segments.read, stretch,
-        partial(count, stretch=stretch, form=FORMATS[segments.major], segment_size=segments.segment_size, system=segments.system),
-    )  # fmt: skip
+    return read_whole(segments.read, stretch, partial(count, stretch=stretch, log=segments.identity))

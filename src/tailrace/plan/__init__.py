@@ -42,6 +42,7 @@ class Plan:
     start_lsn: Lsn
     upto_lsn: Lsn
     demand: Demand
+    is_strict: bool
     warnings: tuple[str, ...]
 
     @property
@@ -54,11 +55,11 @@ class Plan:
 
 
 def make_plan(
-    log: ScannedLog, history: History, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, demand: Demand = OF_TABLES
+    log: ScannedLog, history: History, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, demand: Demand = OF_TABLES, is_strict: bool | None = None
 ) -> Plan:  # fmt: skip
     """Decide what to show of `[start_lsn, upto_lsn)`, as `demand` asks, and where it lies. `log` and `history` were made for the same demand.
 
-    Raises MissingHistory if a transaction to be shown began before the first index.
+    If it `is_strict`, as it is where a start was named, raises MissingHistory if a transaction to be shown began before the first index.
     """
     indexes, fates = log.indexes, log.fates
     xids = all_xids(indexes, fates)
@@ -71,7 +72,7 @@ def make_plan(
     if demand.only_local:
         ours &= transactions.origin == 0
     told = np.flatnonzero(ours & (_are_told(transactions, xids, messages) | _are_of(unread, transactions)))
-    explicit = start_lsn is not None
+    explicit = start_lsn is not None if is_strict is None else is_strict
     readable = whole(
         transactions,
         told[transactions.commit_lsn[told] >= start],
@@ -81,7 +82,7 @@ def make_plan(
         explicit=explicit,
     )
     begins = xids.begins(len(transactions))
-    shown = logged_for_decoding(indexes, transactions, begins, readable, explicit=explicit)
+    shown = logged_for_decoding(log, begins, readable, explicit=explicit)
     warnings = [
         left_out(transactions, xids, told, readable, _unknown(indexes, history)),
         left_out(transactions, xids, readable, shown, "they began while wal_level was below logical"),
@@ -103,6 +104,7 @@ def make_plan(
         start_lsn=start,
         upto_lsn=upto,
         demand=demand,
+        is_strict=explicit,
         warnings=() if explicit else tuple(filter(None, warnings)),
     )
 

@@ -14,11 +14,20 @@ from tailrace.transactions.fates import Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import xact
 from tailrace.wal.index import Index
-from tailrace.wal.kept import Checkpoint, RunningXacts, moments
+from tailrace.wal.kept import moments
+from tailrace.wal.standby import RunningXacts
+from tailrace.wal.xlog import Checkpoint
 
 
 def consistency(log: ScannedLog) -> tuple[frozenset[int], Lsn]:
-    """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole. All xids are full.
+    """Transactions that may have begun before the first index, and the LSN from which all that commit are read whole. All xids are full."""
+    unread, running, since = at_start(log)
+    return unread, _all_ended(running, log.indexes, since)
+
+
+def at_start(log: ScannedLog) -> tuple[frozenset[int], frozenset[int], Lsn]:
+    """Transactions that may have begun before the first index; those that all must end before what commits is read whole; the LSN where that is
+    known.
 
     The first RUNNING_XACTS behind the first redo pointer names those that were running; so does a captured state. A shutdown checkpoint, or nothing
     running, is consistent at once, but for prepared transactions; otherwise the consistent point lies where the last of the running has ended.
@@ -27,25 +36,26 @@ def consistency(log: ScannedLog) -> tuple[frozenset[int], Lsn]:
     indexes = log.indexes
     first = indexes[0].stretch.start
     prepared = _prepared_before(indexes, log.fates.transactions)
-    if log.open_at_start is not None:
-        unread = frozenset(xid for xid, lsn in log.open_at_start.items() if lsn < first) | prepared
-        return unread, _all_ended(unread, indexes, first)
+    if log.earlier.open_at_start is not None:
+        unread = frozenset(xid for xid, lsn in log.earlier.open_at_start.items() if lsn < first) | prepared
+        return unread, unread, first
     checkpoint = _first_checkpoint(indexes)
     # What has this xid, or a later one, began after the checkpoint's redo pointer.
     redo, next_xid = (checkpoint.redo, checkpoint.next_xid) if checkpoint else (0, 0)
     for moment in moments(indexes):
         if moment.lsn < redo:
             continue
-        if isinstance(moment, Checkpoint) and moment.is_shutdown:
-            return prepared, _all_ended(prepared, indexes, moment.lsn)
-        if isinstance(moment, RunningXacts):
-            running = frozenset(log.clock.full(xid, moment.lsn) for xid in moment.running.tolist())
+        if moment.is_shutdown:
+            return prepared, prepared, moment.lsn
+        if isinstance(moment.record, RunningXacts):
+            running = frozenset(log.clock.full(xid, moment.lsn) for xid in moment.record.xids.tolist())
             earlier = (xid for part in indexes for xid in part.ends.xid[part.ends.lsn < moment.lsn].tolist())
             before = frozenset(xid for xid in (*running, *earlier) if xid < next_xid)
-            return before | prepared, _all_ended(running | prepared, indexes, moment.lsn)
+            return before | prepared, running | prepared, moment.lsn
     raise MissingHistory(
         f"no consistent point between {indexes[0].first} and {indexes[-1].next_lsn}",
         hint="The WAL holds neither a RUNNING_XACTS record nor a shutdown checkpoint. Run CHECKPOINT on the source, or give a captured catalog state.",  # noqa: E501
+        lsn=indexes[-1].next_lsn,
     )
 
 
@@ -69,13 +79,14 @@ def first_redo(indexes: Sequence[Index]) -> Lsn:
         raise MissingHistory(
             f"no checkpoint whose redo pointer lies between {indexes[0].first} and {indexes[-1].next_lsn}",
             hint="Without a captured catalog state (--catalog), decoding must start from a checkpoint.",
+            lsn=indexes[0].first,
         )
     return checkpoint.redo
 
 
 def _first_checkpoint(indexes: Sequence[Index]) -> Checkpoint | None:
     """The first whose redo pointer lies in the WAL at hand."""
-    checkpoints = (moment for moment in moments(indexes) if isinstance(moment, Checkpoint))
+    checkpoints = (moment.record for moment in moments(indexes) if isinstance(moment.record, Checkpoint))
     return next((each for each in checkpoints if each.redo >= indexes[0].stretch.start), None)
 
 
@@ -108,11 +119,13 @@ def whole(
             raise MissingHistory(
                 f"transaction {xid} began before the WAL at hand and commits at {commit}",
                 hint=f"Give older WAL, or start at {consistent}, from where every transaction is read whole.",
+                lsn=commit,
             )
         raise MissingHistory(
             f"what tables were is known from {Lsn(known_from)} on, and transaction {xid}, which commits at {commit}, began before that",
             hint=f"That is where the first checkpoint in this WAL begins. Give a catalog state captured earlier (--catalog), older WAL, or start at "
             f"{consistent}, from where every transaction is read whole.",
+            lsn=commit,
         )
     return shown[~cut]
 

@@ -7,84 +7,95 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import UsageError
+from tailrace.errors import InsufficientLogging
 from tailrace.model import Lsn
-from tailrace.transactions.fates import Transactions
-from tailrace.wal import index, records, xact
+from tailrace.transactions.fates import NEVER, Transactions
+from tailrace.transactions.scanned_log import ScannedLog
+from tailrace.wal import index, xact
 from tailrace.wal.index import Index
 from tailrace.wal.kept import kept_records
 from tailrace.wal.resource_managers import name_of
-from tailrace.wal.unaligned import number
-
-_PARAMETER_CHANGE = 0x60
-_LOGICAL = 2
-_LEVELS = ("minimal", "replica", "logical")
+from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
 
 
-def check_decodable(
-    indexes: Sequence[Index], transactions: Transactions, start: int, upto: int, level_at_end: int | None = None
-) -> None:
+def check_decodable(log: ScannedLog, start: int, upto: int, level_at_end: int | None = None) -> None:
     """Raise where wal_level was below logical in `[start, upto)`: all along, lowered inside, or low already.
 
     The log says which level came before and after only where it changes. If it never does, `level_at_end` (the control file's) was in effect all
     along; where there is none, commits tell whether that was logical.
     """
-    changes = _level_changes(indexes)
-    if not changes and (level_at_end < _LOGICAL if level_at_end is not None else bool(len(_bare(transactions)))):
-        level = f'"{_LEVELS[level_at_end]}"' if level_at_end is not None else "lower"
-        raise UsageError(
+    changes, indexes = log.wal_levels, log.indexes
+    if not changes and (level_at_end < LOGICAL if level_at_end is not None else bool(len(_bare(log.fates.transactions)))):
+        level = f'"{WAL_LEVELS[level_at_end]}"' if level_at_end is not None else "lower"
+        raise InsufficientLogging(
             "logical decoding requires wal_level >= logical",
             hint=f"wal_level was {level} throughout this WAL, which so lacks what decoding needs. Set it to logical on the source and restart that: "
             "what is written from then on can be decoded.",
             context=f"LSN {indexes[0].first} to {indexes[-1].next_lsn}",
-            sqlstate="55000",
+            lsn=indexes[0].first,
         )
     before = [level for lsn, level in changes if lsn < start]
     at_start = before[-1] if before else None
-    low = [lsn for lsn, level in changes if start <= lsn < upto and level < _LOGICAL]
-    if at_start is not None and at_start < _LOGICAL:
-        raise UsageError(
+    low = [lsn for lsn, level in changes if start <= lsn < upto and level < LOGICAL]
+    if at_start is not None and at_start < LOGICAL:
+        begin = Lsn(max(start, int(indexes[0].stretch.start)))
+        raise InsufficientLogging(
             "logical decoding requires wal_level >= logical",
             hint="wal_level was lower when this WAL was written. Start after it was raised, with --start-lsn.",
-            context=f"LSN {Lsn(max(start, int(indexes[0].stretch.start)))}",
-            sqlstate="55000",
+            context=f"LSN {begin}",
+            lsn=begin,
         )
     if low:
-        raise UsageError(
+        raise InsufficientLogging(
             "logical decoding requires wal_level >= logical",
             hint="wal_level was lowered on the source; WAL after that cannot be decoded. Decode up to there with --upto-lsn.",
-            context=f"parameter change at {Lsn(low[0])}",
-            sqlstate="55000",
+            context=f"parameter change at {low[0]}",
+            lsn=low[0],
         )
 
 
 def logged_for_decoding(
-    indexes: Sequence[Index], transactions: Transactions, begins: NDArray[np.int64], shown: NDArray[np.int64], *, explicit: bool
+    log: ScannedLog, begins: NDArray[np.int64], shown: NDArray[np.int64], *, explicit: bool
 ) -> NDArray[np.int64]:
     """Those of `shown` that `begin` after wal_level was last raised to logical: of older ones rows are missing. If the user named the start, such a
     one is an error."""
-    raised = _raised_at(indexes, transactions)
+    raised, transactions = _raised_at(log), log.fates.transactions
     early = shown[begins[shown] < raised]
     if explicit and len(early):
-        raise UsageError(
+        raise InsufficientLogging(
             "logical decoding requires wal_level >= logical",
             hint="wal_level was lower when this WAL was written. Start after it was raised, with --start-lsn.",
             context=f"transaction {int(transactions.xid[early[0]])} begins at {Lsn(int(begins[early[0]]))}, wal_level is raised at {Lsn(raised)}",
-            sqlstate="55000",
+            lsn=int(begins[early[0]]),
         )
     return shown[begins[shown] >= raised]
 
 
-def _raised_at(indexes: Sequence[Index], transactions: Transactions) -> int:
-    """Where wal_level was last raised to logical, or 0. The log does not say what it was before the first change; commits do."""
-    changes = _level_changes(indexes)
-    was_low = bool(changes) and bool((_bare(transactions) < changes[0][0]).any())
-    raised = 0
-    for lsn, level in changes:
-        if was_low and level >= _LOGICAL:
+def _raised_at(log: ScannedLog) -> int:
+    """Where wal_level was last raised to logical, or 0."""
+    was_low, raised = began_low(log), 0
+    for lsn, level in log.wal_levels:
+        if was_low and level >= LOGICAL:
             raised = lsn
-        was_low = level < _LOGICAL
+        was_low = level < LOGICAL
     return raised
+
+
+def began_low(log: ScannedLog) -> bool:
+    """Whether wal_level was below logical before the first change of it. No record says so; commits do."""
+    changes = log.wal_levels
+    until = changes[0][0] if changes else NEVER
+    return log.earlier.began_low or bool((_bare(log.fates.transactions) < until).any())
+
+
+def levels_that_matter(log: ScannedLog, horizon: int) -> tuple[tuple[tuple[Lsn, int], ...], bool]:
+    """Of the changes of wal_level those that whoever reads on must know, and whether the level was low before the first of them. Nothing that is
+    still to be decoded begins before `horizon`."""
+    changes, raised = log.wal_levels, _raised_at(log)
+    if not changes:
+        return (), began_low(log)
+    matter = [(lsn, level) for lsn, level in changes[:-1] if lsn == raised and lsn > horizon] + [changes[-1]]
+    return tuple(matter), matter[0][0] == raised > horizon
 
 
 def _bare(transactions: Transactions) -> NDArray[np.int64]:
@@ -92,18 +103,9 @@ def _bare(transactions: Transactions) -> NDArray[np.int64]:
     return transactions.commit_lsn[(transactions.database == 0) & (transactions.kind == xact.COMMIT)]
 
 
-def _level_changes(indexes: Sequence[Index]) -> list[tuple[int, int]]:
-    """(LSN, wal_level) of each change of parameters."""
-    return [
-        (int(part.kept.lsn[row]), number(raw, int(parsed[records.MAIN]) + 20, 4))
-        for part, row, raw, parsed in kept_records(indexes, index.WAL_SETTINGS)
-        if raw[16] & 0xF0 == _PARAMETER_CHANGE
-    ]
-
-
 def foreign_records(indexes: Sequence[Index]) -> str:
     """A warning, if custom resource managers wrote into the log: what such a record did to a table is known to its extension only."""
-    for part, row, _, parsed in kept_records(indexes, index.ALIEN):
-        name = name_of(int(parsed[records.MANAGER]))
-        return f"records of custom resource manager {name}, the first at {Lsn(int(part.kept.lsn[row]))}, are not decoded"
-    return ""
+    first = next(kept_records(indexes, index.ALIEN), None)
+    if first is None:
+        return ""
+    return f"records of custom resource manager {name_of(first.manager)}, the first at {first.lsn}, are not decoded"

@@ -11,9 +11,10 @@ from tailrace.catalog.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
 from tailrace.transactions.scanned_log import ScannedLog
-from tailrace.wal import heap, index, records
+from tailrace.wal import heap, index
+from tailrace.wal.heap_records import Truncate
 from tailrace.wal.kept import kept_records
-from tailrace.wal.unaligned import number
+from tailrace.wal.logicalmsg import MessageRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,56 +47,53 @@ class Truncation:
 def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_local: bool) -> list[LogicalMessage]:
     """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
     messages: list[LogicalMessage] = []
-    for source, row, raw, parsed in kept_records(log.indexes, index.MESSAGE):
-        main = int(parsed[records.MAIN])
-        if number(raw, main, 4) != database or (only_local and parsed[records.ORIGIN]):
+    for kept in kept_records(log.indexes, index.MESSAGE):
+        says = kept.read(MessageRecord)
+        if says.database != database or (only_local and kept.origin):
             continue
-        lsn = Lsn(int(source.kept.lsn[row]))
-        xid = int(parsed[records.XID])
-        prefix_size, size = number(raw, main + 8, 8), number(raw, main + 16, 8)
-        ordinal = -1
-        if raw[main + 4]:
-            ordinal = int(log.fates.ordinals_of(np.array([log.clock.full(xid, lsn)], np.int64))[0])
-            if ordinal < 0:
-                continue
-        elif not start <= lsn < upto:
+        ordinal = _ordinal_of(kept.xid, kept.lsn, log) if says.transactional else -1
+        if says.transactional and ordinal < 0:
             continue
-        text = raw[main + 24 : main + 24 + prefix_size + size].tobytes()
+        if not says.transactional and not start <= kept.lsn < upto:
+            continue
         messages.append(
             LogicalMessage(
-                lsn,
-                Lsn(int(source.kept.end_lsn[row])),
-                xid,
-                ordinal,
-                text[: prefix_size - 1].decode(errors="surrogateescape"),
-                text[prefix_size:],
-                int(source.kept.followed_by[row]),
+                lsn=kept.lsn,
+                end_lsn=kept.end_lsn,
+                xid=kept.xid,
+                ordinal=ordinal,
+                prefix=says.prefix.decode(errors="surrogateescape"),
+                content=says.content,
+                followed_by=kept.followed_by,
             )
         )
     return messages
 
 
 def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History, *, only_local: bool) -> list[Truncation]:
+    """TRUNCATEs of this database, in `wanted` transactions (by ordinal). Raises MissingHistory if the catalogs do not have one of the relations."""
     truncations: list[Truncation] = []
-    for source, row, raw, parsed in kept_records(log.indexes, index.TRUNCATE):
-        main = int(parsed[records.MAIN])
-        lsn = Lsn(int(source.kept.lsn[row]))
-        ordinal = int(log.fates.ordinals_of(np.array([log.clock.full(int(parsed[records.XID]), lsn)], np.int64))[0])
-        if (
-            number(raw, main, 4) != history.database
-            or ordinal < 0
-            or not wanted[ordinal]
-            or (only_local and parsed[records.ORIGIN])
-        ):
+    for kept in kept_records(log.indexes, index.TRUNCATE):
+        says = kept.read(Truncate)
+        ordinal = _ordinal_of(kept.xid, kept.lsn, log)
+        if says.database != history.database or ordinal < 0 or not wanted[ordinal] or (only_local and kept.origin):
             continue
-        oids = [number(raw, main + 12 + 4 * i, 4) for i in range(number(raw, main + 4, 4))]
-        relations = [history.relation_by_oid(oid, lsn, ordinal) for oid in oids]
-        missing = [oid for oid, relation in zip(oids, relations, strict=True) if relation is None]
+        relations = [history.relation_by_oid(oid, kept.lsn, ordinal) for oid in says.relids]
+        missing = [oid for oid, relation in zip(says.relids, relations, strict=True) if relation is None]
         if missing:
-            raise MissingHistory(f"could not open relation with OID {missing[0]}", context=f"WAL record at {lsn}")
-        logged = tuple(relation for relation in relations if relation is not None and relation.persistence == "p")
-        flags = int(raw[main + 8])
+            raise MissingHistory(f"could not open relation with OID {missing[0]}").at(kept.lsn)
         truncations.append(
-            Truncation(lsn, ordinal, logged, bool(flags & heap.TRUNCATE_CASCADE), bool(flags & heap.TRUNCATE_RESTART_SEQUENCES))
+            Truncation(
+                lsn=kept.lsn,
+                ordinal=ordinal,
+                relations=tuple(relation for relation in relations if relation is not None and relation.persistence == "p"),
+                cascade=bool(says.flags & heap.TRUNCATE_CASCADE),
+                restart_sequences=bool(says.flags & heap.TRUNCATE_RESTART_SEQUENCES),
+            )
         )
     return truncations
+
+
+def _ordinal_of(xid: int, lsn: Lsn, log: ScannedLog) -> int:
+    """The ordinal of the transaction that a record at `lsn` belongs to; negative if it did not commit."""
+    return int(log.fates.ordinals_of(np.array([log.clock.full(xid, lsn)], np.int64))[0])

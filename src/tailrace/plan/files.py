@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.file_timelines import FileTimelines, Span
 from tailrace.catalog.history import History
-from tailrace.catalog.rows import ranges
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Relation
 from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, FileMap, is_decoded
+from tailrace.ragged import lists_of
 from tailrace.wal.index import Index
 
 
@@ -110,10 +110,7 @@ class _AllSpans:
     def of(self, places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Starts and meanings of these timelines, one after another, and their bounds."""
         all_bounds, chosen = np.array(self._bounds, np.int64), np.array(places, np.int64)
-        counts = all_bounds[chosen + 1] - all_bounds[chosen]
-        rows = ranges(all_bounds[chosen], counts)
-        bounds = np.zeros(len(chosen) + 1, np.int64)
-        np.cumsum(counts, out=bounds[1:])
+        rows, bounds = lists_of(chosen, all_bounds)
         return np.array(self._start, np.int64)[rows], np.array(self._meaning, np.int64)[rows], bounds
 
     def numbered(self, meaning: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[Relation, ...]]:

@@ -30,10 +30,12 @@ from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest
 
 @dataclass(slots=True)
 class Ties:
-    """Messages (their numbers in the plan) that may tie, and what is to be read to know."""
+    """Messages (their numbers in the plan) that may tie, and what is to be read to know. `earlier_changes` are commits before the log at hand that
+    make a change of catalogs seen."""
 
     messages: list[int]
     xids: AllXids
+    earlier_changes: NDArray[np.int64]
     requests: list[QueuedChangesRequest]
 
 
@@ -50,7 +52,7 @@ def find_ties(log: ScannedLog, plan: Plan, database: int) -> Ties | None:
         for part in log.indexes
         if len(mine := np.intersect1d(part.xids.xid, wanted, assume_unique=True))
     ]
-    return Ties(messages, xids, requests)
+    return Ties(messages, xids, log.earlier.catalog_changes, requests)
 
 
 def _may_tie(message: LogicalMessage, transactions: Transactions) -> bool:
@@ -119,13 +121,13 @@ def _queues(ties: Ties, transactions: Transactions, results: Sequence[QueuedChan
     mine = mine[np.argsort(ordinals[of[mine]], kind="stable")]
     position = np.concatenate([part.position for part in results])[mine]
     kind = np.where(np.concatenate([part.is_message for part in results]), _MESSAGE, _CHANGE).astype(np.int8)[mine]
-    changed_by = _catalog_changes(ties.xids, transactions)
-    return _Queues(
-        ordinals[of[mine]], position, names[of[mine]], kind, snapshot_from, transactions.commit_lsn[changed_by], changed_by
-    )
+    changed_by = catalog_changes(ties.xids, transactions)
+    changed_at = np.concatenate([ties.earlier_changes, transactions.commit_lsn[changed_by]])
+    changed_by = np.concatenate([np.full(len(ties.earlier_changes), -1), changed_by])
+    return _Queues(ordinals[of[mine]], position, names[of[mine]], kind, snapshot_from, changed_at, changed_by)
 
 
-def _catalog_changes(xids: AllXids, transactions: Transactions) -> NDArray[np.int64]:
+def catalog_changes(xids: AllXids, transactions: Transactions) -> NDArray[np.int64]:
     """Ordinals of the commits that make a change of catalogs seen."""
     changing = np.zeros(len(transactions), np.bool_)
     changing[xids.ordinal[xids.owned & ((xids.flags & index.CHANGES_CATALOG) != 0)]] = True

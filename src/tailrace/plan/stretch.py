@@ -1,4 +1,4 @@
-"""What decoding a stretch needs to know: the errand that a worker is sent on.
+"""What a worker must know to decode a stretch.
 
 Small, and without a byte of WAL: which transactions are wanted, what each file meant when, and what lies in earlier stretches.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tailrace.catalog.pages import ControlFile
+from tailrace.catalog.control_file import ControlFile
 from tailrace.errors import CorruptWal
 from tailrace.model import Lsn
 from tailrace.wal import index
@@ -14,31 +14,37 @@ from tailrace.wal.index import Index
 
 def check_chain(indexes: Sequence[Index]) -> None:
     """Neighbouring stretches must fit: the first record of one names the last of the one before (xl_prev)."""
-    last: Lsn | None = None
+    last = Lsn(0)
     for part in indexes:
-        if not part.records:
-            continue
-        if last is not None and part.previous != last and not _begins_after_overwrite(part):
-            raise CorruptWal(
-                f"record with incorrect prev-link {part.previous} at {part.first}", context=f"the record before it is at {last}"
-            )
-        last = part.last
+        check_follows(part, last)
+        last = part.last if part.records else last
+
+
+def check_follows(part: Index, last: Lsn) -> None:
+    """The same for one stretch, if the record before it was at `last` (0: nobody knows)."""
+    if part.records and last and part.previous != last and not _begins_after_overwrite(part):
+        raise CorruptWal(
+            f"record with incorrect prev-link {part.previous} at {part.first}",
+            context=f"the record before it is at {last}",
+            lsn=part.first,
+        )
 
 
 def _begins_after_overwrite(part: Index) -> bool:
+    """Whether the stretch goes on where a crash had cut a record off."""
     rows = part.kept.rows_of(index.TIMELINE_END)
     return bool(len(rows)) and int(part.kept.lsn[rows[0]]) == part.first
 
 
-def ended_before(part: Index, before: Sequence[Index]) -> Index:
-    """The index of a stretch as it follows those `before`: one that is all zeros, and not because the log went on in another segment, lies behind the
+def ended_before(part: Index, before: Index | None) -> Index:
+    """The index of a stretch as it follows the one before: one that is all zeros, and not because the log went on in another segment, lies behind the
     end of the log, which nothing in it says."""
     # A sealed stretch without records may also be a part of a record that a crash cut off.
     is_zeros = part.sealed and not part.records and part.place == part.stretch.start
-    if not is_zeros or not before or before[-1].next_lsn >= part.stretch.stop:
+    if not is_zeros or before is None or before.next_lsn >= part.stretch.stop:
         return part
     reason = f"invalid magic number 0000 in WAL page at {part.stretch.start}"
-    return replace(part, sealed=False, next_lsn=before[-1].next_lsn, reason=reason, place=part.stretch.start)
+    return replace(part, sealed=False, next_lsn=before.next_lsn, reason=reason, place=part.stretch.start)
 
 
 def check_reaches(indexes: Sequence[Index], control: ControlFile | None) -> None:
@@ -48,5 +54,6 @@ def check_reaches(indexes: Sequence[Index], control: ControlFile | None) -> None
         raise CorruptWal(
             f"could not locate a valid checkpoint record at {control.checkpoint}",
             hint="pg_control names it, but the log ends before it: what lies between is lost or damaged.",
-            context=f"{last.reason or f'end of the log at {last.next_lsn}'}",
+            context=last.reason or f"end of the log at {last.next_lsn}",
+            lsn=control.checkpoint,
         )

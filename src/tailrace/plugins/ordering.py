@@ -27,14 +27,21 @@ _BEFORE, _BEHIND = -1, 2**62
 
 @dataclass(slots=True)
 class Lines:
-    """Output rows in order: LSN, xid and text of each."""
+    """Output rows in order: LSN, xid and text of each. Behind row `ends[i] - 1` something is told to its end: a transaction, or a message outside of
+    one."""
 
     lsn: NDArray[np.int64]
     xid: NDArray[np.uint32]
     texts: Texts
+    ends: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.lsn)
+
+    def first(self, rows: int) -> Lines:
+        """So many of them."""
+        texts = Texts(self.texts.offsets[: rows + 1], self.texts.data[: self.texts.offsets[rows]])
+        return Lines(self.lsn[:rows], self.xid[:rows], texts, self.ends[self.ends <= rows])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,7 +111,11 @@ def in_order(
             transactions.xid[ending],
         ]
     )
-    return Lines(all_printed[order], all_xid[order].astype(np.uint32), taken(texts, order))
+    is_end = np.zeros(len(order), np.bool_)
+    is_end[len(lsn) : len(lsn) + len(due)] = True
+    is_end[len(order) - len(ending) :] = True
+    ends = np.flatnonzero(is_end[order]) + 1
+    return Lines(all_printed[order], all_xid[order].astype(np.uint32), taken(texts, order), ends)
 
 
 def _firsts(ordinal: NDArray[np.int64], lsn: NDArray[np.int64], transactions: int) -> NDArray[np.int64]:

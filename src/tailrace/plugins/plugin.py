@@ -32,6 +32,8 @@ class OutputPlugin:
     """How values are printed. Set before `startup`."""
     two_phase = False
     """Whether it is told of prepared transactions at PREPARE. A slot decides that, not the plugin's options; set before the plan is made."""
+    two_phase_since = 0
+    """What was prepared before this LSN is told at its commit, PREPARE included; a slot's, too."""
     skips_empty_transactions = False
     only_local = False
     """Whether it wants nothing that was replicated from elsewhere, as the manual's filter_by_origin_cb says for it."""
@@ -51,7 +53,7 @@ class OutputPlugin:
         """What it asks of a plan, once it has its options. It is given no other plan."""
         return Demand(
             rewrites=self.receives_rewrites, only_local=self.only_local, search_path=self.style.schemas,
-            two_phase=TwoPhase(is_plain=self.filter_prepare) if self.two_phase else None,
+            two_phase=TwoPhase(self.two_phase_since, self.filter_prepare) if self.two_phase else None,
         )  # fmt: skip
 
     def knowing(self, names: NameOf | None, codec: str) -> OutputPlugin:

@@ -45,6 +45,19 @@ def print_rows(lsn, xid, offsets, data):  # type: ignore[no-untyped-def]
     return out[:to]
 
 
+@kernel
+def with_newlines(offsets, data):  # type: ignore[no-untyped-def]
+    """Each text and a line feed, as pg_recvlogical writes them."""
+    out = np.empty(len(data) + len(offsets) - 1, np.uint8)
+    to = 0
+    for row in range(len(offsets) - 1):
+        length = offsets[row + 1] - offsets[row]
+        memcpy(out, to, data, offsets[row], length)
+        out[to + length] = 10
+        to += length + 1
+    return out
+
+
 def up_to_zero(texts: Texts) -> Texts:
     """Textual output as `text` prints: what pg_logical_slot_get_changes shows. A value of that type ends, on its way out, at its first zero byte
     (`textout`), which the content of a logical message may hold. A walsender sends all of it."""

@@ -85,13 +85,12 @@ class TestDecoding(OutputPlugin):
         return twin
 
     def begin_texts(self, transactions: Transactions) -> Texts:
-        if not self.include_xids:
-            return Texts.of(["BEGIN"] * len(transactions))
-        return Texts.of([f"BEGIN {xid}" for xid in transactions.xid.tolist()])
+        xids = (" ", transactions.xid) if self.include_xids else ()
+        return Texts.joined("BEGIN", *xids, rows=len(transactions))
 
     def commit_texts(self, transactions: Transactions) -> Texts:
-        xids = [f" {xid}" for xid in transactions.xid.tolist()] if self.include_xids else [""] * len(transactions)
-        return Texts.of([f"COMMIT{xid}{time}" for xid, time in zip(xids, self._times(transactions), strict=True)])
+        xids = (" ", transactions.xid) if self.include_xids else ()
+        return Texts.joined("COMMIT", *xids, *self._times(transactions), rows=len(transactions))
 
     @staticmethod
     def filter_prepare(gid: str) -> bool:
@@ -107,16 +106,15 @@ class TestDecoding(OutputPlugin):
         return self._phase("ROLLBACK PREPARED", transactions)
 
     def _phase(self, what: str, transactions: Transactions) -> Texts:
-        gids = [quote_literal(gid) for gid in transactions.gids]
-        xids = [f", txid {xid}" for xid in transactions.xid.tolist()] if self.include_xids else [""] * len(transactions)
-        texts = [f"{what} {gid}{xid}{time}" for gid, xid, time in zip(gids, xids, self._times(transactions), strict=True)]
-        return to_utf8(Texts.of(texts), self.codec)
+        gids = to_utf8(Texts.of([quote_literal(gid) for gid in transactions.gids]), self.codec)
+        xids = (", txid ", transactions.xid) if self.include_xids else ()
+        return Texts.joined(f"{what} ", gids, *xids, *self._times(transactions), rows=len(transactions))
 
-    def _times(self, transactions: Transactions) -> list[str]:
+    def _times(self, transactions: Transactions) -> tuple[str | Texts, ...]:
         if not self.include_timestamp:
-            return [""] * len(transactions)
+            return ()
         stored = Values(np.ones(len(transactions), np.bool_), fixed=transactions.time.view(np.uint8).reshape(-1, 8))
-        return [f" (at {text})" for text in registry.format_values(stored, _TIMESTAMPTZ, self.style).to_list()]
+        return " (at ", registry.format_values(stored, _TIMESTAMPTZ, self.style), ")"
 
     def truncate_text(self, truncation: Truncation) -> str:
         names = ", ".join(self._name(relation) for relation in truncation.relations)

@@ -11,22 +11,18 @@ Never implements pushFilters: Spark 4.1 to 4.3 caches a filtered plan and answer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
 from tailrace.catalog.statefile import read_state
-from tailrace.changes import COLUMNS, change_batch, change_schema
-from tailrace.decode import Batch
+from tailrace.changes import COLUMNS
 from tailrace.errors import UsageError
 from tailrace.feed import Decoder
 from tailrace.model import Lsn
@@ -35,12 +31,12 @@ from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.spark.followed import Followed
 from tailrace.spark.pickling import pack, unpack
+from tailrace.spark.rows import Shape, oids_of, rows_of
 from tailrace.spark.schemas import spark_schema
-from tailrace.spark.several import SEVERAL_COLUMNS, several_batch, several_schema
+from tailrace.spark.stream import TailraceStreamReader, Wanted, wanted_of
 from tailrace.spark.workers import settle
 from tailrace.storage.index_store import IndexStore
-from tailrace.types.registry import ArrowStyle
-from tailrace.types.style import PARAMETERS, TextStyle
+from tailrace.types.style import PARAMETERS
 
 OPTIONS = {
     "source": "data directory, base backup, pg_wal, or directory of archived segments; or what is given to `load`",
@@ -52,6 +48,9 @@ OPTIONS = {
     "index": "directory where indexes are kept, and used again, so that WAL is scanned once",
     "startlsn": "transactions that commit here or later",
     "endlsn": "and before here",
+    "state": "of a stream: the state location in which its slot is kept",
+    "slot": "of a stream: the slot that it consumes",
+    "maxbytespertrigger": "of a stream: how much WAL a batch may have, such as 256MB, which is the default",
     "columns": f"which columns a row has, of {', '.join(COLUMNS)}; each that is left out is time saved",
     "numeric": "decimal, where the column's precision fits, or text",
     "arrays": "list, or text, which keeps bounds and any number of dimensions",
@@ -61,33 +60,8 @@ OPTIONS = {
     **dict.fromkeys(PARAMETERS, "as PostgreSQL's parameter, for what becomes text"),
 }
 """What may be asked; Spark gives the names in lower case."""
-_ROWS = 32_768
 PLANNED_SECONDS = 3600
 """How long the copy of a running server's WAL that a plan was made from is kept for its tasks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Which columns a row of the DataFrame has, and how values become Arrow."""
-
-    columns: tuple[str, ...]
-    style: ArrowStyle
-    several: bool
-
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> Shape:
-        text, several = options.get("columns"), "tables" in options
-        known = SEVERAL_COLUMNS if several else COLUMNS
-        names = tuple(name.strip() for name in text.split(",")) if text else known
-        for name in names:
-            if name not in known or names.count(name) > 1:
-                raise UsageError(
-                    f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(known)}.", sqlstate="42703"
-                )
-        chosen = {"times": "bounded"} | {name: options[name] for name in ("numeric", "arrays", "times") if name in options}
-        parameters = {name: options[name] for name in PARAMETERS if name in options}
-        text_style = TextStyle(unknown_types=options.get("unknowntypes", "error")).under(parameters)
-        return cls(names, ArrowStyle(**chosen, text=text_style), several)
 
 
 class _PickledPiece(InputPartition):
@@ -119,31 +93,8 @@ class TailraceReader(DataSourceReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _PickledPiece):
             return  # Spark's own, of no content, where there are no stretches
-        piece = partition.piece()
-        for batch in self._decode(piece, _oids(self._tables)):
-            ordinals = piece.ordinals[batch.ordinal]
-            held = reduce(np.logical_or, (table.held(batch, ordinals) for table in self._tables))
-            if held.any():
-                changes = self._changes_of(batch, held, piece)
-                changes = changes if held.all() else changes.filter(pa.array(held))
-                for start in range(0, len(changes), _ROWS):
-                    yield changes.slice(start, _ROWS)
+        yield from rows_of(self._decode, partition.piece(), self._tables, self._shape)
         settle()
-
-    def _changes_of(self, batch: Batch, held: NDArray[np.bool_], piece: Piece) -> pa.RecordBatch:
-        """The batch as rows; those `held` are the tables' own."""
-        style = replace(self._shape.style, text=replace(self._shape.style.text, names=batch.names))
-        columns, codec = self._shape.columns, piece.plan.codec
-        if self._shape.several:
-            return several_batch(batch, piece.facts, columns, style.text, codec)
-        (table,) = self._tables
-        numbered = table.numbered(batch, piece.ordinals[batch.ordinal], held)
-        shown = replace(batch, relation=numbered, columns=numbered.live_columns)
-        return change_batch(shown, piece.facts, table.relation, columns=columns, style=style, codec=codec)
-
-
-def _oids(tables: Sequence[Followed]) -> frozenset[int]:
-    return frozenset().union(*(table.oids for table in tables))
 
 
 class TailraceSource(DataSource):
@@ -152,6 +103,7 @@ class TailraceSource(DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         self._planned: tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape] | None = None
+        self._of_stream: Wanted | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -160,10 +112,11 @@ class TailraceSource(DataSource):
 
     def schema(self) -> StructType:
         settle()
+        if "state" in self._options:
+            wanted = self._wanted()
+            return spark_schema(wanted.shape.schema(wanted.relation))
         _, _, tables, shape = self._plan()
-        if shape.several:
-            return spark_schema(several_schema(shape.columns))
-        return spark_schema(change_schema(tables[0].relation, shape.columns, shape.style))
+        return spark_schema(shape.schema(tables[0].relation if tables else None))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         settle()
@@ -171,9 +124,28 @@ class TailraceSource(DataSource):
         planned, self._planned = self._plan(), None
         return TailraceReader(*planned)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        settle()
+        options = self._options
+        for name in ("state", "slot"):
+            if not options.get(name):
+                raise UsageError(f'option "{name}" missing', hint="A stream is what a slot gives: tailrace slot create.")
+        return TailraceStreamReader(options["state"], options["slot"], self._wanted(), options.get("maxbytespertrigger"))
+
+    @property
+    def _options(self) -> dict[str, str]:
+        return _checked({name.lower(): value for name, value in self.options.items()})
+
+    def _wanted(self) -> Wanted:
+        """Of a stream; asked for once, where Spark asks for the schema, and again in the process that plans batches."""
+        if self._of_stream is None:
+            options = self._options
+            self._of_stream = wanted_of(options["state"], options.get("slot", ""), options, Shape.of(options))
+        return self._of_stream
+
     def _plan(self) -> tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape]:
         if self._planned is None:
-            options = _checked({name.lower(): value for name, value in self.options.items()})
+            options = self._options
             one = "tables" if "tables" in options else "table"
             for name in ("source", "database", one):
                 if not options.get(name):
@@ -182,7 +154,7 @@ class TailraceSource(DataSource):
             pipeline = _open(options, shape.style.text.schemas)
             named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
             tables = tuple(Followed.named(pipeline, schema, name) for schema, name in named)
-            pieces: list[InputPartition] = [_PickledPiece(piece) for piece in pipeline.pieces(_oids(tables))]
+            pieces: list[InputPartition] = [_PickledPiece(piece) for piece in pipeline.pieces(oids_of(tables))]
             self._planned = pipeline.decoder, pieces, tables, shape
         return self._planned
 

@@ -23,6 +23,7 @@ from pyspark.sql.functions import spark_partition_id
 from tailrace.model import STRETCH_BYTES
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.workers import settle
+from tailrace.window import WindowSize
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -127,6 +128,7 @@ class SparkRunner:
     """
 
     spark: SparkSession
+    window: WindowSize = field(default_factory=lambda: WindowSize(wal_bytes=1 << 30))
     cores: int = field(init=False)
     """How many tasks run at a time."""
 

@@ -27,7 +27,7 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.serializers import UTF8Deserializer, read_int
 
-from tailrace.errors import UsageError
+from tailrace.errors import PeerError
 
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _POLL = 0.02
@@ -46,7 +46,7 @@ class Jvm:
     def start(self, settings: Mapping[str, str], *, quiet: bool) -> None:
         """Start Java with these settings, and have PySpark use it. Does nothing where PySpark has a JVM, or was given one.
 
-        With `quiet`, what it says on standard error is kept, and told only if it does not start. Raises UsageError then.
+        With `quiet`, what it says on standard error is kept, and told only if it does not start. Raises PeerError then.
         """
         if SparkContext._gateway is not None or _PORT in os.environ:
             return
@@ -57,7 +57,7 @@ class Jvm:
             while process.poll() is None and not (meeting / "connection").exists():
                 time.sleep(_POLL)
             if not (meeting / "connection").exists():
-                raise UsageError("Spark's Java process did not start", context=_words(said))
+                raise PeerError("Spark's Java process did not start", context=_words(said))
             with (meeting / "connection").open("rb") as connection:
                 _take_over(read_int(connection), UTF8Deserializer().loads(connection))
         except BaseException:
@@ -72,7 +72,7 @@ class Jvm:
         environment = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection)}
         with self._lock:
             if self._ended:
-                raise UsageError("Spark was ended")
+                raise PeerError("Spark was ended")
             self._process = subprocess.Popen(
                 [Path(_find_spark_home()) / "bin" / "spark-submit", *options, *rest],
                 stdin=subprocess.PIPE, stderr=said, env=environment, start_new_session=True,

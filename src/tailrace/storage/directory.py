@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.catalog_files import FileKey
+from tailrace.catalog.commit_status import CommitStatus
+from tailrace.catalog.control_file import ControlFile, read_control
 from tailrace.catalog.heap_pages import CatalogPages
 from tailrace.catalog.multixacts import Multixacts
-from tailrace.catalog.pages import CommitStatus, ControlFile, read_control, read_relation_map
-from tailrace.errors import CorruptFile, UsageError
+from tailrace.catalog.relation_map import read_relation_map
+from tailrace.errors import CorruptFile, MissingHistory
 from tailrace.model import PAGE_SIZE
 from tailrace.transactions.epochs import XidClock
 
@@ -62,7 +64,7 @@ class DataDirectory:
         try:
             return read_relation_map(_content(file), str(file))
         except FileNotFoundError as error:
-            raise CorruptFile(f'could not open relation mapping file "{file}": {error.strerror}') from error
+            raise CorruptFile(f'could not open relation mapping file "{file}": {error.strerror}', file=str(file)) from error
 
     def files_of(self, database: int, tablespace: int = DEFAULT_TABLESPACE) -> Path:
         """Where a database's files lie; 0 is the shared ones'."""
@@ -72,7 +74,7 @@ class DataDirectory:
             return self.path / "base" / str(database)
         versions = sorted((self.path / "pg_tblspc" / str(tablespace)).glob("PG_*"))
         if not versions:
-            raise UsageError(f"tablespace {tablespace} is not below the data directory", context=str(self.path))
+            raise MissingHistory(f"tablespace {tablespace} is not below the data directory", context=str(self.path))
         return versions[-1] / str(database)
 
     def commit_status(self) -> CommitStatus:
@@ -100,7 +102,11 @@ class DataDirectory:
             base = self.files_of(database, tablespace) / str(number)
             data = b"".join(_content(part) for part in _parts(base))
             if len(data) % PAGE_SIZE:
-                raise CorruptFile(f'catalog file "{base}" has {len(data)} bytes, which is no whole number of pages')
+                raise CorruptFile(
+                    f'catalog file "{base}" has {len(data)} bytes, which is no whole number of pages',
+                    file=str(base),
+                    block=len(data) // PAGE_SIZE,
+                )
             if data:
                 pages[(database, number)] = np.frombuffer(data, np.uint8).reshape(-1, PAGE_SIZE).copy()
                 paths[(database, number)] = str(base)
@@ -111,7 +117,7 @@ class DataDirectory:
 def _content(file: Path) -> bytes:
     """All of a file. Raises CorruptFile for a pipe or a device in its place, which might be waited for without end."""
     if file.exists() and not file.is_file():
-        raise CorruptFile(f'"{file}" is not a regular file')
+        raise CorruptFile(f'"{file}" is not a regular file', file=str(file))
     return file.read_bytes()
 
 

@@ -12,13 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from tailrace.errors import CorruptWal, TailraceError, UnsupportedWal, UsageError
+from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segments import Segment, Segments, wrong_size
-from tailrace.wal.framing import LONG_HEADER, LONG_PAGE_HEADER
-from tailrace.wal.unaligned import number
+from tailrace.wal.framing import LONG_HEADER
+from tailrace.wal.page_header import LONG_PAGE_HEADER, LongPageHeader
 from tailrace.wal.versions import WalFormat, format_of_magic
 
 _NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(?:(\.partial)?(\.gz|\.zst|\.lz4)?|(\.gz|\.zst|\.lz4)(\.partial))\Z")
@@ -45,10 +43,14 @@ def list_segments(directory: str | Path) -> list[Segment]:
             status = path.stat()
             files.append(
                 Segment(
-                    int(match[1], 16), int(match[2], 16) << 32 | int(match[3], 16), str(path), match[5] or match[6] or "",
-                    bool(match[4] or match[7]), status.st_size if stat.S_ISREG(status.st_mode) else None,
+                    timeline=int(match[1], 16),
+                    number=int(match[2], 16) << 32 | int(match[3], 16),
+                    path=str(path),
+                    compression=match[5] or match[6] or "",
+                    partial=bool(match[4] or match[7]),
+                    size=status.st_size if stat.S_ISREG(status.st_mode) else None,
                 )
-            )  # fmt: skip
+            )
     return files
 
 
@@ -57,30 +59,35 @@ def place_of_name(name: str) -> str | None:
     return name[8:24] if _NAME.match(name) else None
 
 
-def open_segments(directory: str | Path) -> Segments:
-    """The log in `directory`, along the newest timeline. Raises UsageError if there is none, UnsupportedWal for other versions, CorruptWal for files
-    that are no segments though they are named so, or do not belong together."""
-    segments = arrange(directory)
+def open_segments(directory: str | Path, since: Lsn | None = None) -> Segments:
+    """The log in `directory`, along the newest timeline. Raises MissingHistory if there is none, UnsupportedWal for other versions, CorruptWal for
+    files that are no segments though they are named so, or do not belong together. What lies before `since` is listed, but not looked at."""
+    segments = arrange(directory, since)
+    first = int(since or 0) // segments.segment_size
     for place, segment in segments.by_number.items():
+        if place < first:
+            continue
         if segment.size is None:
             raise CorruptWal(
                 f'WAL segment "{segment.path}" is not a regular file',
                 hint="Put the segment in its place.", context=f"LSN {Lsn(place * segments.segment_size)}",
+                lsn=Lsn(place * segments.segment_size), file=segment.path,
             )  # fmt: skip
         if segment.size != segments.segment_size and not segment.partial and not segment.compression:
             raise wrong_size(segment, segment.size, place, segments.segment_size)
-    _check_last(segments)
+    _check_ends(segments, first)
     return segments
 
 
-def arrange(directory: str | Path) -> Segments:
+def arrange(directory: str | Path, since: Lsn | None = None) -> Segments:
     """The same, whatever the files hold: to look at them."""
     listed = list_segments(directory)
     if not listed:
-        raise UsageError(
+        raise MissingHistory(
             f'no WAL segments in "{directory}"', hint="Give a data directory, its pg_wal, or a directory of archived segments."
         )
-    identity = _first_identity(listed)
+    # Where `since` lies nobody knows before the size of segments is known, but the last one does not lie before it.
+    identity = _first_identity(listed if since is None else sorted(listed, key=lambda segment: segment.number, reverse=True))
     size = identity.segment_size
     per = (1 << 32) // size
     newest = max(segment.timeline for segment in listed)
@@ -93,7 +100,7 @@ def arrange(directory: str | Path) -> Segments:
         rival = by_number.get(segment.number)
         if rival is None or _rank(segment) > _rank(rival):
             by_number[segment.number] = segment
-    return Segments(str(directory), size, identity.system, identity.form.major, identity.form.page_magic, by_number, history)
+    return Segments(str(directory), size, identity.system, identity.form.major, by_number, history)
 
 
 def _rank(segment: Segment) -> tuple[int, bool, bool]:
@@ -105,16 +112,17 @@ def identity_of(segment: Segment) -> Identity | None:
     """What the segment says of itself; None if it has no page yet. Raises UnsupportedWal, CorruptWal for what is no segment's page."""
     if segment.size is None:
         return None
-    page = np.frombuffer(segment.read(PAGE_SIZE), np.uint8)
-    if len(page) < LONG_PAGE_HEADER or not page[:LONG_PAGE_HEADER].any():
+    page = segment.read(PAGE_SIZE)
+    if len(page) < LONG_PAGE_HEADER or not any(page[:LONG_PAGE_HEADER]):
         return None
-    form = format_of_magic(number(page, 0, 2), f'WAL segment "{segment.path}"')
-    if not number(page, 2, 2) & LONG_HEADER:
-        raise CorruptWal(f'WAL segment "{segment.path}" does not begin with a long page header')
-    size = number(page, 32, 4)
+    header = LongPageHeader.read(page)
+    form = format_of_magic(header.magic, segment.path)
+    if not header.info & LONG_HEADER:
+        raise CorruptWal(f'WAL segment "{segment.path}" does not begin with a long page header', file=segment.path)
+    size = header.segment_size
     if size & (size - 1) or not 1 << 20 <= size <= 1 << 30:
-        raise CorruptWal(f'invalid WAL segment size {size} in WAL segment "{segment.path}"')
-    return Identity(size, number(page, 24, 8), form)
+        raise CorruptWal(f'invalid WAL segment size {size} in WAL segment "{segment.path}"', file=segment.path)
+    return Identity(size, header.system, form)
 
 
 def _first_identity(listed: list[Segment]) -> Identity:
@@ -127,31 +135,42 @@ def _first_identity(listed: list[Segment]) -> Identity:
         except TailraceError as error:
             refused = refused or error
             continue
+        except FileNotFoundError:  # renamed or removed since it was listed
+            continue
         if identity is not None:
             return identity
-    raise refused or UnsupportedWal("the WAL segments are empty", context=listed[0].path)
+    raise refused or MissingHistory("the WAL segments are empty", context=listed[0].path, file=listed[0].path)
 
 
-def _check_last(segments: Segments) -> None:
-    """The last segment that has a page must be of the same cluster as the first: another's, in one archive, would look like the end of the log, or
-    like its beginning. One in the middle is met when the log is read, and so is garbage."""
-    for place in sorted(segments.by_number, reverse=True):
-        segment = segments.by_number[place]
-        try:
-            identity = identity_of(segment)
-        except TailraceError:
-            return
-        if identity is not None:
-            break
-    else:
+def _check_ends(segments: Segments, first: int) -> None:
+    """From `first` on, the first and the last segment that have a page must be of the same cluster: another's, in one archive, would look like the
+    end of the log, or like its beginning. One in the middle is met when the log is read, and so is garbage."""
+    places = [place for place in sorted(segments.by_number) if place >= first]
+    begin, end = _first_with_a_page(segments, places), _first_with_a_page(segments, places[::-1])
+    if begin is None or end is None:
         return
-    if (identity.segment_size, identity.system, identity.form.major) != (segments.segment_size, segments.system, segments.major):
+    (early, of_first), (late, of_last) = begin, end
+    if of_first != of_last:
         raise CorruptWal(
-            f"the WAL segments are not of one cluster: the first are of system {segments.system}, PostgreSQL {segments.major}, the last of "
-            f"system {identity.system}, PostgreSQL {identity.form.major}",
+            f"the WAL segments are not of one cluster: the first are of system {of_first.system}, PostgreSQL {of_first.form.major}, the last of "
+            f"system {of_last.system}, PostgreSQL {of_last.form.major}",
             hint="Keep the log of each cluster in a directory of its own.",
-            context=f'file "{segments.by_number[min(segments.by_number)].path}" and file "{segment.path}"',
+            context=f'file "{early.path}" and file "{late.path}"',
+            lsn=Lsn(late.number * segments.segment_size),
+            file=late.path,
         )
+
+
+def _first_with_a_page(segments: Segments, places: list[int]) -> tuple[Segment, Identity] | None:
+    """And what it says; what is wrong with another is told where that is read."""
+    for place in places:
+        try:
+            identity = identity_of(segments.by_number[place])
+        except (TailraceError, FileNotFoundError):
+            continue
+        if identity is not None:
+            return segments.by_number[place], identity
+    return None
 
 
 def _history_of(directory: str | Path, timeline: int) -> list[tuple[int, Lsn]]:
@@ -160,13 +179,15 @@ def _history_of(directory: str | Path, timeline: int) -> list[tuple[int, Lsn]]:
     if not path.exists():
         return []
     if not path.is_file():
-        raise CorruptWal(f'history file "{path}" is not a regular file', hint="Take the file from another copy or the archive.")
+        raise CorruptWal(
+            f'history file "{path}" is not a regular file', hint="Take the file from another copy or the archive.", file=str(path)
+        )
     lines = (line.split() for line in path.read_text(errors="replace").splitlines() if line.strip() and not line.startswith("#"))
     try:
         return [(int(parts[0]), Lsn.parse(parts[1])) for parts in lines]
     except (ValueError, IndexError) as error:
         raise CorruptWal(
-            f'invalid data in history file "{path}"', hint="Take the file from another copy or the archive."
+            f'invalid data in history file "{path}"', hint="Take the file from another copy or the archive.", file=str(path)
         ) from error
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.wal.pages import WalBytes, spacious
+from tailrace.wal.pages import LogIdentity, WalBytes, spacious
+from tailrace.wal.versions import FORMATS
 
+PARTIAL = ".partial"
 _CHUNK = 1 << 16
 
 
@@ -52,8 +54,15 @@ class Segment:
     settled: int | None = None
     filling: bytes = b""
 
+    def completed(self) -> Segment:
+        """The segment that this partial one became, under the name that it then has."""
+        path = Path(self.path)
+        return replace(self, path=str(path.with_name(path.name.replace(PARTIAL, ""))), partial=False)
+
     def read(self, most: int = -1) -> bytes:
-        """Its bytes, or the first so many. Of a compressed partial one, as much as was written."""
+        """Its bytes, or the first so many. Of a compressed partial one, as much as was written; also if it has been completed and renamed."""
+        if self.partial and not Path(self.path).exists():
+            return self.completed().read(most)
         if not self.compression:
             with open(self.path, "rb") as file:
                 return file.read(most)
@@ -68,7 +77,7 @@ class Segment:
             if isinstance(error, FileNotFoundError):
                 raise
             if not self.partial:
-                raise CorruptWal(f'could not decompress WAL segment "{self.path}": {error}') from error
+                raise CorruptWal(f'could not decompress WAL segment "{self.path}": {error}', file=self.path) from error
         data = b"".join(parts)
         return data if most < 0 else data[:most]
 
@@ -81,7 +90,6 @@ class Segments:
     segment_size: int
     system: int
     major: int
-    magic: int
     by_number: dict[int, Segment]
     history: list[tuple[int, Lsn]] = field(default_factory=list)
 
@@ -102,6 +110,11 @@ class Segments:
         """(first missing, next present) segment numbers."""
         numbers = sorted(self.by_number)
         return [(a + 1, b) for a, b in zip(numbers, numbers[1:], strict=False) if b != a + 1]
+
+    @property
+    def identity(self) -> LogIdentity:
+        """What every page of it must be of."""
+        return LogIdentity(FORMATS[self.major], self.segment_size, self.system, self.timeline)
 
     @property
     def timeline(self) -> int:
@@ -147,10 +160,15 @@ class Segments:
                 return len(data)
             return _read_plain(segment, offset, target)
         except FileNotFoundError as error:
+            renamed = segment.completed()
+            if segment.partial and renamed.path != segment.path and Path(renamed.path).exists():
+                return self._read_into(renamed, offset, target)
             raise MissingHistory(
                 f"requested WAL segment {Path(segment.path).name} has already been removed",
                 hint="Whatever keeps WAL here removed it while it was being read. Read from an archive, or begin again.",
                 context=f'LSN {Lsn(segment.number * self.segment_size)}, file "{segment.path}"',
+                lsn=Lsn(segment.number * self.segment_size),
+                file=segment.path,
             ) from error
 
 
@@ -170,12 +188,14 @@ def _read_plain(segment: Segment, offset: int, target: NDArray[np.uint8]) -> int
     return done
 
 
-def wrong_size(segment: Segment, found: int, number: int, size: int) -> CorruptWal:
-    """A segment that is neither whole nor partial. A copy that is not finished is one as well."""
+def wrong_size(segment: Segment, length: int, number: int, size: int) -> CorruptWal:
+    """The error for a segment of `length` bytes that is neither whole nor partial. A copy that is not finished is one as well."""
     return CorruptWal(
-        f'WAL segment "{segment.path}" has {found} bytes, expected {size}',
+        f'WAL segment "{segment.path}" has {length} bytes, expected {size}',
         hint="Take the segment from another copy or the archive; name it .partial to have it read as far as it goes.",
         context=f"LSN {Lsn(number * size)}",
+        lsn=Lsn(number * size),
+        file=segment.path,
     )
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tailrace.catalog.pages import CommitStatus, ControlFile
+from tailrace.catalog.commit_status import CommitStatus
+from tailrace.catalog.control_file import ControlFile
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.model import Lsn
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.lease import Lease
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
-from tailrace.storage.spool import spool_directory, spooled
+from tailrace.storage.spool import spool_directory, spooled, with_copies
 
 
 @dataclass(slots=True)
@@ -27,24 +28,34 @@ class Source:
     lease: Lease | None = None
 
     @classmethod
-    def open(cls, path: str | Path, since: Lsn | None = None, lasting: float = 0) -> Source:
+    def open(cls, path: str | Path, since: Lsn | None = None, lasting: float = 0, *, for_catalogs: bool = True) -> Source:
         """A data directory or base backup, a pg_wal, or an archive of segments. Of a running server's WAL only what lies at `since` or behind it is
-        copied, and kept for at least `lasting` seconds."""
+        copied, and kept for at least `lasting` seconds. pg_xact is read for those who look at pages of catalogs."""
         if not Path(path).is_dir():
             raise UsageError(f'source directory "{path}" does not exist')
         path = Path(path).absolute()  # workers may stand elsewhere
         directory = DataDirectory.at(path)
-        status = directory.commit_status() if directory and directory.is_running else None
+        status = directory.commit_status() if directory and directory.is_running and for_catalogs else None
         control = directory.control() if directory else None
-        segments = open_segments(directory.wal if directory else path)
+        segments = open_segments(directory.wal if directory else path, since)
         if directory and control:
             if control.system != segments.system:
                 raise CorruptWal(
                     "WAL file is from different database system: WAL file database system identifier is "
                     f"{segments.system}, pg_control database system identifier is {control.system}",
                     context=segments.directory,
+                    file=segments.directory,
                 )
             if directory.is_running:
                 segments, lease = spooled(segments, spool_directory(), since, lasting)
                 return cls(segments, directory, status, control, lease)
+            if since is not None:
+                segments, kept = with_copies(segments, spool_directory(), since)
+                return cls(segments, directory, status, control, kept)
         return cls(segments, directory, status, control)
+
+
+def wal_of(source: str | Path) -> Path:
+    """The directory of segments that a source has, or is."""
+    directory = DataDirectory.at(source)
+    return directory.wal if directory else Path(source)

@@ -21,17 +21,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tailrace.errors import UsageError
+from tailrace.errors import FailedWrite
 from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.storage.kept_copies import kept_copies
 from tailrace.storage.lease import Lease, first_leased, is_lease
 from tailrace.storage.segment_files import place_of_name
 from tailrace.storage.segments import Segment, Segments, segment_name
 from tailrace.user_cache import user_cache
-from tailrace.wal.unaligned import number
+from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 
-_PAGE_ADDRESS = 8
 _PIECE = 1 << 20
 _UNVISITED_SECONDS = 3600
+_SWEEP_SECONDS = 60
+_SWEPT = "swept"
 _LOCK = "lock"
 _CANNOT_SHARE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF})
 
@@ -43,9 +45,10 @@ def spool_directory() -> Path:
 
 def spooled(segments: Segments, spool: Path, since: Lsn | None = None, lasting: float = 0) -> tuple[Segments, Lease]:
     """Copies, below `spool`, of the segments from `since` on, and the lease that keeps them there, for `lasting` seconds even if this process ends
-    before. Raises UsageError where they cannot be written; then nothing of it stays."""
-    home = spool / str(segments.system) / f"{segments.timeline:08X}"
-    first = max(int(since or 0) // segments.segment_size, min(segments.by_number))
+    before. What the server has recycled is there if it was copied earlier. Raises FailedWrite where they cannot be written; then nothing of it
+    stays."""
+    home = _home_of(segments, spool)
+    first = min(segments.by_number) if since is None else int(since) // segments.segment_size
     with _written_to(home):
         home.mkdir(parents=True, exist_ok=True)
         _forget_unvisited(spool, home)
@@ -54,6 +57,7 @@ def spooled(segments: Segments, spool: Path, since: Lsn | None = None, lasting: 
             _forget(home)
             try:
                 copies = _copied(segments, home, first)
+                copies |= kept_copies(home, segments, first, copies)
             except OSError:
                 lease.end()
                 _forget(home)
@@ -61,6 +65,37 @@ def spooled(segments: Segments, spool: Path, since: Lsn | None = None, lasting: 
     if not copies and since is not None:
         return spooled(segments, spool, None, lasting)  # `since` lies where nothing was written yet
     return replace(segments, directory=str(home), by_number=copies), lease
+
+
+def with_copies(segments: Segments, spool: Path, since: Lsn) -> tuple[Segments, Lease | None]:
+    """The segments of a server that has stopped, and before them those from `since` on that it recycled while it ran, as far as they were copied."""
+    home, first = _home_of(segments, spool), int(since) // segments.segment_size
+    if since >= segments.first_lsn or not home.parent.is_dir():
+        return segments, None
+    with _written_to(home):
+        home.mkdir(exist_ok=True)
+        with _locked(home):
+            lease = Lease.take(home, segment_name(segments.timeline, first, segments.segment_size)[8:])
+            copies = kept_copies(home, segments, first, segments.by_number)
+    return replace(segments, by_number=segments.by_number | copies), lease
+
+
+def seal(segments: Segments, upto: Lsn) -> None:
+    """Complete the copies of segments that end at `upto` or before, once the log is known to go on behind them: the server may recycle one before
+    anything in the next shows that it is whole."""
+    for place, segment in segments.by_number.items():
+        settled = segment.settled
+        if settled is None or (place + 1) * segments.segment_size > upto:
+            continue
+        home = Path(segment.path).parent
+        with _written_to(home), _locked(home), open(segment.path, "r+b", buffering=0) as copy:
+            if os.fstat(copy.fileno()).st_size == settled:
+                os.pwrite(copy.fileno(), segment.filling, settled)
+                os.ftruncate(copy.fileno(), segments.segment_size)  # behind a switch of segments nothing is read
+
+
+def _home_of(segments: Segments, spool: Path) -> Path:
+    return spool / str(segments.system) / f"{segments.timeline:08X}"
 
 
 def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
@@ -89,7 +124,7 @@ def _bring_up(live: int, copy: Path, start: int, size: int, finished: bool) -> t
     not, or no longer, the segment that begins at `start`."""
 
     def in_place(page: int) -> bool:
-        return _address(os.pread(live, 16, page * PAGE_SIZE)) == start + page * PAGE_SIZE
+        return page_address(os.pread(live, SHORT_PAGE_HEADER, page * PAGE_SIZE)) == start + page * PAGE_SIZE
 
     if not in_place(0):
         return None
@@ -142,13 +177,9 @@ def _begins_at(path: Path, lsn: int) -> bool:
     """Whether the file's first page says that it belongs at `lsn`."""
     try:
         with path.open("rb") as file:
-            return _address(file.read(16)) == lsn
+            return page_address(file.read(SHORT_PAGE_HEADER)) == lsn
     except FileNotFoundError:
         return False  # recycled since it was listed
-
-
-def _address(head: bytes) -> int:
-    return number(head, _PAGE_ADDRESS, 8) if len(head) == 16 else -1
 
 
 @contextmanager
@@ -168,11 +199,12 @@ def _written_to(home: Path) -> Iterator[None]:
         if error.filename and not Path(error.filename).is_relative_to(home.parents[1]):
             raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise UsageError(
+        raise FailedWrite(
             f'could not write to file "{error.filename or home}": {error.strerror}',
             hint="WAL of a running server is copied there before it is read. Name another place with TAILRACE_SPOOL, or make room: "
             "tailrace spool clean removes what is not being read.",
-            sqlstate="53100" if full else "58030",
+            sqlstate="53100" if full else "",
+            file=str(error.filename or home),
         ) from error
 
 
@@ -192,7 +224,13 @@ def _forget(home: Path) -> int:
 
 
 def _forget_unvisited(spool: Path, own: Path) -> None:
-    """Remove copies of other systems' WAL, and other timelines', that nobody has asked for lately."""
+    """Remove copies of other systems' WAL, and other timelines', that nobody has asked for lately. Who follows a log comes here many times a second,
+    so the spool says when that was done."""
+    swept = spool / _SWEPT
+    with suppress(FileNotFoundError):
+        if time.time() - swept.stat().st_mtime < _SWEEP_SECONDS:
+            return
+    swept.touch()
     for home in homes(spool):
         with suppress(PermissionError):  # another user's
             if home != own and time.time() - home.stat().st_mtime > _UNVISITED_SECONDS:

@@ -47,7 +47,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         new.rename(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         if error.filename in (None, str(new)):
             error.filename, error.filename2 = str(path), None
@@ -62,7 +62,15 @@ def write_whole(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _sync_folder(folder: Path) -> None:
+def make_folder(path: Path) -> None:
+    """The folder, and those that it lies in, as far as they are not there; on disk when this returns."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
     """A name is on disk only once its folder is."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
 from tailrace.wal.index import Index
-from tailrace.wal.kept import Checkpoint, RunningXacts, moments
+from tailrace.wal.kept import moments
+from tailrace.wal.standby import RunningXacts
+from tailrace.wal.xlog import Checkpoint
 
 FIRST_NORMAL_XID = 3
 LOW_WORD = 0xFFFFFFFF
@@ -51,10 +53,10 @@ class XidClock:
         told = [known]
         partly: list[tuple[int, int]] = []
         for moment in moments(indexes):
-            if isinstance(moment, Checkpoint):
-                told.append((moment.lsn, moment.next_xid))
-            elif isinstance(moment, RunningXacts):
-                partly.append((moment.lsn, moment.next_xid))
+            if isinstance(moment.record, Checkpoint):
+                told.append((moment.lsn, moment.record.next_xid))
+            elif isinstance(moment.record, RunningXacts):
+                partly.append((moment.lsn, moment.record.next_xid))
         told.sort()
         at = np.searchsorted([lsn for lsn, _ in told], [lsn for lsn, _ in partly])
         full: list[tuple[int, int]] = []

@@ -19,11 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.model import Lsn, Transaction
+from tailrace.ragged import bounds_of, lists_of
 from tailrace.wal import xact
 from tailrace.wal.xact import Ends
 
 NEVER = np.int64(2**63 - 1)
 """Later than every LSN: an end that did not come."""
+
+# Instead of an ordinal
+ROLLED_BACK = -1
+NO_END = -2  # none is known
+COMMITTED_ELSEWHERE = -3
 
 
 @dataclass(slots=True)
@@ -101,26 +107,50 @@ class Transactions:
         return self.subxids[self.subxact_bounds[ordinal] : self.subxact_bounds[ordinal + 1]]
 
 
+@dataclass(frozen=True, slots=True)
+class EndedElsewhere:
+    """Transactions that ended outside of the WAL at hand: by full xid, sorted, from when others see their work (NEVER: they were rolled back)."""
+
+    xid: NDArray[np.int64]
+    seen_from: NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> EndedElsewhere:
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
 @dataclass(slots=True)
 class Fates:
-    """By full xid, sorted: the ordinal of the transaction that its rows belong to (-1: aborted), and from when others see them (an LSN or NEVER)."""
+    """By full xid, sorted: the ordinal of the transaction that its rows belong to (or ROLLED_BACK), and from when others see them (an LSN or NEVER).
+    Of those `elsewhere` no rows are at hand."""
 
     xid: NDArray[np.int64]
     ordinal: NDArray[np.int64]
     seen_from: NDArray[np.int64]
     transactions: Transactions
+    elsewhere: EndedElsewhere
 
     def ordinals_of(self, xids: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Ordinal of the transaction each xid belongs to; -1 aborted, -2 no end seen."""
+        """Ordinal of the transaction each xid belongs to, or ROLLED_BACK, NO_END, COMMITTED_ELSEWHERE."""
         return self.seen_of(xids)[1]
 
     def seen_of(self, xids: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(LSN from which others see its work or NEVER, ordinal) for each xid."""
-        if len(self.xid) == 0:
-            return np.full(len(xids), NEVER, np.int64), np.full(len(xids), -2, np.int64)
-        at = np.minimum(np.searchsorted(self.xid, xids), len(self.xid) - 1)
-        known = self.xid[at] == xids
-        return np.where(known, self.seen_from[at], NEVER), np.where(known, self.ordinal[at], -2)
+        seen, ordinal = np.full(len(xids), NEVER, np.int64), np.full(len(xids), NO_END, np.int64)
+        if len(self.elsewhere.xid):
+            at, known = _places_of(self.elsewhere.xid, xids)
+            seen[known] = self.elsewhere.seen_from[at[known]]
+            ordinal[known] = np.where(seen[known] == NEVER, ROLLED_BACK, COMMITTED_ELSEWHERE)
+        if len(self.xid):
+            at, known = _places_of(self.xid, xids)
+            seen, ordinal = np.where(known, self.seen_from[at], seen), np.where(known, self.ordinal[at], ordinal)
+        return seen, ordinal
+
+
+def _places_of(sorted_xids: NDArray[np.int64], xids: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where each xid is among the sorted ones, of which there are some, and whether it is there."""
+    at = np.minimum(np.searchsorted(sorted_xids, xids), len(sorted_xids) - 1)
+    return at, sorted_xids[at] == xids
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +162,7 @@ class TwoPhase:
     is_plain: Callable[[str], bool] = field(default=lambda gid: False)
 
 
-def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None) -> Fates:
+def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None, elsewhere: EndedElsewhere | None = None) -> Fates:
     """Put the ends of consecutive stretches together. Without `two_phase`, PREPARE decides nothing; its COMMIT or ROLLBACK PREPARED does."""
     ends = _Ends(all_ends)
     told = _committed(ends) if two_phase is None else _in_two_phases(ends, two_phase)
@@ -140,7 +170,7 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None) -> Fat
     has_rows = np.isin(told.kind, (xact.COMMIT, xact.PREPARE))
     ordinal_of_end = np.full(len(ends.kind), -1, np.int64)
     ordinal_of_end[row[has_rows]] = np.flatnonzero(has_rows)
-    subxid_rows, bounds = _subxids_at(ends, row)
+    subxid_rows, bounds = lists_of(row, bounds_of(ends.counts))
     at_origin = (ends.origin != 0) & ((ends.kind != xact.PREPARE) | (ends.origin_time != 0))
     transactions = Transactions(
         kind=told.kind,
@@ -169,7 +199,7 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None) -> Fat
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[1:] != keys[:-1]
     which = which[first]
-    return Fates(keys[first], ordinal_of_end[which], told.seen[which], transactions)
+    return Fates(keys[first], ordinal_of_end[which], told.seen[which], transactions, elsewhere or EndedElsewhere.none())
 
 
 @dataclass(slots=True)
@@ -220,14 +250,6 @@ def _in_two_phases(ends: _Ends, two_phase: TwoPhase) -> _Told:
     prepared_by = np.concatenate([plain.prepared[keep], more[:, 3]])
     order = np.argsort(lsns, kind="stable")
     return _Told(rows[order], kinds[order], lsns[order], prepared_by[order], plain.seen)
-
-
-def _subxids_at(ends: _Ends, row: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places of the subtransactions of these ends, and where each end's begin."""
-    starts = np.cumsum(ends.counts) - ends.counts
-    bounds = np.zeros(len(row) + 1, np.int64)
-    np.cumsum(ends.counts[row], out=bounds[1:])
-    return np.repeat(starts[row] - bounds[:-1], ends.counts[row]) + np.arange(bounds[-1]), bounds
 
 
 class _Ends:

@@ -1,41 +1,70 @@
 """What a scan told of a log, beside its catalogs: the indexes of its stretches, and of each transaction what became of it.
 
-In: indexes with xids as the log has them, and one full xid that was the next at some LSN. Out: `ScannedLog`, in which every xid is full.
+In: indexes with xids as the log has them, one full xid that was the next at some LSN, and what is known of the log before. Out: `ScannedLog`, whose
+xids are all full.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.model import Lsn
 from tailrace.transactions.epochs import XidClock
-from tailrace.transactions.fates import Fates, TwoPhase, fates_of
+from tailrace.transactions.fates import EndedElsewhere, Fates, TwoPhase, fates_of
 from tailrace.wal.index import Index
+from tailrace.wal.kept import wal_level_changes
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What is known of the log before the indexes at hand. `open_at_start` are the transactions that were open then, with their first LSN; None if
+    nobody knows. Of those that began in WAL that was scanned before, `remnants` are the parts of its indexes, with full xids. `ended` did so
+    elsewhere, and made or unmade rows of catalogs; `catalog_changes` are the commits by which others came to see that catalogs had changed.
+    `wal_levels` are changes of that setting; `began_low`, that it was below logical before the first of them."""
+
+    open_at_start: dict[int, int] | None = None
+    remnants: tuple[Index, ...] = ()
+    ended: EndedElsewhere | None = None
+    catalog_changes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    wal_levels: tuple[tuple[Lsn, int], ...] = ()
+    began_low: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedLog:
-    """Consecutive stretches, in the order of the log. `open_at_start` are the transactions that a captured state knows to have been open, with their
-    first LSN; None without such a state."""
+    """Consecutive stretches, in the order of the log: first what is left of some before (`earlier.remnants`), then all that was scanned."""
 
     indexes: list[Index]
     clock: XidClock
     fates: Fates
     segment_size: int
-    open_at_start: dict[int, int] | None = None
+    earlier: Earlier
 
     @classmethod
     def of(
-        cls, indexes: Sequence[Index], next_xid: tuple[int, int], segment_size: int, *,
-        open_at_start: dict[int, int] | None = None, two_phase: TwoPhase | None = None,
+        cls, indexes: Sequence[Index], next_xid: tuple[int, int], segment_size: int, *, earlier: Earlier = Earlier(),
+        two_phase: TwoPhase | None = None,
     ) -> ScannedLog:  # fmt: skip
         """`next_xid` is an LSN, and the full xid that was the next there."""
         clock = XidClock.of(indexes, next_xid)
-        widened = [clock.widened(index) for index in indexes]
-        return cls(widened, clock, fates_of([index.ends for index in widened], two_phase), segment_size, open_at_start)
+        parts = [*earlier.remnants, *(clock.widened(index) for index in indexes)]
+        return cls(parts, clock, fates_of([part.ends for part in parts], two_phase, earlier.ended), segment_size, earlier)
+
+    @property
+    def scanned(self) -> list[Index]:
+        """The indexes without remnants."""
+        return self.indexes[len(self.earlier.remnants) :]
 
     @property
     def end(self) -> Lsn:
-        """Where the next record would begin."""
-        return self.indexes[-1].next_lsn
+        """Where the next record would begin. A stretch that lies within a record does not know; the one where that begins does."""
+        return max(part.next_lsn for part in self.indexes)
+
+    @property
+    def wal_levels(self) -> list[tuple[Lsn, int]]:
+        """Changes of wal_level, by the LSN of the record that tells of each."""
+        return [*self.earlier.wal_levels, *wal_level_changes(self.scanned)]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptWal
 from tailrace.kernels import inner_kernel, kernel
+from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.varlena import MISFIT, MISSING, NULL, PLAIN, varlena_at
 from tailrace.wal.heap import SIZE_OF_HEADER
 from tailrace.wal.unaligned import u8, u16
@@ -122,12 +122,11 @@ def deform_row(buf, start, stop, layout, attributes, row):  # type: ignore[no-un
 def deform(
     buf: NDArray[np.uint8], row_at: NDArray[np.int64], row_length: NDArray[np.int64], lengths: NDArray[np.int64], aligns: NDArray[np.int64]
 ) -> Attributes:  # fmt: skip
-    """Where the attributes lie, by attribute and row. Raises CorruptWal for a tuple that does not hold what its relation has."""
+    """Where the attributes lie, by attribute and row. Raises CorruptTuple for one that does not hold what its relation has."""
     bad, attributes = _deformed(buf, Tuples(row_at, row_length), Layout(lengths, aligns))
     if bad >= 0:
-        raise CorruptWal(
-            f"tuple {bad} of {len(row_at)} does not have the layout of its relation",
-            hint="The catalog state may not belong to this WAL.",
+        raise CorruptTuple(
+            "tuple does not have the layout of its relation", row=bad, hint="The catalog state may not belong to this WAL."
         )
     return attributes
 

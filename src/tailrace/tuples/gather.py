@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptWal
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.memcpy import memcpy
 from tailrace.tuples.deform import Attributes
+from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.toast import Chunks, first_chunk, size_of_chunks
 from tailrace.tuples.varlena import (
     EXTERNAL,
@@ -153,7 +153,7 @@ def column_of(
     buf: NDArray[np.uint8], attribute: Attributes, length: int, missing: bytes | None, turn: NDArray[np.int64], chunks: Chunks
 ) -> Values:
     """One attribute of all rows as `Values`. `missing` is the stored value of rows too short for the column; `turn` says which chunks serve
-    a row. Raises CorruptWal for a value that does not expand to its size or whose chunks do not add up."""
+    a row. Raises CorruptTuple for a value that does not expand to its size or whose chunks do not add up."""
     valid = attribute.form != NULL
     if missing is None:
         valid &= attribute.form != MISSING
@@ -175,13 +175,13 @@ def _varlena_column(
     sizes, external = (np.empty(len(valid), np.int64) for _ in range(2))
     total = measure(buf, attribute, len(filler), turn, chunks, sizes, external)
     if total < 0:
-        raise CorruptWal(f"missing or extra chunks of a TOAST value of row {-1 - total}")
+        raise CorruptTuple("missing or extra chunks of a TOAST value", row=-1 - total)
     offsets = np.zeros(len(valid) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     out = np.empty(total, np.uint8)
     bad = collect(buf, attribute, filler, external, chunks, offsets, out)
     if bad >= 0:
-        raise CorruptWal(f"compressed data of row {bad} is corrupted")
+        raise CorruptTuple("compressed data is corrupt", row=bad)
     unchanged = external == _UNCHANGED
     if not unchanged.any():
         return Values(valid, offsets=offsets, data=out)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
@@ -123,6 +124,22 @@ class Texts:
         """Build from a few words: row i is `words[choices[i]]`."""
         table = pa.array([word.encode("utf-8", "surrogateescape") for word in words] + [b""], pa.large_binary())
         return cls(*binary_buffers(table.take(pa.array(np.where(valid, choices, len(words))))))
+
+    @classmethod
+    def joined(cls, *parts: str | NDArray[np.integer] | Texts, rows: int) -> Texts:
+        """Build from parts that follow each other in every row: the same word, a number in decimal, a text."""
+        arrays = (
+            [pa.array([""] * rows, pa.large_utf8()).cast(pa.large_binary())]
+            if all(isinstance(part, str) for part in parts)
+            else []
+        )
+        for part in parts:
+            if isinstance(part, str):
+                arrays.append(pa.scalar(part.encode(), pa.large_binary()))
+            else:
+                text = part.to_arrow() if isinstance(part, Texts) else pa.array(part).cast(pa.large_utf8())
+                arrays.append(text.cast(pa.large_binary()))
+        return cls(*binary_buffers(pc.binary_join_element_wise(*arrays, pa.scalar(b"", pa.large_binary()))))
 
     @classmethod
     def of_grid(cls, grid: Bytes, lengths: NDArray[np.int64]) -> Texts:

@@ -113,14 +113,23 @@ def record_crc(buf: np.ndarray, at: int, length: int) -> np.uint32:
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
-NO_RECORDS = 14695981039346656037
-"""The fingerprint of no records: FNV-1a's offset, for `fingerprinted` is FNV-1a with words for bytes."""
+NO_RECORDS = 0
+"""The fingerprint of no records. That of others is a polynomial of their checksums, modulo 2^64, so that two neighbours' make that of both
+(`fingerprint_of_both`)."""
+_BASE = 0x9E3779B97F4A7C15
+_MODULUS = 1 << 64
 
 
 @kernel
 def fingerprinted(fingerprint, crc):  # type: ignore[no-untyped-def]
     """The fingerprint (uint64) of records after one more, whose checksum is `crc`."""
-    return (fingerprint ^ np.uint64(crc)) * np.uint64(1099511628211)
+    return fingerprint * np.uint64(_BASE) + np.uint64(crc)
+
+
+def fingerprint_of_both(first: int, second: int, records: int) -> int:
+    """The fingerprint of records and of those that follow on them, which are so many. Fingerprints are kept as int64."""
+    both = (first * pow(_BASE, records, _MODULUS) + second) % _MODULUS
+    return both - _MODULUS if both >= _MODULUS >> 1 else both
 
 
 def crc32c(data: bytes) -> int:

@@ -1,52 +1,35 @@
 """Records in words, in the shape of pg_waldump's lines: whose they are, how long, where, what they say, which blocks they name.
 
-In: bytes of whole records. Out: `Described`. Resource managers that decoding reads are told field by field (layouts: the headers
-named there); of the others, the opcode's number.
+In: bytes of whole records. Out: `Described`. What resource managers that decoding reads have to say is told field by field; of the others, the
+opcode's number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.model import PG_EPOCH, Locator, Lsn
-from tailrace.wal import heap, records, xact
+from tailrace.wal import dbase, heap, heap_records, logicalmsg, records, relmap, smgr, standby, xact, xlog
+from tailrace.wal.record_header import RecordHeader
 from tailrace.wal.records import BLOCK_FIELDS, FIRST_BLOCK, MAIN, MAIN_LENGTH
 from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, LOGICALMSG, RELMAP, SMGR, STANDBY, XACT, XLOG, name_of
-from tailrace.wal.unaligned import number
-from tailrace.wal.versions import WalFormat
+from tailrace.wal.versions import FORMATS, WalFormat
 
 _FORKS = ("main", "fsm", "vm", "init")
-_HEAP = {
-    0x00: "INSERT",
-    0x10: "DELETE",
-    0x20: "UPDATE",
-    0x30: "TRUNCATE",
-    0x40: "HOT_UPDATE",
-    0x50: "HEAP_CONFIRM",
-    0x60: "LOCK",
-    0x70: "INPLACE",
-}
-_HEAP2 = {
-    0x00: "REWRITE", 0x10: "PRUNE", 0x20: "VACUUM", 0x30: "FREEZE_PAGE", 0x40: "VISIBLE", 0x50: "MULTI_INSERT", 0x60: "LOCK_UPDATED",
-    0x70: "NEW_CID",
-}  # fmt: skip
-_HEAP2_17 = _HEAP2 | {0x10: "PRUNE_ON_ACCESS", 0x20: "PRUNE_VACUUM_SCAN", 0x30: "PRUNE_VACUUM_CLEANUP"}
-_XACT = {
-    0x00: "COMMIT", 0x10: "PREPARE", 0x20: "ABORT", 0x30: "COMMIT_PREPARED", 0x40: "ABORT_PREPARED", 0x50: "ASSIGNMENT", 0x60: "INVALIDATION",
-}  # fmt: skip
-_XLOG = {
-    0x00: "CHECKPOINT_SHUTDOWN", 0x10: "CHECKPOINT_ONLINE", 0x20: "NOOP", 0x30: "NEXTOID", 0x40: "SWITCH", 0x50: "BACKUP_END",
-    0x60: "PARAMETER_CHANGE", 0x70: "RESTORE_POINT", 0x80: "FPW_CHANGE", 0x90: "END_OF_RECOVERY", 0xA0: "FPI_FOR_HINT", 0xB0: "FPI",
-    0xD0: "OVERWRITE_CONTRECORD", 0xE0: "CHECKPOINT_REDO",
-}  # fmt: skip
-_STANDBY = {0x00: "LOCK", 0x10: "RUNNING_XACTS", 0x20: "INVALIDATIONS"}
-_WAL_LEVELS = ("minimal", "replica", "logical")
+
+
+class _Kind(NamedTuple):
+    """What records of one opcode are called, how their data are read, and told."""
+
+    name: str
+    record: Any = None
+    words: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,57 +63,38 @@ class Described:
         }  # fmt: skip
 
 
-class _Main:
-    """A record's main data, read by offset."""
-
-    def __init__(self, buf: NDArray[np.uint8], parsed: NDArray[np.int64], form: WalFormat) -> None:
-        self.buf = buf
-        self.parsed = parsed
-        self.form = form
-        self.at = int(parsed[MAIN])
-        self.length = int(parsed[MAIN_LENGTH])
-
-    def u(self, offset: int, width: int) -> int:
-        return number(self.buf, self.at + offset, width)
-
-    def lsn(self, offset: int) -> Lsn:
-        return Lsn(self.u(offset, 8))
-
-    def locator(self, offset: int) -> Locator:
-        return Locator(self.u(offset, 4), self.u(offset + 4, 4), self.u(offset + 8, 4))
-
-    def text(self, start: int, stop: int) -> str:
-        return self.buf[self.at + start : self.at + stop].tobytes().split(b"\0")[0].decode(errors="replace")
-
-
 def describe(buf: NDArray[np.uint8], at: int, length: int, lsn: int, form: WalFormat, parsed: NDArray[np.int64]) -> Described:
-    """The record `buf[at : at + length]`; `parsed` is room for its headers."""
+    """The record `buf[at : at + length]`; `parsed` is room for its headers. Raises CorruptWal if its data are too short for what it is."""
     records.parse(buf, at, length, form.image_compressed, parsed)
-    manager, info = int(parsed[records.MANAGER]), int(parsed[records.INFO])
-    names, tell = _TELLERS.get(manager, ({}, None))
-    opcode = info & (0x70 if manager in (HEAP, HEAP2, XACT) else 0xF0)
-    if manager == HEAP2 and form.major >= 17:
-        names = _HEAP2_17
-    if manager == DBASE:
-        names = {form.dbase_create_wal_log: "CREATE_WAL_LOG", form.dbase_drop: "DROP", form.dbase_create_copy: _create_copy(form)}
-    operation = names.get(opcode, f"0x{opcode:02X}")
-    if manager in (HEAP, HEAP2) and info & heap.INIT_PAGE:
-        operation += "+INIT"
+    header = RecordHeader.read(buf[at : at + length].tobytes(), form.major)
+    kinds, mask = _KINDS[form.major].get(header.manager, ({}, 0xF0))
+    opcode = header.info & mask
+    kind = kinds.get(opcode, _Kind(f"0x{opcode:02X}"))
+    init = "+INIT" if header.manager in (HEAP, HEAP2) and header.info & heap.INIT_PAGE else ""
     count = int(parsed[records.BLOCKS])
     blocks = [parsed[FIRST_BLOCK + i * BLOCK_FIELDS : FIRST_BLOCK + (i + 1) * BLOCK_FIELDS] for i in range(count)]
     files = tuple(Locator(int(b[records.TABLESPACE]), int(b[records.DATABASE]), int(b[records.NUMBER])) for b in blocks)
     return Described(
-        manager=manager,
-        xid=int(parsed[records.XID]),
+        manager=header.manager,
+        xid=header.xid,
         lsn=Lsn(lsn),
-        previous=Lsn(number(buf, at + 8, 8)),
+        previous=header.previous,
         length=length,
         images=sum(int(block[records.IMAGE_LENGTH]) for block in blocks if block[records.IMAGE]),
-        operation=operation,
-        fields=tell(opcode, _Main(buf, parsed, form)) if tell else "",
+        operation=kind.name + init,
+        fields=_fields(kind, buf, parsed, form),
         blocks=tuple(_block(block, file) for block, file in zip(blocks, files, strict=True)),
         files=files,
     )
+
+
+def _fields(kind: _Kind, buf: NDArray[np.uint8], parsed: NDArray[np.int64], form: WalFormat) -> str:
+    if kind.words is None:
+        return ""
+    if kind.record is xact.End:
+        return kind.words(xact.read_end(buf, parsed, form))
+    main = int(parsed[MAIN])
+    return kind.words(kind.record.read(buf[main : main + int(parsed[MAIN_LENGTH])].tobytes(), form.major))
 
 
 def _block(block: NDArray[np.int64], file: Locator) -> str:
@@ -144,153 +108,239 @@ def _padded(lsn: Lsn) -> str:
 
 
 def _time(microseconds: int) -> str:
-    signed = microseconds - (1 << 64) if microseconds >> 63 else microseconds
-    return f"{PG_EPOCH + timedelta(microseconds=signed):%Y-%m-%d %H:%M:%S.%f} UTC"
+    return f"{PG_EPOCH + timedelta(microseconds=microseconds):%Y-%m-%d %H:%M:%S.%f} UTC"
 
 
-def _heap(opcode: int, main: _Main) -> str:
-    if opcode == heap.INSERT:
-        return f"off: {main.u(0, 2)}, flags: 0x{main.u(2, 1):02X}"
-    if opcode == heap.DELETE:
-        return f"xmax: {main.u(0, 4)}, off: {main.u(4, 2)}, infobits: 0x{main.u(6, 1):02X}, flags: 0x{main.u(7, 1):02X}"
-    if opcode in (heap.UPDATE, heap.HOT_UPDATE):
-        return (
-            f"old_xmax: {main.u(0, 4)}, old_off: {main.u(4, 2)}, old_infobits: 0x{main.u(6, 1):02X}, flags: 0x{main.u(7, 1):02X}, "
-            f"new_xmax: {main.u(8, 4)}, new_off: {main.u(12, 2)}"
-        )
-    if opcode == heap.TRUNCATE:
-        relations = ", ".join(str(main.u(12 + 4 * i, 4)) for i in range(main.u(4, 4)))
-        return f"db: {main.u(0, 4)}, flags: 0x{main.u(8, 1):02X}, nrelids: {main.u(4, 4)}, relids: [{relations}]"
-    if opcode == heap.LOCK:
-        return _lock(main)
-    return f"off: {main.u(0, 2)}"
+def _text(name: bytes) -> str:
+    return name.split(b"\0")[0].decode(errors="replace")
 
 
-def _lock(main: _Main) -> str:
-    """xl_heap_lock and xl_heap_lock_updated are laid out alike."""
-    return f"xmax: {main.u(0, 4)}, off: {main.u(4, 2)}, infobits: 0x{main.u(6, 1):02X}, flags: 0x{main.u(7, 1):02X}"
+def _listed(numbers: Iterable[int], between: str = " ") -> str:
+    return between.join(map(str, numbers))
 
 
-def _heap2(opcode: int, main: _Main) -> str:
-    if opcode == heap.MULTI_INSERT:
-        return f"ntuples: {main.u(2, 2)}, flags: 0x{main.u(0, 1):02X}"
-    if opcode == heap.NEW_CID:
-        tid = f"{main.u(28, 2) << 16 | main.u(30, 2)}/{main.u(32, 2)}"
-        return f"rel: {main.locator(16)}, tid: {tid}, cmin: {main.u(4, 4)}, cmax: {main.u(8, 4)}, combo: {main.u(12, 4)}"
-    if opcode == heap.VISIBLE:
-        return f"horizon: {main.u(0, 4)}, flags: 0x{main.u(4, 1):02X}"
-    if opcode == heap.LOCK_UPDATED:
-        return _lock(main)
-    if opcode == heap.REWRITE:
-        return f"xid: {main.u(0, 4)}, db: {main.u(4, 4)}, rel: {main.u(8, 4)}, mappings: {main.u(24, 4)}"
-    if main.form.major >= 17:
-        return f"flags: 0x{main.u(1, 1):02X}"
-    if opcode == heap.PRUNE:
-        return f"horizon: {main.u(0, 4)}, nredirected: {main.u(4, 2)}, ndead: {main.u(6, 2)}"
-    if opcode == heap.VACUUM:
-        return f"nunused: {main.u(0, 2)}"
-    return f"horizon: {main.u(0, 4)}, {'nplans' if main.form.major >= 16 else 'ntuples'}: {main.u(4, 2)}"
+# -- XLOG ----------------------------------------------------------------------------------------------------------------------
 
 
-def _xact(opcode: int, main: _Main) -> str:
-    if opcode == xact.INVALIDATIONS:
-        return f"messages: {main.u(0, 4)}"
-    if opcode == xact.ASSIGNMENT:
-        return f"xtop: {main.u(0, 4)}, subxacts: {' '.join(str(main.u(8 + 4 * i, 4)) for i in range(main.u(4, 4)))}"
-    end = np.zeros(xact.E_FIELDS, np.int64)
-    xact.parse_end(main.buf, main.parsed, main.form.stats_item, main.form.prepare_header, end)
-    facts = end.tolist()
-    said = [_time(facts[xact.E_TIME])]
-    if facts[xact.E_XID] != main.parsed[records.XID]:
-        said.append(f"xid {facts[xact.E_XID]}")
-    if facts[xact.E_GID_LENGTH]:
-        gid = main.buf[facts[xact.E_GID] : facts[xact.E_GID] + facts[xact.E_GID_LENGTH]].tobytes().decode(errors="replace")
-        said.append(f"gid {gid}")
-    if facts[xact.E_SUBXACT_COUNT]:
-        xids = (number(main.buf, facts[xact.E_SUBXACTS] + 4 * i, 4) for i in range(facts[xact.E_SUBXACT_COUNT]))
-        said.append(f"subxacts: {' '.join(map(str, xids))}")
-    if facts[xact.E_INVALIDATION_COUNT]:
-        said.append(f"inval msgs: {facts[xact.E_INVALIDATION_COUNT]}")
-    if main.parsed[records.ORIGIN]:
-        said.append(
-            f"origin: node {main.parsed[records.ORIGIN]}, lsn {Lsn(facts[xact.E_ORIGIN_LSN])}, at {_time(facts[xact.E_ORIGIN_TIME])}"
-        )
-    return "; ".join(said)
+def _checkpoint(says: xlog.Checkpoint) -> str:
+    return (
+        f"redo {says.redo}; tli {says.timeline}; prev tli {says.previous_timeline}; fpw {_true(says.full_page_writes)}; "
+        f"xid {says.next_xid >> 32}:{says.next_xid & 0xFFFFFFFF}; oid {says.next_oid}"
+    )
 
 
-def _xlog(opcode: int, main: _Main) -> str:
-    if opcode <= 0x10:
-        return (
-            f"redo {main.lsn(0)}; tli {main.u(8, 4)}; prev tli {main.u(12, 4)}; fpw {'true' if main.u(16, 1) else 'false'}; "
-            f"xid {main.u(28, 4)}:{main.u(24, 4)}; oid {main.u(32, 4)}; {'shutdown' if opcode == 0 else 'online'}"
-        )
-    if opcode == 0x30:
-        return str(main.u(0, 4))
-    if opcode == 0x50:
-        return str(main.lsn(0))
-    if opcode == 0x60:
-        level = main.u(20, 4)
-        return f"max_connections={main.u(0, 4)} wal_level={_WAL_LEVELS[level] if level < len(_WAL_LEVELS) else level}"
-    if opcode == 0x70:
-        return main.text(8, 72)
-    if opcode == 0x80:
-        return "true" if main.u(0, 1) else "false"
-    if opcode == 0x90:
-        return f"tli {main.u(8, 4)}; prev tli {main.u(12, 4)}; time {_time(main.u(0, 8))}"
-    if opcode == 0xD0:
-        return f"lsn {main.lsn(0)}; time {_time(main.u(8, 8))}"
-    return ""
+def _true(flag: bool) -> str:
+    return "true" if flag else "false"
 
 
-def _standby(opcode: int, main: _Main) -> str:
-    if opcode == 0x00:
-        locks = (4 + 12 * i for i in range(main.u(0, 4)))
-        return " ".join(f"xid {main.u(at, 4)} db {main.u(at + 4, 4)} rel {main.u(at + 8, 4)}" for at in locks)
-    if opcode == 0x10:
-        count = main.u(0, 4) + main.u(4, 4)
-        said = f"nextXid {main.u(12, 4)} latestCompletedXid {main.u(20, 4)} oldestRunningXid {main.u(16, 4)}"
-        running = " ".join(str(main.u(24 + 4 * i, 4)) for i in range(count))
-        return f"{said}; {count} xacts: {running}" if count else said
-    return f"db {main.u(0, 4)}; messages: {main.u(12, 4)}"
+def _parameter_change(says: xlog.ParameterChange) -> str:
+    level = xlog.WAL_LEVELS[says.wal_level] if 0 <= says.wal_level < len(xlog.WAL_LEVELS) else says.wal_level
+    return f"max_connections={says.max_connections} wal_level={level}"
 
 
-def _smgr(opcode: int, main: _Main) -> str:
-    if opcode == 0x10:
-        return f"{main.locator(0)} fork {_FORKS[main.u(12, 4)]}"
-    return f"{main.locator(4)} to {main.u(0, 4)} blocks flags {main.u(16, 4)}"
+def _end_of_recovery(says: xlog.EndOfRecovery) -> str:
+    return f"tli {says.timeline}; prev tli {says.previous_timeline}; time {_time(says.time)}"
 
 
-def _dbase(opcode: int, main: _Main) -> str:
-    if opcode == main.form.dbase_create_copy:
-        return f"copy dir {main.u(12, 4)}/{main.u(8, 4)} to {main.u(4, 4)}/{main.u(0, 4)}"
-    if opcode == main.form.dbase_create_wal_log:
-        return f"create dir {main.u(4, 4)}/{main.u(0, 4)}"
-    return f"dir of database {main.u(0, 4)}"
+_XLOG = {
+    xlog.CHECKPOINT_SHUTDOWN: _Kind("CHECKPOINT_SHUTDOWN", xlog.Checkpoint, lambda says: f"{_checkpoint(says)}; shutdown"),
+    xlog.CHECKPOINT_ONLINE: _Kind("CHECKPOINT_ONLINE", xlog.Checkpoint, lambda says: f"{_checkpoint(says)}; online"),
+    xlog.NOOP: _Kind("NOOP"),
+    xlog.NEXTOID: _Kind("NEXTOID", xlog.NextOid, lambda says: str(says.next_oid)),
+    xlog.SWITCH: _Kind("SWITCH"),
+    xlog.BACKUP_END: _Kind("BACKUP_END", xlog.BackupEnd, lambda says: str(says.start)),
+    xlog.PARAMETER_CHANGE: _Kind("PARAMETER_CHANGE", xlog.ParameterChange, _parameter_change),
+    xlog.RESTORE_POINT: _Kind("RESTORE_POINT", xlog.RestorePoint, lambda says: _text(says.name)),
+    xlog.FPW_CHANGE: _Kind("FPW_CHANGE", xlog.FullPageWritesChange, lambda says: _true(says.full_page_writes)),
+    xlog.END_OF_RECOVERY: _Kind("END_OF_RECOVERY", xlog.EndOfRecovery, _end_of_recovery),
+    xlog.FPI_FOR_HINT: _Kind("FPI_FOR_HINT"),
+    xlog.FPI: _Kind("FPI"),
+    xlog.OVERWRITE_CONTRECORD: _Kind(
+        "OVERWRITE_CONTRECORD", xlog.OverwriteContrecord, lambda says: f"lsn {says.overwritten}; time {_time(says.time)}"
+    ),
+    xlog.CHECKPOINT_REDO: _Kind("CHECKPOINT_REDO"),
+}
 
 
-def _create_copy(form: WalFormat) -> str:
+# -- Transaction ---------------------------------------------------------------------------------------------------------------
+
+
+def _end(says: xact.End) -> str:
+    words = [_time(says.time)]
+    if says.kind in (xact.COMMIT_PREPARED, xact.ABORT_PREPARED):
+        words.append(f"xid {says.xid}")
+    if says.gid:
+        words.append(f"gid {says.gid.decode(errors='replace')}")
+    if says.subxids:
+        words.append(f"subxacts: {_listed(says.subxids)}")
+    if says.invalidations:
+        words.append(f"inval msgs: {says.invalidations}")
+    if says.origin:
+        words.append(f"origin: node {says.origin}, lsn {says.origin_lsn}, at {_time(says.origin_time)}")
+    return "; ".join(words)
+
+
+_XACT = {
+    xact.COMMIT: _Kind("COMMIT", xact.End, _end),
+    xact.PREPARE: _Kind("PREPARE", xact.End, _end),
+    xact.ABORT: _Kind("ABORT", xact.End, _end),
+    xact.COMMIT_PREPARED: _Kind("COMMIT_PREPARED", xact.End, _end),
+    xact.ABORT_PREPARED: _Kind("ABORT_PREPARED", xact.End, _end),
+    xact.ASSIGNMENT: _Kind(
+        "ASSIGNMENT", xact.Assignment, lambda says: f"xtop: {says.top_xid}, subxacts: {_listed(says.subxids)}"
+    ),
+    xact.INVALIDATIONS: _Kind("INVALIDATION", xact.Invalidations, lambda says: f"messages: {says.count}"),
+}
+
+
+# -- Storage, Database, RelMap, Standby, LogicalMessage ------------------------------------------------------------------------
+
+
+def _truncate_storage(says: smgr.StorageTruncate) -> str:
+    return f"{says.locator} to {says.blocks} blocks flags {says.flags}"
+
+
+def _file_copy(says: dbase.CreateDatabaseFileCopy) -> str:
+    return f"copy dir {says.source_tablespace}/{says.source_database} to {says.tablespace}/{says.database}"
+
+
+def _wal_log(says: dbase.CreateDatabaseWalLog) -> str:
+    return f"create dir {says.tablespace}/{says.database}"
+
+
+def _drop(says: dbase.DropDatabase) -> str:
+    return f"dir of database {says.database}"
+
+
+def _running_xacts(says: standby.RunningXacts) -> str:
+    words = f"nextXid {says.next_xid} latestCompletedXid {says.latest_completed_xid} oldestRunningXid {says.oldest_running_xid}"
+    return f"{words}; {len(says.xids)} xacts: {_listed(says.xids)}" if len(says.xids) else words
+
+
+def _locks(says: standby.StandbyLocks) -> str:
+    return " ".join(f"xid {xid} db {database} rel {relation}" for xid, database, relation in says.locks)
+
+
+def _message(says: logicalmsg.MessageRecord) -> str:
+    kind = "transactional" if says.transactional else "non-transactional"
+    return f'{kind}, prefix "{_text(says.prefix)}"; payload ({len(says.content)} bytes), database {says.database}'
+
+
+_SMGR = {
+    smgr.CREATE: _Kind("CREATE", smgr.StorageCreate, lambda says: f"{says.locator} fork {_FORKS[says.fork]}"),
+    smgr.TRUNCATE: _Kind("TRUNCATE", smgr.StorageTruncate, _truncate_storage),
+}
+_RELMAP = {
+    relmap.UPDATE: _Kind(
+        "UPDATE", relmap.RelationMapUpdate,
+        lambda says: f"database {says.database} tablespace {says.tablespace} size {len(says.map)}",
+    )
+}  # fmt: skip
+_STANDBY = {
+    standby.LOCK: _Kind("LOCK", standby.StandbyLocks, _locks),
+    standby.RUNNING_XACTS: _Kind("RUNNING_XACTS", standby.RunningXacts, _running_xacts),
+    standby.INVALIDATIONS: _Kind(
+        "INVALIDATIONS", standby.StandbyInvalidations, lambda says: f"db {says.database}; messages: {says.count}"
+    ),
+}
+_LOGICALMSG = {logicalmsg.MESSAGE: _Kind("MESSAGE", logicalmsg.MessageRecord, _message)}
+
+
+def _dbase(form: WalFormat) -> dict[int, _Kind]:
     """There was one way to create a database until 14."""
-    return "CREATE" if form.dbase_create_wal_log < 0 else "CREATE_FILE_COPY"
+    create = "CREATE" if form.dbase_create_wal_log < 0 else "CREATE_FILE_COPY"
+    return {
+        form.dbase_create_wal_log: _Kind("CREATE_WAL_LOG", dbase.CreateDatabaseWalLog, _wal_log),
+        form.dbase_drop: _Kind("DROP", dbase.DropDatabase, _drop),
+        form.dbase_create_copy: _Kind(create, dbase.CreateDatabaseFileCopy, _file_copy),
+    }
 
 
-def _message(_: int, main: _Main) -> str:
-    prefix, size = main.u(8, 8), main.u(16, 8)
-    kind = "transactional" if main.u(4, 1) else "non-transactional"
-    return f'{kind}, prefix "{main.text(24, 24 + prefix)}"; payload ({size} bytes), database {main.u(0, 4)}'
+# -- Heap, Heap2 ---------------------------------------------------------------------------------------------------------------
 
 
-def _relmap(_: int, main: _Main) -> str:
-    return f"database {main.u(0, 4)} tablespace {main.u(4, 4)} size {main.u(8, 4)}"
+def _update(says: heap_records.Update) -> str:
+    return (
+        f"old_xmax: {says.old_xmax}, old_off: {says.old_offnum}, old_infobits: 0x{says.old_infobits:02X}, flags: 0x{says.flags:02X}, "
+        f"new_xmax: {says.new_xmax}, new_off: {says.new_offnum}"
+    )
 
 
-_TELLERS: dict[int, tuple[dict[int, str], Callable[[int, _Main], str]]] = {
-    XLOG: (_XLOG, _xlog),
-    XACT: (_XACT, _xact),
-    SMGR: ({0x10: "CREATE", 0x20: "TRUNCATE"}, _smgr),
-    DBASE: ({}, _dbase),
-    RELMAP: ({0x00: "UPDATE"}, _relmap),
-    STANDBY: (_STANDBY, _standby),
-    HEAP2: (_HEAP2, _heap2),
-    HEAP: (_HEAP, _heap),
-    LOGICALMSG: ({0x00: "MESSAGE"}, _message),
+def _truncate(says: heap_records.Truncate) -> str:
+    return f"db: {says.database}, flags: 0x{says.flags:02X}, nrelids: {len(says.relids)}, relids: [{_listed(says.relids, ', ')}]"
+
+
+def _delete_or_lock(says: heap_records.Delete | heap_records.Lock) -> str:
+    return f"xmax: {says.xmax}, off: {says.offnum}, infobits: 0x{says.infobits:02X}, flags: 0x{says.flags:02X}"
+
+
+def _rewrite(says: heap_records.Rewrite) -> str:
+    return f"xid: {says.mapped_xid}, db: {says.mapped_db}, rel: {says.mapped_rel}, mappings: {says.num_mappings}"
+
+
+def _prune(says: heap_records.Prune) -> str:
+    return f"horizon: {says.horizon}, nredirected: {says.nredirected}, ndead: {says.ndead}"
+
+
+def _freeze_page(says: heap_records.FreezePage) -> str:
+    many = f"ntuples: {says.ntuples}" if says.nplans is None else f"nplans: {says.nplans}"
+    return f"horizon: {says.horizon}, {many}"
+
+
+def _new_cid(says: heap_records.NewCid) -> str:
+    return f"rel: {says.locator}, tid: {says.block}/{says.offnum}, cmin: {says.cmin}, cmax: {says.cmax}, combo: {says.combocid}"
+
+
+def _offnum(says: heap_records.Confirm | heap_records.Inplace) -> str:
+    return f"off: {says.offnum}"
+
+
+def _flags(says: heap_records.PruneFreeze) -> str:
+    return f"flags: 0x{says.flags:02X}"
+
+
+_HEAP = {
+    heap.INSERT: _Kind("INSERT", heap_records.Insert, lambda says: f"off: {says.offnum}, flags: 0x{says.flags:02X}"),
+    heap.DELETE: _Kind("DELETE", heap_records.Delete, _delete_or_lock),
+    heap.UPDATE: _Kind("UPDATE", heap_records.Update, _update),
+    heap.TRUNCATE: _Kind("TRUNCATE", heap_records.Truncate, _truncate),
+    heap.HOT_UPDATE: _Kind("HOT_UPDATE", heap_records.Update, _update),
+    heap.CONFIRM: _Kind("HEAP_CONFIRM", heap_records.Confirm, _offnum),
+    heap.LOCK: _Kind("LOCK", heap_records.Lock, _delete_or_lock),
+    heap.INPLACE: _Kind("INPLACE", heap_records.Inplace, _offnum),
+}
+_HEAP2_IN_ALL = {
+    heap.REWRITE: _Kind("REWRITE", heap_records.Rewrite, _rewrite),
+    heap.VISIBLE: _Kind("VISIBLE", heap_records.Visible, lambda says: f"horizon: {says.horizon}, flags: 0x{says.flags:02X}"),
+    heap.MULTI_INSERT: _Kind(
+        "MULTI_INSERT", heap_records.MultiInsert, lambda says: f"ntuples: {says.ntuples}, flags: 0x{says.flags:02X}"
+    ),
+    heap.LOCK_UPDATED: _Kind("LOCK_UPDATED", heap_records.Lock, _delete_or_lock),
+    heap.NEW_CID: _Kind("NEW_CID", heap_records.NewCid, _new_cid),
+}
+_HEAP2_14 = _HEAP2_IN_ALL | {
+    heap.PRUNE: _Kind("PRUNE", heap_records.Prune, _prune),
+    heap.VACUUM: _Kind("VACUUM", heap_records.Vacuum, lambda says: f"nunused: {says.nunused}"),
+    heap.FREEZE_PAGE: _Kind("FREEZE_PAGE", heap_records.FreezePage, _freeze_page),
+}
+_HEAP2_17 = _HEAP2_IN_ALL | {
+    heap.PRUNE: _Kind("PRUNE_ON_ACCESS", heap_records.PruneFreeze, _flags),
+    heap.VACUUM: _Kind("PRUNE_VACUUM_SCAN", heap_records.PruneFreeze, _flags),
+    heap.FREEZE_PAGE: _Kind("PRUNE_VACUUM_CLEANUP", heap_records.PruneFreeze, _flags),
+}
+_HEAP2 = {14: _HEAP2_14, 15: _HEAP2_14, 16: _HEAP2_14, 17: _HEAP2_17, 18: _HEAP2_17}
+
+_KINDS = {
+    major: {
+        XLOG: (_XLOG, xlog.OPCODE),
+        XACT: (_XACT, xact.OPCODE),
+        SMGR: (_SMGR, smgr.OPCODE),
+        DBASE: (_dbase(form), dbase.OPCODE),
+        RELMAP: (_RELMAP, relmap.OPCODE),
+        STANDBY: (_STANDBY, standby.OPCODE),
+        HEAP2: (_HEAP2[major], heap.OPCODE),
+        HEAP: (_HEAP, heap.OPCODE),
+        LOGICALMSG: (_LOGICALMSG, logicalmsg.OPCODE),
+    }
+    for major, form in FORMATS.items()
 }

@@ -30,7 +30,6 @@ from tailrace.wal.framing import (
     INVALID_RESOURCE_MANAGER,
     INVALID_SYSTEM,
     LONG_HEADER,
-    LONG_PAGE_HEADER,
     MAGIC,
     MAX_RECORD,
     NEED_MORE,
@@ -41,14 +40,10 @@ from tailrace.wal.framing import (
     RECORD_HEADER,
     SEGMENT_SIZE,
     SYSTEM,
-    XLP_INFO,
-    XLP_MAGIC,
-    XLP_PAGEADDR,
-    XLP_REM_LEN,
-    XLP_SYSID,
     check_page,
     page_of,
 )
+from tailrace.wal.page_header import LONG_PAGE_HEADER, P_ADDRESS, P_INFO, P_MAGIC, P_REMAINING, P_SYSTEM
 from tailrace.wal.pages import WalBytes
 from tailrace.wal.record_header import H_LENGTH, H_MANAGER, H_PREVIOUS
 from tailrace.wal.unaligned import u16, u32, u64
@@ -78,7 +73,7 @@ def first_page_behind(buf, frame, position):  # type: ignore[no-untyped-def]
         header = check_page(buf, page, frame[BASE] + page, frame)
         if header < 0:
             return page
-        if not u16(buf, page + XLP_INFO) & FIRST_IS_CONTRECORD or u32(buf, page + XLP_REM_LEN) != length - got:
+        if not u16(buf, page + P_INFO) & FIRST_IS_CONTRECORD or u32(buf, page + P_REMAINING) != length - got:
             return after
         got += PAGE_SIZE - header
         page += PAGE_SIZE
@@ -90,19 +85,19 @@ def is_left_behind(buf, at, frame):  # type: ignore[no-untyped-def]
     """Whether the page at `buf[at]` may lie where the log was not written yet: zeros, or a whole page of this log, wherever it belongs. It is there
     because the segment was made of an old one; or because it was made at the end of a timeline, where PostgreSQL fills up what it does not copy with
     the last page that it did (`XLogFileCopy`)."""
-    address = u64(buf, at + XLP_PAGEADDR)
-    if u64(buf, at + XLP_MAGIC) == 0 and address == 0 and u64(buf, at + XLP_REM_LEN) == 0:
+    address = u64(buf, at + P_ADDRESS)
+    if u64(buf, at + P_MAGIC) == 0 and address == 0 and u64(buf, at + P_REMAINING) == 0:
         return True
-    info = u16(buf, at + XLP_INFO)
+    info = u16(buf, at + P_INFO)
     is_first = address & (frame[SEGMENT_SIZE] - 1) == 0
     if (
-        u16(buf, at + XLP_MAGIC) != frame[MAGIC]
+        u16(buf, at + P_MAGIC) != frame[MAGIC]
         or info & ~ALL_PAGE_FLAGS
         or ((info & LONG_HEADER) != 0) != is_first
         or address & (PAGE_SIZE - 1)
     ):
         return False
-    return not is_first or frame[SYSTEM] == 0 or u64(buf, at + XLP_SYSID) == frame[SYSTEM]
+    return not is_first or frame[SYSTEM] == 0 or u64(buf, at + P_SYSTEM) == frame[SYSTEM]
 
 
 @kernel
@@ -175,44 +170,52 @@ def explain(reason: int, frame: NDArray[np.int64]) -> str:
 
 
 def judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, *, at_end_of_log: bool) -> None:
-    """Raise unless the walk ended where the log may end. The context ends with the LSN that is to blame."""
-    position, place = int(frame[POSITION]), place_of(reason, frame)
-    words = explain(reason, frame)
-    context = f"WAL record at {Lsn(position)}" + (f", page at {place}" if place != position else "")
+    """Raise unless the walk ended where the log may end."""
+    position, place = Lsn(int(frame[POSITION])), place_of(reason, frame)
+    words, file = explain(reason, frame), wal.name_at(place)
+    context = f"WAL record at {position}" + (f", page at {place}" if place != position else "") + wal.in_file(place)
     if reason == NEED_MORE:
         if at_end_of_log:
             return
-        raise NeedMoreWal(words, context=context)
+        raise NeedMoreWal(words, context=context, lsn=position, file=file)
     if reason == INVALID_SYSTEM:
-        raise CorruptWal(words, context=context)
+        raise CorruptWal(words, context=context, lsn=position, file=file)
     behind = what_follows(wal.buf, frame, position)
     if behind == MORE_OF_THE_LOG:
         hint = (
             "Valid WAL follows, so this is damage and not the end of the log. Take the segment from another copy or the archive."
         )
-        raise CorruptWal(words, hint=hint, context=context)
+        raise CorruptWal(words, hint=hint, context=context, lsn=position, file=file)
     if behind == GARBAGE:
         garbage = Lsn(int(frame[PAGE]))
         hint = "Behind the end of a log are zeros, or older pages of it; this is neither. Take the segment from another copy or the archive."
         if garbage == place:
-            raise CorruptWal(words, hint=hint, context=context)
+            raise CorruptWal(words, hint=hint, context=context, lsn=position, file=file)
         raise CorruptWal(
-            "invalid page behind the end of the log", hint=hint, context=f"the log ends at {Lsn(position)}, page at {garbage}"
+            "invalid page behind the end of the log",
+            hint=hint,
+            context=f"the log ends at {position}, page at {garbage}{wal.in_file(garbage)}",
+            lsn=garbage,
+            file=wal.name_at(garbage),
         )
 
 
 def changed_since(stretch: Stretch, wal: WalBytes, reason: int, frame: NDArray[np.int64]) -> CorruptWal:
     """The error for a walk over `stretch`, ended for `reason`, whose records are not those that the first pass saw."""
-    position = int(frame[POSITION])
+    position, place = Lsn(int(frame[POSITION])), place_of(reason, frame)
     if reason in (NEED_MORE, REACHED_STOP):
         return CorruptWal(
             f"WAL of {stretch} changed since it was indexed",
             hint="If its server has recycled the segment, decode from an archive or a spool; if the segment is another's, put the right one back; "
             "if the WAL is right, remove its index.",
-            context=f'file "{wal.name_at(int(stretch.start))}"',
+            context=f'file "{wal.name_at(stretch.start)}"',
+            lsn=stretch.start,
+            file=wal.name_at(stretch.start),
         )
     return CorruptWal(
         explain(reason, frame),
         hint="It was sound when it was indexed. Take the segment from another copy or the archive.",
-        context=f'WAL record at {Lsn(position)}, file "{wal.name_at(place_of(reason, frame))}"',
+        context=f"WAL record at {position}{wal.in_file(place)}",
+        lsn=position,
+        file=wal.name_at(place),
     )

@@ -1,7 +1,7 @@
 """The facts of one stretch, noted record by record while :mod:`tailrace.wal.scan` walks it.
 
-Each group of facts has a room: columns long enough for any stretch of its size (pages of them that nothing is written to cost nothing), of which the
-first `used[0]` rows are in use. The kernels are given one room and one record each, and are compiled into the loop that calls them.
+Each group of facts has a room: columns long enough for any stretch of its size (what is not written to costs nothing), of which the first `used[0]`
+rows are in use. The kernels are given one room and one record each, and are compiled into the loop that calls them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel
 from tailrace.model import FIRST_NORMAL_OID, Locator
-from tailrace.wal import heap, records, xact, xlog
+from tailrace.wal import heap, logicalmsg, records, standby, xact, xlog
 from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.hashing import find, find_pair, new_table, rehashed
 from tailrace.wal.index import (
@@ -25,10 +25,10 @@ from tailrace.wal.index import (
     CLOSED_TOAST,
     HAS_CHANGE,
     HAS_ROWS,
+    HAS_SPECULATED,
     MESSAGE,
     RELATION_MAP,
     RUNNING_XACTS,
-    SPECULATION_OPEN,
     STARTS_WITH_CANCEL,
     STARTS_WITH_CONFIRM,
     STORAGE,
@@ -45,10 +45,6 @@ from tailrace.wal.unaligned import u8, u16, u32
 
 NOT_KEPT = 0
 
-_XLOG_RUNNING_XACTS = 0x10
-"""`storage/standbydefs.h`"""
-_TRANSACTIONAL = 4
-"""Where xl_logical_message (`replication/message.h`) says whether the message belongs to its transaction."""
 _SMALLEST_RECORD = 48
 """Bytes of WAL that a transaction id, a heap file or a chunk takes at least: a record with one block reference."""
 _SMALLEST_END = 32
@@ -126,6 +122,11 @@ class ChunkRoom(NamedTuple):
 
 
 _AnyRoom = TypeVar("_AnyRoom", XidRoom, FileRoom, EndRoom, KeptRoom, ChunkRoom)
+_DTYPES: dict[type, dict[str, np.dtype]] = {
+    room: {name: np.dtype(get_args(get_args(hint)[1])[0]) for name, hint in get_type_hints(room).items()}
+    for room in (XidRoom, FileRoom, EndRoom, KeptRoom, ChunkRoom)
+}
+"""Of their columns, each an `NDArray[dtype]`."""
 
 
 class Room(NamedTuple):
@@ -147,7 +148,7 @@ def new_room(raw: int) -> Room:
     return Room(
         xids=_columns(XidRoom, small, table=new_table(small)),
         files=files,
-        ends=_columns(EndRoom, ends, fields=np.zeros((ends, xact.E_FIELDS), np.int64)),
+        ends=_columns(EndRoom, ends, fields=np.empty((ends, xact.E_FIELDS), np.int64)),
         kept=_columns(KeptRoom, raw // RECORD_HEADER + 64),
         chunks=_columns(ChunkRoom, small),
         parsed=records.new_parsed(),
@@ -155,18 +156,9 @@ def new_room(raw: int) -> Room:
 
 
 def _columns(room: type[_AnyRoom], rows: int, **others: NDArray) -> _AnyRoom:
-    """An empty room of columns as they are annotated, but for `others`.
-
-    They are cut out of one array, which is so large that its pages are there, and zero, once something is written to them; several smaller ones
-    would be cleared at once.
-    """
+    """An empty room of columns as they are annotated, but for `others`. Nothing is cleared: whoever makes a row fills all of it."""
     others["used"] = np.zeros(1, np.int64)
-    hints = {name: hint for name, hint in get_type_hints(room).items() if name not in others}
-    dtypes: dict[str, np.dtype] = {name: np.dtype(get_args(get_args(hint)[1])[0]) for name, hint in hints.items()}
-    bounds = np.cumsum([0, *((rows * dtype.itemsize + 7) & ~7 for dtype in dtypes.values())]).tolist()
-    whole = np.zeros(bounds[-1], np.uint8)
-    parts = zip(dtypes.items(), bounds, strict=False)
-    return room(**others, **{name: whole[at : at + rows * dtype.itemsize].view(dtype) for (name, dtype), at in parts})
+    return room(**others, **{name: np.empty(rows, dtype) for name, dtype in _DTYPES[room].items() if name not in others})
 
 
 class CatalogFiles(NamedTuple):
@@ -202,6 +194,7 @@ def note_xid(xids, xid, lsn):  # type: ignore[no-untyped-def]
         xids.table[place] = row
         xids.xid[row] = xid
         xids.first_lsn[row] = lsn
+        xids.top[row] = xids.flags[row] = xids.rows[row] = xids.bytes[row] = xids.speculative[row] = xids.toast_run[row] = 0
     return row
 
 
@@ -239,6 +232,7 @@ def note_file(files, catalogs, key, tablespace, lsn):  # type: ignore[no-untyped
         files.key[row] = key
         files.tablespace[row] = tablespace
         files.first_lsn[row] = lsn
+        files.records[row] = 0
         files.tracked[row] = _is_catalogs(catalogs, key, tablespace)
     files.last[0] = row
     return row
@@ -303,7 +297,7 @@ def note_row(xids, row, chunks, buf, parsed, record):  # type: ignore[no-untyped
     if kind == heap.NOT_A_ROW:
         return
     if kind == heap.SPECULATIVE_CONFIRM or kind == heap.SPECULATIVE_CANCEL:
-        if xids.speculative[row] == 0 and not xids.flags[row] & (STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL | SPECULATION_OPEN):
+        if not xids.flags[row] & (STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL | HAS_SPECULATED):
             xids.flags[row] |= STARTS_WITH_CONFIRM if kind == heap.SPECULATIVE_CONFIRM else STARTS_WITH_CANCEL
         xids.speculative[row] = 0
         return
@@ -319,7 +313,7 @@ def note_row(xids, row, chunks, buf, parsed, record):  # type: ignore[no-untyped
         return
     if kind == heap.SPECULATIVE_INSERT:
         xids.speculative[row] = record.lsn
-        xids.flags[row] |= SPECULATION_OPEN  # stays as "has speculated here"; the LSN says whether it still waits
+        xids.flags[row] |= HAS_SPECULATED
     is_multi = kind == heap.ROW_MULTI_INSERT
     xids.rows[row] += u16(buf, parsed[MAIN] + heap.MULTI_INSERT_NTUPLES_AT) if is_multi else 1
     is_last = not is_multi or u8(buf, parsed[MAIN] + heap.MULTI_INSERT_FLAGS_AT) & heap.INSERT_LAST_IN_MULTI != 0
@@ -352,7 +346,7 @@ def note_other(buf, parsed, record, row, catalogs, room):  # type: ignore[no-unt
     manager, opcode = parsed[MANAGER], parsed[INFO] & xlog.OPCODE
     if manager == XLOG and (opcode == xlog.FPI or opcode == xlog.FPI_FOR_HINT):
         return CATALOG_CHANGE if note_files(room.files, catalogs, parsed, record.lsn) else NOT_KEPT
-    if manager == LOGICALMSG and row >= 0 and u8(buf, parsed[MAIN] + _TRANSACTIONAL) != 0:
+    if manager == LOGICALMSG and row >= 0 and u8(buf, parsed[MAIN] + logicalmsg.TRANSACTIONAL) != 0:
         room.xids.flags[row] |= HAS_CHANGE
     return kept_as(manager, opcode)
 
@@ -365,7 +359,7 @@ def kept_as(manager, opcode):  # type: ignore[no-untyped-def]
     """As what a record is kept, whatever it is about."""
     if manager == LOGICALMSG:
         return MESSAGE
-    if manager == STANDBY and opcode == _XLOG_RUNNING_XACTS:
+    if manager == STANDBY and opcode == standby.RUNNING_XACTS:
         return RUNNING_XACTS
     if manager == RELMAP:
         return RELATION_MAP

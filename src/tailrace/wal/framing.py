@@ -23,19 +23,11 @@ from tailrace.memcpy import memcpy
 from tailrace.model import PAGE_SIZE
 from tailrace.wal import xlog
 from tailrace.wal.crc import record_crc
+from tailrace.wal.page_header import LONG_PAGE_HEADER, P_ADDRESS, P_INFO, P_MAGIC, P_REMAINING, P_SYSTEM, SHORT_PAGE_HEADER
 from tailrace.wal.pages import LogIdentity, WalBytes
 from tailrace.wal.record_header import H_CRC, H_INFO, H_LENGTH, H_MANAGER, H_PREVIOUS
 from tailrace.wal.resource_managers import FIRST_CUSTOM, LOGICALMSG, XLOG
 from tailrace.wal.unaligned import u8, u16, u32, u64
-
-# Where a page's header has what, in bytes (`access/xlog_internal.h`, XLogPageHeaderData; at the start of a segment XLogLongPageHeaderData)
-XLP_MAGIC = 0  # 2 bytes
-XLP_INFO = 2  # 2
-XLP_PAGEADDR = 8  # 8: the page's own LSN
-XLP_REM_LEN = 16  # 4: of a record that began on an earlier page, what is left
-XLP_SYSID = 24  # 8
-SHORT_PAGE_HEADER = 24
-LONG_PAGE_HEADER = 40
 
 # xlp_info
 FIRST_IS_CONTRECORD = 0x0001
@@ -95,20 +87,20 @@ BATCH = 512
 def check_page(buf, at, lsn, frame):  # type: ignore[no-untyped-def]
     """Length of the header of the page at `buf[at]`, or a reason why it is not the page that belongs at `lsn`."""
     frame[PAGE] = lsn
-    if u16(buf, at + XLP_MAGIC) != frame[MAGIC]:
-        frame[DETAIL] = u16(buf, at + XLP_MAGIC)
+    if u16(buf, at + P_MAGIC) != frame[MAGIC]:
+        frame[DETAIL] = u16(buf, at + P_MAGIC)
         return INVALID_MAGIC
-    info = u16(buf, at + XLP_INFO)
+    info = u16(buf, at + P_INFO)
     first_of_segment = lsn & (frame[SEGMENT_SIZE] - 1) == 0
     if info & ~ALL_PAGE_FLAGS or ((info & LONG_HEADER) != 0) != first_of_segment:
         frame[DETAIL] = info
         return INVALID_PAGE_FLAGS
-    if u64(buf, at + XLP_PAGEADDR) != lsn:
-        frame[DETAIL] = u64(buf, at + XLP_PAGEADDR)
+    if u64(buf, at + P_ADDRESS) != lsn:
+        frame[DETAIL] = u64(buf, at + P_ADDRESS)
         return INVALID_PAGE_ADDRESS
     if first_of_segment:
-        if frame[SYSTEM] != 0 and u64(buf, at + XLP_SYSID) != frame[SYSTEM]:
-            frame[DETAIL] = u64(buf, at + XLP_SYSID)
+        if frame[SYSTEM] != 0 and u64(buf, at + P_SYSTEM) != frame[SYSTEM]:
+            frame[DETAIL] = u64(buf, at + P_SYSTEM)
             return INVALID_SYSTEM
         return LONG_PAGE_HEADER
     return SHORT_PAGE_HEADER
@@ -183,12 +175,12 @@ def _start_of_record(buf, frame):  # type: ignore[no-untyped-def]
             header = check_page(buf, at, position, frame)
             if header < 0:
                 return header
-            if u16(buf, at + XLP_INFO) & FIRST_IS_CONTRECORD:
+            if u16(buf, at + P_INFO) & FIRST_IS_CONTRECORD:
                 # Only a walk that starts inside a record may meet its tail here.
                 if frame[PREVIOUS] != 0:
                     frame[DETAIL] = position
                     return INVALID_CONTINUATION
-                header += min(maxalign(u32(buf, at + XLP_REM_LEN)), PAGE_SIZE - header)
+                header += min(maxalign(u32(buf, at + P_REMAINING)), PAGE_SIZE - header)
                 if header == PAGE_SIZE:
                     frame[POSITION] = position + PAGE_SIZE
                     continue
@@ -232,11 +224,11 @@ def _put_together(buf, frame, at, length):  # type: ignore[no-untyped-def]
         header = check_page(buf, page, frame[BASE] + page, frame)
         if header < 0:
             return header
-        info = u16(buf, page + XLP_INFO)
+        info = u16(buf, page + P_INFO)
         if info & FIRST_IS_OVERWRITE_CONTRECORD:
             frame[POSITION] = frame[BASE] + page
             return _OVERWRITTEN
-        if not info & FIRST_IS_CONTRECORD or u32(buf, page + XLP_REM_LEN) != length - got:
+        if not info & FIRST_IS_CONTRECORD or u32(buf, page + P_REMAINING) != length - got:
             frame[DETAIL] = frame[BASE] + page
             return INVALID_CONTINUATION
         take = min(length - got, PAGE_SIZE - header)

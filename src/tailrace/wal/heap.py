@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
+from tailrace.wal.heap_records import Delete, Inplace, Insert, MultiInsert, NewCid, Truncate, Update
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2
 from tailrace.wal.unaligned import u8, u16
@@ -53,32 +54,36 @@ DELETE_CONTAINS_OLD_TUPLE = 0x02
 DELETE_CONTAINS_OLD_KEY = 0x04
 DELETE_IS_SUPER = 0x08
 
-# Where fields lie in main data, and its length before old tuples
-INSERT_OFFNUM_AT = 0
-INSERT_FLAGS_AT = 2  # behind offnum
-UPDATE_OLD_OFFNUM_AT = 4  # behind old_xmax
-UPDATE_FLAGS_AT = 7  # … and old_infobits_set
-UPDATE_NEW_OFFNUM_AT = 12  # … and new_xmax
-DELETE_OFFNUM_AT = 4  # behind xmax
-DELETE_FLAGS_AT = 7  # … and infobits_set
-INPLACE_OFFNUM_AT = 0
-MULTI_INSERT_FLAGS_AT = 0
-MULTI_INSERT_NTUPLES_AT = 2  # behind flags, and a byte of padding
-MULTI_INSERT_OFFNUMS_AT = 4
-SIZE_OF_INSERT = 3
-SIZE_OF_UPDATE = 14
-SIZE_OF_DELETE = 8
-INSERT_FLAGS_AT = 2
-TRUNCATE_DATABASE_AT = 0
-MULTI_INSERT_FLAGS_AT = 0
-NEW_CID_LOCATOR_AT = 16
+# xl_heap_truncate.flags
+TRUNCATE_CASCADE = 0x01
+TRUNCATE_RESTART_SEQUENCES = 0x02
+
+# Where kernels find what a record says ahead of its tuples: offsets within the main data, the same in all majors
+_INSERT, _UPDATE, _DELETE, _INPLACE, _MULTI_INSERT, _NEW_CID = (
+    record.LAYOUTS[14] for record in (Insert, Update, Delete, Inplace, MultiInsert, NewCid)
+)  # fmt: skip
+INSERT_OFFNUM_AT = _INSERT.at("offnum")
+INSERT_FLAGS_AT = _INSERT.at("flags")
+SIZE_OF_INSERT = _INSERT.size
+UPDATE_OLD_OFFNUM_AT = _UPDATE.at("old_offnum")
+UPDATE_FLAGS_AT = _UPDATE.at("flags")
+UPDATE_NEW_OFFNUM_AT = _UPDATE.at("new_offnum")
+SIZE_OF_UPDATE = _UPDATE.size
+DELETE_OFFNUM_AT = _DELETE.at("offnum")
+DELETE_FLAGS_AT = _DELETE.at("flags")
+SIZE_OF_DELETE = _DELETE.size
+INPLACE_OFFNUM_AT = _INPLACE.at("offnum")
+SIZE_OF_INPLACE = _INPLACE.size
+MULTI_INSERT_FLAGS_AT = _MULTI_INSERT.at("flags")
+MULTI_INSERT_NTUPLES_AT = _MULTI_INSERT.at("ntuples")
+MULTI_INSERT_OFFNUMS_AT = _MULTI_INSERT.size
+TRUNCATE_DATABASE_AT = Truncate.LAYOUT.at("database")
+NEW_CID_LOCATOR_AT = _NEW_CID.at("locator")
 _OFFNUM = 2  # sizeof(OffsetNumber)
 
 SIZE_OF_HEADER = 5
 """xl_heap_header: t_infomask2, t_infomask, t_hoff. An xl_multi_insert_tuple has the same behind its datalen."""
 _DATALEN = 2
-TRUNCATE_CASCADE = 0x01
-TRUNCATE_RESTART_SEQUENCES = 0x02
 
 # What a record is to decoding
 NOT_A_ROW = 0
@@ -196,7 +201,7 @@ def has_main_data(buf, parsed):  # type: ignore[no-untyped-def]
         elif opcode in (UPDATE, HOT_UPDATE):
             least = SIZE_OF_UPDATE
         elif opcode == INPLACE:
-            least = INPLACE_OFFNUM_AT + _OFFNUM
+            least = SIZE_OF_INPLACE
     elif parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT:
         least = MULTI_INSERT_OFFNUMS_AT
         if parsed[MAIN_LENGTH] >= least and not parsed[INFO] & INIT_PAGE:

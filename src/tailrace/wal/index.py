@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.model import Locator, Lsn, Stretch
+from tailrace.ragged import bounds_of, ranges
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 
 TRACKED_CATALOGS: dict[int, str] = {
@@ -53,6 +54,7 @@ CLOSED_TOAST = 8  # a row consumed the chunks that were open when the stretch be
 SPECULATION_OPEN = 16  # a speculative insert still waits at the end
 STARTS_WITH_CONFIRM = 32
 STARTS_WITH_CANCEL = 64
+HAS_SPECULATED = 128  # made a speculative insert here, be it decided here as well
 
 
 @dataclass(slots=True)
@@ -78,6 +80,16 @@ class Kept:
     def record(self, row: int) -> bytes:
         return self.data[self.at[row] : self.at[row] + self.length[row]].tobytes()
 
+    def taken(self, rows: NDArray[np.int64]) -> Kept:
+        """These records alone, in memory of their own."""
+        bounds = bounds_of(self.length[rows] + 7 & ~7)
+        data = np.zeros(bounds[-1], np.uint8)
+        data[ranges(bounds[:-1], self.length[rows])] = self.data[ranges(self.at[rows], self.length[rows])]
+        return Kept(
+            kind=self.kind[rows], lsn=self.lsn[rows], end_lsn=self.end_lsn[rows], followed_by=self.followed_by[rows],
+            at=bounds[:-1], length=self.length[rows], data=data,
+        )  # fmt: skip
+
 
 @dataclass(slots=True)
 class Xids:
@@ -94,6 +106,13 @@ class Xids:
 
     def __len__(self) -> int:
         return len(self.xid)
+
+    def taken(self, rows: NDArray[np.int64]) -> Xids:
+        """These rows alone."""
+        return Xids(
+            xid=self.xid[rows], top=self.top[rows], first_lsn=self.first_lsn[rows], flags=self.flags[rows], rows=self.rows[rows],
+            bytes=self.bytes[rows], speculative=self.speculative[rows],
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -114,9 +133,9 @@ class Files:
 @dataclass(slots=True)
 class Index:
     """The facts of one stretch. `next_lsn` is where the first record after it starts (or would), `previous` what its first record names as
-    its predecessor, `last` its last record: neighbours must fit. Unsealed: the log ended inside, and the stretch will be scanned again; `reason` says
-    why it ended, `place` which page or record that is about, and `torn` that there is something, but no whole record. Of a sealed one that
-    begins with zeros, `place` is where they do."""
+    its predecessor, `last` its last record: neighbours must fit. `first_xid` is the first record's, 32 bits wide, which a message before it does not
+    know. Unsealed: the log ended inside, and the stretch will be scanned again; `reason` says why it ended, `place` which page or record that is
+    about, and `torn` that there is something, but no whole record. Of a sealed one that begins with zeros, `place` is where they do."""
 
     stretch: Stretch
     sealed: bool
@@ -140,3 +159,4 @@ class Index:
     also: tuple[Locator, ...] = field(default=())
     place: Lsn = Lsn(0)  # noqa: RUF009 - immutable
     torn: bool = False
+    first_xid: int = 0

@@ -6,14 +6,14 @@ file is written once. What is read is checked until every array keeps within its
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.checksummed_file import Dtypes, FileKind
-from tailrace.errors import UsageError
+from tailrace.checksummed_file import Dtypes, FileKind, fact
 from tailrace.kernels import kernel
 from tailrace.model import Locator, Lsn, Stretch
 from tailrace.wal import index as index_module
@@ -27,31 +27,47 @@ from tailrace.wal.xact import Ends
 
 INDEX_FILE = FileKind("index", "an index", version=FORMAT_VERSION, compression="lz4")
 _PARTS: dict[str, type] = {"xids": Xids, "files": Files, "ends": Ends, "kept": Kept}
-_LAST_LSN = 2**63 - 1
 
 
-def _dtypes(kind: type, prefix: str = "") -> dict[str, np.dtype[Any]]:
-    """The arrays of a dataclass by name, from how its fields are annotated. Xids are of any width there: as the log has them they are 32 bits."""
-    hints = get_type_hints(kind, vars(xact_module if kind is Ends else index_module))
-    arrays = {name: hint for name, hint in hints.items() if get_origin(hint) is np.ndarray}
-    kinds = {name: get_args(get_args(hint)[1])[0] for name, hint in arrays.items()}
-    return {
-        f"{prefix}{name}": np.dtype(np.uint32 if kind is np.integer else kind).newbyteorder("<") for name, kind in kinds.items()
+def index_dtypes(xid: type = np.uint32) -> dict[str, np.dtype[Any]]:
+    """The arrays of an index by path, where xids are as the log has them, or of this type."""
+    return _dtypes(Index, xid) | {
+        name: kind for part, of in _PARTS.items() for name, kind in _dtypes(of, xid, f"{part}.").items()
     }
 
 
-_DTYPES: Dtypes = _dtypes(Index) | {
-    name: kind for part, of in _PARTS.items() for name, kind in _dtypes(of, f"{part}.").items()
-}  # fmt: skip
+def _dtypes(kind: type, xid: type, prefix: str = "") -> dict[str, np.dtype[Any]]:
+    """The arrays of a dataclass by name, from how its fields are annotated: xids are of any width there."""
+    hints = get_type_hints(kind, vars(xact_module if kind is Ends else index_module))
+    arrays = {name: hint for name, hint in hints.items() if get_origin(hint) is np.ndarray}
+    kinds = {name: get_args(get_args(hint)[1])[0] for name, hint in arrays.items()}
+    return {f"{prefix}{name}": np.dtype(xid if kind is np.integer else kind).newbyteorder("<") for name, kind in kinds.items()}
+
+
+_DTYPES: Dtypes = index_dtypes()
 _SCALARS = {
     name: hint for name, hint in get_type_hints(Index, vars(index_module)).items() if hint in (bool, int, str, Lsn)
 }  # fmt: skip
 
 
 def write_index(index: Index) -> bytes:
-    """Raises UsageError for an index that is not sealed: the next scan would make another."""
+    """Raises ValueError for an index that is not sealed: the next scan would make another."""
     if not index.sealed:
-        raise UsageError(f"the index of {index.stretch} is not sealed, so it is not kept")
+        raise ValueError(f"the index of {index.stretch} is not sealed, so it is not kept")
+    return INDEX_FILE.write(*content_of_index(index))
+
+
+def read_index(data: bytes, where: str) -> Index:
+    """Raises UnsupportedFile for other files and other format versions, CorruptFile for damage and for content that is none of an index."""
+    facts, arrays = INDEX_FILE.read(data, where, _DTYPES)
+    try:
+        return index_from(facts, arrays)
+    except ValueError as error:
+        raise INDEX_FILE.unsound(where, str(error)) from error
+
+
+def content_of_index(index: Index) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Facts, and arrays by path, for files that hold indexes: sealed or not, with xids of any width."""
     facts: dict[str, Any] = {}
     arrays: dict[str, NDArray] = {}
     for name, value in _leaves(index):
@@ -59,19 +75,18 @@ def write_index(index: Index) -> bytes:
             arrays[name] = value
         else:
             facts[name] = [list(file) for file in value] if name == "also" else value
-    return INDEX_FILE.write(facts, arrays)
+    return facts, arrays
 
 
-def read_index(data: bytes, where: str) -> Index:
-    """Raises UsageError for other files and other format versions, CorruptFile for damage and for content that is none of an index."""
-    facts, arrays = INDEX_FILE.read(data, where, _DTYPES)
+def index_from(facts: Any, arrays: Mapping[str, NDArray]) -> Index:
+    """The index that has this content. Raises ValueError if none has."""
     parts = {name: kind(**{part.name: arrays[f"{name}.{part.name}"] for part in fields(kind)}) for name, kind in _PARTS.items()}
     try:
-        scalars = {name: _scalar(facts[name], hint) for name, hint in _SCALARS.items()}
-        scalars["stretch"] = Stretch(*(_scalar(position, Lsn) for position in facts["stretch"]))
-        scalars["also"] = tuple(Locator(*(_scalar(number, int) for number in file)) for file in facts["also"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise INDEX_FILE.unsound(where, str(error)) from error
+        scalars = {name: fact(facts[name], hint) for name, hint in _SCALARS.items()}
+        scalars["stretch"] = Stretch(*(fact(position, Lsn) for position in facts["stretch"]))
+        scalars["also"] = tuple(Locator(*(fact(number, int) for number in file)) for file in facts["also"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(str(error)) from error
     index = Index(
         **scalars,
         **parts,
@@ -80,18 +95,8 @@ def read_index(data: bytes, where: str) -> Index:
         waiting_crc=arrays["waiting_crc"],
     )
     if why := _contradiction(index):
-        raise INDEX_FILE.unsound(where, why)
+        raise ValueError(why)
     return index
-
-
-def _scalar(value: Any, kind: Any) -> Any:
-    if kind is Lsn:
-        if type(value) is not int or not 0 <= value <= _LAST_LSN:
-            raise ValueError(f"{value!r} is no LSN")
-        return Lsn(value)
-    if type(value) is not kind:
-        raise ValueError(f"{value!r} is no {kind.__name__}")
-    return value
 
 
 def _leaves(index: Index) -> list[tuple[str, Any]]:

@@ -1,77 +1,106 @@
-"""Records that indexes kept whole, read again: what the server said of its transactions at moments of the log.
+"""Records that indexes kept whole, read again: each by itself, or those that tell what the server knew of its transactions at moments of the log.
 
-In: the indexes of consecutive stretches. Out: any kind of kept record, parsed; checkpoints (`catalog/pg_control.h`, CheckPoint), RUNNING_XACTS
-(`storage/standbydefs.h`, xl_running_xacts) and ends of recovery as values.
+In: the indexes of consecutive stretches. Out: `KeptRecord`s, whose data the record types of their resource manager read; `Moment`s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailrace.errors import CorruptWal
 from tailrace.model import Lsn
-from tailrace.wal import index, records
+from tailrace.wal import index, records, xlog
 from tailrace.wal.index import Index
-from tailrace.wal.unaligned import number
+from tailrace.wal.standby import RunningXacts
 from tailrace.wal.versions import FORMATS
+from tailrace.wal.xlog import Checkpoint, EndOfRecovery, ParameterChange
 
-_OPCODE = 0xF0
-_SHUTDOWN = 0x00
-_END_OF_RECOVERY = 0x90
+Told_co = TypeVar("Told_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """`next_xid` carries the epoch; it was the next where the checkpoint began."""
+class RecordType(Protocol[Told_co]):
+    """A record type of `tailrace.wal`."""
 
-    lsn: Lsn
-    redo: Lsn
-    next_xid: int
-    is_shutdown: bool
+    def read(self, data: bytes, major: int, /) -> Told_co: ...
 
 
 @dataclass(frozen=True, slots=True)
-class RunningXacts:
-    """All xids are 32 bits wide; `running` are those of transactions and of as many of their subtransactions as the server still knew."""
+class KeptRecord:
+    """A record in WAL of `major`. `kind` and `followed_by` are as in the index, `xid` is 32 bits wide, `origin` the replication origin's number or 0;
+    `main` are its main data."""
 
+    kind: int
     lsn: Lsn
-    next_xid: int
-    oldest: int
-    running: NDArray[np.uint32]
+    end_lsn: Lsn
+    followed_by: int
+    manager: int
+    info: int
+    xid: int
+    origin: int
+    major: int
+    main: bytes
+
+    def read(self, record_type: RecordType[Told_co]) -> Told_co:
+        """What it says. Raises CorruptWal if it is too short for that."""
+        try:
+            return record_type.read(self.main, self.major)
+        except CorruptWal as error:
+            error.at(self.lsn)
+            raise
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfRecovery:
-    """A promotion: what was open then has no end but this one."""
-
-    lsn: Lsn
-
-
-Moment = Checkpoint | RunningXacts | EndOfRecovery
-
-
-def kept_records(indexes: Sequence[Index], *kinds: int) -> Iterator[tuple[Index, int, NDArray[np.uint8], NDArray[np.int64]]]:
-    """Every kept record of these kinds: its index, its row there, its bytes, and the bytes parsed (one array, overwritten by the next)."""
+def kept_records(indexes: Sequence[Index], *kinds: int) -> Iterator[KeptRecord]:
+    """Every kept record of these kinds, in WAL order."""
     parsed = records.new_parsed()
-    for found in indexes:
-        for row in found.kept.rows_of(*kinds).tolist():
-            raw = np.frombuffer(found.kept.record(row), np.uint8).copy()
-            records.parse(raw, 0, len(raw), FORMATS[found.major].image_compressed, parsed)
-            yield found, row, raw, parsed
+    for part in indexes:
+        kept = part.kept
+        for row in kept.rows_of(*kinds).tolist():
+            raw = np.frombuffer(kept.record(row), np.uint8).copy()
+            records.parse(raw, 0, len(raw), FORMATS[part.major].image_compressed, parsed)
+            main = int(parsed[records.MAIN])
+            yield KeptRecord(
+                kind=int(kept.kind[row]),
+                lsn=Lsn(int(kept.lsn[row])),
+                end_lsn=Lsn(int(kept.end_lsn[row])),
+                followed_by=int(kept.followed_by[row]),
+                manager=int(parsed[records.MANAGER]),
+                info=int(parsed[records.INFO]),
+                xid=int(parsed[records.XID]),
+                origin=int(parsed[records.ORIGIN]),
+                major=part.major,
+                main=raw[main : main + int(parsed[records.MAIN_LENGTH])].tobytes(),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What the server wrote at `lsn` of all its transactions; `is_shutdown`, that it is a shutdown checkpoint."""
+
+    lsn: Lsn
+    record: Checkpoint | RunningXacts | EndOfRecovery
+    is_shutdown: bool = False
 
 
 def moments(indexes: Sequence[Index]) -> Iterator[Moment]:
     """Checkpoints, RUNNING_XACTS and ends of recovery, in WAL order."""
-    for found, row, raw, parsed in kept_records(indexes, index.CHECKPOINT, index.RUNNING_XACTS, index.TIMELINE_END):
-        lsn, main, kind = Lsn(int(found.kept.lsn[row])), int(parsed[records.MAIN]), found.kept.kind[row]
-        if kind == index.CHECKPOINT:
-            yield Checkpoint(lsn, Lsn(number(raw, main, 8)), number(raw, main + 24, 8), (raw[16] & _OPCODE) == _SHUTDOWN)
-        elif kind == index.RUNNING_XACTS:
-            count = number(raw, main, 4) + number(raw, main + 4, 4)
-            running = np.frombuffer(raw[main + 24 : main + 24 + 4 * count].tobytes(), "<u4")
-            yield RunningXacts(lsn, number(raw, main + 12, 4), number(raw, main + 16, 4), running)
-        elif raw[16] & _OPCODE == _END_OF_RECOVERY:
-            yield EndOfRecovery(lsn)
+    for kept in kept_records(indexes, index.CHECKPOINT, index.RUNNING_XACTS, index.TIMELINE_END):
+        opcode = kept.info & xlog.OPCODE
+        if kept.kind == index.CHECKPOINT:
+            yield Moment(kept.lsn, kept.read(Checkpoint), opcode == xlog.CHECKPOINT_SHUTDOWN)
+        elif kept.kind == index.RUNNING_XACTS:
+            yield Moment(kept.lsn, kept.read(RunningXacts))
+        elif opcode == xlog.END_OF_RECOVERY:
+            yield Moment(kept.lsn, kept.read(EndOfRecovery))
+
+
+def wal_level_changes(indexes: Sequence[Index]) -> list[tuple[Lsn, int]]:
+    """(LSN, wal_level) of each change of parameters."""
+    return [
+        (kept.lsn, kept.read(ParameterChange).wal_level)
+        for kept in kept_records(indexes, index.WAL_SETTINGS)
+        if kept.info & xlog.OPCODE == xlog.PARAMETER_CHANGE
+    ]

@@ -25,6 +25,11 @@ class WalBytes:
         """The file that has the byte at `lsn`, empty if that is not known."""
         return next((path for start, path in reversed(self.files) if start <= lsn), "")
 
+    def in_file(self, lsn: int) -> str:
+        """That file in words, to be put behind others; nothing if it is not known."""
+        name = self.name_at(lsn)
+        return f', file "{name}"' if name else ""
+
     @classmethod
     def of(cls, pages: bytes | NDArray[np.uint8], base: int) -> WalBytes:
         """Copy `pages` into an array with spare room."""
@@ -50,8 +55,14 @@ class LogIdentity:
 
 
 def first_written_page(wal: WalBytes, stretch: Stretch, segment_size: int) -> int:
-    """Where to begin. After a segment switch the rest of the segment is zeros (1.5), and a stretch may start among them, but not with a segment."""
+    """Where to begin. After a segment switch the rest of the segment is zeros (1.5), and a stretch may start among them, but not with a segment, nor
+    with a record."""
     at = stretch.start - wal.base
-    if stretch.start % segment_size and at + PAGE_SIZE <= wal.raw and not wal.buf[at : at + PAGE_SIZE].any():
+    if (
+        stretch.start % segment_size
+        and not at % PAGE_SIZE
+        and at + PAGE_SIZE <= wal.raw
+        and not wal.buf[at : at + PAGE_SIZE].any()
+    ):
         return -(-(stretch.start + 1) // segment_size) * segment_size
     return stretch.start

@@ -20,7 +20,7 @@ def read_whole(read: Reader, stretch: Stretch, work: Callable[..., Result]) -> R
     NeedMoreWal."""
     ahead = 4 * PAGE_SIZE
     while True:
-        wal = read(stretch.start, stretch.stop + ahead)
+        wal = read(stretch.start // PAGE_SIZE * PAGE_SIZE, stretch.stop + ahead)
         try:
             return work(wal, at_end_of_log=wal.base + wal.raw < stretch.stop + ahead)
         except NeedMoreWal:

@@ -1,10 +1,64 @@
-"""The header of a record (`access/xlogrecord.h`, XLogRecord): where its fields stand, in bytes. What follows it, :mod:`tailrace.wal.records`."""
+"""The header of a record (`access/xlogrecord.h`, XLogRecord), both ways.
+
+Kernels take it apart by the offsets below; what follows it, :mod:`tailrace.wal.records`.
+"""
 
 from __future__ import annotations
 
-H_LENGTH = 0  # 4 bytes
-H_XID = 4  # 4
-H_PREVIOUS = 8  # 8
-H_INFO = 16  # 1
-H_MANAGER = 17  # 1, then two of padding
-H_CRC = 20  # 4
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tailrace.model import Lsn
+from tailrace.wal.crc import record_crc
+from tailrace.wal.structs import LSN, U8, U16, U32, Struct, always
+
+# Behind the header come fragments, each begun by its id: block references have 0 to 32 (XLR_MAX_BLOCK_ID), others XLR_BLOCK_ID_…
+ID_DATA_SHORT = 255  # main data, their length in one byte
+ID_DATA_LONG = 254  # main data, their length in four
+ID_ORIGIN = 253  # the replication origin, two bytes
+ID_TOP_XID = 252  # the xid of the top-level transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RecordHeader(Struct):
+    """XLogRecord. `previous` is where the record before begins."""
+
+    LAYOUTS = always({"length": U32, "xid": U32, "previous": LSN, "info": U8, "manager": U8, "unused": U16, "crc": U32})
+
+    length: int
+    xid: int
+    previous: Lsn
+    info: int
+    manager: int
+    unused: int = 0
+    crc: int = 0
+
+
+_LAYOUT = RecordHeader.LAYOUTS[14]
+H_LENGTH = _LAYOUT.at("length")
+H_XID = _LAYOUT.at("xid")
+H_PREVIOUS = _LAYOUT.at("previous")
+H_INFO = _LAYOUT.at("info")
+H_MANAGER = _LAYOUT.at("manager")
+H_CRC = _LAYOUT.at("crc")
+
+
+def may_begin(data: bytes, previous: int | None) -> bool:
+    """Whether `data`, up to the end of its page, may be the beginning of the record behind the one at `previous` (None: not known). Zeros are not,
+    nor is what a segment held before it was recycled."""
+    if not any(data[H_LENGTH : H_LENGTH + U32.size]):
+        return False
+    named = data[H_PREVIOUS : H_PREVIOUS + LSN.size]
+    return previous is None or len(named) < LSN.size or int.from_bytes(named, "little") == previous
+
+
+def write_record(manager: int, info: int, main: bytes, *, xid: int, previous: int, major: int, origin: int = 0) -> bytes:
+    """A record of main data and nothing else but for its origin, sound as it stands behind the record at `previous`."""
+    fragments = bytes([ID_ORIGIN]) + origin.to_bytes(2, "little") if origin else b""
+    short = len(main) < 256
+    fragments += bytes([ID_DATA_SHORT, len(main)]) if short else bytes([ID_DATA_LONG]) + len(main).to_bytes(4, "little")
+    data = fragments + main
+    header = RecordHeader(_LAYOUT.size + len(data), xid, Lsn(previous), info, manager)
+    crc = record_crc(np.frombuffer(header.write(major) + data, np.uint8), 0, header.length)
+    return replace(header, crc=int(crc)).write(major) + data

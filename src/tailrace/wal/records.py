@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PAGE_SIZE
 from tailrace.wal.framing import RECORD_HEADER
-from tailrace.wal.record_header import H_INFO, H_MANAGER, H_XID
+from tailrace.wal.record_header import H_INFO, H_MANAGER, H_XID, ID_DATA_LONG, ID_DATA_SHORT, ID_ORIGIN, ID_TOP_XID
 from tailrace.wal.unaligned import u8, u16, u32
 
 # XLogRecord: where fields lie that are wanted of a record before the rest of it is
@@ -50,12 +50,6 @@ BLOCK_FIELDS = 14
 
 MAX_BLOCKS = 33
 PARSED_SIZE = FIRST_BLOCK + MAX_BLOCKS * BLOCK_FIELDS
-
-# Ids of fragments that are no block references, which have 0 to 32 (XLR_MAX_BLOCK_ID)
-_DATA_SHORT = 255  # XLR_BLOCK_ID_DATA_SHORT
-_DATA_LONG = 254
-_ORIGIN_ID = 253  # XLR_BLOCK_ID_ORIGIN
-_TOP_XID_ID = 252  # XLR_BLOCK_ID_TOPLEVEL_XID
 
 # A block reference is a XLogRecordBlockHeader, of an image a XLogRecordBlockImageHeader, of a compressed one with a hole two bytes for that
 # (XLogRecordBlockCompressHeader), a RelFileLocator unless it is the same as of the block before, and a BlockNumber.
@@ -131,7 +125,7 @@ def parse(buf, at, length, compressed, parsed):  # type: ignore[no-untyped-def]
         length > _PLAIN_HEADER
         and u8(buf, header) == 0
         and not u8(buf, header + _FORK_FLAGS) & (_HAS_IMAGE | _SAME_REL)
-        and u8(buf, header + _PLAIN_BLOCK) == _DATA_SHORT
+        and u8(buf, header + _PLAIN_BLOCK) == ID_DATA_SHORT
     ):
         return _parse_plain(buf, at, length, parsed)
     return _parse_fragments(buf, at, length, compressed, parsed)
@@ -182,20 +176,20 @@ def _parse_fragments(buf, at, length, compressed, parsed):  # type: ignore[no-un
                 return False
             payload += parsed[block + DATA_LENGTH] + parsed[block + IMAGE_LENGTH]
             blocks += 1
-        elif fragment == _DATA_SHORT:
+        elif fragment == ID_DATA_SHORT:
             parsed[MAIN_LENGTH] = u8(buf, header + 1)
             payload += parsed[MAIN_LENGTH]
             header += _SIZE_OF_SHORT
             break
-        elif fragment == _DATA_LONG:
+        elif fragment == ID_DATA_LONG:
             parsed[MAIN_LENGTH] = u32(buf, header + 1)
             payload += parsed[MAIN_LENGTH]
             header += _SIZE_OF_LONG
             break
-        elif fragment == _ORIGIN_ID:
+        elif fragment == ID_ORIGIN:
             parsed[ORIGIN] = u16(buf, header + 1)
             header += _SIZE_OF_ORIGIN
-        elif fragment == _TOP_XID_ID:
+        elif fragment == ID_TOP_XID:
             parsed[TOP_XID] = u32(buf, header + 1)
             header += _SIZE_OF_TOP_XID
         else:

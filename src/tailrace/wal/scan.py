@@ -47,8 +47,6 @@ from tailrace.wal.xact import Ends, parse_end
 PASSED_OVER = np.array([manager in IGNORED for manager in range(256)])
 """Resource managers whose records count for their xid and nothing else."""
 _SIZE_OF_XID = 4
-_SIZE_OF_INVALIDATION = 16
-"""Of a SharedInvalidationMessage (`storage/sinval.h`)."""
 
 
 class ScanFormat(NamedTuple):
@@ -66,7 +64,7 @@ class ScanFormat(NamedTuple):
 
 class Walked(NamedTuple):
     """Why the walk ended, how many records it saw, the LSNs of the first, of what that names as its predecessor, and of the last; where the next
-    would be; and the records' fingerprint."""
+    would be; the records' fingerprint; and the xid of the first."""
 
     reason: int
     records: int
@@ -75,6 +73,7 @@ class Walked(NamedTuple):
     last: int
     next_lsn: int
     fingerprint: int
+    first_xid: int
 
 
 def scan(wal: WalBytes, stretch: Stretch, log: LogIdentity, *, at_end_of_log: bool, also: Sequence[Locator] = ()) -> Index:
@@ -101,7 +100,7 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
     """Walk the stretch once, filling `room`. Returns the fields of `Walked`."""
     parsed, xids, kept = room.parsed, room.xids, room.kept
     fingerprint = np.uint64(NO_RECORDS)
-    count = first = previous = last = 0
+    count = first = first_xid = previous = last = 0
     row = last_xid = np.int64(
         -1
     )  # the xid of the record before, if it counts as one of its transaction's, and the row that it has
@@ -129,7 +128,7 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
             frame[POSITION] = record.lsn
             break
         if count == 0:
-            first, previous = record.lsn, u64(buf, record.at + H_PREVIOUS)
+            first, first_xid, previous = record.lsn, xid, u64(buf, record.at + H_PREVIOUS)
         count += 1
         last = record.lsn
         fingerprint = fingerprinted(fingerprint, u32(buf, record.at + H_CRC))
@@ -170,7 +169,7 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
         if keep == CATALOG_CHANGE or (keep != NOT_KEPT and not catalogs.nothing_else):
             kept_row = note_kept(kept, keep, record)
             message = kept_row if keep == MESSAGE else np.int64(-1)
-    return reason, count, first, previous, last, frame[POSITION], np.int64(fingerprint)
+    return reason, count, first, previous, last, frame[POSITION], np.int64(fingerprint), first_xid
 
 
 @kernel
@@ -216,13 +215,14 @@ def _index(
         waiting_crc=room.chunks.crc[waiting],
         also=tuple(also),
         place=place,
+        first_xid=walked.first_xid,
     )
 
 
 def _xids(room: XidRoom) -> Xids:
     used = slice(int(room.used[0]))
     flags = room.flags[used].copy()
-    flags[room.speculative[used] == 0] &= 0xFF ^ SPECULATION_OPEN
+    flags[room.speculative[used] != 0] |= SPECULATION_OPEN
     return Xids(
         xid=room.xid[used].astype(np.uint32),
         top=room.top[used].astype(np.uint32),
@@ -269,7 +269,7 @@ def _ends(wal: WalBytes, room: EndRoom) -> Ends:
 
     subxids, sub_at = bytes_of(xact.E_SUBXACTS, xact.E_SUBXACT_COUNT, _SIZE_OF_XID)
     gids, gid_at = bytes_of(xact.E_GID, xact.E_GID_LENGTH, 1)
-    invalidations, invalidation_at = bytes_of(xact.E_INVALIDATIONS, xact.E_INVALIDATION_COUNT, _SIZE_OF_INVALIDATION)
+    invalidations, invalidation_at = bytes_of(xact.E_INVALIDATIONS, xact.E_INVALIDATION_COUNT, xact.SIZE_OF_INVALIDATION)
     return Ends(
         kind=ends[:, xact.E_KIND].astype(np.uint8),
         xid=ends[:, xact.E_XID].astype(np.uint32),
@@ -284,6 +284,6 @@ def _ends(wal: WalBytes, room: EndRoom) -> Ends:
         subxids=subxids.view(np.uint32),
         gid_bounds=gid_at,
         gids=gids,
-        invalidation_bounds=invalidation_at // _SIZE_OF_INVALIDATION,
+        invalidation_bounds=invalidation_at // xact.SIZE_OF_INVALIDATION,
         invalidations=invalidations,
     )

@@ -23,7 +23,6 @@ from tailrace.wal.end_of_log import NeedMoreWal, explain, place_of
 from tailrace.wal.framing import LENGTH, NEED_MORE, POSITION, PREVIOUS, REACHED_STOP, RECORD_HEADER, next_record
 from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
 from tailrace.wal.resource_managers import name_of
-from tailrace.wal.versions import FORMATS, WalFormat
 
 _WALKED = 1 << 20
 
@@ -31,11 +30,8 @@ _WALKED = 1 << 20
 class Log(Protocol):
     """What this needs of segments."""
 
-    segment_size: int
-    system: int
-    magic: int
-    major: int
-
+    @property
+    def identity(self) -> LogIdentity: ...
     @property
     def first_lsn(self) -> Lsn: ...
     @property
@@ -72,11 +68,10 @@ class Counted:
         self._add(other._keys, other._sums)
 
     def _add(self, keys: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
-        found, inverse = np.unique(np.concatenate([self._keys, keys]), axis=0, return_inverse=True)
+        self._keys, inverse = np.unique(np.concatenate([self._keys, keys]), axis=0, return_inverse=True)
         all_sums = np.concatenate([self._sums, sums])
-        self._keys = found
         self._sums = np.stack(
-            [np.bincount(inverse.ravel(), all_sums[:, i], len(found)).astype(np.int64) for i in range(2)], axis=1
+            [np.bincount(inverse.ravel(), all_sums[:, i], len(self._keys)).astype(np.int64) for i in range(2)], axis=1
         )
 
     def largest(self, count: int) -> list[tuple[str, int, int]]:
@@ -139,15 +134,14 @@ def tally(buf, frame, compressed, rows):  # type: ignore[no-untyped-def]
         count += 1
 
 
-def count(wal: WalBytes, stretch: Stretch, form: WalFormat, segment_size: int, *, system: int, at_end_of_log: bool) -> Counts:
+def count(wal: WalBytes, stretch: Stretch, log: LogIdentity, *, at_end_of_log: bool) -> Counts:
     """Count the records that start in `stretch`. Raises NeedMoreWal if `wal` ends within the last of them, though the log does not."""
-    log = LogIdentity(form, segment_size, system)
-    frame = framing.new_frame(wal, log, first_written_page(wal, stretch, segment_size), stretch.stop, check_crc=False)
+    frame = framing.new_frame(wal, log, first_written_page(wal, stretch, log.segment_size), stretch.stop, check_crc=False)
     rows = np.zeros((wal.raw // RECORD_HEADER + 1, _FIELDS), np.int64)
-    found, ended = tally(wal.buf, frame, form.image_compressed, rows)
+    number, ended = tally(wal.buf, frame, log.form.image_compressed, rows)
     if ended == NEED_MORE and not at_end_of_log:
         raise NeedMoreWal(explain(ended, frame))
-    rows = rows[:found]
+    rows = rows[:number]
     of_file, of_transaction = rows[rows[:, _NUMBER] != 0], rows[rows[:, _XID] != 0]
     return Counts(
         Counted(1, name_of).count(rows[:, _MANAGER, None], rows[:, _SIZE]),
@@ -159,7 +153,7 @@ def count(wal: WalBytes, stretch: Stretch, form: WalFormat, segment_size: int, *
 
 def walk(log: Log, start: int | None = None, stop: int | None = None, chunk: int = _WALKED) -> Iterator[Described]:
     """Every record that starts in `[start, stop)`, in words. Raises CorruptWal where a record's checksum is wrong."""
-    form, parsed = FORMATS[log.major], records.new_parsed()
+    identity, parsed = log.identity, records.new_parsed()
     position, previous, size = int(start if start is not None else log.first_lsn), 0, chunk
     begin, last = position, int(stop if stop is not None else log.stop_lsn)
     # A walk can only begin at a page; what comes before `start` there is passed over.
@@ -167,15 +161,20 @@ def walk(log: Log, start: int | None = None, stop: int | None = None, chunk: int
     while position < last:
         base = position // PAGE_SIZE * PAGE_SIZE
         wal = log.read(base, base + size)
-        identity = LogIdentity(form, log.segment_size, log.system)
         frame = framing.new_frame(wal, identity, position, min(base + size, last), previous=previous)
         count = 0
         while (at := next_record(wal.buf, frame)) >= 0:
             count += 1
             if frame[framing.LSN] >= begin:
-                yield describe(wal.buf, at, int(frame[LENGTH]), int(frame[framing.LSN]), form, parsed)
+                yield describe(wal.buf, at, int(frame[LENGTH]), int(frame[framing.LSN]), identity.form, parsed)
         if at == framing.INVALID_CHECKSUM:
-            raise CorruptWal(explain(at, frame), context=f"WAL record at {Lsn(int(frame[POSITION]))}")
+            damaged = Lsn(int(frame[POSITION]))
+            raise CorruptWal(
+                explain(at, frame),
+                context=f"WAL record at {damaged}{wal.in_file(damaged)}",
+                lsn=damaged,
+                file=wal.name_at(damaged),
+            )
         if at not in (NEED_MORE, REACHED_STOP) or (at == NEED_MORE and wal.raw < size):
             return
         if at == NEED_MORE and not count:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
-from numpy.typing import NDArray
 
 
 def _load(bits: int, result: Any) -> Any:
@@ -38,8 +36,3 @@ u32 = _load(32, types.int64)
 u64 = _load(64, types.int64)
 word = _load(64, types.uint64)
 """Eight bytes as an unsigned number, for checksums."""
-
-
-def number(data: bytes | NDArray[np.uint8], at: int, width: int) -> int:
-    """The same outside kernels: `width` bytes at `at` as an unsigned number."""
-    return int.from_bytes(bytes(data[at : at + width]), "little")

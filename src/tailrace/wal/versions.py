@@ -30,8 +30,6 @@ class WalFormat:
     dbase_create_copy: int
     dbase_create_wal_log: int
     dbase_drop: int
-    relmap_entries: int
-    control_version: int
     custom_resource_managers: bool
 
     @property
@@ -70,11 +68,11 @@ _18: dict[str, int | bool] = {**_15_TO_17, "stats_item": 16, "inplace_header": 2
 FORMATS: dict[int, WalFormat] = {
     form.major: form
     for form in (
-        WalFormat(14, 0xD10D, relmap_entries=62, control_version=1300, **_14),  # type: ignore[arg-type]
-        WalFormat(15, 0xD110, relmap_entries=62, control_version=1300, **_15_TO_17),  # type: ignore[arg-type]
-        WalFormat(16, 0xD113, relmap_entries=64, control_version=1300, **_15_TO_17),  # type: ignore[arg-type]
-        WalFormat(17, 0xD116, relmap_entries=64, control_version=1700, **_15_TO_17),  # type: ignore[arg-type]
-        WalFormat(18, 0xD118, relmap_entries=64, control_version=1800, **_18),  # type: ignore[arg-type]
+        WalFormat(14, 0xD10D, **_14),  # type: ignore[arg-type]
+        WalFormat(15, 0xD110, **_15_TO_17),  # type: ignore[arg-type]
+        WalFormat(16, 0xD113, **_15_TO_17),  # type: ignore[arg-type]
+        WalFormat(17, 0xD116, **_15_TO_17),  # type: ignore[arg-type]
+        WalFormat(18, 0xD118, **_18),  # type: ignore[arg-type]
     )
 }
 _BY_MAGIC = {form.page_magic: form for form in FORMATS.values()}
@@ -93,8 +91,8 @@ def owner_of_magic(magic: int) -> str:
     return _MAGIC_OF_OTHERS.get(magic, "a PostgreSQL newer than 18" if 0xD118 < magic <= 0xD1FF else "")
 
 
-def format_of_magic(magic: int, where: str) -> WalFormat:
-    """The format whose pages carry `magic`. Raises UnsupportedWal naming what it is, or what we know, with `where` as context."""
+def format_of_magic(magic: int, file: str) -> WalFormat:
+    """The format whose pages carry `magic`, as those of a segment `file` do. Raises UnsupportedWal naming what it is, or what we know."""
     form = _BY_MAGIC.get(magic)
     if form is not None:
         return form
@@ -103,5 +101,6 @@ def format_of_magic(magic: int, where: str) -> WalFormat:
     raise UnsupportedWal(
         f"invalid magic number {magic:04X} in WAL page" + (f", which is {name}'s" if name else ""),
         hint=f"tailrace reads the WAL of PostgreSQL {known}.",
-        context=where,
+        context=f'WAL segment "{file}"',
+        file=file,
     )

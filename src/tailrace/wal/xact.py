@@ -1,19 +1,25 @@
-"""Transaction records -> columns (`access/xact.h`).
+"""Records of the XACT resource manager (`access/xact.h`).
 
-In: contiguous XACT records. Out: `Ends`, one row per commit, abort or prepare. A stretch of small transactions holds hundreds of
-thousands of these, so they are columns from the start.
+In: contiguous records. Out: `Ends`, one row per commit, abort or prepare. A stretch of small transactions holds hundreds of
+thousands of these, so they are columns from the start. `read_end` gives a single one, to look at.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
-from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, XID
+from tailrace.model import Lsn
+from tailrace.ragged import lists_of
+from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, ORIGIN, XID
+from tailrace.wal.structs import BOOL, I64, LSN, U16, U32, Layout, Struct, always, read_u32s, since, write_u32s
 from tailrace.wal.unaligned import u16, u32, u64
+from tailrace.wal.versions import WalFormat
 
 # info & 0x70
 COMMIT = 0x00
@@ -36,7 +42,33 @@ _ORIGIN = 0x020
 _GID = 0x080
 _DROPPED_STATS = 0x100
 
-_SIZE_OF_INVALIDATION = 16
+SIZE_OF_INVALIDATION = 16
+_SIZE_OF_XID = 4
+_SIZE_OF_LOCATOR = 12
+_SIZE_OF_TIME = 8
+_SIZE_OF_XINFO = 4
+_SIZE_OF_DBINFO = 8
+_SIZE_OF_COUNT = 4
+_ORIGIN_TIME_AT, _SIZE_OF_ORIGIN = 8, 16
+
+# xl_xact_prepare. 15 put two counts into the middle of it, so what stands behind them is told from its end.
+_COUNTS = {"nsubxacts": U32, "ncommitrels": U32, "nabortrels": U32}
+_COUNTS_15 = _COUNTS | {"ncommitstats": U32, "nabortstats": U32}
+_BEFORE = {"magic": U32, "total_len": U32, "xid": U32, "database": U32, "prepared_at": I64, "owner": U32}
+_BEHIND = {"ninvalmsgs": U32, "initfileinval": BOOL, "gidlen": U16, "origin_lsn": LSN, "origin_timestamp": I64}
+PREPARE_HEADERS = since({14: Layout(_BEFORE | _COUNTS | _BEHIND), 15: Layout(_BEFORE | _COUNTS_15 | _BEHIND)})
+_PREPARE = PREPARE_HEADERS[15]
+PREPARE_XID_AT = _PREPARE.at("xid")
+_PREPARE_DATABASE_AT = _PREPARE.at("database")
+_PREPARED_AT_AT = _PREPARE.at("prepared_at")
+_NSUBXACTS_AT = _PREPARE.at("nsubxacts")
+_NCOMMITRELS_AT = _PREPARE.at("ncommitrels")
+_NABORTRELS_AT = _PREPARE.at("nabortrels")
+_NCOMMITSTATS_AT = _PREPARE.at("ncommitstats")
+_NABORTSTATS_AT = _PREPARE.at("nabortstats")
+_NINVALMSGS_BEFORE_END = _PREPARE.size - _PREPARE.at("ninvalmsgs")
+_GIDLEN_BEFORE_END = _PREPARE.size - _PREPARE.at("gidlen")
+_ORIGIN_BEFORE_END = _PREPARE.size - _PREPARE.at("origin_lsn")
 
 # Columns of one end, as the kernel writes them
 E_KIND = 0
@@ -66,29 +98,29 @@ def parse_end(buf, parsed, stats_item, prepare_header, end):  # type: ignore[no-
     if opcode == PREPARE:
         return _parse_prepare(buf, at, stop, stats_item, prepare_header, end)
     end[E_TIME] = u64(buf, at)
-    at += 8
+    at += _SIZE_OF_TIME
     if not parsed[INFO] & _HAS_XINFO:
         return at == stop
     xinfo = u32(buf, at)
-    at += 4
+    at += _SIZE_OF_XINFO
     if xinfo & _DBINFO:
         end[E_DATABASE] = u32(buf, at)
-        at += 8
+        at += _SIZE_OF_DBINFO
     if xinfo & _SUBXACTS:
         end[E_SUBXACT_COUNT] = u32(buf, at)
-        end[E_SUBXACTS] = at + 4
-        at += 4 + 4 * end[E_SUBXACT_COUNT]
+        end[E_SUBXACTS] = at + _SIZE_OF_COUNT
+        at += _SIZE_OF_COUNT + _SIZE_OF_XID * end[E_SUBXACT_COUNT]
     if xinfo & _RELFILES:
-        at += 4 + 12 * u32(buf, at)
+        at += _SIZE_OF_COUNT + _SIZE_OF_LOCATOR * u32(buf, at)
     if xinfo & _DROPPED_STATS:
-        at += 4 + stats_item * u32(buf, at)
+        at += _SIZE_OF_COUNT + stats_item * u32(buf, at)
     if xinfo & _INVALS:
         end[E_INVALIDATION_COUNT] = u32(buf, at)
-        end[E_INVALIDATIONS] = at + 4
-        at += 4 + _SIZE_OF_INVALIDATION * end[E_INVALIDATION_COUNT]
+        end[E_INVALIDATIONS] = at + _SIZE_OF_COUNT
+        at += _SIZE_OF_COUNT + SIZE_OF_INVALIDATION * end[E_INVALIDATION_COUNT]
     if xinfo & _TWOPHASE:
         end[E_XID] = u32(buf, at)
-        at += 4
+        at += _SIZE_OF_XID
         if xinfo & _GID:
             end[E_GID] = at
             while buf[at] != 0:
@@ -97,39 +129,104 @@ def parse_end(buf, parsed, stats_item, prepare_header, end):  # type: ignore[no-
             at += 1
     if xinfo & _ORIGIN:
         end[E_ORIGIN_LSN] = u64(buf, at)
-        end[E_ORIGIN_TIME] = u64(buf, at + 8)
-        at += 16
+        end[E_ORIGIN_TIME] = u64(buf, at + _ORIGIN_TIME_AT)
+        at += _SIZE_OF_ORIGIN
     return at <= stop
 
 
 @kernel
 def _parse_prepare(buf, at, stop, stats_item, header, end):  # type: ignore[no-untyped-def]
-    end[E_XID] = u32(buf, at + 8)
-    end[E_DATABASE] = u32(buf, at + 12)
-    end[E_TIME] = u64(buf, at + 16)
-    end[E_SUBXACT_COUNT] = u32(buf, at + 28)
-    commit_files = u32(buf, at + 32)
-    abort_files = u32(buf, at + 36)
+    end[E_XID] = u32(buf, at + PREPARE_XID_AT)
+    end[E_DATABASE] = u32(buf, at + _PREPARE_DATABASE_AT)
+    end[E_TIME] = u64(buf, at + _PREPARED_AT_AT)
+    end[E_SUBXACT_COUNT] = u32(buf, at + _NSUBXACTS_AT)
+    commit_files = u32(buf, at + _NCOMMITRELS_AT)
+    abort_files = u32(buf, at + _NABORTRELS_AT)
     commit_stats = abort_stats = 0
-    rest = at + 40
     if stats_item:
-        commit_stats = u32(buf, at + 40)
-        abort_stats = u32(buf, at + 44)
-        rest = at + 48
-    end[E_INVALIDATION_COUNT] = u32(buf, rest)
-    gid_length = u16(buf, rest + 6)
-    end[E_ORIGIN_LSN] = u64(buf, at + header - 16)
-    end[E_ORIGIN_TIME] = u64(buf, at + header - 8)
+        commit_stats = u32(buf, at + _NCOMMITSTATS_AT)
+        abort_stats = u32(buf, at + _NABORTSTATS_AT)
     at += header
+    end[E_INVALIDATION_COUNT] = u32(buf, at - _NINVALMSGS_BEFORE_END)
+    gid_length = u16(buf, at - _GIDLEN_BEFORE_END)
+    end[E_ORIGIN_LSN] = u64(buf, at - _ORIGIN_BEFORE_END)
+    end[E_ORIGIN_TIME] = u64(buf, at - _ORIGIN_BEFORE_END + _ORIGIN_TIME_AT)
     end[E_GID] = at
     end[E_GID_LENGTH] = gid_length - 1
+    # Each list begins at a multiple of 8.
     at += (gid_length + 7) & ~7
     end[E_SUBXACTS] = at
-    at += (4 * end[E_SUBXACT_COUNT] + 7) & ~7
-    at += ((12 * commit_files + 7) & ~7) + ((12 * abort_files + 7) & ~7)
+    at += (_SIZE_OF_XID * end[E_SUBXACT_COUNT] + 7) & ~7
+    at += ((_SIZE_OF_LOCATOR * commit_files + 7) & ~7) + ((_SIZE_OF_LOCATOR * abort_files + 7) & ~7)
     at += ((stats_item * commit_stats + 7) & ~7) + ((stats_item * abort_stats + 7) & ~7)
     end[E_INVALIDATIONS] = at
     return at <= stop
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What one commit, abort or prepare says (xl_xact_parsed_commit and its like). `xid` as in `Ends`; times are microseconds since PG_EPOCH."""
+
+    kind: int
+    xid: int
+    time: int
+    database: int
+    subxids: tuple[int, ...]
+    origin: int
+    origin_lsn: Lsn
+    origin_time: int
+    gid: bytes
+    invalidations: int
+
+
+def read_end(buf: NDArray[np.uint8], parsed: NDArray[np.int64], form: WalFormat) -> End:
+    """One record, of which `parsed` are the headers. Raises CorruptWal if its chunks do not add up."""
+    end = np.zeros(E_FIELDS, np.int64)
+    if not parse_end(buf, parsed, form.stats_item, form.prepare_header, end):
+        raise CorruptWal("invalid length of transaction record")
+    says = end.tolist()
+    subxids = buf[says[E_SUBXACTS] :][: _SIZE_OF_XID * says[E_SUBXACT_COUNT]]
+    return End(
+        kind=says[E_KIND],
+        xid=says[E_XID],
+        time=says[E_TIME],
+        database=says[E_DATABASE],
+        subxids=tuple(read_u32s(subxids.tobytes(), 0, says[E_SUBXACT_COUNT]).tolist()),
+        origin=int(parsed[ORIGIN]),
+        origin_lsn=Lsn(says[E_ORIGIN_LSN]),
+        origin_time=says[E_ORIGIN_TIME],
+        gid=buf[says[E_GID] :][: says[E_GID_LENGTH]].tobytes(),
+        invalidations=says[E_INVALIDATION_COUNT],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """xl_xact_assignment: whose these subtransactions are."""
+
+    LAYOUT: ClassVar = Layout({"top_xid": U32, "count": U32})
+
+    top_xid: int
+    subxids: tuple[int, ...]
+
+    @classmethod
+    def read(cls, data: bytes, _major: int) -> Assignment:
+        """Raises CorruptWal if the data are too short."""
+        head = cls.LAYOUT.read(data)
+        return cls(head["top_xid"], tuple(read_u32s(data, cls.LAYOUT.size, head["count"]).tolist()))
+
+    def write(self, _major: int) -> bytes:
+        """The same bytes again."""
+        return self.LAYOUT.write({"top_xid": self.top_xid, "count": len(self.subxids)}) + write_u32s(self.subxids)
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidations(Struct):
+    """xl_xact_invals, without the messages themselves."""
+
+    LAYOUTS = always({"count": U32})
+
+    count: int
 
 
 @dataclass(slots=True)
@@ -158,6 +255,18 @@ class Ends:
 
     def __len__(self) -> int:
         return len(self.xid)
+
+    def taken(self, rows: NDArray[np.int64]) -> Ends:
+        """These rows alone."""
+        subxids, subxact_bounds = lists_of(rows, self.subxact_bounds)
+        gids, gid_bounds = lists_of(rows, self.gid_bounds)
+        invalidations, byte_bounds = lists_of(rows, self.invalidation_bounds * SIZE_OF_INVALIDATION)
+        return Ends(
+            kind=self.kind[rows], xid=self.xid[rows], lsn=self.lsn[rows], end_lsn=self.end_lsn[rows], time=self.time[rows],
+            database=self.database[rows], origin=self.origin[rows], origin_lsn=self.origin_lsn[rows], origin_time=self.origin_time[rows],
+            subxact_bounds=subxact_bounds, subxids=self.subxids[subxids], gid_bounds=gid_bounds, gids=self.gids[gids],
+            invalidation_bounds=byte_bounds // SIZE_OF_INVALIDATION, invalidations=self.invalidations[invalidations],
+        )  # fmt: skip
 
     def gid(self, row: int) -> str:
         """The prepared transaction's name, empty for others."""

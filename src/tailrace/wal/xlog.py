@@ -1,14 +1,152 @@
-"""Opcodes of the XLOG resource manager (`catalog/pg_control.h`)."""
+"""Records of the XLOG resource manager (`catalog/pg_control.h`, `access/xlog_internal.h`), both ways: checkpoints, and what changes for the whole
+cluster at a moment of the log."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tailrace.model import Lsn
+from tailrace.wal.structs import BOOL, I32, I64, LSN, U32, U64, Layout, Struct, always, chars, since
 
 OPCODE = 0xF0
 CHECKPOINT_SHUTDOWN = 0x00
 CHECKPOINT_ONLINE = 0x10
+NOOP = 0x20
+NEXTOID = 0x30
 SWITCH = 0x40
+BACKUP_END = 0x50
 PARAMETER_CHANGE = 0x60
+RESTORE_POINT = 0x70
 FPW_CHANGE = 0x80
 END_OF_RECOVERY = 0x90
 FPI_FOR_HINT = 0xA0
 FPI = 0xB0
 OVERWRITE_CONTRECORD = 0xD0
+CHECKPOINT_REDO = 0xE0
+
+WAL_LEVELS = ("minimal", "replica", "logical")
+LOGICAL = 2
+
+_BEGINNING_OF_CHECKPOINT = {"redo": LSN, "timeline": U32, "previous_timeline": U32, "full_page_writes": BOOL}
+_REST_OF_CHECKPOINT = {
+    "next_xid": U64, "next_oid": U32, "next_multixact": U32, "next_multixact_offset": U32, "oldest_xid": U32, "oldest_xid_database": U32,
+    "oldest_multixact": U32, "oldest_multixact_database": U32, "time": I64, "oldest_commit_ts_xid": U32, "newest_commit_ts_xid": U32,
+    "oldest_active_xid": U32,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint(Struct):
+    """CheckPoint, of shutdown and online checkpoints, and in pg_control. Recovery begins at `redo`; `next_xid`, with its epoch, was the next there.
+    `time` counts seconds since 1970."""
+
+    LAYOUTS = since(
+        {
+            14: Layout(_BEGINNING_OF_CHECKPOINT | _REST_OF_CHECKPOINT, padded=True),
+            17: Layout(_BEGINNING_OF_CHECKPOINT | {"wal_level": I32} | _REST_OF_CHECKPOINT, padded=True),
+        }
+    )
+
+    redo: Lsn
+    timeline: int
+    previous_timeline: int
+    full_page_writes: bool
+    next_xid: int
+    next_oid: int
+    next_multixact: int
+    next_multixact_offset: int
+    oldest_xid: int
+    oldest_xid_database: int
+    oldest_multixact: int
+    oldest_multixact_database: int
+    time: int
+    oldest_commit_ts_xid: int
+    newest_commit_ts_xid: int
+    oldest_active_xid: int
+    wal_level: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NextOid(Struct):
+    """XLOG_NEXTOID: oids up to here may have been given out."""
+
+    LAYOUTS = always({"next_oid": U32})
+
+    next_oid: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackupEnd(Struct):
+    """XLOG_BACKUP_END: a base backup that began at `start` is consistent from here on."""
+
+    LAYOUTS = always({"start": LSN})
+
+    start: Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterChange(Struct):
+    """xl_parameter_change: what was set when the server started, where it was not so before."""
+
+    LAYOUTS = always(
+        {
+            "max_connections": I32, "max_worker_processes": I32, "max_wal_senders": I32, "max_prepared_xacts": I32, "max_locks_per_xact": I32,
+            "wal_level": I32, "wal_log_hints": BOOL, "track_commit_timestamp": BOOL,
+        },
+        padded=True,
+    )  # fmt: skip
+
+    max_connections: int
+    max_worker_processes: int
+    max_wal_senders: int
+    max_prepared_xacts: int
+    max_locks_per_xact: int
+    wal_level: int
+    wal_log_hints: bool = False
+    track_commit_timestamp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePoint(Struct):
+    """xl_restore_point. `time` counts microseconds since PG_EPOCH; `name` ends with the first zero."""
+
+    LAYOUTS = always({"time": I64, "name": chars(64)})
+
+    time: int
+    name: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FullPageWritesChange(Struct):
+    """XLOG_FPW_CHANGE"""
+
+    LAYOUTS = always({"full_page_writes": BOOL})
+
+    full_page_writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfRecovery(Struct):
+    """xl_end_of_recovery: a promotion to `timeline`; what was open then has no end but this. `time` counts microseconds since PG_EPOCH."""
+
+    LAYOUTS = since(
+        {
+            14: Layout({"time": I64, "timeline": U32, "previous_timeline": U32}, padded=True),
+            17: Layout({"time": I64, "timeline": U32, "previous_timeline": U32, "wal_level": I32}, padded=True),
+        }
+    )
+
+    time: int
+    timeline: int
+    previous_timeline: int
+    wal_level: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteContrecord(Struct):
+    """xl_overwrite_contrecord: the record at `overwritten` was cut off by a crash. `time` counts microseconds since PG_EPOCH."""
+
+    LAYOUTS = always({"overwritten": LSN, "time": I64})
+
+    overwritten: Lsn
+    time: int

@@ -1,0 +1,269 @@
+"""A slot's consumer: it takes what is new, says what it has, and comes back later (`pg_logical_slot_get_changes`, `START_REPLICATION`).
+
+In: a slot that the caller owns. Out: windows of what it has not confirmed, one after the other; what is confirmed is on disk when `confirm` returns.
+From where planning goes on is written down as a mark now and then, so that a restart need not read the log from the slot's beginning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from tailrace.catalog.history import History
+from tailrace.catalog.rows import spans_of
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.model import Lsn
+from tailrace.pipeline import Catalogs, Pipeline
+from tailrace.pipeline.following import Followed, WalRemoved, open_patiently
+from tailrace.pipeline.line_of_history import check_line, check_taken, left_at, timeline_at
+from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.windows import Asked, carry, step
+from tailrace.plan.carried import Carried
+from tailrace.plan.demand import Demand
+from tailrace.slots.slot import WAL_REMOVED, Slot
+from tailrace.storage.segments import Segments
+from tailrace.storage.slot_location import SlotLocation
+from tailrace.storage.source import Source
+from tailrace.transactions.fates import NEVER, fates_of
+from tailrace.wal.index import Index
+from tailrace.window import Weight, WindowSize, windows
+
+MARK_EVERY = 64 << 20
+"""Bytes of WAL between two marks of a consumer that goes on."""
+_WORTH_A_MARK = 1 << 20
+_MOMENT = 0.1
+
+
+@contextmanager
+def consuming(
+    location: SlotLocation, name: str, runner: Runner, window: WindowSize | None = None
+) -> Iterator[Consumer]:  # fmt: skip
+    """The consumer of a slot, which is nobody else's until the block ends. Raises UsageError (55006) while it is."""
+    with location.owned(name) as slot:
+        if slot.invalidation_reason:
+            raise _lost(slot)
+        source = open_patiently(Path(slot.source), slot.restart_lsn, partial(check_line, slot))
+        if slot.restart_lsn < source.segments.first_lsn:
+            location.save(replace(slot, invalidation_reason=WAL_REMOVED))
+            raise _lost(slot)
+        carried = location.mark_upto(slot.database_oid, slot.confirmed_flush_lsn, left_at(source.segments))
+        followed = Followed(Path(slot.source), carried.lsn, carried.restart_lsn, source, last=carried.last)
+        consumer = Consumer(location, slot, runner, window or runner.window, carried, followed)
+        try:
+            yield consumer
+        finally:
+            consumer.rest()
+
+
+@dataclass(slots=True)
+class Consumer:
+    """`slot` is as it was saved last; what commits before `read_upto` has been taken, or was confirmed before."""
+
+    location: SlotLocation
+    slot: Slot
+    runner: Runner
+    window: WindowSize
+    _carried: Carried
+    _followed: Followed
+    read_upto: Lsn = field(init=False)
+    _marked: Lsn = field(init=False)
+    _marked_on: int = field(init=False)
+    _at_confirmed: Carried | None = None
+    _ahead: list[tuple[Source, Index]] = field(default_factory=list)
+    """What `batch` has seen, and nobody has taken."""
+
+    def __post_init__(self) -> None:
+        self._marked = self._carried.lsn
+        self._marked_on = self._carried.state.timeline
+        self._followed.check = self._check
+        self.read_upto = self.slot.confirmed_flush_lsn
+
+    @property
+    def major(self) -> int:
+        """Of the server whose log it is."""
+        return self._followed.source.segments.major
+
+    @property
+    def gap(self) -> str:
+        """What is missing where the log ends for now, though there is more behind; empty if nothing is. It may be on its way."""
+        segments = self._followed.source.segments
+        if not segments.gaps:
+            return ""
+        missing, present = segments.gaps[0]
+        name = Path(segments.name_at(missing * segments.segment_size)).name
+        return f'WAL segment {name} is missing, but "{segments.by_number[present].path}" is there: the log ends at {segments.stop_lsn} for now'
+
+    @property
+    def written_upto(self) -> Lsn:
+        """No record that was at hand when the source was opened begins here or behind."""
+        segments = self._followed.source.segments
+        last = segments.by_number[segments.stop_lsn // segments.segment_size - 1]
+        if last.settled is None:
+            return segments.stop_lsn
+        return Lsn(segments.stop_lsn - segments.segment_size + last.settled + len(last.filling))
+
+    def go_to(self, lsn: Lsn) -> None:
+        """What commits before `lsn` counts as taken, and nothing else, though it is not confirmed: a query's checkpoint says so."""
+        if lsn < self.slot.confirmed_flush_lsn:
+            raise UsageError(
+                f'replication slot "{self.slot.name}" has confirmed {self.slot.confirmed_flush_lsn}, which is behind {lsn}',
+                hint="Somebody else consumed it. Begin with a new slot, and a new checkpoint.",
+                sqlstate="55000",
+                lsn=lsn,
+            )
+        if lsn < self.read_upto:
+            self._ahead = []
+            self._carried = self.location.mark_upto(
+                self.slot.database_oid, self.slot.confirmed_flush_lsn, left_at(self._followed.source.segments)
+            )
+            self._followed.back_to(self._carried.lsn, self._carried.last)
+        self.read_upto = lsn
+
+    def batch(self, size: WindowSize) -> Lsn:
+        """Where what can be taken next ends, if it is to be one window of this size; `read_upto` if nothing is new. `look(demand, upto)` gives it."""
+        for parts in windows(self._news(), _weight, size):
+            indexes = [part for _, part in parts]
+            if indexes[-1].next_lsn > self.read_upto:
+                self._ahead = parts
+                # The stretch behind, by which a window is known to be full, is new again.
+                last = next((part.last for part in reversed(indexes) if part.records), self._carried.last)
+                self._followed.back_to(indexes[-1].stretch.stop, last)
+                return Lsn(indexes[-1].next_lsn)
+            self._carried = carry(parts[-1][0], self.runner, self._carried, indexes)
+        return self.read_upto
+
+    def look(self, demand: Demand, upto: Lsn | None = None) -> Iterator[Pipeline]:
+        """What is new, window by window; nothing if nothing is. Transactions that commit at `upto` or later are left for another time. A window is
+        taken once the next one is asked for."""
+        asked = Asked(self.read_upto, Lsn(NEVER - 1) if upto is None else upto, demand, is_strict=True)
+        try:
+            for parts in windows(self._news(asked.upto), _weight, self.window):
+                source, indexes = parts[-1][0], [part for _, part in parts]
+                if indexes[-1].next_lsn <= asked.start:  # confirmed before, so that it is only planned
+                    self._carried = carry(source, self.runner, self._carried, indexes)
+                else:
+                    carried, window = step(source, self.runner, self._carried, indexes, asked)
+                    yield window
+                    self.read_upto = min(carried.lsn, asked.upto)
+                    if carried.lsn > asked.upto:
+                        return
+                    self._carried = carried
+                self._followed.needed_from = self._carried.restart_lsn
+        finally:
+            self._followed.back_to(self._carried.lsn, self._carried.last)
+
+    def take(self, demand: Demand, upto: Lsn | None = None) -> Iterator[Pipeline]:
+        """As `look`, for who looks once: what seems damaged, or away, is looked at until that is certain, and is raised then."""
+        yield from self.look(demand, upto)
+        while self._followed.in_doubt and (upto is None or self.read_upto < upto):
+            time.sleep(_MOMENT)
+            yield from self.look(demand, upto)
+
+    def confirm(self, lsn: Lsn) -> None:
+        """What commits before `lsn` will not come again, even after a crash."""
+        self.read_upto = max(lsn, self.read_upto)
+        if self._carried.lsn <= lsn:
+            self._at_confirmed = self._carried
+        self._mark(MARK_EVERY)
+        if lsn > self.slot.confirmed_flush_lsn:
+            timeline = timeline_at(self._followed.source.segments, lsn)
+            self.slot = replace(self.slot, confirmed_flush_lsn=lsn, timeline=timeline)
+        self.location.save(self.slot)
+
+    def advance(self, upto: Lsn | None) -> Lsn:
+        """Confirm what commits before `upto`, or all there is, without having taken it; where the slot then stands. Raises UsageError for a position
+        that it has passed (`pg_replication_slot_advance`)."""
+        if upto is not None and upto < self.slot.confirmed_flush_lsn:
+            raise UsageError(
+                f"cannot advance replication slot to {upto}, minimum is {self.slot.confirmed_flush_lsn}",
+                sqlstate="55000",
+                lsn=upto,
+            )
+        while self._advanced(upto):
+            time.sleep(_MOMENT)
+        return self.slot.confirmed_flush_lsn
+
+    def _advanced(self, upto: Lsn | None) -> bool:
+        """Whether to look again, since what was met looks like damage and may be none."""
+        for parts in windows(self._news(), _weight, self.window):
+            carried = carry(parts[-1][0], self.runner, self._carried, [part for _, part in parts])
+            if upto is not None and carried.lsn > upto:
+                self._followed.back_to(self._carried.lsn, self._carried.last)
+                self.confirm(upto)
+                return False
+            self._carried = carried
+            self.confirm(carried.lsn)
+        return self._followed.in_doubt
+
+    def rest(self) -> None:
+        """The consumer goes away for a while."""
+        marked = self._mark(_WORTH_A_MARK)
+        self.slot = replace(self.slot, inactive_since=int(time.time() * 1e6))
+        self.location.save(self.slot)
+        if marked:
+            self.location.prune_marks()
+
+    def _mark(self, distance: int) -> bool:
+        """Write down where planning can go on, if that is so far behind the last place. The slot is not saved with it."""
+        carried = self._at_confirmed
+        if carried is None:
+            return False
+        timeline = timeline_at(self._followed.source.segments, carried.lsn)
+        if carried.lsn - self._marked < distance and timeline == self._marked_on:
+            return False
+        self.location.save_mark(replace(carried, state=replace(carried.state, timeline=timeline)))
+        self._marked, self._marked_on = carried.lsn, timeline
+        self.slot = replace(self.slot, restart_lsn=carried.restart_lsn)
+        return True
+
+    def _news(self, upto: Lsn | None = None) -> Iterator[tuple[Source, Index]]:
+        """What is new, up to the stretch in which `upto` lies. Raises MissingHistory (55000) once WAL that the slot needs is gone; it then is lost
+        for good."""
+        ahead, self._ahead = self._ahead, []
+        try:
+            for source, part in chain(ahead, self._followed.look(self.runner)):
+                yield source, part
+                if upto is not None and part.next_lsn >= upto:
+                    return
+        except WalRemoved as error:
+            self.slot = replace(self.slot, invalidation_reason=WAL_REMOVED)
+            self.location.save(self.slot)
+            raise _lost(self.slot) from error
+
+    def _check(self, segments: Segments) -> None:
+        """Raise where the log has taken another way than what was read of it."""
+        check_line(self.slot, segments)
+        before = timeline_at(self._followed.source.segments, self.read_upto)
+        check_taken(self.slot, segments, before, self.read_upto, "read")
+
+
+def catalogs_at_end(location: SlotLocation, name: str, runner: Runner) -> tuple[History, Lsn]:
+    """What the tables of a slot's database are at the end of its log, and where that is; whoever owns the slot."""
+    slot = location.slot(name)
+    source = open_patiently(Path(slot.source), slot.restart_lsn, partial(check_line, slot))
+    carried = location.mark_upto(slot.database_oid, slot.confirmed_flush_lsn, left_at(source.segments))
+    followed = Followed(Path(slot.source), carried.lsn, carried.restart_lsn, source, last=carried.last)
+    for parts in windows(followed.look(runner), _weight, runner.window):
+        carried = carry(parts[-1][0], runner, carried, [part for _, part in parts])
+    fates = fates_of((), elsewhere=carried.earlier.ended)
+    catalogs = Catalogs(carried.state, spans_of(carried.state.versions, fates, carried.state.status), carried.known_from)
+    return catalogs.history(), carried.lsn
+
+
+def _weight(part: tuple[Source, Index]) -> Weight:
+    return Weight.of(part[1])
+
+
+def _lost(slot: Slot) -> MissingHistory:
+    return MissingHistory(
+        f'can no longer access replication slot "{slot.name}"',
+        hint="Drop the slot, and create it again: it then begins where the log is now.",
+        context=f'the slot was invalidated due to "{WAL_REMOVED}": it needs WAL from {slot.restart_lsn}',
+        sqlstate="55000",
+        lsn=slot.restart_lsn,
+    )

@@ -1,0 +1,93 @@
+"""What a slot gives, as it comes, into an output (`bin/pg_basebackup/pg_recvlogical.c`)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tailrace.errors import MissingHistory
+from tailrace.model import Lsn
+from tailrace.pipeline.consumer import Consumer
+from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.printing import with_newlines
+from tailrace.storage.output_file import Output
+
+POLL = 0.05
+"""Seconds between two looks at a log in which nothing is new."""
+PACE = 0.1
+"""Seconds from one look to the next where something was: a look costs some 15 ms beside what it finds, so smaller bites would be waste."""
+_TRY_AGAIN = 1.0
+_LOST = "55000"
+
+
+@dataclass(slots=True)
+class _Hangup:
+    """Whether SIGHUP came."""
+
+    came: bool = False
+
+
+def receive_into(
+    consumer: Consumer, plugin: OutputPlugin, output: Output, *, upto: Lsn | None = None, fsync_interval: float = 10.0,
+    tries_again: bool = True,
+) -> None:  # fmt: skip
+    """A line for each row, until all that commits before `upto` has been written; without it, until a signal comes."""
+    if output.begins_at > consumer.slot.confirmed_flush_lsn:
+        consumer.confirm(output.begins_at)
+    synced = time.monotonic()
+    with _hangup() as hangup:
+        try:
+            while upto is None or consumer.read_upto < upto:
+                began = time.monotonic()
+                news = _tried(consumer, plugin, output, upto, tries_again=tries_again)
+                time.sleep(max(0.0, began + PACE - time.monotonic()) if news else POLL)
+                if hangup.came or time.monotonic() - synced >= fsync_interval:
+                    consumer.confirm(output.sync())
+                    synced = time.monotonic()
+                if hangup.came:
+                    hangup.came = False
+                    output.reopen()
+        finally:
+            consumer.confirm(output.sync())
+
+
+def _tried(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | None, *, tries_again: bool) -> bool:
+    """As `_look`; a source that cannot be read is waited for, unless the slot is lost."""
+    try:
+        return _look(consumer, plugin, output, upto)
+    except MissingHistory as error:
+        if not tries_again or error.sqlstate == _LOST:
+            raise
+        time.sleep(_TRY_AGAIN)
+        return False
+
+
+def _look(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | None) -> bool:
+    """Write what is new; whether there was any."""
+    news = False
+    for window in consumer.look(plugin.demand, upto):
+        news = True
+        for lines in window.lines(plugin):
+            output.write(with_newlines(lines.texts.offsets, lines.texts.data))
+            if len(lines.ends) and lines.ends[-1] == len(lines):
+                output.whole(Lsn(int(lines.lsn[-1])))
+        output.whole(min(window.log.end, upto or window.log.end))
+        output.flush()
+    return news
+
+
+@contextmanager
+def _hangup() -> Iterator[_Hangup]:
+    hangup = _Hangup()
+
+    def came(number: int, frame: object) -> None:
+        hangup.came = True
+
+    before = signal.signal(signal.SIGHUP, came)
+    try:
+        yield hangup
+    finally:
+        signal.signal(signal.SIGHUP, before)

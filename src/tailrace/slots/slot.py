@@ -1,0 +1,113 @@
+"""A slot: what one consumer of a log has asked for, and how far it is; by the rules of PostgreSQL's replication slots, and in its words
+(`replication/slot.c`).
+
+In and out: `Slot`, and its bytes; where the log stands. Out: whether the slot can still go on (`wal_status`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import Any, get_type_hints
+
+from tailrace.checksummed_file import FileKind, fact
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+
+SLOT_FILE = FileKind("slot", "a slot", version=1, compression="zstd", hint="Drop the slot, and create it again.")
+WAL_REMOVED = "wal_removed"
+"""Why a slot cannot go on: WAL that it needs is not there any more."""
+
+_NAME_BYTES = 63  # NAMEDATALEN - 1
+_NAME = re.compile(r"[a-z0-9_]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Like a row of pg_replication_slots. `options` are the plugin's; None is one without a value. `source` says where the log of `system` is read.
+    What comes before `restart_lsn` is not read again for this slot; the consumer has all transactions that commit before `confirmed_flush_lsn`.
+    Those prepared at `two_phase_at` or later are told at PREPARE, if it is `two_phase`. `inactive_since` are microseconds since the Unix epoch, 0
+    while it is active, or if it never was. With an `invalidation_reason` it cannot go on."""
+
+    name: str
+    plugin: str
+    options: dict[str, str | None]
+    database: str
+    database_oid: int
+    system: int
+    timeline: int
+    source: str
+    two_phase: bool
+    two_phase_at: Lsn
+    temporary: bool
+    restart_lsn: Lsn
+    confirmed_flush_lsn: Lsn
+    inactive_since: int = 0
+    invalidation_reason: str = ""
+
+
+_SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name != "options"}
+
+
+def write_slot(slot: Slot) -> bytes:
+    """The file's bytes."""
+    return SLOT_FILE.write({field.name: getattr(slot, field.name) for field in fields(slot)}, {})
+
+
+def read_slot(data: bytes, where: str) -> Slot:
+    """Raises UnsupportedFile for files that are no slot, or of another format; CorruptFile for damaged ones."""
+    facts, _ = SLOT_FILE.read(data, where, {})
+    try:
+        slot = Slot(options=_options(facts["options"]), **{name: fact(facts[name], kind) for name, kind in _SCALARS.items()})
+        if slot.invalidation_reason not in ("", WAL_REMOVED):
+            raise ValueError(f'"{slot.invalidation_reason}" is no reason to be invalid')
+        check_name(slot.name)
+    except (KeyError, ValueError, UsageError) as error:
+        raise SLOT_FILE.unsound(where, str(error)) from error
+    return slot
+
+
+def _options(options: Any) -> dict[str, str | None]:
+    if not isinstance(options, dict) or any(not isinstance(value, str | None) for value in options.values()):
+        raise ValueError(f"{options!r} are no options")
+    return options
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError unless a slot can have this name: names are those of folders, on any file system (`ReplicationSlotValidateName`)."""
+    if not name:
+        raise UsageError(f'replication slot name "{name}" is too short', sqlstate="42602")
+    if len(name.encode(errors="surrogatepass")) > _NAME_BYTES:
+        raise UsageError(f'replication slot name "{name}" is too long', sqlstate="42622")
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f'replication slot name "{name}" contains invalid character',
+            hint="Replication slot names may only contain lower case letters, numbers, and the underscore character.",
+            sqlstate="42602",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WalStatus:
+    """As pg_replication_slots has it. `wal_status` is reserved, extended, unreserved or lost; `safe_wal_size`, how many bytes can be written before
+    the slot may be lost, None where nothing limits that or it is lost already."""
+
+    wal_status: str
+    safe_wal_size: int | None
+
+
+def wal_status(
+    slot: Slot, *, available_from: Lsn, flushed: Lsn, max_slot_wal_keep_size: int = -1, max_wal_size: int = 1 << 30
+) -> WalStatus:
+    """What becomes of the WAL that the slot needs (`GetWALAvailability`): it is within what is kept anyway (`max_wal_size` before the end,
+    `flushed`); or kept because slots need it; or not any more, being more than `max_slot_wal_keep_size` (-1: no such limit); or gone, being from
+    before `available_from`. All in bytes, where a server counts segments."""
+    if slot.invalidation_reason or slot.restart_lsn < available_from:
+        return WalStatus("lost", None)
+    behind = flushed - slot.restart_lsn
+    if max_slot_wal_keep_size < 0:
+        return WalStatus("reserved" if behind <= max_wal_size else "extended", None)
+    safe = max_slot_wal_keep_size - behind
+    if safe < 0:
+        return WalStatus("unreserved", safe)
+    return WalStatus("reserved" if behind <= max_wal_size else "extended", safe)

@@ -1,0 +1,86 @@
+"""Rows of a DataFrame: the changes of a piece of the log that are the tables' own, as record batches.
+
+In: a piece and what decodes it, the tables, and the shape of rows. Out: record batches, a few thousand rows each. Runs in workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tailrace.changes import COLUMNS, change_batch, change_schema
+from tailrace.decode import Batch
+from tailrace.errors import UsageError
+from tailrace.feed import Decoder
+from tailrace.model import Relation
+from tailrace.plan.pieces import Piece
+from tailrace.spark.followed import Followed
+from tailrace.spark.several import SEVERAL_COLUMNS, several_batch, several_schema
+from tailrace.types.registry import ArrowStyle
+from tailrace.types.style import PARAMETERS, TextStyle
+
+_ROWS = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which columns a row of the DataFrame has, and how values become Arrow."""
+
+    columns: tuple[str, ...]
+    style: ArrowStyle
+    several: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Shape:
+        text, several = options.get("columns"), "table" not in options
+        known = SEVERAL_COLUMNS if several else COLUMNS
+        names = tuple(name.strip() for name in text.split(",")) if text else known
+        for name in names:
+            if name not in known or names.count(name) > 1:
+                raise UsageError(
+                    f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(known)}.", sqlstate="42703"
+                )
+        chosen = {"times": "bounded"} | {name: options[name] for name in ("numeric", "arrays", "times") if name in options}
+        parameters = {name: options[name] for name in PARAMETERS if name in options}
+        text_style = TextStyle(unknown_types=options.get("unknowntypes", "error")).under(parameters)
+        return cls(names, ArrowStyle(**chosen, text=text_style), several)
+
+    def schema(self, relation: Relation | None) -> pa.Schema:
+        """Of the rows of one relation; of several there need be none."""
+        if self.several or relation is None:
+            return several_schema(self.columns)
+        return change_schema(relation, self.columns, self.style)
+
+
+def rows_of(decode: Decoder, piece: Piece, tables: Sequence[Followed], shape: Shape) -> Iterator[pa.RecordBatch]:
+    """The changes of these tables."""
+    for batch in decode(piece, oids_of(tables)):
+        ordinals = piece.ordinals[batch.ordinal]
+        held = reduce(np.logical_or, (table.held(batch, ordinals) for table in tables))
+        if held.any():
+            changes = _changes_of(batch, held, piece, tables, shape)
+            changes = changes if held.all() else changes.filter(pa.array(held))
+            for start in range(0, len(changes), _ROWS):
+                yield changes.slice(start, _ROWS)
+
+
+def oids_of(tables: Sequence[Followed]) -> frozenset[int]:
+    """The relations that have their rows."""
+    return frozenset().union(*(table.oids for table in tables))
+
+
+def _changes_of(batch: Batch, held: NDArray[np.bool_], piece: Piece, tables: Sequence[Followed], shape: Shape) -> pa.RecordBatch:
+    """The batch as rows; those `held` are the tables' own."""
+    style = replace(shape.style, text=replace(shape.style.text, names=batch.names))
+    columns, codec = shape.columns, piece.plan.codec
+    if shape.several:
+        return several_batch(batch, piece.facts, columns, style.text, codec)
+    (table,) = tables
+    numbered = table.numbered(batch, piece.ordinals[batch.ordinal], held)
+    shown = replace(batch, relation=numbered, columns=numbered.live_columns)
+    return change_batch(shown, piece.facts, table.relation, columns=columns, style=style, codec=codec)

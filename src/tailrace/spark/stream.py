@@ -1,0 +1,177 @@
+"""`spark.readStream.format("tailrace")`: what a slot gives, micro-batch by micro-batch.
+
+In: options `state` and `slot`, and `table`, or `tables`, or neither for all. Out: rows as `spark.read` has them, typed of one table, and maps of text
+of several. An offset is an LSN: a batch is what commits from one up to the next, whoever asks, so a batch that is repeated is the same.
+
+One process per query plans, and owns the slot from the first `latestOffset` on (Spark makes a second reader, which only hands `read` to workers; and
+it ends processes without a word, so nothing is left to `stop`). `commit` confirms the slot: one batch late, as Spark calls it. Where the query's
+checkpoint is ahead of the slot, the checkpoint counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+
+from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
+from tailrace.catalog.partitions import PARTITIONED, partitions_of
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.feed import decode_piece
+from tailrace.model import Lsn, Relation
+from tailrace.pipeline import LocalRunner, Pipeline
+from tailrace.pipeline.consumer import Consumer, catalogs_at_end, consuming
+from tailrace.plan.demand import OF_TABLES
+from tailrace.spark.followed import Followed
+from tailrace.spark.pickling import pack, unpack
+from tailrace.spark.rows import Shape, oids_of, rows_of
+from tailrace.spark.workers import settle
+from tailrace.storage.slot_location import SlotLocation
+from tailrace.window import WindowSize, parse_size
+
+_BATCH = WindowSize()
+
+
+class _Packed(InputPartition):
+    """All that a worker needs: Spark's reader there knows nothing of the batch."""
+
+    def __init__(self, *parts: Any) -> None:
+        self._packed = pack(parts)
+
+    def parts(self) -> tuple[Any, ...]:
+        parts: tuple[Any, ...] = unpack(self._packed)
+        return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose changes a stream gives: of the tables of these names, or of all (None). `shape` says how; where rows are typed, they are those of
+    `relation` as it was at `known_at`, where the log ended when the query began."""
+
+    names: tuple[tuple[str, str], ...] | None
+    shape: Shape
+    relation: Relation | None = None
+    known_at: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+
+    def tables(self, window: Pipeline) -> tuple[Followed, ...]:
+        """As they are at the end of the window; of all, those that changed. Raises UsageError if the one table has other columns by then than the
+        query's rows."""
+        if self.relation is not None:
+            self._check_columns(window)
+            kind = self.relation.kind
+            return (Followed(self.relation, partitions_of(window.history, self.relation.oid) if kind == PARTITIONED else None),)
+        if self.names is not None:
+            return tuple(Followed.named(window, schema, name) for schema, name in self.names)
+        relations: dict[int, Relation] = {relation.oid: relation for relation in window.relations}
+        return tuple(Followed(relation, None) for relation in relations.values())
+
+    def _check_columns(self, window: Pipeline) -> None:
+        assert self.relation is not None
+        end = window.span.stop
+        now = window.history.relation_by_oid(self.relation.oid, int(end))
+        if now is not None and end > self.known_at and now.live_columns != self.relation.live_columns:
+            raise UsageError(
+                f"the columns of {self.relation} changed before {end}",
+                hint="Start the query again: its rows then have the new columns. Rows as maps of text (tables, instead of table) bear such changes.",
+                lsn=end,
+            )
+
+
+class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches where Spark keeps it, and decodes pieces where Spark sends it."""
+
+    def __init__(self, state: str, slot: str, wanted: Wanted, most_bytes: str | None) -> None:
+        self._state, self._slot, self._wanted = state, slot, wanted
+        self._most_bytes = parse_size(most_bytes) if most_bytes else _BATCH.wal_bytes
+        self._owned: tuple[ExitStack, Consumer] | None = None
+        self._stop: Lsn | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_owned": None}
+
+    def initialOffset(self) -> dict[str, str]:
+        return _offset(SlotLocation.open(Path(self._state)).slot(self._slot).confirmed_flush_lsn)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxBytes(self._most_bytes)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._stop = self._consumer().written_upto
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, str]:
+        at = self._at(_lsn(start))
+        if self._stop is not None and at >= self._stop:
+            return _offset(at)
+        most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._most_bytes
+        return _offset(self._consumer().batch(replace(_BATCH, wal_bytes=most)))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        self._at(_lsn(start))
+        upto = _lsn(end)
+        packed: list[InputPartition] = []
+        demand = replace(OF_TABLES, search_path=self._wanted.shape.style.text.schemas)
+        consumer = self._consumer()
+        for window in consumer.take(demand, upto):
+            tables = self._wanted.tables(window)
+            read = window.source.segments.read
+            packed += [
+                _Packed(partial(decode_piece, read), piece, tables, self._wanted.shape)
+                for piece in window.pieces(oids_of(tables))
+            ]
+        if consumer.read_upto < upto:
+            raise MissingHistory(
+                f"the log ends at {consumer.read_upto}, but the query's checkpoint says {upto}",
+                hint="It was read from another log, or this one lost its end.",
+                lsn=upto,
+            )
+        return packed
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._consumer().confirm(_lsn(end))
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, _Packed):
+            decode, piece, tables, shape = partition.parts()
+            yield from rows_of(decode, piece, tables, shape)
+        settle()
+
+    def _consumer(self) -> Consumer:
+        if self._owned is None:
+            stack = ExitStack()
+            location = SlotLocation.open(Path(self._state))
+            self._owned = stack, stack.enter_context(consuming(location, self._slot, LocalRunner()))
+        return self._owned[1]
+
+    def _at(self, start: Lsn) -> Lsn:
+        """The consumer goes on from there."""
+        self._consumer().go_to(start)
+        return start
+
+
+def _offset(lsn: Lsn) -> dict[str, str]:
+    return {"lsn": str(lsn)}
+
+
+def _lsn(offset: Mapping[str, Any]) -> Lsn:
+    return Lsn.parse(str(offset["lsn"]))
+
+
+def wanted_of(state: str, slot: str, options: Mapping[str, str], shape: Shape) -> Wanted:
+    """Which tables the options name; of one, what it is at the end of the log."""
+    if "tables" in options:
+        return Wanted(tuple(read_table_names(options["tables"])), shape)
+    if "table" not in options:
+        return Wanted(None, shape)
+    schema, name = read_table_name(options["table"])
+    history, end = catalogs_at_end(SlotLocation.open(Path(state)), slot, LocalRunner())
+    relation = history.relation_named(schema, name, int(end) + 1)
+    if relation is None:
+        raise UsageError(f'relation "{schema}.{name}" does not exist', sqlstate="42P01", context=f"at {end}")
+    return Wanted(((schema, name),), shape, relation, end)

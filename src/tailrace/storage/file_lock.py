@@ -1,0 +1,81 @@
+"""A lock that the system lets go of when its owner's process ends, however that happens: a file, and `flock` on it.
+
+Two handles of one process exclude each other as two processes do. A program that is started inherits no lock (O_CLOEXEC), and neither does a forked
+child: its copy of the handle would keep the lock when the parent has gone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from pathlib import Path
+from weakref import WeakSet
+
+
+class FileLock:
+    """Held from `take` or `wait` until `release`, or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = -1
+        _EVERY.add(self)
+
+    @classmethod
+    def take(cls, path: Path) -> FileLock | None:
+        """The lock, if nobody has it. The file is made if there is none."""
+        lock = cls(path)
+        return lock if lock._locked(fcntl.LOCK_EX | fcntl.LOCK_NB) else None
+
+    @classmethod
+    def wait(cls, path: Path) -> FileLock:
+        """The lock, once nobody else has it."""
+        lock = cls(path)
+        lock._locked(fcntl.LOCK_EX)
+        return lock
+
+    @property
+    def is_held(self) -> bool:
+        return self._file >= 0
+
+    def write(self, text: str) -> None:
+        """Put `text` into the file, in place of what was there."""
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, text.encode(), 0)
+
+    def release(self) -> None:
+        if self.is_held:
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # even if a child that was just forked has not yet closed its copy
+        self._close()
+
+    def _close(self) -> None:
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+    def _locked(self, how: int) -> bool:
+        with _FORKING:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._file, how)
+        except BlockingIOError:
+            self.release()
+        except BaseException:
+            self.release()
+            raise
+        return self.is_held
+
+
+_EVERY: WeakSet[FileLock] = WeakSet()
+_FORKING = threading.Lock()
+"""A handle is opened while no other thread forks, so that a child knows of all that it has."""
+
+
+def _forget_all() -> None:
+    """In a forked child. The parent's locks stay: closing a copy of a handle does not unlock."""
+    for lock in list(_EVERY):
+        lock._close()
+    _FORKING.release()
+
+
+os.register_at_fork(before=_FORKING.acquire, after_in_parent=_FORKING.release, after_in_child=_forget_all)

@@ -1,0 +1,209 @@
+"""The file that a consumer writes, so that every line is in it exactly once whatever is killed when.
+
+Beside the file lies its position: which file (its inode, since rotation renames it), how much of it counts, and the LSN up to which that is what
+the slot gave. It is written once the file is synced, and the slot confirms after that. So whoever comes next cuts the file to what counts and goes
+on from there, and what was written behind it comes again.
+
+    write … write │ fsync of the file │ position, synced │ slot confirmed
+
+Standard output and pipes cannot be cut: there a line may come again after a crash.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from numpy.typing import NDArray
+
+from tailrace.checksummed_file import FileKind, fact
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+from tailrace.slots.slot import Slot
+from tailrace.storage.whole_file import write_whole
+
+POSITION_FILE = FileKind(
+    "position", "an output file's position", version=1, compression="zstd",
+    hint="Without it the next line goes where the file ends: compare that with what the slot has confirmed, and remove the position.",
+)  # fmt: skip
+SUFFIX = ".position"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Of the file with this `inode` the first `length` bytes are what a slot of this name gave before `lsn`."""
+
+    inode: int
+    length: int
+    lsn: Lsn
+    slot: str
+    system: int
+
+    def write(self) -> bytes:
+        facts = {"inode": self.inode, "length": self.length, "lsn": int(self.lsn), "slot": self.slot, "system": self.system}
+        return POSITION_FILE.write(facts, {})
+
+    @classmethod
+    def read(cls, data: bytes, where: str) -> Position:
+        """Raises UnsupportedFile, CorruptFile."""
+        facts, _ = POSITION_FILE.read(data, where, {})
+        try:
+            kinds: dict[str, Any] = {"inode": int, "length": int, "lsn": Lsn, "slot": str, "system": int}
+            return cls(**{name: fact(facts[name], kind) for name, kind in kinds.items()})
+        except (KeyError, ValueError) as error:
+            raise POSITION_FILE.unsound(where, str(error)) from error
+
+
+class Output(Protocol):
+    """Where lines go. `begins_at` says what it holds already."""
+
+    @property
+    def begins_at(self) -> Lsn: ...
+    def write(self, data: NDArray[Any]) -> None: ...
+    def flush(self) -> None:
+        """What was written can be read by others."""
+        ...
+
+    def whole(self, lsn: Lsn) -> None:
+        """All that commits before `lsn` has been written."""
+        ...
+
+    def sync(self) -> Lsn:
+        """What was whole is on disk, and counts; up to where that is."""
+        ...
+
+    def reopen(self) -> None:
+        """The file has been moved away: go on with a new one of that name."""
+        ...
+
+
+@contextmanager
+def output_to(name: str, slot: Slot) -> Iterator[Output]:
+    """The output of that name, `-` being standard output."""
+    if name == "-":
+        yield _Stream(sys.stdout.buffer, slot.confirmed_flush_lsn)
+        return
+    path = Path(name).absolute()
+    with suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+            with path.open("wb", buffering=1 << 16) as file:
+                yield _Stream(file, slot.confirmed_flush_lsn)
+            return
+        if not stat.S_ISREG(mode):
+            raise UsageError(f'"{path}" is no regular file', hint="Name a file, a pipe, or - for standard output.")
+    output = _File(path, slot)
+    try:
+        yield output
+    finally:
+        output.close()
+
+
+class _Stream:
+    """Standard output, or a pipe."""
+
+    def __init__(self, file: BinaryIO, begins_at: Lsn) -> None:
+        self._file = file
+        self.begins_at = self._whole = begins_at
+
+    def write(self, data: NDArray[Any]) -> None:
+        self._file.write(data.data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def whole(self, lsn: Lsn) -> None:
+        self._whole = lsn
+
+    def sync(self) -> Lsn:
+        self._file.flush()
+        return self._whole
+
+    def reopen(self) -> None:
+        """There is nothing to open."""
+
+
+class _File:
+    def __init__(self, path: Path, slot: Slot) -> None:
+        self._path = path
+        self._position = path.with_name(path.name + SUFFIX)
+        self._slot = slot
+        self.begins_at = slot.confirmed_flush_lsn
+        if (said := self._said()) is not None:
+            self._cut(said)
+            self.begins_at = max(said.lsn, self.begins_at)
+        self._file = path.open("ab", buffering=1 << 16)
+        self._whole = (self._length(), self.begins_at)
+        self.sync()
+
+    def write(self, data: NDArray[Any]) -> None:
+        self._file.write(data.data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def whole(self, lsn: Lsn) -> None:
+        self._whole = (self._file.tell(), lsn)
+
+    def sync(self) -> Lsn:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        length, lsn = self._whole
+        position = Position(os.fstat(self._file.fileno()).st_ino, length, lsn, self._slot.name, self._slot.system)
+        write_whole(self._position, position.write())
+        return lsn
+
+    def reopen(self) -> None:
+        self._end()
+        self._file = self._path.open("ab", buffering=1 << 16)
+        self._whole = (self._length(), self._whole[1])
+        self.sync()
+
+    def close(self) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        """No half of a transaction stays in a file that is given up."""
+        self._file.flush()
+        self._file.truncate(self._whole[0])
+        self.sync()
+        self._file.close()
+
+    def _length(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def _said(self) -> Position | None:
+        if not self._position.exists():
+            return None
+        said = Position.read(self._position.read_bytes(), str(self._position))
+        if (said.slot, said.system) != (self._slot.name, self._slot.system):
+            raise UsageError(
+                f'"{self._path}" is written from replication slot "{said.slot}" of system {said.system}',
+                hint=f'Name another file; or remove "{self._position}" to go on in this one.',
+                file=str(self._position),
+            )
+        return said
+
+    def _cut(self, said: Position) -> None:
+        """What was written behind the position comes again, so it goes; also from a file that was moved away and not given up in time."""
+        for path in self._path.parent.iterdir():
+            with suppress(FileNotFoundError):
+                if path.is_file() and not path.is_symlink() and path.stat().st_ino == said.inode:
+                    break
+        else:
+            return
+        with path.open("r+b") as file:
+            if file.seek(0, os.SEEK_END) < said.length:
+                raise UsageError(
+                    f'"{path}" has {file.tell()} bytes, of which {said.length} have been written up to {said.lsn}',
+                    hint=f'Somebody cut it. Remove "{self._position}" to go on behind what is there.',
+                    file=str(path),
+                )
+            file.truncate(said.length)
+            os.fsync(file.fileno())

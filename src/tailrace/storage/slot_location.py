@@ -1,0 +1,353 @@
+"""A state location: the directory in which the slots of one system's log are kept, with what they share (docs/state_location.md).
+
+    location                          whose log, and how many slots
+    slots/NAME/slot, slots/NAME/owner what `slots.slot` says; the lock of who consumes it
+    marks/                            `storage.marks`
+    index/                            `storage.index_store`
+    lock                              one at a time changes the set of slots, or looks who owns one
+
+A change of the set of slots counts from the moment when a folder is renamed, so a process that is killed has made it or has not. What it leaves
+besides has a dot in its name, which no slot has; whoever comes next removes it. The system lets go of a dead owner's lock, so its slot is free, or
+gone if it was temporary.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tailrace.errors import TailraceError, UsageError
+from tailrace.model import Lsn
+from tailrace.plan.carried import Carried
+from tailrace.slots.location import Settings, read_location, write_location
+from tailrace.slots.slot import Slot, check_name, read_slot, write_slot
+from tailrace.storage.file_lock import FileLock
+from tailrace.storage.index_store import IndexStore
+from tailrace.storage.marks import MarkFile, Marks
+from tailrace.storage.whole_file import UNFINISHED, make_folder, sync_folder, write_whole
+
+_LOCATION, _LOCK, _SLOT, _OWNER = "location", "lock", "slot", "owner"
+_BEING_MADE, _DROPPED = ".made", ".dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLocation:
+    """May be used by threads; each that consumes a slot owns it for itself."""
+
+    path: Path
+    warn: Callable[[str], None] = warnings.warn
+    """Is told of marks and indexes that cannot be used."""
+    _owned: dict[str, FileLock] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def create(
+        cls, path: Path, system: int, *, max_replication_slots: int = 10, max_slot_wal_keep_size: int = -1,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> SlotLocation:  # fmt: skip
+        """A new one, in a directory that is empty or not there."""
+        make_folder(path)
+        location = cls(path, warn)
+        with location._locked():
+            if location._file.exists():
+                raise UsageError(
+                    f'"{path}" is a state location already', hint="Name another directory, or use the slots of this one."
+                )
+            if any(not each.name.startswith(".") and each.name != _LOCK for each in path.iterdir()):
+                raise UsageError(
+                    f'directory "{path}" exists but is not empty', hint="A state location needs a directory of its own."
+                )
+            write_whole(location._file, write_location(Settings(system, max_replication_slots, max_slot_wal_keep_size)))
+        return location
+
+    @classmethod
+    def open(cls, path: Path, *, warn: Callable[[str], None] = warnings.warn) -> SlotLocation:
+        """Raises UsageError if there is none, and as `read_location` does. Removes what processes left that were killed."""
+        location = cls(path, warn)
+        if not location._file.is_file():
+            raise UsageError(
+                f'"{path}" is not a state location', hint="Name the directory in which slots were created, or create one there."
+            )
+        _ = location.settings
+        with location._locked():
+            location._sweep()
+        return location
+
+    @classmethod
+    def open_or_create(cls, path: Path, system: int, *, warn: Callable[[str], None] = warnings.warn) -> SlotLocation:
+        """Of this system, whichever it is."""
+        if not (path / _LOCATION).exists():
+            try:
+                return cls.create(path, system, warn=warn)
+            except UsageError:
+                if not (path / _LOCATION).exists():  # or else somebody was faster
+                    raise
+        location = cls.open(path, warn=warn)
+        location._check_system(system)
+        return location
+
+    @property
+    def settings(self) -> Settings:
+        return read_location(self._file.read_bytes(), str(self._file))
+
+    def configure(self, *, max_replication_slots: int | None = None, max_slot_wal_keep_size: int | None = None) -> None:
+        """Change what is named."""
+        with self._locked():
+            now = self.settings
+            if max_replication_slots is not None:
+                now = replace(now, max_replication_slots=max_replication_slots)
+            if max_slot_wal_keep_size is not None:
+                now = replace(now, max_slot_wal_keep_size=max_slot_wal_keep_size)
+            write_whole(self._file, write_location(now))
+
+    @property
+    def mark_store(self) -> Marks:
+        return Marks(self.path / "marks", self.warn)
+
+    @property
+    def index_store(self) -> IndexStore:
+        return IndexStore(self.path / "index", self.warn)
+
+    def slots(self) -> list[Slot]:
+        """All, by name. Raises CorruptFile if the file of one is damaged."""
+        with self._locked():
+            return self._slots()
+
+    def slot(self, name: str) -> Slot:
+        with self._locked():
+            self._sweep()
+            return self._read(name)
+
+    def create_slot(self, slot: Slot, mark: Carried | None = None) -> None:
+        """A new slot, which nobody owns, and the mark where it begins."""
+        if slot.temporary:
+            raise ValueError("a temporary slot is gone at once if nobody owns it")
+        with self._locked():
+            self._make(slot, mark).release()
+
+    def copy(self, name: str, new: str) -> Slot:
+        """A slot of the `new` name that stands where this one does, whoever consumes that; marks are not removed meanwhile."""
+        with self._locked():
+            slot = replace(self._read(name), name=new, temporary=False)
+            self._make(slot, None).release()
+        return slot
+
+    @contextmanager
+    def created(self, slot: Slot, mark: Carried | None = None) -> Iterator[Slot]:
+        """A new slot, owned until the block ends; one that is temporary is gone then."""
+        with self._locked():
+            lock = self._make(slot, mark)
+        yield from self._owning(slot.name, lock)
+
+    @contextmanager
+    def owned(self, name: str) -> Iterator[Slot]:
+        """The slot, which is the caller's alone until the block ends."""
+        with self._locked():
+            self._sweep()
+            self._check_defined(name)
+            lock = self._take(name)
+        yield from self._owning(name, lock)
+
+    def save(self, slot: Slot) -> None:
+        """What the slot is from now on; on disk when this returns. For the owner alone."""
+        lock = self._owned.get(slot.name)
+        if lock is None or not lock.is_held:
+            raise ValueError(f'replication slot "{slot.name}" can be saved by its owner only')
+        write_whole(self._folder(slot.name) / _SLOT, write_slot(slot))
+
+    def active_pid(self, name: str) -> int | None:
+        """The process that owns the slot, None if nobody does."""
+        with self._locked():
+            if not self._folder(name).is_dir():
+                raise _undefined(name)
+            return self._owner(name)
+
+    def drop(self, name: str) -> None:
+        """Works for a slot whose file is damaged, too."""
+        with self._locked():
+            self._sweep()
+            self._check_defined(name)
+            lock = self._take(name)
+            try:
+                self._remove(name)
+            finally:
+                lock.release()
+
+    def rename(self, old: str, new: str) -> None:
+        """A slot is called what its folder is, whatever the file in it says, so it has one name at every moment."""
+        check_name(new)
+        with self._locked():
+            self._sweep()
+            self._check_defined(old)
+            if self._folder(new).exists():
+                raise _duplicate(new)
+            lock = self._take(old)
+            try:
+                slot = self._read(old)
+                self._folder(old).rename(self._folder(new))
+                sync_folder(self._folder(new).parent)
+                write_whole(self._folder(new) / _SLOT, write_slot(replace(slot, name=new)))
+            finally:
+                lock.release()
+
+    def save_mark(self, carried: Carried) -> None:
+        """On disk when this returns."""
+        self._check_system(carried.state.system)
+        self.mark_store.save(carried)
+
+    def marks(self, database_oid: int) -> list[MarkFile]:
+        """By LSN, then timeline."""
+        return self.mark_store.of(database_oid)
+
+    def mark_upto(self, database_oid: int, lsn: Lsn, left: Mapping[int, Lsn] | None = None) -> Carried:
+        """As `Marks.upto` does."""
+        return self.mark_store.upto(database_oid, lsn, left)
+
+    def prune_marks(self) -> None:
+        """Remove marks that no slot needs. Slots are created with their mark, so one that is new has its."""
+        with self._locked():
+            self.mark_store.prune(self._slots())
+
+    # What follows is for who holds the lock.
+
+    def _slots(self) -> list[Slot]:
+        self._sweep()
+        return [self._read(name) for name in self._names()]
+
+    def _names(self) -> list[str]:
+        folder = self.path / "slots"
+        return sorted(each.name for each in folder.iterdir() if "." not in each.name) if folder.is_dir() else []
+
+    def _read(self, name: str) -> Slot:
+        self._check_defined(name)
+        file = self._folder(name) / _SLOT
+        return replace(read_slot(file.read_bytes(), str(file)), name=name)
+
+    def _make(self, slot: Slot, mark: Carried | None) -> FileLock:
+        """The new slot's lock, which is taken before anybody can see the slot."""
+        check_name(slot.name)
+        self._sweep()
+        self._check_system(slot.system)
+        folder = self._folder(slot.name)
+        if folder.exists():
+            raise _duplicate(slot.name)
+        if len(self._names()) >= self.settings.max_replication_slots:
+            raise UsageError(
+                "all replication slots are in use", hint='Free one or increase "max_replication_slots".', sqlstate="53400"
+            )
+        if mark is not None:
+            self.save_mark(mark)
+        made = folder.with_name(slot.name + _BEING_MADE)
+        make_folder(made)
+        lock = FileLock.wait(made / _OWNER)
+        lock.write(str(os.getpid()))
+        try:
+            write_whole(made / _SLOT, write_slot(slot))
+            made.rename(folder)
+            sync_folder(folder.parent)
+        except BaseException:
+            lock.release()
+            raise
+        return lock
+
+    def _take(self, name: str) -> FileLock:
+        lock = FileLock.take(self._folder(name) / _OWNER)
+        if lock is None:
+            raise UsageError(f'replication slot "{name}" is active for PID {self._owner(name)}', sqlstate="55006")
+        lock.write(str(os.getpid()))
+        return lock
+
+    def _owner(self, name: str) -> int | None:
+        """Nobody is disturbed: who wants to own the slot waits for the location's lock first."""
+        file = self._folder(name) / _OWNER
+        lock = FileLock.take(file)
+        if lock is None:
+            return int(file.read_text() or 0)
+        lock.release()
+        return None
+
+    def _sweep(self) -> None:
+        """Remove temporary slots of the dead, and what is left of changes that were not finished, or not wholly."""
+        _remove_unfinished(self.path)
+        for folder in (self.path / "slots").glob("*.*"):
+            shutil.rmtree(folder)
+        for name in self._names():
+            if self._owner(name) is None and self._is_temporary(name):
+                self._remove(name)
+
+    def _is_temporary(self, name: str) -> bool:
+        try:
+            return self._read(name).temporary
+        except TailraceError:
+            return False  # to be dropped by who knows what it was
+
+    def _remove(self, name: str) -> None:
+        dropped = self._folder(name).with_name(name + _DROPPED)
+        self._folder(name).rename(dropped)
+        sync_folder(dropped.parent)
+        shutil.rmtree(dropped)
+
+    # And this is not.
+
+    def _owning(self, name: str, lock: FileLock) -> Iterator[Slot]:
+        """What it is by then, since the owner before may have saved it until its lock was taken."""
+        self._owned[name] = lock
+        try:
+            _remove_unfinished(self._folder(name))
+            yield self._read(name)
+        finally:
+            if lock.is_held:  # in a forked child it is not
+                self._disown(name, lock)
+
+    def _disown(self, name: str, lock: FileLock) -> None:
+        del self._owned[name]
+        try:
+            if self._is_temporary(name):
+                with self._locked():
+                    self._remove(name)
+        finally:
+            lock.release()
+
+    @property
+    def _file(self) -> Path:
+        return self.path / _LOCATION
+
+    def _folder(self, name: str) -> Path:
+        return self.path / "slots" / name
+
+    def _check_defined(self, name: str) -> None:
+        check_name(name)
+        if not self._folder(name).is_dir():
+            raise _undefined(name)
+
+    def _check_system(self, system: int) -> None:
+        if (mine := self.settings.system) != system:
+            raise UsageError(
+                f'the slots in "{self.path}" are of system {mine}, not of {system}',
+                hint="Each system needs a state location of its own.",
+            )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = FileLock.wait(self.path / _LOCK)
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _remove_unfinished(folder: Path) -> None:
+    for path in folder.glob(f".*{UNFINISHED}"):
+        path.unlink()
+
+
+def _undefined(name: str) -> UsageError:
+    return UsageError(f'replication slot "{name}" does not exist', sqlstate="42704")
+
+
+def _duplicate(name: str) -> UsageError:
+    return UsageError(f'replication slot "{name}" already exists', sqlstate="42710")

@@ -1,0 +1,82 @@
+"""What the end of a log looks like, at the price of a few system calls: as long as that is the same, nothing new has been written.
+
+In: where the last record ended. Out: `Tail`, all that changes before another record can be read there: the bytes in its place, the headers of the
+next page and of the next segment (the log goes on there after a switch), which files there are, and which server writes them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.storage.segments import Segments, segment_name
+from tailrace.storage.source import wal_of
+from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
+from tailrace.wal.record_header import may_begin
+
+_COARSE = 2 * 10**9
+"""Nanoseconds. Two changes that are so close may leave one time stamp, so a recent one tells nothing."""
+_NONE = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Equal to another of the same position only if nothing was written in between."""
+
+    directory: int
+    postmaster: tuple[int, int]
+    here: bytes
+    next_page: bytes
+    next_segment: bytes
+    compressed: tuple[int, int]
+
+
+def tail_at(path: Path, segments: Segments, lsn: Lsn, previous: Lsn | None) -> Tail | None:
+    """The tail at `lsn`, behind the record at `previous` if that is known, of the log that a user's `path` holds. None where it tells nothing:
+    something is there already, of which more may come, or files have just changed."""
+    now = time.time_ns()
+    wal = wal_of(path)
+    number, within = divmod(int(lsn), segments.segment_size)
+    segment = segments.by_number.get(number)
+    this, following = _file(wal, segments, number), _file(wal, segments, number + 1)
+    listed = _stamp(wal)[0]
+    packed = _stamp(this) if segment is not None and segment.compression else _NONE
+    if max(listed, packed[0]) > now - _COARSE:
+        return None
+    left = PAGE_SIZE - within % PAGE_SIZE
+    data = b"" if packed != _NONE else _bytes(this, within, left + SHORT_PAGE_HEADER)
+    here = data[:left]
+    if page_address(here) == lsn if left == PAGE_SIZE else may_begin(here, previous):
+        return None
+    return Tail(listed, _stamp(path / "postmaster.pid"), here, data[left:], _bytes(following, 0, SHORT_PAGE_HEADER), packed)
+
+
+def _file(wal: Path, segments: Segments, number: int) -> Path:
+    """The segment as its owner has it; what was read may be a copy."""
+    segment = segments.by_number.get(number)
+    return wal / (Path(segment.path).name if segment else segment_name(segments.timeline, number, segments.segment_size))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """When it was changed, and its size."""
+    try:
+        status = path.stat()
+    except OSError:
+        return _NONE
+    return status.st_mtime_ns, status.st_size
+
+
+def _bytes(path: Path, at: int, count: int) -> bytes:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        return os.pread(file, count, at)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)

@@ -1,0 +1,43 @@
+"""Records of the LOGICALMSG resource manager (`replication/message.h`), both ways: what pg_logical_emit_message() wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailrace.wal.structs import BOOL, U32, U64, Layout, check_length
+
+OPCODE = 0xF0
+MESSAGE = 0x00
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecord:
+    """xl_logical_message. `prefix`, without the zero that ends it, and `content` are in the database's encoding."""
+
+    LAYOUT: ClassVar = Layout({"database": U32, "transactional": BOOL, "prefix_size": U64, "message_size": U64})
+
+    database: int
+    transactional: bool
+    prefix: bytes
+    content: bytes
+
+    @classmethod
+    def read(cls, data: bytes, _major: int) -> MessageRecord:
+        """Raises CorruptWal if the data are too short."""
+        head = cls.LAYOUT.read(data)
+        start = cls.LAYOUT.size
+        middle = start + head["prefix_size"]
+        stop = middle + head["message_size"]
+        check_length(data, stop)
+        return cls(head["database"], head["transactional"], data[start : middle - 1], data[middle:stop])
+
+    def write(self, _major: int) -> bytes:
+        """The same bytes again."""
+        sizes = {"prefix_size": len(self.prefix) + 1, "message_size": len(self.content)}
+        head = self.LAYOUT.write({"database": self.database, "transactional": self.transactional, **sizes})
+        return head + self.prefix + b"\0" + self.content
+
+
+DATABASE = MessageRecord.LAYOUT.at("database")
+TRANSACTIONAL = MessageRecord.LAYOUT.at("transactional")

@@ -1,0 +1,89 @@
+"""Records of the STANDBY resource manager (`storage/standbydefs.h`), both ways: what a standby, and whoever decodes, must know of transactions that
+are running."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.wal.structs import BOOL, U32, Layout, Struct, always, read_u32s, write_u32s
+
+OPCODE = 0xF0
+LOCK = 0x00
+RUNNING_XACTS = 0x10
+INVALIDATIONS = 0x20
+
+
+@dataclass(frozen=True, slots=True)
+class RunningXacts:
+    """xl_running_xacts. All xids are 32 bits wide; `top` are the transactions that are running, `sub` as many of their subtransactions as the server
+    still knew: not all of them if `subxid_overflow`."""
+
+    LAYOUT: ClassVar = Layout(
+        {
+            "xcnt": U32, "subxcnt": U32, "subxid_overflow": BOOL, "next_xid": U32, "oldest_running_xid": U32, "latest_completed_xid": U32,
+        }
+    )  # fmt: skip
+
+    next_xid: int
+    oldest_running_xid: int
+    latest_completed_xid: int
+    subxid_overflow: bool
+    top: NDArray[np.uint32]
+    sub: NDArray[np.uint32]
+
+    @property
+    def xids(self) -> NDArray[np.uint32]:
+        """All that are running, in the record's order."""
+        return np.concatenate([self.top, self.sub])
+
+    @classmethod
+    def read(cls, data: bytes, _major: int) -> RunningXacts:
+        """Raises CorruptWal if the data are too short."""
+        said = cls.LAYOUT.read(data)
+        xcnt, subxcnt = said.pop("xcnt"), said.pop("subxcnt")
+        xids = read_u32s(data, cls.LAYOUT.size, xcnt + subxcnt)
+        return cls(**said, top=xids[:xcnt], sub=xids[xcnt:])
+
+    def write(self, _major: int) -> bytes:
+        """The same bytes again."""
+        head = self.LAYOUT.write(
+            {
+                "xcnt": len(self.top), "subxcnt": len(self.sub), "subxid_overflow": self.subxid_overflow, "next_xid": self.next_xid,
+                "oldest_running_xid": self.oldest_running_xid, "latest_completed_xid": self.latest_completed_xid,
+            }
+        )  # fmt: skip
+        return head + write_u32s(self.xids)
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyLocks:
+    """xl_standby_locks: a row of `locks` per AccessExclusiveLock: xid, database, relation."""
+
+    LAYOUT: ClassVar = Layout({"nlocks": U32})
+
+    locks: NDArray[np.uint32]
+
+    @classmethod
+    def read(cls, data: bytes, _major: int) -> StandbyLocks:
+        """Raises CorruptWal if the data are too short."""
+        return cls(read_u32s(data, cls.LAYOUT.size, 3 * cls.LAYOUT.read(data)["nlocks"]).reshape(-1, 3))
+
+    def write(self, _major: int) -> bytes:
+        """The same bytes again."""
+        return self.LAYOUT.write({"nlocks": len(self.locks)}) + write_u32s(self.locks)
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyInvalidations(Struct):
+    """xl_invalidations, without the messages themselves; decoding does not need them."""
+
+    LAYOUTS = always({"database": U32, "tablespace": U32, "relcache_init_file": BOOL, "count": U32})
+
+    database: int
+    tablespace: int
+    relcache_init_file: bool
+    count: int

@@ -1,0 +1,129 @@
+"""C structs of PostgreSQL as tables: their fields by name, in the header's order, and the bytes that they are, both ways.
+
+A struct lies in the log as the compiler of a 64-bit little-endian machine lays it out: every field at a multiple of its own size. So the order of
+the fields tells their offsets, which kernels ask for by name (`Layout.at`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from struct import Struct as Packing
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tailrace.errors import CorruptWal
+from tailrace.model import Locator, Lsn
+from tailrace.wal.versions import FORMATS
+
+
+class CType(NamedTuple):
+    """A type of C: its letter in Python's `struct`, its size and alignment in bytes; what its values are here, and how they are for `struct`."""
+
+    letter: str
+    size: int
+    align: int
+    value: Callable[[Any], Any] = int
+    stored: Callable[[Any], Any] = int
+
+
+BOOL = CType("?", 1, 1, bool, bool)
+U8 = CType("B", 1, 1)
+U16 = CType("H", 2, 2)
+U32 = CType("I", 4, 4)
+U64 = CType("Q", 8, 8)
+I32 = CType("i", 4, 4)
+I64 = CType("q", 8, 8)
+F64 = CType("d", 8, 8, float, float)
+LSN = CType("Q", 8, 8, Lsn)
+_LOCATOR = Packing("<3I")
+LOCATOR = CType("12s", 12, 4, lambda data: Locator(*_LOCATOR.unpack(data)), lambda locator: _LOCATOR.pack(*locator))
+
+
+def chars(count: int) -> CType:
+    """`char[count]`, as bytes."""
+    return CType(f"{count}s", count, 1, bytes, bytes)
+
+
+class Layout:
+    """The fields of a struct, and how many bytes it takes: with the padding that C puts behind the last field if `padded` (`sizeof`), else without
+    (PostgreSQL's `SizeOf…` macros)."""
+
+    def __init__(self, types: Mapping[str, CType], *, padded: bool = False) -> None:
+        letters = ["<"]
+        self._types = types
+        self._offsets: dict[str, int] = {}
+        self.size = 0
+        for name, kind in types.items():
+            offset = _aligned(self.size, kind.align)
+            letters.append(f"{offset - self.size}x{kind.letter}")
+            self._offsets[name] = offset
+            self.size = offset + kind.size
+        if padded:
+            whole = _aligned(self.size, max(kind.align for kind in types.values()))
+            letters.append(f"{whole - self.size}x")
+            self.size = whole
+        self._packing = Packing("".join(letters))
+
+    def at(self, field: str) -> int:
+        """The offset of a field from where the struct begins."""
+        return self._offsets[field]
+
+    def read(self, data: bytes, at: int = 0) -> dict[str, Any]:
+        """The struct at `data[at]`. Raises CorruptWal if it does not end within `data`."""
+        check_length(data, at + self.size)
+        values = self._packing.unpack_from(data, at)
+        return {name: kind.value(value) for (name, kind), value in zip(self._types.items(), values, strict=True)}
+
+    def write(self, values: Mapping[str, Any]) -> bytes:
+        """The struct's bytes, padding zero. `values` may hold more than its fields."""
+        return self._packing.pack(*(kind.stored(values[name]) for name, kind in self._types.items()))
+
+
+def _aligned(size: int, align: int) -> int:
+    return (size + align - 1) // align * align
+
+
+def check_length(data: bytes, size: int) -> None:
+    """Raise CorruptWal unless there are `size` bytes of `data`."""
+    if len(data) < size:
+        raise CorruptWal(f"invalid length of record data: expected at least {size}, got {len(data)}")
+
+
+def since(layouts: Mapping[int, Layout]) -> dict[int, Layout]:
+    """A layout for each major, of a table that names those from which on it is another."""
+    return {major: layouts[max(first for first in layouts if first <= major)] for major in FORMATS}
+
+
+def always(types: Mapping[str, CType], *, padded: bool = False) -> dict[int, Layout]:
+    """The same layout for each major."""
+    return dict.fromkeys(FORMATS, Layout(types, padded=padded))
+
+
+class Struct:
+    """Base of records whose data are one struct: dataclasses with the fields that any major has. Those that one has not are None."""
+
+    __slots__ = ()
+    LAYOUTS: ClassVar[Mapping[int, Layout]]
+
+    @classmethod
+    def read(cls, data: bytes, major: int) -> Self:
+        """The record's data, as they lie in the WAL of `major`. Raises CorruptWal if they are too short."""
+        return cls(**cls.LAYOUTS[major].read(data))
+
+    def write(self, major: int) -> bytes:
+        """The same bytes again."""
+        return self.LAYOUTS[major].write({field.name: getattr(self, field.name) for field in fields(self)})  # type: ignore[arg-type]
+
+
+def read_u32s(data: bytes, at: int, count: int) -> NDArray[np.uint32]:
+    """`uint32[count]` at `data[at]`. Raises CorruptWal if it does not end within `data`."""
+    check_length(data, at + 4 * count)
+    return np.frombuffer(data, "<u4", count, at)
+
+
+def write_u32s(numbers: ArrayLike) -> bytes:
+    """The same bytes again."""
+    return np.asarray(numbers, "<u4").tobytes()

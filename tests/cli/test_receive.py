@@ -1,0 +1,119 @@
+"""`tailrace slot receive` is killed at any moment, and its server as well: the file is what PostgreSQL's own slot gives, to the byte."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from support.decoding import check_equal
+from support.servers import Server
+from support.slots import TAILRACE, create_both, theirs
+from support.waiting import until
+
+pytestmark = pytest.mark.postgres
+_LONGEST_LIFE = 4.0
+"""Seconds from the start to the kill: a consumer is at work after one or two."""
+
+
+@pytest.mark.parametrize(
+    "kills", [pytest.param(6, id="a-few"), pytest.param(300, id="many", marks=pytest.mark.marathon)]
+)  # fmt: skip
+def test_every_line_once_whatever_is_killed(kills: int, tmp_path: Path) -> None:
+    dice = random.Random(kills)
+    file = tmp_path / "out"
+    with Server(16) as server:
+        server.sql("CREATE TABLE t (id serial PRIMARY KEY, v text)")
+        create_both(server, "mine", tmp_path / "state")
+        with _load(server):
+            for number in range(kills):
+                with _receiver(file, tmp_path / "state") as process:
+                    time.sleep(dice.uniform(0, _LONGEST_LIFE))
+                    process.kill()
+                if number % 10 == 3:
+                    server.crash()
+                    server.start()
+                if number % 4 == 1 and file.exists():
+                    file.rename(file.with_name(f"out.{number}"))
+        end = server.flush_lsn()
+        with _receiver(file, tmp_path / "state", "--endpos", end) as process:
+            assert process.wait(120) == 0
+        expected = "".join(row.split("\t", 2)[2] + "\n" for row in theirs(server).splitlines())
+    rotated = sorted(tmp_path.glob("out.[0-9]*"), key=lambda path: int(path.name.partition(".")[2]))
+    check_equal("".join(path.read_text() for path in [*rotated, file]), expected)
+
+
+def test_rotation_and_ending(tmp_path: Path) -> None:
+    file, moved = tmp_path / "out", tmp_path / "out.1"
+    with Server(16) as server, server.connect() as connection:
+        connection.execute("CREATE TABLE t (id serial PRIMARY KEY, v text)")
+        create_both(server, "mine", tmp_path / "state")
+        with _receiver(file, tmp_path / "state") as process:
+            connection.execute("INSERT INTO t (v) VALUES ('before')")
+            until(lambda: file.exists() and "before" in file.read_text())
+            file.rename(moved)
+            process.send_signal(signal.SIGHUP)
+            until(file.exists)
+            connection.execute("INSERT INTO t (v) VALUES ('behind')")
+            until(lambda: "behind" in file.read_text())
+            process.terminate()
+            assert process.wait(30) == 128 + signal.SIGTERM
+        expected = "".join(row.split("\t", 2)[2] + "\n" for row in theirs(server).splitlines())
+    assert "before" in moved.read_text()
+    assert "before" not in file.read_text()
+    check_equal(moved.read_text() + file.read_text(), expected)
+
+
+@contextmanager
+def _receiver(file: Path, state: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    words = [TAILRACE, "slot", "receive", "mine", "--state", state, "-f", file, "--fsync-interval", "0.2", *options]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        process.kill()
+        _, said = process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL, 128 + signal.SIGTERM), said.decode()
+
+
+@contextmanager
+def _load(server: Server) -> Iterator[None]:
+    """Transactions of several sizes, as long as the block lasts, and through restarts of the server."""
+    done = threading.Event()
+
+    def work(number: int) -> None:
+        dice = random.Random(number)
+        while not done.is_set():
+            with suppress(psycopg.OperationalError), server.connect() as connection:
+                while not done.is_set():
+                    _transact(connection, dice)
+                    time.sleep(dice.uniform(0, 0.05))
+            time.sleep(0.1)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def _transact(connection: psycopg.Connection[tuple[object, ...]], dice: random.Random) -> None:
+    with connection.transaction(force_rollback=dice.random() < 0.1):
+        rows = dice.choice((1, 2, 30, 1000))
+        connection.execute("INSERT INTO t (v) SELECT 'row ' || g FROM generate_series(1, %s) g", [rows])
+        if dice.random() < 0.1:
+            connection.execute("UPDATE t SET v = v || '!' WHERE id % 97 = 0")
+        if dice.random() < 0.05:
+            connection.execute(f"CREATE TABLE t{dice.randrange(10**12)} AS SELECT 1 AS a".encode())

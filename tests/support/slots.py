@@ -1,0 +1,48 @@
+"""Slots of ours beside slots of the server's, on one running server: both are asked for the same, and what they give is compared."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from support.servers import Server
+from tailrace.cli.slot import create
+from tailrace.model import Lsn
+from tailrace.pipeline.consumer import Consumer
+from tailrace.plugins.printing import print_rows, up_to_zero
+from tailrace.plugins.test_decoding import TestDecoding
+
+TAILRACE = Path(sys.executable).with_name("tailrace")
+THEIRS = "theirs"
+
+
+def create_both(server: Server, name: str, state: Path, *, two_phase: bool = False) -> None:
+    """A slot of ours called `name`, and one of the server's: nothing is written between the two but by the server itself."""
+    server.sql("SELECT pg_create_logical_replication_slot(%s, 'test_decoding', false, %s)", [THEIRS, two_phase])
+    create(name, server.data_dir, server.dbname, state, two_phase=two_phase)
+
+
+def theirs(server: Server, upto: str | None = None, changes: int | None = None, options: Mapping[str, str] | None = None) -> str:
+    """What the server's slot gives, row by row."""
+    words = [word for pair in (options or {}).items() for word in pair]
+    with server.connect() as connection:
+        rows = connection.execute(
+            "SELECT lsn::text, xid::text, data FROM pg_logical_slot_get_changes(%s, %s, %s, VARIADIC %s::text[])",
+            [THEIRS, upto, changes, words],
+        ).fetchall()
+    return "".join(f"{lsn}\t{xid}\t{data}\n" for lsn, xid, data in rows)
+
+
+def ours(consumer: Consumer, upto: Lsn | None = None, options: Mapping[str, str] | None = None) -> str:
+    """What a consumer of our slot takes, and confirms."""
+    plugin = TestDecoding()
+    plugin.two_phase, plugin.two_phase_since = consumer.slot.two_phase, int(consumer.slot.two_phase_at)
+    plugin.startup(dict(options or {}), consumer.major)
+    taken = []
+    for window in consumer.look(plugin.demand, upto):
+        for lines in window.lines(plugin):
+            texts = up_to_zero(lines.texts)
+            taken.append(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data).tobytes())
+    consumer.confirm(consumer.read_upto)
+    return b"".join(taken).decode()
