@@ -80,6 +80,10 @@ class Scene:
     checksums: bool
 
     @property
+    def system(self) -> str:
+        return str(self.case.meta["system_identifier"])
+
+    @property
     def expected(self) -> str:
         return (self.home / "expected").read_text()
 
@@ -391,12 +395,15 @@ KINDS: dict[Make, int] = {
 
 
 def damages(scenes: list[Scene], count: int, seed: int) -> Iterator[Damage]:
-    """As many, drawn from the seed. Each is to be tried before the next is drawn: it is made from the files as they are."""
+    """As many, drawn from the seed. Each is to be tried before the next is drawn: it is made from the files as they are.
+
+    Cases of one major may have been recorded from copies of one cluster. Those are no other's: nothing in PostgreSQL's files tells such copies apart.
+    """
     dice = random.Random(seed)
     kinds = [make for make, often in KINDS.items() for _ in range(often)]
     while count:
         scene = dice.choice(scenes)
-        damage = dice.choice(kinds)(scene, [other for other in scenes if other is not scene], dice)
+        damage = dice.choice(kinds)(scene, [other for other in scenes if other.system != scene.system], dice)
         if damage is not None:
             yield damage
             count -= 1
