@@ -8,10 +8,13 @@ The seed is in the test's name, and
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from support.cases import Case
 from support.decoding import check_both_ways
 from support.live import live_case
 from support.savepoints import run_savepoints
@@ -32,10 +35,22 @@ def test_schedule_without_a_slot(major: int, seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("major", [15, 16, 18])
 def test_threads_with_a_slot(major: int, tmp_path: Path) -> None:
     """Six clients at once, known to the LSN: not a byte may differ."""
-    tallies = []
-    case = live_case(major, lambda server: tallies.append(run_threads(server, seed=3, transactions=1000)), tmp_path)
-    assert tallies[0]["committed"] > 500, tallies
+    tallies: list[Counter[str]] = []
+    case = _of_threads(major, tallies, tmp_path)
+    assert tallies[-1]["committed"] > 500, tallies
     check_both_ways(case)
+
+
+def _of_threads(major: int, tallies: list[Counter[str]], directory: Path) -> Case:
+    """PostgreSQL's decoder fails now and then where a table was rewritten in a race ("could not map filenumber … to relation OID"): there is nothing
+    to compare with, so another race is run."""
+    for attempt in range(4):
+        try:
+            return live_case(major, lambda server: tallies.append(run_threads(server, seed=3, transactions=1000)), directory)
+        except psycopg.errors.InternalError_ as error:
+            if attempt == 3 or "could not map file" not in str(error):
+                raise
+    raise AssertionError
 
 
 @pytest.mark.parametrize("major", [14, 15, 16, 17, 18])

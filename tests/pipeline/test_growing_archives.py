@@ -33,7 +33,7 @@ def test_takes_what_the_server_gives(major: int, options: tuple[str, ...], tmp_p
         create_on_archive(server, tmp_path / "archive", tmp_path / "state")
         location = SlotLocation.open(tmp_path / "state")
         expected = taken = ""
-        run_threads(server, dice.randrange(10**6), transactions=30)
+        run_threads(server, dice.randrange(10**6), transactions=30, ddl=False)
         for turn in range(4):
             with consuming(location, "mine", LocalRunner(1)) as consumer:
                 for number in range(3):
