@@ -17,7 +17,7 @@ from support.decoding import state_before
 from tailrace.catalog.forget import forgotten
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.tids import files_of, moved_tids
-from tailrace.model import Lsn
+from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner, Source
 from tailrace.pipeline.catalogs import followed_catalogs
 from tailrace.pipeline.scanning import scan_stretch
@@ -66,12 +66,16 @@ def test_cuts_do_not_matter(name: tuple[str, int, str], captured: bool, tmp_path
 def _carried(
     case: Case, source: Source, indexes: list[Index], state: CatalogState | None, here: list[int], dice: random.Random
 ) -> list[Carried]:
-    """At these LSNs, and at the end, after windows of random size."""
+    """At these LSNs, and at the end, after windows of random size, before some of which there is a restart: what comes is then read from the next
+    record on."""
     carried, asked = _begun(case, source, indexes, state)
     found = []
     window: list[Index] = []
     for part in indexes:
-        window.append(part)
+        if not window and part.stretch.start < carried.lsn < part.stretch.stop and dice.random() < 0.5:
+            window.append(scan_stretch(source.segments, (), Stretch(carried.lsn, part.stretch.stop)))
+        else:
+            window.append(part)
         is_asked_for = part is indexes[-1] or int(part.stretch.stop) in here
         if is_asked_for or dice.random() < 0.4:
             carried, _ = step(source, LocalRunner(1), carried, window, asked)

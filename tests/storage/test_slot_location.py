@@ -311,7 +311,7 @@ def _change(location: SlotLocation, mark: Carried, dice: random.Random) -> None:
             location.save(slot)
     elif verb == 4:
         location.save_mark(at(mark, dice.randrange(1, 200)))
-        location.prune_marks()
+        location.prune()
     else:
         with location.owned(name) as slot:
             lsn = Lsn(slot.confirmed_flush_lsn + 1)
@@ -349,7 +349,7 @@ def test_killed_at_any_moment(location: SlotLocation, mark: Carried) -> None:
             assert again.mark_upto(DATABASE, slot.confirmed_flush_lsn).lsn <= slot.confirmed_flush_lsn
             with again.owned(slot.name):
                 assert sorted(each.name for each in (folder / slot.name).iterdir()) == ["owner", "slot"]
-        again.prune_marks()
+        again.prune()
         assert {each.suffix for each in (location.path / "marks").rglob("*.*")} <= {".mark"}
     assert seen > 20
 
@@ -387,7 +387,7 @@ def test_marks_of_a_timeline_that_was_left_do_not_count(location: SlotLocation, 
 
 def test_marks_that_no_slot_needs_are_removed(location: SlotLocation, mark: Carried) -> None:
     def kept() -> list[int]:
-        location.prune_marks()
+        location.prune()
         return [int(found.lsn) for found in location.marks(DATABASE)]
 
     location.create_slot(slot_of("a", confirmed_flush_lsn=Lsn(450)), at(mark, 450))

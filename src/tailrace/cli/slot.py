@@ -279,4 +279,4 @@ def drop(name: NameArgument, state: StateOption) -> None:
     """Remove a slot (pg_drop_replication_slot)."""
     location = SlotLocation.open(state, warn=warn)
     location.drop(name)
-    location.prune_marks()
+    location.prune()

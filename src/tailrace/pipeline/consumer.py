@@ -17,11 +17,12 @@ from pathlib import Path
 from tailrace.catalog.history import History
 from tailrace.catalog.rows import spans_of
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.model import Lsn
+from tailrace.model import STRETCH_BYTES, Lsn
 from tailrace.pipeline import Catalogs, Pipeline
 from tailrace.pipeline.following import Followed, WalRemoved, open_patiently
 from tailrace.pipeline.line_of_history import check_line, check_taken, left_at, timeline_at
 from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.scanning import Scanning
 from tailrace.pipeline.windows import Asked, carry, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
@@ -89,6 +90,13 @@ class Consumer:
         return self._followed.source.segments.major
 
     @property
+    def _how(self) -> Scanning:
+        """What one slot's consumer has scanned, those of the others need not."""
+        return Scanning(
+            store=self.location.index_store, shared_cell=min(self._followed.source.segments.segment_size, STRETCH_BYTES)
+        )
+
+    @property
     def gap(self) -> str:
         """What is missing where the log ends for now, though there is more behind; empty if nothing is. It may be on its way."""
         segments = self._followed.source.segments
@@ -142,7 +150,7 @@ class Consumer:
         taken once the next one is asked for."""
         asked = Asked(self.read_upto, Lsn(NEVER - 1) if upto is None else upto, demand, is_strict=True)
         try:
-            for parts in windows(self._news(asked.upto), _weight, self.window):
+            for parts in self._windows(asked.upto):
                 source, indexes = parts[-1][0], [part for _, part in parts]
                 if indexes[-1].next_lsn <= asked.start:  # confirmed before, so that it is only planned
                     self._carried = carry(source, self.runner, self._carried, indexes)
@@ -169,11 +177,13 @@ class Consumer:
         self.read_upto = max(lsn, self.read_upto)
         if self._carried.lsn <= lsn:
             self._at_confirmed = self._carried
-        self._mark(MARK_EVERY)
+        marked = self._mark(MARK_EVERY)
         if lsn > self.slot.confirmed_flush_lsn:
             timeline = timeline_at(self._followed.source.segments, lsn)
             self.slot = replace(self.slot, confirmed_flush_lsn=lsn, timeline=timeline)
         self.location.save(self.slot)
+        if marked:
+            self.location.prune()
 
     def advance(self, upto: Lsn | None) -> Lsn:
         """Confirm what commits before `upto`, or all there is, without having taken it; where the slot then stands. Raises UsageError for a position
@@ -190,7 +200,7 @@ class Consumer:
 
     def _advanced(self, upto: Lsn | None) -> bool:
         """Whether to look again, since what was met looks like damage and may be none."""
-        for parts in windows(self._news(), _weight, self.window):
+        for parts in self._windows(upto):
             carried = carry(parts[-1][0], self.runner, self._carried, [part for _, part in parts])
             if upto is not None and carried.lsn > upto:
                 self._followed.back_to(self._carried.lsn, self._carried.last)
@@ -206,7 +216,7 @@ class Consumer:
         self.slot = replace(self.slot, inactive_since=int(time.time() * 1e6))
         self.location.save(self.slot)
         if marked:
-            self.location.prune_marks()
+            self.location.prune()
 
     def _mark(self, distance: int) -> bool:
         """Write down where planning can go on, if that is so far behind the last place. The slot is not saved with it."""
@@ -221,12 +231,21 @@ class Consumer:
         self.slot = replace(self.slot, restart_lsn=carried.restart_lsn)
         return True
 
+    def _windows(self, upto: Lsn | None) -> Iterator[list[tuple[Source, Index]]]:
+        """What is new, up to the stretch in which `upto` lies. That one is a window of its own, since it will have to be planned again."""
+        for parts in windows(self._news(upto), _weight, self.window):
+            if upto is not None and len(parts) > 1 and parts[-1][1].next_lsn > upto:
+                yield parts[:-1]
+                yield parts[-1:]
+            else:
+                yield parts
+
     def _news(self, upto: Lsn | None = None) -> Iterator[tuple[Source, Index]]:
         """What is new, up to the stretch in which `upto` lies. Raises MissingHistory (55000) once WAL that the slot needs is gone; it then is lost
         for good."""
         ahead, self._ahead = self._ahead, []
         try:
-            for source, part in chain(ahead, self._followed.look(self.runner)):
+            for source, part in chain(ahead, self._followed.look(self.runner, self._how)):
                 yield source, part
                 if upto is not None and part.next_lsn >= upto:
                     return

@@ -9,6 +9,7 @@ from functools import partial
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.stored_indexes import SharedIndexes, stored_or_new
 from tailrace.plan.whole_log import check_chain, ended_before
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
@@ -45,14 +46,16 @@ def cut_at(start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:
 @dataclass(frozen=True, slots=True)
 class Scanning:
     """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept; and how large windows are. Without a size stretches
-    have STRETCH_BYTES where indexes are kept, since they are of a stretch, and otherwise, as windows, what suits the runner."""
+    have STRETCH_BYTES where indexes are kept, since they are of a stretch, and otherwise, as windows, what suits the runner. A store that others use
+    at the same time has indexes of `shared_cell` bytes."""
 
     stretch_bytes: int | None = None
     store: IndexStore | None = None
     window: WindowSize | None = None
+    shared_cell: int | None = None
 
     def size_for(self, runner: Runner, log_bytes: int) -> int:
-        return self.stretch_bytes or (STRETCH_BYTES if self.store else runner.stretch_bytes(log_bytes))
+        return self.shared_cell or self.stretch_bytes or (STRETCH_BYTES if self.store else runner.stretch_bytes(log_bytes))
 
 
 AS_SUITS = Scanning()
@@ -97,28 +100,28 @@ def scanned_stretches(
 ) -> Iterator[Index]:  # fmt: skip
     """The indexes of stretches that follow one another, up to where the log ends."""
     last: Index | None = None
-    for part in _up_to_the_end(segments, _indexed(segments, runner, stretches, how.store), how.store):
+    for part in _up_to_the_end(segments, _indexed(segments, runner, stretches, how)):
         check_chain([part] if last is None else [last, part])
         last = part if part.records else last
         yield part
 
 
-def _indexed(
-    segments: Segments, runner: Runner, stretches: Sequence[Stretch], store: IndexStore | None
-) -> Iterator[tuple[Index, bool]]:  # fmt: skip
-    """The index of each stretch, and whether it was stored."""
-    stored = {stretch: store.load(segments.system, segments.timeline, stretch) for stretch in stretches} if store else {}
-    scanned = runner.run(partial(scan_stretch, segments, ()), [stretch for stretch in stretches if stored.get(stretch) is None])
-    for stretch in stretches:
-        part = stored.get(stretch)
-        yield (next(scanned), False) if part is None else (part, True)
+def _indexed(segments: Segments, runner: Runner, stretches: Sequence[Stretch], how: Scanning) -> Iterator[Index]:
+    """The index of each stretch: the stored one, or else a new one, which is stored."""
+    scan_them = partial(runner.run, partial(scan_stretch, segments, ()))
+    if how.store is None:
+        return scan_them(stretches)
+    if how.shared_cell is None:
+        return stored_or_new(how.store, segments.identity, stretches, scan_them)
+    at_once = max(1, runner.window.wal_bytes // 4 // how.shared_cell)
+    return SharedIndexes(how.store, segments.identity, how.shared_cell, at_once).of(stretches, scan_them)
 
 
-def _up_to_the_end(segments: Segments, parts: Iterable[tuple[Index, bool]], store: IndexStore | None) -> Iterator[Index]:
-    """The indexes up to the one in which the log ends; what is whole and new is stored. Raises CorruptWal if records follow."""
+def _up_to_the_end(segments: Segments, parts: Iterable[Index]) -> Iterator[Index]:
+    """The indexes up to the one in which the log ends. Raises CorruptWal if records follow."""
     before: Index | None = None
     ended: Index | None = None
-    for part, is_stored in parts:
+    for part in parts:
         if ended is not None:
             if part.records:
                 raise CorruptWal(
@@ -128,12 +131,10 @@ def _up_to_the_end(segments: Segments, parts: Iterable[tuple[Index, bool]], stor
                 )  # fmt: skip
             continue
         before = ended_before(part, before)
-        if not before.sealed:
+        if before.sealed:
+            yield before
+        else:
             ended = before
-            continue
-        if store and part.records and not is_stored:
-            store.save(part)  # what has no records, or lies behind the end of the log, may yet be written
-        yield before
     if ended is not None:
         yield ended
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.errors import TailraceError
-from tailrace.model import Stretch
-from tailrace.storage.whole_file import write_whole
+from tailrace.model import Lsn, Stretch
+from tailrace.storage.file_lock import FileLock
+from tailrace.storage.whole_file import make_folder, write_whole
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import read_index, write_index
+
+_NAME = re.compile(r"([0-9A-F]{16})-([0-9A-F]{16})\.index")
+_TURN = "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +46,34 @@ class IndexStore:
             return None
         return part
 
+    def has(self, system: int, timeline: int, stretch: Stretch) -> bool:
+        """Whether there is one, be it to be believed or not."""
+        return self._path(system, timeline, stretch).is_file()
+
+    @contextmanager
+    def turn(self, system: int, timeline: int) -> Iterator[None]:
+        """While the block lasts, nobody else of those who share the store makes indexes of this log."""
+        folder = self._folder(system, timeline)
+        make_folder(folder)
+        lock = FileLock.wait(folder / _TURN)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def prune(self, system: int, below: Lsn) -> None:
+        """Remove the indexes of stretches that stop at `below` or before."""
+        for path in (self.directory / str(system)).glob("*/*.index"):
+            if (match := _NAME.fullmatch(path.name)) and int(match[2], 16) <= below:
+                path.unlink(missing_ok=True)
+
     def save(self, index: Index) -> None:
         path = self._path(index.system, index.timeline, index.stretch)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, write_index(index))
 
     def _path(self, system: int, timeline: int, stretch: Stretch) -> Path:
-        return self.directory / str(system) / f"{timeline:08X}" / f"{int(stretch.start):016X}-{int(stretch.stop):016X}.index"
+        return self._folder(system, timeline) / f"{int(stretch.start):016X}-{int(stretch.stop):016X}.index"
+
+    def _folder(self, system: int, timeline: int) -> Path:
+        return self.directory / str(system) / f"{timeline:08X}"

@@ -207,10 +207,13 @@ class SlotLocation:
         """As `Marks.upto` does."""
         return self.mark_store.upto(database_oid, lsn, left)
 
-    def prune_marks(self) -> None:
-        """Remove marks that no slot needs. Slots are created with their mark, so one that is new has its."""
+    def prune(self) -> None:
+        """Remove marks and indexes that no slot needs. Slots are created with their mark, so one that is new has its."""
         with self._locked():
-            self.mark_store.prune(self._slots())
+            slots = self._slots()
+            self.mark_store.prune(slots)
+            needed = [slot.restart_lsn for slot in slots if not slot.invalidation_reason]
+            self.index_store.prune(self.settings.system, min(needed, default=Lsn(0)))
 
     # What follows is for who holds the lock.
 

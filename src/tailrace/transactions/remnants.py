@@ -18,7 +18,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.model import STRETCH_BYTES, Lsn
+from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.transactions.unfinished import Unfinished
 from tailrace.wal import index, xact
@@ -32,11 +32,23 @@ def remnants_of(parts: Sequence[Index], still: Unfinished, cell: int = STRETCH_B
     """What is left of consecutive stretches, one index a cell; cells between them that have nothing to keep may be gone already."""
     # Where a standby was promoted, what was read on the timeline before belongs to the new one as well.
     stretches = [replace(ended_here(part), timeline=parts[-1].timeline) for part in parts]
-    stretches = [part for part in stretches if part.stretch.start < part.stretch.stop]
+    stretches = _meeting([part for part in stretches if part.stretch.start < part.stretch.stop], cell)
     end = stretches[-1].stretch.stop if stretches else 0
     cells = groupby(stretches, lambda part: part.stretch.start // cell)
     whole = (reduce(merged, (_remnant(part, still) for part in of_cell)) for _, of_cell in cells)
     return tuple(left for left in whole if len(left.xids) or len(left.ends) or left.stretch.stop == end)
+
+
+def _meeting(parts: Sequence[Index], cell: int) -> list[Index]:
+    """The same. A stretch that was read from its first record on, because the last record before ran into it, begins where it would have otherwise:
+    with its cell, or where the one before stops."""
+    meeting: list[Index] = []
+    for part in parts:
+        start = part.stretch.start
+        if meeting and meeting[-1].stretch.stop < start == meeting[-1].next_lsn and start % PAGE_SIZE:
+            start = Lsn(max(meeting[-1].stretch.stop, start // cell * cell))
+        meeting.append(replace(part, stretch=Stretch(start, part.stretch.stop)))
+    return meeting
 
 
 def _remnant(part: Index, still: Unfinished) -> Index:

@@ -1,0 +1,86 @@
+"""The first pass where indexes are kept: what is stored is not scanned again, by nobody who shares the store.
+
+In: stretches that follow one another, a store, and a way to scan. Out: their indexes in order. What is new is stored, if it is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from tailrace.model import Lsn, Stretch
+from tailrace.storage.index_store import IndexStore
+from tailrace.wal.index import Index
+from tailrace.wal.pages import LogIdentity
+
+ScanThem = Callable[[Sequence[Stretch]], Iterator[Index]]
+
+_UNSETTLED = 2
+"""So many segments at the end of a log are each reader's own. A server syncs a segment when it begins the next, so what lies before those no crash
+takes back; and nobody who is at the end waits for one who is far behind."""
+
+
+def stored_or_new(store: IndexStore, log: LogIdentity, stretches: Sequence[Stretch], scan_them: ScanThem) -> Iterator[Index]:
+    """For who has the store alone."""
+    stored = [store.load(log.system, log.timeline, stretch) for stretch in stretches]
+    new = scan_them([stretch for stretch, part in zip(stretches, stored, strict=True) if part is None])
+    for part in stored:
+        yield part or _kept(store, next(new))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedIndexes:
+    """Indexes of cells of a log, `cell` bytes each, for several who read it. Who needs one that is not there makes some, `at_once` at most, while the
+    others wait. A stretch that is no whole cell is its reader's own."""
+
+    store: IndexStore
+    log: LogIdentity
+    cell: int
+    at_once: int
+
+    def of(self, stretches: Sequence[Stretch], scan_them: ScanThem) -> Iterator[Index]:
+        settled = max(0, len(stretches) - _UNSETTLED * max(1, self.log.segment_size // self.cell))
+        left, own = list(stretches[:settled]), list(stretches[settled:])
+        while left:
+            if known := self._stored(left[0]):
+                parts = iter(known)
+            elif self._is_whole(left[0]):
+                parts = iter(self._made(left, scan_them))
+            else:
+                parts = scan_them(left[:1])
+            for part in parts:
+                yield part
+                del left[0]
+                if not part.sealed:  # the log ends here, and the rest is what was made ahead
+                    own, left = [*left, *own], []
+        yield from scan_them(own)
+
+    def _stored(self, stretch: Stretch) -> list[Index] | None:
+        """Also of a stretch that begins within a cell, at its first record."""
+        start = stretch.start // self.cell * self.cell
+        part = self.store.load(self.log.system, self.log.timeline, Stretch(Lsn(start), stretch.stop))
+        if part is None or (start < stretch.start and part.first != stretch.start):
+            return None
+        return [part if start == stretch.start else replace(part, stretch=stretch)]
+
+    def _made(self, stretches: Sequence[Stretch], scan_them: ScanThem) -> list[Index]:
+        """Of the first, and of those behind that are not there either."""
+        with self.store.turn(self.log.system, self.log.timeline):
+            if self._is_there(stretches[0]) and (stored := self._stored(stretches[0])):  # somebody was faster
+                return stored
+            missing = takewhile(lambda each: not self._is_there(each), stretches[1 : self.at_once])
+            return [_kept(self.store, part) for part in scan_them([stretches[0], *missing])]
+
+    def _is_whole(self, stretch: Stretch) -> bool:
+        return stretch.stop - stretch.start == self.cell
+
+    def _is_there(self, stretch: Stretch) -> bool:
+        return self.store.has(self.log.system, self.log.timeline, stretch)
+
+
+def _kept(store: IndexStore, part: Index) -> Index:
+    """What has no records, or lies behind the end of the log, may yet be written."""
+    if part.sealed and part.records:
+        store.save(part)
+    return part
