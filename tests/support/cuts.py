@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Sequence
 
-from tailrace.model import PAGE_SIZE, Lsn, Stretch
+from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
 from tailrace.pipeline import LocalRunner, Source
 from tailrace.pipeline.scanning import scan_log
 from tailrace.wal.framing import LSN, new_frame, next_record
@@ -14,10 +14,13 @@ from tailrace.wal.index import Index
 MOST_CUTS = 40
 
 
-def random_stretches(source: Source, dice: random.Random, since: Lsn | None, always: Collection[int] = ()) -> list[Stretch]:
-    """All of the log, from record to record, some as short as one; cut at these LSNs as well."""
+def random_stretches(
+    source: Source, dice: random.Random, since: Lsn | None, always: Collection[int] = (), *, cell: int = STRETCH_BYTES
+) -> list[Stretch]:  # fmt: skip
+    """All of the log, from record to record, some as short as one; cut at these LSNs as well, and at multiples of `cell`."""
     begin, lsns = records_of(source, since)
     cuts = {dice.choice(lsns[1:]) for _ in range(dice.randrange(1, MOST_CUTS))}
+    cuts |= set(range((begin // cell + 1) * cell, lsns[-1], cell))
     return stretches_between([begin, *sorted(cuts | set(always)), int(source.segments.stop_lsn)])
 
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import difflib
+import random
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support.cases import DBNAME, Case
+from support.cuts import random_groups, random_stretches
 from support.normalise import normalise
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state, write_state
-from tailrace.model import Lsn
+from tailrace.model import STRETCH_BYTES, Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, Scanning, Source, capture, open_pipeline
+from tailrace.pipeline.scanning import scan_stretch
+from tailrace.pipeline.windows import begin, step
 from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.storage.index_store import IndexStore
+from tailrace.transactions.outline import outline
 from tailrace.types.style import TextStyle
 
 SHOWN_LINES = 25
@@ -39,6 +45,29 @@ def decode(case: Case, runner: Runner, *, captured: bool, stretch_bytes: int | N
         scanning=Scanning(stretch_bytes),
     )
     text = text_of(pipeline, case.meta.get("options", {}))
+    return text if case.is_exact else normalise(text)
+
+
+def decode_in_windows(case: Case, dice: random.Random, *, captured: bool, cell: int = STRETCH_BYTES) -> str:
+    """The same, window by window, each of them of stretches that end at any record, and where cells do (`transactions.remnants`)."""
+    runner = LocalRunner(2)
+    state = state_before(case) if captured else None
+    since = state.needs_wal_from if state else None
+    source = Source.open(case.data_dir, since)
+    indexes = [scan_stretch(source.segments, (), stretch) for stretch in random_stretches(source, dice, since, cell=cell)]
+    running = np.array(sorted(state.xids_open if state else ()), np.int64)
+    outlines = [outline(part, running) for part in indexes] if state else indexes
+    options = case.meta.get("options", {})
+    plugin = TestDecoding()
+    plugin.startup(options, case.major)
+    carried, asked = begin(
+        source, runner, outlines, case.meta["dbname"], state,
+        start_lsn=Lsn.parse(case.meta["start_lsn"]), upto_lsn=None, demand=plugin.demand,
+    )  # fmt: skip
+    text = ""
+    for group in random_groups(indexes, dice):
+        carried, window = step(source, runner, carried, group, asked)
+        text += text_of(window, options)
     return text if case.is_exact else normalise(text)
 
 
@@ -70,9 +99,12 @@ def text_of(pipeline: Pipeline, options: Mapping[str, str], style: TextStyle | N
 
 
 def check_both_ways(case: Case, *, stretch_bytes: int = 1 << 20) -> None:
-    """With catalogs rebuilt from the WAL, and with a state that was captured before; over many borders of stretches."""
-    for captured in (False, True):
-        check(case, decode(case, LocalRunner(2), captured=captured, stretch_bytes=stretch_bytes))
+    """With catalogs rebuilt from the WAL, and with a state that was captured before; one of them over many borders of stretches, the other in random
+    windows."""
+    dice = random.Random(f"{case.story} {case.major} {case.variant} {case.expected}")
+    in_windows = dice.random() < 0.5
+    check(case, decode(case, LocalRunner(2), captured=not in_windows, stretch_bytes=stretch_bytes))
+    check(case, decode_in_windows(case, dice, captured=in_windows))
 
 
 def check(case: Case, text: str) -> None:

@@ -6,25 +6,31 @@ range, and from states captured on either side of the place.
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from support.cases import Case, open_case
-from support.decoding import check, decode, text_of
+from support.decoding import check, decode, decode_in_windows, text_of
 from support.renumber import IN_PRODUCTION, Renumbering, renumber, renumbered_text, rewrite_control
 from tailrace.catalog.statefile import read_state, write_state
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner, Scanning, Source, capture, open_pipeline, scan_log
+from tailrace.plan import carried as carrying
+from tailrace.transactions.remnants import remnants_of
 from tailrace.wal.kept import moments
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xlog import Checkpoint
 
 EPOCH = 1 << 32
 STRETCHES = 64
+CELL = PAGE_SIZE
+"""Of what is carried: an xid is not there twice."""
 STORIES = ("catalog_rewrite", "crash_free_long", "hot", "prepared", "subxact", "subxact_many", "toast", "xact")
 QUIET = ("catalog_rewrite", "empty", "hot")
 """Stories with a checkpoint in the middle at which nothing is open."""
@@ -101,6 +107,11 @@ def _from_states(case: Case, cuts: list[int], directory: Path) -> list[str]:
     return texts
 
 
+@pytest.fixture(autouse=True)
+def _small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carrying, "remnants_of", partial(remnants_of, cell=CELL))
+
+
 def _same_with_other_xids(story: str, major: int, path: Path, choose: Callable[[Case], Renumbering]) -> None:
     original = open_case(story, major, "with_slot", path / "original")
     xids = choose(original)
@@ -110,6 +121,7 @@ def _same_with_other_xids(story: str, major: int, path: Path, choose: Callable[[
     assert case.expected != original.expected
     for captured in (False, True):
         check(case, decode(case, LocalRunner(1), captured=captured, stretch_bytes=_small_stretch(case)))
+        check(case, decode_in_windows(case, random.Random(f"{story} {major} {captured}"), captured=captured, cell=CELL))
     for before, after in zip(_from_states(original, cuts, path), _from_states(case, cuts, path), strict=True):
         check(replace(case, expected=renumbered_text(before, xids)), after)
 
