@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from support.decoding import check, decode
 from support.live import Slot
 from support.schedule import make_schedule, run_schedule
 from support.servers import Server
+from support.xids import near_the_end
 from tailrace.pipeline import LocalRunner
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
@@ -21,15 +21,7 @@ pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 def test_transaction_ids_begin_again(major: int, tmp_path: Path) -> None:
     """The counter passes 2^32 in the middle: xids of old transactions are larger than those of new ones."""
     with Server(major, dbname=DBNAME) as server:
-        server.sql("ALTER DATABASE template0 ALLOW_CONNECTIONS true")
-        _freeze(server)
-        # In two leaps: one of more than 2^31 would land in the past of what is frozen.
-        for xid in (2_000_000_000, 2**32 - 120):
-            server.stop()
-            _leap(server, xid)
-            server.start()
-            _freeze(server)
-        server.checkpoint()
+        near_the_end(server, 120)
         slot = Slot.on(server)
         run_schedule(server, make_schedule(9, 400))
         assert server.value("SELECT pg_current_xact_id()::text::numeric >= 4294967296"), "the counter was to pass its end"
@@ -70,19 +62,3 @@ def test_file_numbers_begin_again(major: int, tmp_path: Path) -> None:
     assert case.expected.count("table public.c: UPDATE") > 3
     for stretch_bytes in (1 << 17, 64 << 20):
         check(case, decode(case, LocalRunner(1), captured=False, stretch_bytes=stretch_bytes))
-
-
-def _leap(server: Server, xid: int) -> None:
-    """Let the next transaction id be `xid`. Commit status is kept for 2^20 xids a file; pg_resetwal makes none for the new ones."""
-    first = sorted((server.data_dir / "pg_xact").iterdir())[0]
-    owner = first.stat()
-    for number in (xid >> 20, 0):
-        file = first.with_name(f"{number:04X}")
-        file.write_bytes(bytes(256 << 10))
-        shutil.chown(file, owner.st_uid, owner.st_gid)
-    server.run_offline("pg_resetwal", "-x", str(xid), "-D", str(server.data_dir))
-
-
-def _freeze(server: Server) -> None:
-    for database in ("postgres", "template0", "template1", DBNAME):
-        server.sql("VACUUM (FREEZE, DISABLE_PAGE_SKIPPING)", dbname=database)
