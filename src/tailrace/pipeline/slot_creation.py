@@ -22,7 +22,7 @@ from tailrace.pipeline.windows import begin, carry
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import OF_TABLES
 from tailrace.storage.source import Source
-from tailrace.window import windows
+from tailrace.window import WindowSize, windows
 
 _POLL = 0.1
 
@@ -30,7 +30,9 @@ Tell = Callable[[Sequence[int]], None]
 """Is told for which transactions (full xids) is waited."""
 
 
-def consistent_place(path: Path, database: str, runner: Runner, tell: Tell, *, catalog: CatalogState | None = None) -> Carried:
+def consistent_place(
+    path: Path, database: str, runner: Runner, tell: Tell, *, catalog: CatalogState | None = None, window: WindowSize | None = None
+) -> Carried:  # fmt: skip
     """What is known at the end of the log. Raises MissingHistory where a transaction is open that the log does not
     hold from its beginning, and no server writes that could end it."""
     source = Source.open(path, catalog.needs_wal_from if catalog else None)
@@ -39,7 +41,7 @@ def consistent_place(path: Path, database: str, runner: Runner, tell: Tell, *, c
     first = read_through(source, runner, scan_from, AS_SUITS, state)
     carried, _ = begin(source, runner, first.outlines, database, state, start_lsn=None, upto_lsn=None, demand=OF_TABLES)
     del first.outlines
-    for numbers in windows(range(len(first.pile)), first.pile.weights.__getitem__, runner.window):
+    for numbers in windows(range(len(first.pile)), first.pile.weights.__getitem__, window or runner.window):
         whole = [part for number in numbers if (part := up_to_its_end(first.pile.take(number))) is not None]
         if whole:
             carried = carry(source, runner, carried, whole)
