@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +28,7 @@ from tailrace.plugins.ordering import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
 from tailrace.plugins.registry import plugin_named
+from tailrace.slots.location import format_settings
 from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.output_file import output_to
 from tailrace.storage.segment_files import open_segments
@@ -64,6 +65,7 @@ def create(
     segments = Source.open(source).segments
     plugin_named(plugin).startup(options, segments.major)
     location = SlotLocation.open_or_create(state, segments.system, warn=warn)
+    location.check_free(name)
     captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     with counted("records") as progress:
         runner = runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)
@@ -266,3 +268,21 @@ def drop(name: NameArgument, state: StateOption, as_json: JsonOption = False) ->
     location.prune_marks()
     if as_json:
         write_json({"slot_name": name, "dropped": True})
+
+
+@app.command("set")
+def set_settings(
+    state: StateOption,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(help="max_replication_slots or max_slot_wal_keep_size, as postgresql.conf has them.", metavar="[NAME=VALUE]..."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Change settings of a state location, and print what they are."""
+    location = SlotLocation.open(state, warn=warn)
+    now = location.configure(parse_pairs(settings)) if settings else location.settings
+    if as_json:
+        write_json(asdict(now) | {"system": str(now.system)})
+    else:
+        write_listing(Listing(("name", "setting"), list(format_settings(now).items())))

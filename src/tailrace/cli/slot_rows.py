@@ -10,10 +10,9 @@ from typing import Any
 from tailrace.cli.progress import warn
 from tailrace.cli.tables import write_json
 from tailrace.errors import TailraceError
-from tailrace.slots.slot import Slot, WalStatus, wal_status
-from tailrace.storage.segment_files import open_segments
+from tailrace.slots.slot import Slot, WalStatus
 from tailrace.storage.slot_location import SlotLocation
-from tailrace.storage.source import wal_of
+from tailrace.storage.slot_wal import status_of
 
 
 def write_slot(location: SlotLocation, name: str, plain: str, *, as_json: bool) -> None:
@@ -31,7 +30,8 @@ def shown(value: Any) -> str:
 
 def row_of(location: SlotLocation, slot: Slot) -> dict[str, Any]:
     """As pg_replication_slots has it, as far as it applies; and the source and the plugin's options."""
-    status = _status_of(slot, location.settings.max_slot_wal_keep_size)
+    status = _status_of(location, slot)
+    slot = location.slot(slot.name)
     pid = location.active_pid(slot.name)
     since = (
         datetime.fromtimestamp(slot.inactive_since / 1e6, UTC).isoformat(sep=" ") if slot.inactive_since and pid is None else None
@@ -45,11 +45,10 @@ def row_of(location: SlotLocation, slot: Slot) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _status_of(slot: Slot, keep_size: int) -> WalStatus:
+def _status_of(location: SlotLocation, slot: Slot) -> WalStatus:
     """What is known of it without a source is whether it is lost."""
     try:
-        segments = open_segments(wal_of(slot.source))
+        return status_of(location, slot, location.settings.max_slot_wal_keep_size)
     except (OSError, TailraceError) as error:
         warn(f'replication slot "{slot.name}": {error}')
-        return WalStatus("lost" if slot.invalidation_reason else "unknown", None)
-    return wal_status(slot, available_from=segments.first_lsn, flushed=segments.stop_lsn, max_slot_wal_keep_size=keep_size)
+        return WalStatus("unknown", None)

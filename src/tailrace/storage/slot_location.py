@@ -24,7 +24,7 @@ from pathlib import Path
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
-from tailrace.slots.location import Settings, read_location, write_location
+from tailrace.slots.location import Settings, parse_settings, read_location, write_location
 from tailrace.slots.slot import Slot, check_name, read_slot, write_slot
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.index_store import IndexStore
@@ -94,15 +94,12 @@ class SlotLocation:
     def settings(self) -> Settings:
         return read_location(self._file.read_bytes(), str(self._file))
 
-    def configure(self, *, max_replication_slots: int | None = None, max_slot_wal_keep_size: int | None = None) -> None:
-        """Change what is named."""
+    def configure(self, pairs: Mapping[str, str | None]) -> Settings:
+        """Change the settings that are named (`parse_settings`); what they are then."""
         with self._locked():
-            now = self.settings
-            if max_replication_slots is not None:
-                now = replace(now, max_replication_slots=max_replication_slots)
-            if max_slot_wal_keep_size is not None:
-                now = replace(now, max_slot_wal_keep_size=max_slot_wal_keep_size)
-            write_whole(self._file, write_location(now))
+            settings = parse_settings(self.settings, pairs)
+            write_whole(self._file, write_location(settings))
+        return settings
 
     @property
     def mark_store(self) -> Marks:
@@ -122,6 +119,11 @@ class SlotLocation:
             self._sweep()
             return self._read(name)
 
+    def check_free(self, name: str) -> None:
+        """Raise UsageError unless a slot of this name can be created as things are."""
+        with self._locked():
+            self._check_free(name)
+
     def create_slot(self, slot: Slot, mark: Carried | None = None) -> None:
         """A new slot, which nobody owns, and the mark where it begins."""
         if slot.temporary:
@@ -133,6 +135,8 @@ class SlotLocation:
         """A slot of the `new` name that stands where this one does, whoever consumes that; marks are not removed meanwhile."""
         with self._locked():
             slot = replace(self._read(name), name=new, temporary=False)
+            if slot.invalidation_reason:
+                raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
             self._make(slot, None).release()
         return slot
 
@@ -229,16 +233,9 @@ class SlotLocation:
 
     def _make(self, slot: Slot, mark: Carried | None) -> FileLock:
         """The new slot's lock, which is taken before anybody can see the slot."""
-        check_name(slot.name)
-        self._sweep()
+        self._check_free(slot.name)
         self._check_system(slot.system)
         folder = self._folder(slot.name)
-        if folder.exists():
-            raise _duplicate(slot.name)
-        if len(self._names()) >= self.settings.max_replication_slots:
-            raise UsageError(
-                "all replication slots are in use", hint='Free one or increase "max_replication_slots".', sqlstate="53400"
-            )
         if mark is not None:
             self.save_mark(mark)
         made = folder.with_name(slot.name + _BEING_MADE)
@@ -253,6 +250,16 @@ class SlotLocation:
             lock.release()
             raise
         return lock
+
+    def _check_free(self, name: str) -> None:
+        check_name(name)
+        self._sweep()
+        if self._folder(name).exists():
+            raise _duplicate(name)
+        if len(self._names()) >= self.settings.max_replication_slots:
+            raise UsageError(
+                "all replication slots are in use", hint='Free one or increase "max_replication_slots".', sqlstate="53400"
+            )
 
     def _take(self, name: str) -> FileLock:
         lock = FileLock.take(self._folder(name) / _OWNER)
