@@ -87,7 +87,7 @@ class SlotLocation:
                 if not (path / _LOCATION).exists():  # or else somebody was faster
                     raise
         location = cls.open(path, warn=warn)
-        location._check_system(system)
+        location.check_system(system)
         return location
 
     @property
@@ -100,6 +100,14 @@ class SlotLocation:
             settings = parse_settings(self.settings, pairs)
             write_whole(self._file, write_location(settings))
         return settings
+
+    def check_system(self, system: int) -> None:
+        """Raise UsageError unless this is the system whose slots are kept here."""
+        if (mine := self.settings.system) != system:
+            raise UsageError(
+                f'the slots in "{self.path}" are of system {mine}, not of {system}',
+                hint="Each system needs a state location of its own.",
+            )
 
     @property
     def mark_store(self) -> Marks:
@@ -200,7 +208,7 @@ class SlotLocation:
 
     def save_mark(self, carried: Carried) -> None:
         """On disk when this returns."""
-        self._check_system(carried.state.system)
+        self.check_system(carried.state.system)
         self.mark_store.save(carried)
 
     def marks(self, database_oid: int) -> list[MarkFile]:
@@ -234,7 +242,7 @@ class SlotLocation:
     def _make(self, slot: Slot, mark: Carried | None) -> FileLock:
         """The new slot's lock, which is taken before anybody can see the slot."""
         self._check_free(slot.name)
-        self._check_system(slot.system)
+        self.check_system(slot.system)
         folder = self._folder(slot.name)
         if mark is not None:
             self.save_mark(mark)
@@ -330,13 +338,6 @@ class SlotLocation:
         check_name(name)
         if not self._folder(name).is_dir():
             raise _undefined(name)
-
-    def _check_system(self, system: int) -> None:
-        if (mine := self.settings.system) != system:
-            raise UsageError(
-                f'the slots in "{self.path}" are of system {mine}, not of {system}',
-                hint="Each system needs a state location of its own.",
-            )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from tailrace.storage.source import wal_of
 from tailrace.storage.spool import spool_directory, with_copies
 
 _MOMENT = 0.05
+_IN_USE, _UNDEFINED = "55006", "42704"
 
 
 def status_of(location: SlotLocation, slot: Slot, max_slot_wal_keep_size: int) -> WalStatus:
@@ -31,7 +32,7 @@ def status_of(location: SlotLocation, slot: Slot, max_slot_wal_keep_size: int) -
     time.sleep(_MOMENT)  # a listing may be made while files are renamed
     status = _seen(slot, max_slot_wal_keep_size)
     if status.wal_status == "lost":
-        _lose(location, slot)
+        lose(location, slot)
     return status
 
 
@@ -51,12 +52,15 @@ def _at_hand(slot: Slot) -> tuple[Lsn, Lsn]:
     return segments.first_lsn, stop
 
 
-def _lose(location: SlotLocation, slot: Slot) -> None:
-    """For good, unless somebody consumes it, who finds out for itself, or the slot has moved on since."""
+def lose(location: SlotLocation, slot: Slot) -> bool:
+    """The slot cannot go on, for good. Not if somebody consumes it, who finds out for itself, or if it has moved on or was dropped since."""
     try:
         with location.owned(slot.name) as now:
-            if now.restart_lsn == slot.restart_lsn:
-                location.save(replace(now, invalidation_reason=WAL_REMOVED))
+            if now.restart_lsn != slot.restart_lsn:
+                return False
+            location.save(replace(now, invalidation_reason=WAL_REMOVED))
+            return True
     except UsageError as error:
-        if error.sqlstate not in ("55006", "42704"):
+        if error.sqlstate not in (_IN_USE, _UNDEFINED):
             raise
+        return False
