@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -18,12 +19,13 @@ from tailrace.cli.engine import OnOption, WindowOption, runner_for
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import row_of, shown, write_slot
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import Source
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.consumer import Consumer, consuming
 from tailrace.pipeline.receiving import receive_into
-from tailrace.pipeline.slot_creation import consistent_place
+from tailrace.pipeline.slot_creation import Moment, consistent_place
 from tailrace.plugins.ordering import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
@@ -58,10 +60,14 @@ def create(
     on: OnOption = On.AUTO,
     window: WindowOption = "",
     as_json: JsonOption = False,
+    at: Annotated[
+        str,
+        typer.Option(help="Begin in the past: at this LSN, or with the first commit not before this time.", metavar="LSN|TIME"),
+    ] = "",
 ) -> None:
-    """Create a slot at the end of the log, or as soon as what is open there is known from its beginning."""
+    """Create a slot at the end of the log, or at a past LSN or time; or as soon after that as what is open there is known from its beginning."""
     check_name(name)
-    options = parse_pairs(option)
+    options, moment = parse_pairs(option), parse_moment(at)
     segments = Source.open(source).segments
     plugin_named(plugin).startup(options, segments.major)
     location = SlotLocation.open_or_create(state, segments.system, warn=warn)
@@ -69,7 +75,9 @@ def create(
     captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     with counted("records") as progress:
         runner = runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)
-        place = consistent_place(source.absolute(), database, runner, _waits, catalog=captured, window=_window(window))
+        place = consistent_place(
+            source.absolute(), database, runner, _waits, catalog=captured, window=_window(window), moment=moment
+        )
     location.create_slot(
         Slot(
             name=name, plugin=plugin, options=options, database=database, database_oid=place.state.database, system=segments.system,
@@ -79,6 +87,21 @@ def create(
         place,
     )  # fmt: skip
     write_slot(location, name, f"{name}\t{place.lsn}", as_json=as_json)
+
+
+def parse_moment(text: str) -> Moment | None:
+    """What `--at` says. A time without a zone is of this machine's."""
+    if not text or "/" in text:
+        lsn = parse_lsn(text)
+        return None if lsn is None else Moment(text, lsn)
+    try:
+        since = datetime.fromisoformat(text).astimezone(UTC) - datetime(2000, 1, 1, tzinfo=UTC)
+    except ValueError:
+        raise UsageError(
+            f'invalid input syntax for type timestamp with time zone: "{text}"', hint="Give an LSN, or a time as 2026-05-04 15:00:00+02.",
+            sqlstate="22007",
+        ) from None  # fmt: skip
+    return Moment(text, time=since // timedelta(microseconds=1))
 
 
 def _waits(xids: Sequence[int]) -> None:
