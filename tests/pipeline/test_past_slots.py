@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from support.archives import receiving, switch_until_whole
@@ -13,6 +16,7 @@ from support.command import Run, run_in
 from support.decoding import check_equal
 from support.segments import NAME
 from support.servers import Server
+from support.slots import TAILRACE
 from tailrace.catalog.statefile import write_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
@@ -151,3 +155,32 @@ def test_begins_once_what_was_open_has_ended(tailrace: Run, tmp_path: Path) -> N
     assert err.startswith(
         "tailrace: error: no consistent point: 1 transactions are open whose beginning this log does not hold\n"
     )
+
+
+@pytest.mark.parametrize("when", ["before", "while it waits"])
+def test_where_a_server_was_killed_nothing_is_waited_for(when: str, tmp_path: Path) -> None:
+    """Its postmaster.pid is still there. A server that runs is waited for."""
+    with Server(16, {"wal_keep_size": 0, "max_wal_size": "2MB", "min_wal_size": "2MB"}) as server:
+        server.say("CREATE TABLE t (id int)")
+        with suppress(psycopg.OperationalError), server.connect(autocommit=False) as begun:
+            begun.execute("INSERT INTO t VALUES (0)")
+            first = server.flush_lsn()
+            while min(path.name for path in server.wal_dir.glob(NAME)) <= f"{1:08X}{0:08X}{Lsn.parse(first) >> 20:08X}":
+                server.say("INSERT INTO t VALUES (1)")
+                server.switch_wal()
+                server.checkpoint()
+            if when == "before":
+                server.crash()
+            words = [TAILRACE, "slot", "create", "mine", server.data_dir, "--database", "postgres", "--state", tmp_path / "state"]
+            with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+                assert process.stderr is not None
+                if when == "while it waits":
+                    assert "waiting for transactions to end" in process.stderr.readline()
+                    assert process.poll() is None
+                    server.crash()
+                try:
+                    assert process.wait(60) == 1
+                    assert "tailrace: error: no consistent point: 1 transactions are open" in process.stderr.read()
+                finally:
+                    process.kill()
+        assert (server.data_dir / "postmaster.pid").exists()

@@ -35,6 +35,12 @@ def test_slots_come_back() -> None:
     assert type(read_slot(write_slot(SLOT), "here").restart_lsn) is Lsn
 
 
+def test_a_slot_of_before_there_were_identities() -> None:
+    facts = {field.name: getattr(SLOT, field.name) for field in fields(Slot) if field.name != "identity"}
+    assert read_slot(SLOT_FILE.write(facts, {}), "here") == SLOT
+    assert read_slot(write_slot(replace(SLOT, identity="5")), "here").identity == "5"
+
+
 def test_what_is_damaged_is_never_believed() -> None:
     written = write_slot(SLOT)
     dice = random.Random(5)

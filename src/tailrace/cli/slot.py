@@ -34,7 +34,7 @@ from tailrace.slots.location import format_settings
 from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.output_file import output_to
 from tailrace.storage.segment_files import open_segments
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.storage.slot_location import SlotLocation, new_identity
 from tailrace.storage.source import wal_of
 from tailrace.window import WindowSize, parse_size
 
@@ -82,7 +82,7 @@ def create(
         Slot(
             name=name, plugin=plugin, options=options, database=database, database_oid=place.state.database, system=segments.system,
             timeline=place.state.timeline, source=str(source.absolute()), two_phase=two_phase, two_phase_at=place.lsn, temporary=False,
-            restart_lsn=place.restart_lsn, confirmed_flush_lsn=place.lsn, inactive_since=int(time.time() * 1e6),
+            restart_lsn=place.restart_lsn, confirmed_flush_lsn=place.lsn, inactive_since=int(time.time() * 1e6), identity=new_identity(),
         ),
         place,
     )  # fmt: skip

@@ -163,7 +163,7 @@ def _waited(path: Path, source: Source, runner: Runner, carried: Carried, tell: 
     followed = Followed(path, carried.lsn, carried.restart_lsn, source, last=carried.last)
     told: list[int] = []
     while carried.waits_for:
-        if source.directory is None or not source.directory.is_running:
+        if source.directory is None or source.directory.is_abandoned:
             raise MissingHistory(
                 f"no consistent point: {len(carried.waits_for)} transactions are open whose beginning this log does not hold",
                 hint="Create the slot with a catalog state that was captured earlier (--catalog), or give older WAL.",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -142,7 +143,7 @@ class SlotLocation:
     def copy(self, name: str, new: str) -> Slot:
         """A slot of the `new` name that stands where this one does, whoever consumes that; marks are not removed meanwhile."""
         with self._locked():
-            slot = replace(self._read(name), name=new, temporary=False)
+            slot = replace(self._read(name), name=new, temporary=False, identity=new_identity())
             if slot.invalidation_reason:
                 raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
             self._make(slot, None).release()
@@ -346,6 +347,11 @@ class SlotLocation:
             yield
         finally:
             lock.release()
+
+
+def new_identity() -> str:
+    """For a slot that is created."""
+    return uuid.uuid4().hex
 
 
 def _remove_unfinished(folder: Path) -> None:
