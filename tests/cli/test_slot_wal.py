@@ -22,7 +22,7 @@ def test_copies_in_the_spool_count(tailrace: Run, tmp_path: Path, monkeypatch: p
     """A slot that the server's pg_wal alone would leave lost can go on; once the copies are gone it is lost."""
     monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
     state = ("--state", tmp_path / "state")
-    with Server(16, {"wal_keep_size": 0, "max_wal_size": "2MB", "min_wal_size": "2MB"}) as server:
+    with Server(16, {"wal_keep_size": 0, "min_wal_size": "2MB"}) as server:
         server.say("CREATE TABLE t (id int)")
         assert tailrace("slot", "create", "a", server.data_dir, "--database", server.dbname, *state)[0] == 0
         with server.connect(autocommit=False) as open_one:

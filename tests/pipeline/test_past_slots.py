@@ -121,7 +121,7 @@ def test_begins_once_what_was_open_has_ended(tailrace: Run, tmp_path: Path) -> N
     """If its beginning is not at hand; where it has not ended, there is no place."""
     archive, state = tmp_path / "archive", tmp_path / "state"
     create = ("slot", "create", "--database", "postgres", "--state", state, "--catalog", tmp_path / "captured", "--at")
-    with Server(16, {"wal_keep_size": 0, "max_wal_size": "2MB", "min_wal_size": "2MB"}) as server:
+    with Server(16, {"wal_keep_size": 0, "min_wal_size": "2MB"}) as server:
         server.say("CREATE TABLE t (id int)")
         with server.connect(autocommit=False) as begun:
             begun.execute("INSERT INTO t VALUES (0)")
@@ -160,7 +160,7 @@ def test_begins_once_what_was_open_has_ended(tailrace: Run, tmp_path: Path) -> N
 @pytest.mark.parametrize("when", ["before", "while it waits"])
 def test_where_a_server_was_killed_nothing_is_waited_for(when: str, tmp_path: Path) -> None:
     """Its postmaster.pid is still there. A server that runs is waited for."""
-    with Server(16, {"wal_keep_size": 0, "max_wal_size": "2MB", "min_wal_size": "2MB"}) as server:
+    with Server(16, {"wal_keep_size": 0, "min_wal_size": "2MB"}) as server:
         server.say("CREATE TABLE t (id int)")
         with suppress(psycopg.OperationalError), server.connect(autocommit=False) as begun:
             begun.execute("INSERT INTO t VALUES (0)")
