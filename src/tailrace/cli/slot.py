@@ -298,7 +298,7 @@ def set_settings(
     state: StateOption,
     settings: Annotated[
         list[str] | None,
-        typer.Argument(help="max_replication_slots or max_slot_wal_keep_size, as postgresql.conf has them.", metavar="[NAME=VALUE]..."),
+        typer.Argument(help="max_replication_slots or max_slot_wal_keep_size, as postgresql.conf has them.", metavar="NAME=VALUE"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip

@@ -31,7 +31,8 @@ def shown(value: Any) -> str:
 def row_of(location: SlotLocation, slot: Slot) -> dict[str, Any]:
     """As pg_replication_slots has it, as far as it applies; and the source and the plugin's options."""
     status = _status_of(location, slot)
-    slot = location.slot(slot.name)
+    if status.wal_status == "lost":
+        slot = location.slot(slot.name)  # which may say so only now
     pid = location.active_pid(slot.name)
     since = (
         datetime.fromtimestamp(slot.inactive_since / 1e6, UTC).isoformat(sep=" ") if slot.inactive_since and pid is None else None
