@@ -92,15 +92,15 @@ def decode_case(story: str, folder: Path) -> None:
 
 
 def as_text(pipeline) -> None:  # type: ignore[no-untyped-def]
-    from tailrace.plugins.printing import in_hex, print_rows  # noqa: PLC0415
+    from tailrace.plugins.printing import as_json_rows, as_lines, as_psql  # noqa: PLC0415
     from tailrace.plugins.test_decoding import TestDecoding  # noqa: PLC0415
 
     for options in ({}, {"force-binary": "1"}):
         plugin = TestDecoding()
         plugin.startup(options, MAJOR)
         for lines in pipeline.lines(plugin):
-            texts = in_hex(lines.texts) if plugin.writes_binary else lines.texts
-            print_rows(lines.lsn, lines.xid, texts.offsets, texts.data)
+            for printed in (as_psql, as_json_rows, as_lines):
+                printed(lines, plugin)
 
 
 def as_columns(pipeline) -> None:  # type: ignore[no-untyped-def]

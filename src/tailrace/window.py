@@ -62,13 +62,13 @@ def windows(stretches: Iterable[Item], weigh: Callable[[Item], Weight], size: Wi
 
 
 _SIZE = re.compile(r"\s*(\d+)\s*(B|kB|MB|GB|TB)?\s*\Z")
-_UNITS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+UNITS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 def parse_size(text: str) -> int:
     """A size in bytes, with PostgreSQL's units. Raises UsageError for anything else, and for 0."""
     match = _SIZE.match(text)
-    size = int(match[1]) * _UNITS[match[2] or "B"] if match else 0
+    size = int(match[1]) * UNITS[match[2] or "B"] if match else 0
     if not size:
         raise UsageError(f'invalid size: "{text}"', hint='Valid units are "B", "kB", "MB", "GB", and "TB".')
     return size

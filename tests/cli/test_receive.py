@@ -9,15 +9,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from support.command import Run
 from support.decoding import check_equal
 from support.servers import Server
 from support.slots import TAILRACE, create_both, theirs
 from support.waiting import until
+from tailrace.storage.output_file import POSITION_FILE, Position
+from tailrace.storage.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 _LONGEST_LIFE = 4.0
@@ -70,6 +74,37 @@ def test_rotation_and_ending(tmp_path: Path) -> None:
     assert "before" in moved.read_text()
     assert "before" not in file.read_text()
     check_equal(moved.read_text() + file.read_text(), expected)
+
+
+def test_the_file_is_the_slot_s_whatever_its_name(tailrace: Run, tmp_path: Path) -> None:
+    """It goes on after a rename. Another slot of that name is another, and so is a copy; what knows names alone, as of before, is believed."""
+    state, file = ("--state", tmp_path / "state"), tmp_path / "out"
+
+    def received(name: str) -> tuple[int, str]:
+        server.say("INSERT INTO t DEFAULT VALUES")
+        status, _, err = tailrace("slot", "receive", name, *state, "-f", file, "--endpos", server.flush_lsn())
+        return status, err.removeprefix("tailrace: error: ").split("\n", 1)[0]
+
+    with Server(16) as server:
+        server.sql("CREATE TABLE t (id serial PRIMARY KEY)")
+        create_both(server, "mine", tmp_path / "state")
+        assert received("mine") == (0, "")
+        assert tailrace("slot", "rename", "mine", "yours", *state)[0] == 0
+        assert received("yours") == (0, "")
+        position = file.with_name("out.position")
+        check_equal(file.read_text(), "".join(row.split("\t", 2)[2] + "\n" for row in theirs(server).splitlines()))
+        system = SlotLocation.open(tmp_path / "state").settings.system
+        assert tailrace("slot", "copy", "yours", "mine", *state)[0] == 0
+        assert received("mine") == (1, f'"{file}" is written from replication slot "yours" of system {system}')
+        assert tailrace("slot", "drop", "yours", *state)[0] == 0
+        assert tailrace("slot", "rename", "mine", "yours", *state)[0] == 0
+        assert received("yours") == (1, f'"{file}" is written from another replication slot "yours" of system {system}')
+        said = Position.read(position.read_bytes(), "here")
+        assert said.identity
+        before = {name: value for name, value in asdict(said).items() if name != "identity"}
+        position.write_bytes(POSITION_FILE.write({**before, "lsn": int(said.lsn)}, {}))
+        assert received("yours") == (0, "")
+        assert Position.read(position.read_bytes(), "here").identity not in ("", said.identity)
 
 
 @contextmanager

@@ -13,30 +13,14 @@ from pathlib import Path
 import pytest
 
 from support.cases import Case, open_case
-from tailrace.cli import main
+from support.command import Run
 
 ROOT = Path(__file__).parents[2]
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def case(tmp_path: Path) -> Case:
     return open_case("xact", 16, "with_slot", tmp_path)
-
-
-@pytest.fixture
-def tailrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Status, standard output and standard error of a command line, run in this process."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tailrace", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return run
 
 
 def test_decode_prints_what_postgresql_prints(case: Case, tailrace: Run) -> None:

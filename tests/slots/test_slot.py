@@ -13,7 +13,7 @@ from tailrace.checksummed_file import FileKind
 from tailrace.errors import CorruptFile, TailraceError, UnsupportedFile, UsageError
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
-from tailrace.slots.location import LOCATION_FILE, Settings, read_location, write_location
+from tailrace.slots.location import LOCATION_FILE, Settings, format_settings, parse_settings, read_location, write_location
 from tailrace.slots.mark import MARK_FILE
 from tailrace.slots.slot import SLOT_FILE, WAL_REMOVED, Slot, WalStatus, check_name, read_slot, wal_status, write_slot
 from tailrace.transactions.scanned_log import Earlier
@@ -25,11 +25,20 @@ SLOT = Slot(
 )  # fmt: skip
 
 
+OUTSIDE = 'outside the valid range for parameter "max_slot_wal_keep_size" (-1 .. 2147483647)'
+
+
 def test_slots_come_back() -> None:
     for slot in (SLOT, replace(SLOT, invalidation_reason=WAL_REMOVED, options={}, temporary=True, inactive_since=0)):
         assert read_slot(write_slot(slot), "here") == slot
         assert list(read_slot(write_slot(slot), "here").options) == list(slot.options)
     assert type(read_slot(write_slot(SLOT), "here").restart_lsn) is Lsn
+
+
+def test_a_slot_of_before_there_were_identities() -> None:
+    facts = {field.name: getattr(SLOT, field.name) for field in fields(Slot) if field.name != "identity"}
+    assert read_slot(SLOT_FILE.write(facts, {}), "here") == SLOT
+    assert read_slot(write_slot(replace(SLOT, identity="5")), "here").identity == "5"
 
 
 def test_what_is_damaged_is_never_believed() -> None:
@@ -76,6 +85,38 @@ def test_the_settings_of_a_location_come_back() -> None:
         read_slot(write_location(settings), "here")
     with pytest.raises(CorruptFile, match="no sound state location"):
         read_location(write_location(replace(settings, max_replication_slots="many")), "here")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "shown"),
+    [
+        ("-1", -1, "-1"), ("0", 0, "0"), ("64", 64 << 20, "64MB"), ("2048", 2 << 30, "2GB"), ("1536 kB", 1536 << 10, "1536kB"),
+        ("3TB", 3 << 40, "3TB"), ("2147483647", 2147483647 << 20, "2147483647MB"),
+    ],
+)  # fmt: skip
+def test_settings_in_the_words_of_postgresql_conf(text: str, size: int, shown: str) -> None:
+    settings = parse_settings(Settings(5, 3), {"max_slot_wal_keep_size": text})
+    assert settings == Settings(5, 3, size)
+    assert format_settings(settings) == {"max_replication_slots": "3", "max_slot_wal_keep_size": shown}
+    assert parse_settings(settings, {"max_replication_slots": "0"}) == Settings(5, 0, size)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said", "sqlstate"),
+    [
+        ("max_wal_size", "1GB", 'unrecognized configuration parameter "max_wal_size"', "42704"),
+        ("system", "1", 'unrecognized configuration parameter "system"', "42704"),
+        ("max_replication_slots", "many", 'invalid value for parameter "max_replication_slots": "many"', "22023"),
+        ("max_replication_slots", None, 'invalid value for parameter "max_replication_slots": ""', "22023"),
+        ("max_replication_slots", "-1", '-1 is outside the valid range for parameter "max_replication_slots" (0 .. 262143)', "22023"),
+        ("max_slot_wal_keep_size", "1 PB", 'invalid value for parameter "max_slot_wal_keep_size": "1 PB"', "22023"),
+        ("max_slot_wal_keep_size", "-2", f"-2 is {OUTSIDE}", "22023"), ("max_slot_wal_keep_size", "2048TB", f"2147483648 is {OUTSIDE}", "22023"),
+    ],
+)  # fmt: skip
+def test_settings_that_there_are_not(name: str, text: str | None, said: str, sqlstate: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_settings(Settings(5), {name: text})
+    assert (caught.value.message, caught.value.sqlstate) == (said, sqlstate)
 
 
 def test_the_formats_are_described() -> None:

@@ -114,7 +114,7 @@ def test_what_postgres_says(location: SlotLocation) -> None:
 
 
 def test_there_are_only_so_many_slots(location: SlotLocation) -> None:
-    location.configure(max_replication_slots=2)
+    location.configure({"max_replication_slots": "2"})
     for name in ("a", "b"):
         location.create_slot(slot_of(name))
     with pytest.raises(UsageError, match="all replication slots are in use") as caught:
@@ -122,7 +122,7 @@ def test_there_are_only_so_many_slots(location: SlotLocation) -> None:
     assert (caught.value.hint, caught.value.sqlstate) == ('Free one or increase "max_replication_slots".', "53400")
     location.drop("a")
     location.create_slot(slot_of("c"))
-    location.configure(max_replication_slots=3, max_slot_wal_keep_size=1 << 30)
+    location.configure({"max_replication_slots": "3", "max_slot_wal_keep_size": "1GB"})
     location.create_slot(slot_of("d"))
     assert location.settings.max_slot_wal_keep_size == 1 << 30
 

@@ -18,7 +18,7 @@ from tailrace.pipeline.choice import On
 from tailrace.pipeline.windows import open_windows
 from tailrace.plugins.ordering import Lines
 from tailrace.plugins.plugin import OutputPlugin
-from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
+from tailrace.plugins.printing import Printed, as_psql
 from tailrace.plugins.registry import plugin_named
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS, TextStyle
@@ -81,10 +81,9 @@ def decode(
         sys.stdout.buffer.flush()
 
 
-def write_lines(lines: Lines, plugin: OutputPlugin) -> None:
-    """As psql prints the rows of pg_logical_slot_get_changes."""
-    texts = in_hex(lines.texts) if plugin.writes_binary else up_to_zero(lines.texts)
-    sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data))
+def write_lines(lines: Lines, plugin: OutputPlugin, printed: Printed = as_psql) -> None:
+    """To standard output."""
+    sys.stdout.buffer.write(printed(lines, plugin).data)
 
 
 def parse_pairs(texts: list[str] | None) -> dict[str, str | None]:

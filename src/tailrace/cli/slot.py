@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,21 +17,24 @@ from tailrace.catalog.statefile import read_state
 from tailrace.cli.decode import parse_lsn, parse_pairs, write_lines
 from tailrace.cli.engine import OnOption, WindowOption, runner_for
 from tailrace.cli.progress import Progress, counted, warn
+from tailrace.cli.slot_rows import row_of, shown, write_slot
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
-from tailrace.errors import TailraceError
+from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import Source
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.consumer import Consumer, consuming
 from tailrace.pipeline.receiving import receive_into
-from tailrace.pipeline.slot_creation import consistent_place
+from tailrace.pipeline.slot_creation import Moment, consistent_place
 from tailrace.plugins.ordering import Lines
 from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
 from tailrace.plugins.registry import plugin_named
-from tailrace.slots.slot import Slot, WalStatus, check_name, wal_status
+from tailrace.slots.location import format_settings
+from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.output_file import output_to
 from tailrace.storage.segment_files import open_segments
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.storage.slot_location import SlotLocation, new_identity
 from tailrace.storage.source import wal_of
 from tailrace.window import WindowSize, parse_size
 
@@ -56,26 +58,50 @@ def create(
     catalog: Annotated[Path | None, typer.Option(help="Captured catalog state, for WAL alone.")] = None,
     two_phase: Annotated[bool, typer.Option("--two-phase", help="Give prepared transactions at PREPARE TRANSACTION.")] = False,
     on: OnOption = On.AUTO,
+    window: WindowOption = "",
+    as_json: JsonOption = False,
+    at: Annotated[
+        str,
+        typer.Option(help="Begin in the past: at this LSN, or with the first commit not before this time.", metavar="LSN|TIME"),
+    ] = "",
 ) -> None:
-    """Create a slot at the end of the log, or as soon as what is open there is known from its beginning."""
+    """Create a slot at the end of the log, or at a past LSN or time; or as soon after that as what is open there is known from its beginning."""
     check_name(name)
-    options = parse_pairs(option)
+    options, moment = parse_pairs(option), parse_moment(at)
     segments = Source.open(source).segments
     plugin_named(plugin).startup(options, segments.major)
     location = SlotLocation.open_or_create(state, segments.system, warn=warn)
+    location.check_free(name)
     captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     with counted("records") as progress:
         runner = runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)
-        place = consistent_place(source.absolute(), database, runner, _waits, catalog=captured)
+        place = consistent_place(
+            source.absolute(), database, runner, _waits, catalog=captured, window=_window(window), moment=moment
+        )
     location.create_slot(
         Slot(
             name=name, plugin=plugin, options=options, database=database, database_oid=place.state.database, system=segments.system,
             timeline=place.state.timeline, source=str(source.absolute()), two_phase=two_phase, two_phase_at=place.lsn, temporary=False,
-            restart_lsn=place.restart_lsn, confirmed_flush_lsn=place.lsn, inactive_since=int(time.time() * 1e6),
+            restart_lsn=place.restart_lsn, confirmed_flush_lsn=place.lsn, inactive_since=int(time.time() * 1e6), identity=new_identity(),
         ),
         place,
     )  # fmt: skip
-    sys.stdout.write(f"{name}\t{place.lsn}\n")
+    write_slot(location, name, f"{name}\t{place.lsn}", as_json=as_json)
+
+
+def parse_moment(text: str) -> Moment | None:
+    """What `--at` says. A time without a zone is of this machine's."""
+    if not text or "/" in text:
+        lsn = parse_lsn(text)
+        return None if lsn is None else Moment(text, lsn)
+    try:
+        since = datetime.fromisoformat(text).astimezone(UTC) - datetime(2000, 1, 1, tzinfo=UTC)
+    except ValueError:
+        raise UsageError(
+            f'invalid input syntax for type timestamp with time zone: "{text}"', hint="Give an LSN, or a time as 2026-05-04 15:00:00+02.",
+            sqlstate="22007",
+        ) from None  # fmt: skip
+    return Moment(text, time=since // timedelta(microseconds=1))
 
 
 def _waits(xids: Sequence[int]) -> None:
@@ -88,55 +114,26 @@ def _waits(xids: Sequence[int]) -> None:
 def ls(state: StateOption, as_json: JsonOption = False) -> None:
     """List the slots, with the columns of pg_replication_slots."""
     location = SlotLocation.open(state, warn=warn)
-    rows = [_row(location, slot) for slot in location.slots()]
+    rows = [row_of(location, slot) for slot in location.slots()]
     if as_json:
         write_json(rows)
         return
-    shown = ("slot_name", "plugin", "database", "active_pid", "restart_lsn", "confirmed_flush_lsn", "wal_status")
-    write_listing(Listing(shown, [tuple("" if row[name] is None else row[name] for name in shown) for row in rows]))
+    columns = ("slot_name", "plugin", "database", "active_pid", "restart_lsn", "confirmed_flush_lsn", "wal_status")
+    write_listing(Listing(columns, [tuple("" if row[name] is None else row[name] for name in columns) for row in rows]))
 
 
 @app.command()
 def show(name: NameArgument, state: StateOption, as_json: JsonOption = False) -> None:
     """Show all that is known of one slot."""
     location = SlotLocation.open(state, warn=warn)
-    row = _row(location, location.slot(name))
+    row = row_of(location, location.slot(name))
     if as_json:
         write_json(row)
         return
-    write_listing(Listing(("column", "value"), [(key, _shown(value)) for key, value in row.items()]))
+    write_listing(Listing(("column", "value"), [(key, shown(value)) for key, value in row.items()]))
 
 
-def _shown(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
-
-
-def _row(location: SlotLocation, slot: Slot) -> dict[str, Any]:
-    """As pg_replication_slots has it, as far as it applies; and the source and the plugin's options."""
-    status = _status_of(slot, location.settings.max_slot_wal_keep_size)
-    pid = location.active_pid(slot.name)
-    since = (
-        datetime.fromtimestamp(slot.inactive_since / 1e6, UTC).isoformat(sep=" ") if slot.inactive_since and pid is None else None
-    )
-    return {
-        "slot_name": slot.name, "plugin": slot.plugin, "slot_type": "logical", "datoid": slot.database_oid, "database": slot.database,
-        "temporary": slot.temporary, "active": pid is not None, "active_pid": pid, "restart_lsn": str(slot.restart_lsn),
-        "confirmed_flush_lsn": str(slot.confirmed_flush_lsn), "wal_status": status.wal_status, "safe_wal_size": status.safe_wal_size,
-        "two_phase": slot.two_phase, "two_phase_at": str(slot.two_phase_at) if slot.two_phase else None, "inactive_since": since,
-        "invalidation_reason": slot.invalidation_reason or None, "source": slot.source, "options": slot.options,
-    }  # fmt: skip
-
-
-def _status_of(slot: Slot, keep_size: int) -> WalStatus:
-    """What is known of it without a source is whether it is lost."""
-    try:
-        segments = open_segments(wal_of(slot.source))
-    except (OSError, TailraceError) as error:
-        warn(f'replication slot "{slot.name}": {error}')
-        return WalStatus("lost" if slot.invalidation_reason else "unknown", None)
-    return wal_status(slot, available_from=segments.first_lsn, flushed=segments.stop_lsn, max_slot_wal_keep_size=keep_size)
-
-
+RowsAsJson = Annotated[bool, typer.Option("--json", help="Each row as JSON, with its lsn, xid and data.")]
 UptoLsn = Annotated[str, typer.Option(help="Give transactions that commit before here.")]
 UptoChanges = Annotated[int, typer.Option(help="Give no further transaction once there are so many rows.")]
 
@@ -144,19 +141,19 @@ UptoChanges = Annotated[int, typer.Option(help="Give no further transaction once
 @app.command()
 def get(
     name: NameArgument, state: StateOption, upto_lsn: UptoLsn = "", upto_nchanges: UptoChanges = 0, option: PluginOptions = None,
-    window: WindowOption = "", on: OnOption = On.AUTO,
+    window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
     """Print what is new, and confirm it: the slot does not give it again (pg_logical_slot_get_changes)."""
-    _changes(name, state, _Asked(upto_lsn, upto_nchanges, option, window, on), confirms=True)
+    _changes(name, state, _Asked(upto_lsn, upto_nchanges, option, window, on, as_json), confirms=True)
 
 
 @app.command()
 def peek(
     name: NameArgument, state: StateOption, upto_lsn: UptoLsn = "", upto_nchanges: UptoChanges = 0, option: PluginOptions = None,
-    window: WindowOption = "", on: OnOption = On.AUTO,
+    window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
     """Print what is new, and leave the slot as it is (pg_logical_slot_peek_changes)."""
-    _changes(name, state, _Asked(upto_lsn, upto_nchanges, option, window, on), confirms=False)
+    _changes(name, state, _Asked(upto_lsn, upto_nchanges, option, window, on, as_json), confirms=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +165,13 @@ class _Asked:
     option: list[str] | None
     window: str
     on: On
+    as_json: bool
 
 
 def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
     location = SlotLocation.open(state, warn=warn)
     upto = parse_lsn(asked.upto_lsn)
+    printed = as_json_rows if asked.as_json else as_psql
     with counted("rows") as progress, _consuming(location, name, asked.window, asked.on, progress.tell) as consumer:
         plugin = _plugin_of(consumer, parse_pairs(asked.option))
         at: Lsn | None = None
@@ -181,10 +180,10 @@ def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
                 warn(window.warning)
             for lines in window.lines(plugin):
                 if asked.upto_nchanges and (enough := _enough(lines, asked.upto_nchanges - progress.total)):
-                    write_lines(lines.first(enough), plugin)
+                    write_lines(lines.first(enough), plugin, printed)
                     at = Lsn(int(lines.lsn[enough - 1]))
                     break
-                write_lines(lines, plugin)
+                write_lines(lines, plugin, printed)
                 progress.add(len(lines))
             if at is not None:
                 break
@@ -206,8 +205,12 @@ def _consuming(
     location: SlotLocation, name: str, window: str, on: On, tell: Callable[[str], None]
 ) -> Iterator[Consumer]:  # fmt: skip
     runner = runner_for(on, _backlog(location.slot(name)), tell)
-    with consuming(location, name, runner, WindowSize(parse_size(window)) if window else None) as consumer:
+    with consuming(location, name, runner, _window(window)) as consumer:
         yield consumer
+
+
+def _window(size: str) -> WindowSize | None:
+    return WindowSize(parse_size(size)) if size else None
 
 
 def _backlog(slot: Slot) -> int:
@@ -232,7 +235,7 @@ def receive(
     endpos: Annotated[str, typer.Option(help="End when all that commits before here has been written.")] = "",
     fsync_interval: Annotated[float, typer.Option("-F", "--fsync-interval", help="Seconds between syncs of the file.")] = 10.0,
     no_loop: Annotated[bool, typer.Option("-n", "--no-loop", help="End where the source cannot be read, instead of trying again.")] = False,
-    window: WindowOption = "", on: OnOption = On.AUTO,
+    window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
     """Write what the slot gives as it comes, like pg_recvlogical --start: into a file every line exactly once. SIGHUP opens the file anew."""
     location = SlotLocation.open(state, warn=warn)
@@ -241,42 +244,68 @@ def receive(
     with _consuming(location, name, window, on, progress.tell) as consumer:
         plugin = _plugin_of(consumer, parse_pairs(option))
         with output_to(file, consumer.slot) as output:
-            receive_into(consumer, plugin, output, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop)
+            receive_into(
+                consumer, plugin, output, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,
+                printed=as_json_rows if as_json else as_lines,
+            )  # fmt: skip
 
 
 @app.command()
 def advance(
     name: NameArgument, state: StateOption,
     upto_lsn: Annotated[str, typer.Argument(help="Where the slot is to stand.", metavar="LSN")],
-    on: OnOption = On.AUTO,
+    on: OnOption = On.AUTO, window: WindowOption = "", as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Move a slot forward without giving what lies between (pg_replication_slot_advance)."""
     location = SlotLocation.open(state, warn=warn)
     upto = parse_lsn(upto_lsn)
-    with _consuming(location, name, "", on, lambda _: None) as consumer:
-        sys.stdout.write(f"{name}\t{consumer.advance(upto)}\n")
+    with _consuming(location, name, window, on, lambda _: None) as consumer:
+        stands = consumer.advance(upto)
+    write_slot(location, name, f"{name}\t{stands}", as_json=as_json)
+
+
+New = Annotated[str, typer.Argument(help="The new name.", metavar="NEW")]
 
 
 @app.command()
-def copy(
-    name: NameArgument, new: Annotated[str, typer.Argument(help="Name of the copy.", metavar="NEW")], state: StateOption
-) -> None:
+def copy(name: NameArgument, new: New, state: StateOption, as_json: JsonOption = False) -> None:
     """Make another slot that stands where this one does (pg_copy_logical_replication_slot)."""
-    copied = SlotLocation.open(state, warn=warn).copy(name, new)
-    sys.stdout.write(f"{new}\t{copied.confirmed_flush_lsn}\n")
+    location = SlotLocation.open(state, warn=warn)
+    copied = location.copy(name, new)
+    write_slot(location, new, f"{new}\t{copied.confirmed_flush_lsn}", as_json=as_json)
 
 
 @app.command()
-def rename(
-    name: NameArgument, new: Annotated[str, typer.Argument(help="The new name.", metavar="NEW")], state: StateOption
-) -> None:
+def rename(name: NameArgument, new: New, state: StateOption, as_json: JsonOption = False) -> None:
     """Give a slot another name."""
-    SlotLocation.open(state, warn=warn).rename(name, new)
+    location = SlotLocation.open(state, warn=warn)
+    location.rename(name, new)
+    write_slot(location, new, "", as_json=as_json)
 
 
 @app.command()
-def drop(name: NameArgument, state: StateOption) -> None:
+def drop(name: NameArgument, state: StateOption, as_json: JsonOption = False) -> None:
     """Remove a slot (pg_drop_replication_slot)."""
     location = SlotLocation.open(state, warn=warn)
     location.drop(name)
     location.prune()
+    if as_json:
+        write_json({"slot_name": name, "dropped": True})
+
+
+@app.command("set")
+def set_settings(
+    state: StateOption,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(help="max_replication_slots or max_slot_wal_keep_size, as postgresql.conf has them.", metavar="NAME=VALUE"),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Change settings of a state location, and print what they are."""
+    location = SlotLocation.open(state, warn=warn)
+    now = location.configure(parse_pairs(settings)) if settings else location.settings
+    if as_json:
+        write_json(asdict(now) | {"system": str(now.system)})
+    else:
+        write_listing(Listing(("name", "setting"), list(format_settings(now).items())))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer
 from tailrace.plugins.plugin import OutputPlugin
-from tailrace.plugins.printing import with_newlines
+from tailrace.plugins.printing import Printed, as_lines
 from tailrace.storage.output_file import Output
 
 POLL = 0.05
@@ -32,17 +33,18 @@ class _Hangup:
 
 def receive_into(
     consumer: Consumer, plugin: OutputPlugin, output: Output, *, upto: Lsn | None = None, fsync_interval: float = 10.0,
-    tries_again: bool = True,
+    tries_again: bool = True, printed: Printed = as_lines,
 ) -> None:  # fmt: skip
-    """A line for each row, until all that commits before `upto` has been written; without it, until a signal comes."""
+    """A line for each row, as it is `printed`, until all that commits before `upto` has been written; without it, until a signal comes."""
     if output.begins_at > consumer.slot.confirmed_flush_lsn:
         consumer.confirm(output.begins_at)
     synced = time.monotonic()
+    look = partial(_look, consumer, plugin, output, upto, printed)
     with _hangup() as hangup:
         try:
             while upto is None or consumer.read_upto < upto:
                 began = time.monotonic()
-                news = _tried(consumer, plugin, output, upto, tries_again=tries_again)
+                news = _tried(look, tries_again=tries_again)
                 time.sleep(max(0.0, began + PACE - time.monotonic()) if news else POLL)
                 if hangup.came or time.monotonic() - synced >= fsync_interval:
                     consumer.confirm(output.sync())
@@ -54,10 +56,10 @@ def receive_into(
             consumer.confirm(output.sync())
 
 
-def _tried(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | None, *, tries_again: bool) -> bool:
+def _tried(look: Callable[[], bool], *, tries_again: bool) -> bool:
     """As `_look`; a source that cannot be read is waited for, unless the slot is lost."""
     try:
-        return _look(consumer, plugin, output, upto)
+        return look()
     except MissingHistory as error:
         if not tries_again or error.sqlstate == _LOST:
             raise
@@ -65,13 +67,13 @@ def _tried(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn |
         return False
 
 
-def _look(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | None) -> bool:
+def _look(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | None, printed: Printed) -> bool:
     """Write what is new; whether there was any."""
     news = False
     for window in consumer.look(plugin.demand, upto):
         news = True
         for lines in window.lines(plugin):
-            output.write(with_newlines(lines.texts.offsets, lines.texts.data))
+            output.write(printed(lines, plugin))
             if len(lines.ends) and lines.ends[-1] == len(lines):
                 output.whole(Lsn(int(lines.lsn[-1])))
         output.whole(min(window.log.end, upto or window.log.end))

@@ -1,11 +1,14 @@
-"""What a state location says of itself: whose log it is about, and how many slots it may have. Both directions of its file `location`."""
+"""What a state location says of itself: whose log it is about, and its settings. Both directions of its file `location`, and of what users write."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
+from tailrace.errors import UsageError
+from tailrace.window import UNITS, parse_size
 
 LOCATION_FILE = FileKind(
     "location",
@@ -40,3 +43,61 @@ def read_location(data: bytes, where: str) -> Settings:
         return Settings(**{name: fact(facts[name], kind) for name, kind in _FACTS.items()})
     except (KeyError, ValueError) as error:
         raise LOCATION_FILE.unsound(where, str(error)) from error
+
+
+_MOST_SLOTS = 2**18 - 1  # MAX_BACKENDS
+_MOST_KEPT = 2**31 - 1  # MB
+
+
+def parse_settings(settings: Settings, pairs: Mapping[str, str | None]) -> Settings:
+    """The settings with those that a user names, in postgresql.conf's words. Raises UsageError for others, and for what is no value of theirs."""
+    parsers = {"max_replication_slots": _parse_count, "max_slot_wal_keep_size": _parse_kept}
+    parsed = {}
+    for name, text in pairs.items():
+        if name not in parsers:
+            raise UsageError(
+                f'unrecognized configuration parameter "{name}"', hint=f"A state location has {' and '.join(parsers)}.", sqlstate="42704"
+            )  # fmt: skip
+        parsed[name] = parsers[name](name, text or "")
+    return replace(settings, **parsed)
+
+
+def format_settings(settings: Settings) -> dict[str, str]:
+    """As SHOW prints them."""
+    size = settings.max_slot_wal_keep_size
+    unit = next((unit for unit in reversed(UNITS) if size > 0 and size % UNITS[unit] == 0), "")
+    kept = f"{size // UNITS[unit]}{unit}" if unit else str(size)
+    return {"max_replication_slots": str(settings.max_replication_slots), "max_slot_wal_keep_size": kept}
+
+
+def _parse_count(name: str, text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise _invalid(name, text) from None
+    _check_range(name, count, 0, _MOST_SLOTS)
+    return count
+
+
+def _parse_kept(name: str, text: str) -> int:
+    """In MB if no unit is given; -1 is no limit."""
+    words = text.strip()
+    if words.lstrip("-").isdecimal():
+        megabytes = int(words)
+        _check_range(name, megabytes, -1, _MOST_KEPT)
+        return megabytes << 20 if megabytes >= 0 else -1
+    try:
+        size = parse_size(text)
+    except UsageError as error:
+        raise _invalid(name, text, error.hint) from None
+    _check_range(name, size >> 20, -1, _MOST_KEPT)
+    return size
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise UsageError(f'{value} is outside the valid range for parameter "{name}" ({least} .. {most})')
+
+
+def _invalid(name: str, text: str, hint: str = "") -> UsageError:
+    return UsageError(f'invalid value for parameter "{name}": "{text}"', hint=hint)

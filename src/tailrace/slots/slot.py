@@ -27,7 +27,8 @@ class Slot:
     """Like a row of pg_replication_slots. `options` are the plugin's; None is one without a value. `source` says where the log of `system` is read.
     What comes before `restart_lsn` is not read again for this slot; the consumer has all transactions that commit before `confirmed_flush_lsn`.
     Those prepared at `two_phase_at` or later are told at PREPARE, if it is `two_phase`. `inactive_since` are microseconds since the Unix epoch, 0
-    while it is active, or if it never was. With an `invalidation_reason` it cannot go on."""
+    while it is active, or if it never was. With an `invalidation_reason` it cannot go on. `identity` is no other slot's, and stays when the slot is
+    renamed; empty in files of before there was one."""
 
     name: str
     plugin: str
@@ -44,6 +45,7 @@ class Slot:
     confirmed_flush_lsn: Lsn
     inactive_since: int = 0
     invalidation_reason: str = ""
+    identity: str = ""
 
 
 _SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name != "options"}
@@ -58,6 +60,7 @@ def read_slot(data: bytes, where: str) -> Slot:
     """Raises UnsupportedFile for files that are no slot, or of another format; CorruptFile for damaged ones."""
     facts, _ = SLOT_FILE.read(data, where, {})
     try:
+        facts = {"identity": "", **facts}
         slot = Slot(options=_options(facts["options"]), **{name: fact(facts[name], kind) for name, kind in _SCALARS.items()})
         if slot.invalidation_reason not in ("", WAL_REMOVED):
             raise ValueError(f'"{slot.invalidation_reason}" is no reason to be invalid')

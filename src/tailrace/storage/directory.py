@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -49,6 +50,29 @@ class DataDirectory:
     def is_running(self) -> bool:
         """Whether a server owns it; its pg_wal is then recycled under our feet."""
         return (self.path / "postmaster.pid").exists()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether surely no server runs here, though its postmaster.pid may be left from one that was killed. One that says another path was copied
+        here, or is a container's, whose processes cannot be told from here."""
+        try:
+            pid, path, *_ = (self.path / "postmaster.pid").read_text().splitlines()
+            number = abs(int(pid))
+        except FileNotFoundError:
+            return True
+        except ValueError:
+            return False  # it is just being written
+        if Path(path).resolve() != self.path.resolve():
+            return False
+        try:
+            os.kill(number, 0)
+            return Path(f"/proc/{number}/cwd").readlink() != self.path.resolve()
+        except ProcessLookupError:
+            return True
+        except FileNotFoundError:
+            return Path(f"/proc/{number}").exists()  # it has ended, and nobody has asked how
+        except OSError:
+            return False  # another user's
 
     def control(self) -> ControlFile:
         """Raises as `read_control` does. A running server may just be writing it."""

@@ -16,7 +16,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -37,24 +37,30 @@ SUFFIX = ".position"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Of the file with this `inode` the first `length` bytes are what a slot of this name gave before `lsn`."""
+    """Of the file with this `inode` the first `length` bytes are what a slot gave before `lsn`. `slot` is the name that it had; `identity`, by which
+    it is known again, is empty in files of before there was one, when the name told."""
 
     inode: int
     length: int
     lsn: Lsn
     slot: str
     system: int
+    identity: str
+
+    def is_of(self, slot: Slot) -> bool:
+        mine, its = (self.identity, slot.identity) if self.identity and slot.identity else (self.slot, slot.name)
+        return mine == its and self.system == slot.system
 
     def write(self) -> bytes:
-        facts = {"inode": self.inode, "length": self.length, "lsn": int(self.lsn), "slot": self.slot, "system": self.system}
-        return POSITION_FILE.write(facts, {})
+        return POSITION_FILE.write({**asdict(self), "lsn": int(self.lsn)}, {})
 
     @classmethod
     def read(cls, data: bytes, where: str) -> Position:
         """Raises UnsupportedFile, CorruptFile."""
         facts, _ = POSITION_FILE.read(data, where, {})
         try:
-            kinds: dict[str, Any] = {"inode": int, "length": int, "lsn": Lsn, "slot": str, "system": int}
+            facts = {"identity": "", **facts}
+            kinds: dict[str, Any] = {"inode": int, "length": int, "lsn": Lsn, "slot": str, "system": int, "identity": str}
             return cls(**{name: fact(facts[name], kind) for name, kind in kinds.items()})
         except (KeyError, ValueError) as error:
             raise POSITION_FILE.unsound(where, str(error)) from error
@@ -155,7 +161,9 @@ class _File:
         self._file.flush()
         os.fsync(self._file.fileno())
         length, lsn = self._whole
-        position = Position(os.fstat(self._file.fileno()).st_ino, length, lsn, self._slot.name, self._slot.system)
+        position = Position(
+            os.fstat(self._file.fileno()).st_ino, length, lsn, self._slot.name, self._slot.system, self._slot.identity
+        )
         write_whole(self._position, position.write())
         return lsn
 
@@ -182,9 +190,10 @@ class _File:
         if not self._position.exists():
             return None
         said = Position.read(self._position.read_bytes(), str(self._position))
-        if (said.slot, said.system) != (self._slot.name, self._slot.system):
+        if not said.is_of(self._slot):
+            another = "another " if (said.slot, said.system) == (self._slot.name, self._slot.system) else ""
             raise UsageError(
-                f'"{self._path}" is written from replication slot "{said.slot}" of system {said.system}',
+                f'"{self._path}" is written from {another}replication slot "{said.slot}" of system {said.system}',
                 hint=f'Name another file; or remove "{self._position}" to go on in this one.',
                 file=str(self._position),
             )

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import stat
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.storage.segments import Segment, Segments, wrong_size
+from tailrace.storage.segments import Segment, Segments, in_place, wrong_size
 from tailrace.wal.framing import LONG_HEADER
 from tailrace.wal.page_header import LONG_PAGE_HEADER, LongPageHeader
 from tailrace.wal.versions import WalFormat, format_of_magic
@@ -89,12 +89,11 @@ def arrange(directory: str | Path, since: Lsn | None = None) -> Segments:
     # Where `since` lies nobody knows before the size of segments is known, but the last one does not lie before it.
     identity = _first_identity(listed if since is None else sorted(listed, key=lambda segment: segment.number, reverse=True))
     size = identity.segment_size
-    per = (1 << 32) // size
     newest = max(segment.timeline for segment in listed)
     history = _history_of(directory, newest)
     by_number: dict[int, Segment] = {}
     for raw in listed:
-        segment = replace(raw, number=(raw.number >> 32) * per + (raw.number & 0xFFFFFFFF))
+        segment = in_place(raw, size)
         if not _on_line(segment, newest, history, size):
             continue
         rival = by_number.get(segment.number)

@@ -82,6 +82,11 @@ class Segment:
         return data if most < 0 else data[:most]
 
 
+def in_place(listed: Segment, size: int) -> Segment:
+    """A segment whose number was read from its name as if of 16 MB, with that of segments of `size`."""
+    return replace(listed, number=(listed.number >> 32) * ((1 << 32) // size) + (listed.number & 0xFFFFFFFF))
+
+
 @dataclass(slots=True)
 class Segments:
     """The segments that make up one line of history, by segment number. `system` 0 means unknown."""

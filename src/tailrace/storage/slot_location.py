@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from pathlib import Path
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
-from tailrace.slots.location import Settings, read_location, write_location
+from tailrace.slots.location import Settings, parse_settings, read_location, write_location
 from tailrace.slots.slot import Slot, check_name, read_slot, write_slot
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.index_store import IndexStore
@@ -87,22 +88,27 @@ class SlotLocation:
                 if not (path / _LOCATION).exists():  # or else somebody was faster
                     raise
         location = cls.open(path, warn=warn)
-        location._check_system(system)
+        location.check_system(system)
         return location
 
     @property
     def settings(self) -> Settings:
         return read_location(self._file.read_bytes(), str(self._file))
 
-    def configure(self, *, max_replication_slots: int | None = None, max_slot_wal_keep_size: int | None = None) -> None:
-        """Change what is named."""
+    def configure(self, pairs: Mapping[str, str | None]) -> Settings:
+        """Change the settings that are named (`parse_settings`); what they are then."""
         with self._locked():
-            now = self.settings
-            if max_replication_slots is not None:
-                now = replace(now, max_replication_slots=max_replication_slots)
-            if max_slot_wal_keep_size is not None:
-                now = replace(now, max_slot_wal_keep_size=max_slot_wal_keep_size)
-            write_whole(self._file, write_location(now))
+            settings = parse_settings(self.settings, pairs)
+            write_whole(self._file, write_location(settings))
+        return settings
+
+    def check_system(self, system: int) -> None:
+        """Raise UsageError unless this is the system whose slots are kept here."""
+        if (mine := self.settings.system) != system:
+            raise UsageError(
+                f'the slots in "{self.path}" are of system {mine}, not of {system}',
+                hint="Each system needs a state location of its own.",
+            )
 
     @property
     def mark_store(self) -> Marks:
@@ -122,6 +128,11 @@ class SlotLocation:
             self._sweep()
             return self._read(name)
 
+    def check_free(self, name: str) -> None:
+        """Raise UsageError unless a slot of this name can be created as things are."""
+        with self._locked():
+            self._check_free(name)
+
     def create_slot(self, slot: Slot, mark: Carried | None = None) -> None:
         """A new slot, which nobody owns, and the mark where it begins."""
         if slot.temporary:
@@ -132,7 +143,9 @@ class SlotLocation:
     def copy(self, name: str, new: str) -> Slot:
         """A slot of the `new` name that stands where this one does, whoever consumes that; marks are not removed meanwhile."""
         with self._locked():
-            slot = replace(self._read(name), name=new, temporary=False)
+            slot = replace(self._read(name), name=new, temporary=False, identity=new_identity())
+            if slot.invalidation_reason:
+                raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
             self._make(slot, None).release()
         return slot
 
@@ -196,7 +209,7 @@ class SlotLocation:
 
     def save_mark(self, carried: Carried) -> None:
         """On disk when this returns."""
-        self._check_system(carried.state.system)
+        self.check_system(carried.state.system)
         self.mark_store.save(carried)
 
     def marks(self, database_oid: int) -> list[MarkFile]:
@@ -232,16 +245,9 @@ class SlotLocation:
 
     def _make(self, slot: Slot, mark: Carried | None) -> FileLock:
         """The new slot's lock, which is taken before anybody can see the slot."""
-        check_name(slot.name)
-        self._sweep()
-        self._check_system(slot.system)
+        self._check_free(slot.name)
+        self.check_system(slot.system)
         folder = self._folder(slot.name)
-        if folder.exists():
-            raise _duplicate(slot.name)
-        if len(self._names()) >= self.settings.max_replication_slots:
-            raise UsageError(
-                "all replication slots are in use", hint='Free one or increase "max_replication_slots".', sqlstate="53400"
-            )
         if mark is not None:
             self.save_mark(mark)
         made = folder.with_name(slot.name + _BEING_MADE)
@@ -256,6 +262,16 @@ class SlotLocation:
             lock.release()
             raise
         return lock
+
+    def _check_free(self, name: str) -> None:
+        check_name(name)
+        self._sweep()
+        if self._folder(name).exists():
+            raise _duplicate(name)
+        if len(self._names()) >= self.settings.max_replication_slots:
+            raise UsageError(
+                "all replication slots are in use", hint='Free one or increase "max_replication_slots".', sqlstate="53400"
+            )
 
     def _take(self, name: str) -> FileLock:
         lock = FileLock.take(self._folder(name) / _OWNER)
@@ -327,13 +343,6 @@ class SlotLocation:
         if not self._folder(name).is_dir():
             raise _undefined(name)
 
-    def _check_system(self, system: int) -> None:
-        if (mine := self.settings.system) != system:
-            raise UsageError(
-                f'the slots in "{self.path}" are of system {mine}, not of {system}',
-                hint="Each system needs a state location of its own.",
-            )
-
     @contextmanager
     def _locked(self) -> Iterator[None]:
         lock = FileLock.wait(self.path / _LOCK)
@@ -341,6 +350,11 @@ class SlotLocation:
             yield
         finally:
             lock.release()
+
+
+def new_identity() -> str:
+    """For a slot that is created."""
+    return uuid.uuid4().hex
 
 
 def _remove_unfinished(folder: Path) -> None:

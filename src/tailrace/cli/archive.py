@@ -1,0 +1,54 @@
+"""`tailrace archive cleanup`: what slots no longer need of an archive."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tailrace.cli.progress import warn
+from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.model import Lsn
+from tailrace.storage.archive import Cleanup, clean_up, look_through
+from tailrace.storage.segments import Segment
+from tailrace.storage.slot_location import SlotLocation
+
+app = typer.Typer(help="Archives of write-ahead log.", no_args_is_help=True)
+
+
+@app.callback()
+def archive() -> None:
+    """Archives of write-ahead log."""
+
+
+@app.command()
+def cleanup(
+    source: Annotated[Path, typer.Argument(help="Directory of archived segments.")],
+    state: Annotated[list[Path], typer.Option("--state", help="State location whose slots read the archive.")],
+    delete: Annotated[bool, typer.Option("--delete", help="Remove them. Without, they are only listed.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the segments that no slot needs any more, nor a backup that began there; and what is kept, and why."""
+    locations = [SlotLocation.open(each, warn=warn) for each in state]
+    cleaned = (clean_up if delete else look_through)(source, locations)
+    rows = [_row(cleaned, segment) for segment in cleaned.unneeded]
+    size = sum(segment.size or 0 for segment in cleaned.unneeded)
+    if as_json:
+        kept = [{"why": each.why, "files": each.files} for each in cleaned.kept]
+        write_json({"deleted": delete, "bytes": size, "segments": rows, "kept": kept})
+        return
+    if rows:
+        write_listing(Listing(("segment", "timeline", "from", "file size"), [tuple(row.values()) for row in rows]))
+    sys.stdout.write(f"{len(rows):,} segments, {size:,} bytes, {'were removed' if delete else 'are not needed'}\n")
+    for each in cleaned.kept:
+        names = each.files[0] if len(each.files) == 1 else f"{len(each.files):,} files, {each.files[0]} to {each.files[-1]}"
+        sys.stdout.write(f"kept: {names}: {each.why}\n")
+
+
+def _row(cleaned: Cleanup, segment: Segment) -> dict[str, Any]:
+    return {
+        "name": Path(segment.path).name, "timeline": segment.timeline, "from": str(Lsn(segment.number * cleaned.segments.segment_size)),
+        "size": segment.size,
+    }  # fmt: skip

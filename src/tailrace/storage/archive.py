@@ -1,0 +1,169 @@
+"""Which segments of an archive nobody needs any more: those that lie below the WAL of every slot, and of every backup that the archive knows.
+
+In: a directory of segments, and the state locations whose slots read them. Out: `Cleanup`, and the files gone if that is asked for. An archive may be
+somebody's way back, so in doubt a file is kept: history files, what no segment is, what cannot be read or is of another system; and all WAL from
+where the oldest backup began that has left its history file (`000000010000000000000002.00000028.backup`).
+
+What lies below is told by the place in the log, as pg_archivecleanup does, and not by the timeline: a timeline that branched off later has nothing
+before it, and one that was left has no reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailrace.errors import TailraceError, UsageError
+from tailrace.model import Lsn
+from tailrace.slots.slot import Slot
+from tailrace.storage.directory import DataDirectory
+from tailrace.storage.segment_files import arrange, identity_of, list_segments
+from tailrace.storage.segments import Segment, Segments, in_place
+from tailrace.storage.slot_location import SlotLocation
+from tailrace.storage.slot_wal import lose, status_of
+
+_BACKUP = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})\.[0-9A-F]{8}\.backup")
+_HISTORY = re.compile(r"[0-9A-F]{8}\.history")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Somebody needs WAL from `lsn` on."""
+
+    lsn: Lsn
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Files that stay, by name, and why."""
+
+    why: str
+    files: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """`unneeded` in the order of the log; the rest of the directory is `kept`."""
+
+    segments: Segments
+    unneeded: list[Segment]
+    kept: list[Kept]
+
+
+def look_through(directory: Path, locations: Sequence[SlotLocation]) -> Cleanup:
+    """What could go. Raises UsageError for what is no archive, and for slots of another system."""
+    segments = _archive(directory, locations)
+    return _sorted_out(segments, [need for need, _, _ in _needs(segments, locations)])
+
+
+def clean_up(directory: Path, locations: Sequence[SlotLocation]) -> Cleanup:
+    """The same, and it is gone. A slot that is further behind than its location's max_slot_wal_keep_size is lost by that; unless somebody consumes
+    it, when it keeps what it needs."""
+    segments = _archive(directory, locations)
+    needs = _needs(segments, locations)
+    cut = min([need.lsn for need in (*(need for need, _, _ in needs), *_backups(segments))], default=Lsn(0))
+    settled = []
+    for need, location, slot in needs:
+        # What is in the segment where the others begin stays anyway.
+        stays = slot.restart_lsn // segments.segment_size >= cut // segments.segment_size
+        settled.append(need if stays or lose(location, slot) else _needed_by(slot, location, slot.restart_lsn))
+    cleanup = _sorted_out(segments, settled)
+    for segment in cleanup.unneeded:
+        Path(segment.path).unlink(missing_ok=True)
+    return cleanup
+
+
+def _archive(directory: Path, locations: Iterable[SlotLocation]) -> Segments:
+    if not directory.is_dir():
+        raise UsageError(f'archive directory "{directory}" does not exist')
+    real = directory.resolve()
+    if DataDirectory.at(real) or DataDirectory.at(real.parent) or (real / "archive_status").is_dir():
+        raise UsageError(
+            f'"{directory}" is a server\'s, and no archive', hint="The server itself removes what it does not need of its pg_wal."
+        )
+    segments = arrange(directory)
+    for location in locations:
+        location.check_system(segments.system)
+    return segments
+
+
+def _needs(segments: Segments, locations: Iterable[SlotLocation]) -> list[tuple[Need, SlotLocation, Slot]]:
+    """What slots need that are not lost. One that is further behind than its location allows needs no more than that, if it reads this archive."""
+    needs = []
+    for location in locations:
+        keep_size = location.settings.max_slot_wal_keep_size
+        for slot in location.slots():
+            beyond = 0
+            with suppress(OSError, TailraceError):  # whose source cannot be read; it may be there again
+                status = status_of(location, slot, keep_size)
+                if status.wal_status == "lost":
+                    continue
+                if Path(slot.source).resolve() == Path(segments.directory).resolve():
+                    beyond = max(0, -(status.safe_wal_size or 0))
+            needs.append((_needed_by(slot, location, Lsn(slot.restart_lsn + beyond)), location, slot))
+    return needs
+
+
+def _needed_by(slot: Slot, location: SlotLocation, lsn: Lsn) -> Need:
+    return Need(lsn, f'replication slot "{slot.name}" in "{location.path}" needs WAL from {lsn}')
+
+
+def _sorted_out(segments: Segments, needs: Sequence[Need]) -> Cleanup:
+    """Each file by its name, and those that could go by what they say of themselves."""
+    size = segments.segment_size
+    of_slots = min(needs, key=lambda need: need.lsn, default=None)
+    of_backups = min(_backups(segments), key=lambda need: need.lsn, default=None)
+    listed = {Path(segment.path).name: segment for segment in list_segments(segments.directory)}
+    unneeded: list[Segment] = []
+    kept: dict[str, list[str]] = {}
+    for path in sorted(Path(segments.directory).iterdir()):
+        segment = listed.get(path.name)
+        if segment is not None:
+            segment = in_place(segment, size)
+            why = _why_kept(segment, segments, of_slots, of_backups)
+            if not why:
+                unneeded.append(segment)
+                continue
+        else:
+            why = _why_no_segment(path)
+        kept.setdefault(why, []).append(path.name)
+    unneeded.sort(key=lambda segment: (segment.number * size, segment.timeline, segment.path))
+    return Cleanup(segments, unneeded, [Kept(why, files) for why, files in kept.items()])
+
+
+def _why_kept(segment: Segment, segments: Segments, of_slots: Need | None, of_backups: Need | None) -> str:
+    """Empty if there is no reason."""
+    if of_slots is None:
+        return "there is no slot that says what is needed"
+    if segment.number >= of_slots.lsn // segments.segment_size:
+        return of_slots.who
+    if of_backups is not None and segment.number >= of_backups.lsn // segments.segment_size:
+        return of_backups.who
+    if segment.size is None:
+        return "not a regular file"
+    try:
+        identity = identity_of(segment)
+    except (OSError, TailraceError) as error:
+        return error.message if isinstance(error, TailraceError) else f"could not be read: {error.strerror}"
+    if identity is None:
+        return "nothing is written there"
+    return "" if identity.system == segments.system else f"of system {identity.system}"
+
+
+def _why_no_segment(path: Path) -> str:
+    if _HISTORY.match(path.name):
+        return "history files of timelines"
+    return "history files of backups" if _BACKUP.match(path.name) else "not a segment"
+
+
+def _backups(segments: Segments) -> Iterator[Need]:
+    """Where backups began, compressed or with whatever else behind their names."""
+    for path in Path(segments.directory).iterdir():
+        if match := _BACKUP.match(path.name):
+            number = int(match[2], 16) * ((1 << 32) // segments.segment_size) + int(match[3], 16)
+            lsn = Lsn(number * segments.segment_size)
+            yield Need(lsn, f'the backup of "{path.name}" needs WAL from {lsn}')

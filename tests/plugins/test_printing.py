@@ -1,0 +1,51 @@
+"""Rows as JSON are what a JSON parser makes the same rows of."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from tailrace.model import Lsn
+from tailrace.plugins.ordering import Lines
+from tailrace.plugins.printing import as_json_rows, as_psql
+from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.types.values import Texts
+
+TEXTS = [
+    "BEGIN 5", "", '"', "\\", "\\\"'", "".join(map(chr, range(1, 0x250))), "é\u2028𝄞", "tab\tline\nfeed\r\n", "\x1f" * 100, "0" * 5000,
+]  # fmt: skip
+LSNS = [0, 1, 0x9_0000000A, 0xFFFFFFFF, 1 << 32, 2**63 - 1, 0x10, 0xABCDEF, 5, 6]
+XIDS = [0, 1, 9, 10, 99, 100, 2**31, 2**32 - 1, 7, 8]
+
+
+def lines_of(texts: list[bytes]) -> Lines:
+    offsets = np.cumsum([0, *map(len, texts)])
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    return Lines(
+        np.array(LSNS[: len(texts)], np.int64), np.array(XIDS[: len(texts)], np.uint32), Texts(offsets, data), np.arange(len(texts)) + 1
+    )  # fmt: skip
+
+
+def parsed(rows: bytes) -> list[tuple[str, int, str]]:
+    return [(row["lsn"], row["xid"], row["data"]) for row in map(json.loads, rows.decode().removesuffix("\n").split("\n"))]
+
+
+def test_rows_as_json() -> None:
+    rows = as_json_rows(lines_of([text.encode() for text in TEXTS]), TestDecoding()).tobytes()
+    assert parsed(rows) == [(str(Lsn(lsn)), xid, text) for lsn, xid, text in zip(LSNS, XIDS, TEXTS, strict=True)]
+    # Escaped is what must be, and nothing else.
+    assert rows.decode().split("\n")[6] == json.dumps(
+        {"lsn": str(Lsn(LSNS[6])), "xid": XIDS[6], "data": TEXTS[6]}, ensure_ascii=False
+    )
+
+
+def test_they_hold_what_psql_shows() -> None:
+    """Text ends at a zero byte, and binary output is in hex, in either form."""
+    plugin = TestDecoding()
+    for options, shown in ({}, ["a", "b"]), ({"force-binary": "1"}, ["\\x6100632263", "\\x62"]):
+        plugin.startup(options, 16)
+        lines = lines_of([b'a\0c"c', b"b"])
+        assert [data for _, _, data in parsed(as_json_rows(lines, plugin).tobytes())] == shown
+        psql = as_psql(lines, plugin).tobytes().decode()
+        assert [row.split("\t")[2] for row in psql.splitlines()] == shown
