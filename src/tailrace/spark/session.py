@@ -69,6 +69,16 @@ def _version(java: Path) -> int:
     return int(match[1]) if match else 0
 
 
+def _of_this_machine() -> dict[str, str]:
+    """Settings that executors on other machines could not follow: an address, and a folder. Elsewhere Spark finds its own."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.unix.domain.socket.dir": _socket_directory(),
+    }
+
+
 def _socket_directory() -> str:
     """A folder that goes when this process does; Spark would leave its sockets behind. Their paths may be 108 bytes long (unix(7))."""
     folder = tempfile.mkdtemp(prefix="tailrace-")
@@ -91,7 +101,6 @@ def session(
     if not master and is_connect():
         return SparkSession.builder.appName(app).getOrCreate()  # Java, memory and workers are the server's own
     os.environ["JAVA_HOME"] = java_home()
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if not master and not configured_master():
         master = "local[*]"
     settings = {
@@ -99,8 +108,6 @@ def session(
         "spark.app.name": app,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": driver_memory,
         "spark.driver.maxResultSize": "0",
         "spark.sql.shuffle.partitions": "2",
@@ -109,8 +116,8 @@ def session(
         "spark.python.worker.reuse": "true",
         # Over TCP every Python task waits 40 ms for a delayed acknowledgement; see docs/decisions/003.
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.unix.domain.socket.dir": _socket_directory(),
         "spark.log.level": "ERROR",
+        **(_of_this_machine() if (master or os.environ.get("MASTER", "")).startswith("local") else {}),
         **({"spark.driver.defaultJavaOptions": _QUICK_START} if short else {}),
     } | {name.replace("__", "."): value for name, value in conf.items()}
     JVM.start(settings, quiet=quiet)
