@@ -71,11 +71,12 @@ def _story(name: str) -> Any:
 @pytest.mark.spark
 @pytest.mark.soak
 def test_a_dataframe_is_that_of_a_local_session(driver: Driver, settings: Mapping[str, str], tmp_path: Path) -> None:
-    """Its source is named as it is called from where the driver stands; workers stand elsewhere."""
+    """Its source is named as it is called from where the driver stands, which workers do not."""
     case = open_case("hot", 18, "with_slot", tmp_path)
-    options = {"database": "app", "table": "public.h", "startLsn": case.meta["start_lsn"]}
-    local = driver.call(LOCAL, _rows, tmp_path, options)
-    there = driver.call(settings, _rows, tmp_path, options)
+    source = os.path.relpath(case.data_dir)
+    options = {"source": source, "database": "app", "table": "public.h", "startLsn": case.meta["start_lsn"]}
+    local = driver.call(LOCAL, _rows, options)
+    there = driver.call(settings, _rows, options)
     assert len(local.value) > 10
     assert there.value == local.value
     assert set(local.tasks) == {"driver"}
@@ -83,9 +84,8 @@ def test_a_dataframe_is_that_of_a_local_session(driver: Driver, settings: Mappin
     assert "driver" not in there.tasks
 
 
-def _rows(spark: SparkSession, place: Path, options: Mapping[str, str]) -> list[dict[str, Any]]:
-    os.chdir(place)
-    frame = spark.read.format("tailrace").options(**options).load("data")
+def _rows(spark: SparkSession, options: Mapping[str, str]) -> list[dict[str, Any]]:
+    frame = spark.read.format("tailrace").options(**options).load()
     return [row.asDict(recursive=True) for row in frame.orderBy("commit_lsn", "lsn", "sequence").collect()]
 
 
