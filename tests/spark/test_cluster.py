@@ -22,7 +22,7 @@ from support.cases import Case, all_cases, open_case
 from support.decoding import check, check_equal, decode
 from support.servers import Server
 from support.slots import create_both, ours, theirs
-from support.spark_cluster import Cluster, lost_executors, tasks_by_executor
+from support.spark_cluster import QUICK_START, Cluster, lost_executors, tasks_by_executor
 from support.spark_driver import Driver
 from support.together import together
 from support.waiting import until
@@ -57,7 +57,7 @@ def driver(cluster: Cluster) -> Iterator[Driver]:
 @pytest.fixture
 def settings(cluster: Cluster) -> Mapping[str, str]:
     """Of a session on both workers."""
-    return {"spark.master": cluster.url, **cluster.settings()}
+    return {"spark.master": cluster.url, "spark.executor.defaultJavaOptions": QUICK_START, **cluster.settings()}
 
 
 def _story(name: str) -> Any:
@@ -144,7 +144,8 @@ def _consumed(spark: SparkSession, state: Path) -> str:
     from tailrace.spark.jobs import SparkRunner  # noqa: PLC0415
 
     with consuming(SlotLocation.open(state), "mine", SparkRunner(spark)) as consumer:
-        return ours(consumer)
+        taken: str = ours(consumer)
+    return taken
 
 
 # -- a stream ----------------------------------------------------------------------------------------------------------------------

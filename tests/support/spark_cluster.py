@@ -3,8 +3,8 @@
 In: how many workers. Out: the master's URL, settings for a session on it (`tailrace.spark.session.session`), and ways to kill a worker and to start
 another. Everything listens on 127.0.0.1, on ports that were free, and lies in one temporary directory.
 
-Each worker has a core and room for one executor. Workers find tailrace on their PYTHONPATH, and nothing of the tests: what a test or a benchmark sends
-there travels by value, as it would to machines that have no checkout.
+Each worker has a core and room for one executor. Workers find tailrace on their PYTHONPATH, and nothing of the tests: what a test or a benchmark
+sends there travels by value, as it would to machines that have no checkout.
 
 A master or a worker is killed by the kernel when the thread that started it is gone; an executor ends when it loses its worker.
 """
@@ -35,7 +35,8 @@ from tailrace.spark.session import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java compiles what it runs once and simply: for what does not run long."""
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master")
 _PATIENCE = 60.0
@@ -73,11 +74,13 @@ class Cluster:
     def __init__(self, workers: int = 2) -> None:
         self._wanted = workers
         self._started = 0
+        self._java = ""
         self._everybody: list[psutil.Process] = []
         self.workers: list[Daemon] = []
 
     def __enter__(self) -> Self:
-        self.home = Path(tempfile.mkdtemp(prefix="tailrace-spark-", dir="/tmp"))  # a socket's path may be 108 bytes long (unix(7))
+        # The path of a socket may be 108 bytes long (unix(7)).
+        self.home = Path(tempfile.mkdtemp(prefix="tailrace-spark-", dir="/tmp"))
         (self.home / "local").mkdir()
         try:
             self.master = self._start("Master", "--port", "0")
@@ -97,7 +100,8 @@ class Cluster:
         return {
             "spark.cores.max": str(executors or len(self.workers)),
             "spark.executor.memory": f"{_EXECUTOR_MB}m",
-            "spark.executor.defaultJavaOptions": _QUICK_START,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{_PATIENCE:.0f}s",
             # Those of an executor that was killed would stay behind.
@@ -130,14 +134,15 @@ class Cluster:
 
     def _start(self, what: str, *words: str) -> Daemon:
         home = Path(pyspark.__file__).parent
+        java = self._java = self._java or java_home()
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "PYTHON"))}
         environment = kept | {
-            "JAVA_HOME": java_home(),
+            "JAVA_HOME": java,
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(self.home / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": f"{_QUICK_START} -Dspark.master.rest.enabled=false -Djava.io.tmpdir={self.home / 'local'}",
+            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_START} -Dspark.master.rest.enabled=false -Djava.io.tmpdir={self.home / 'local'}",
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(Path(tailrace.__file__).parents[1]),
         }
@@ -149,8 +154,8 @@ class Cluster:
         ]  # fmt: skip
         with log.open("wb") as said:
             process = subprocess.Popen(
-                command, cwd=self.home, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
-            )
+                command, cwd=self.home, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+            )  # fmt: skip
         return Daemon(process, log)
 
     def _end(self) -> None:
