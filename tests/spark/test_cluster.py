@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 IN_SOAK = ("ddl", "spill", "toast")
-LOCAL = {"spark.master": "local[2]"}
+LOCAL = {"master": "local[2]"}
 MB = 1 << 20
 
 
@@ -57,7 +57,7 @@ def driver(cluster: Cluster) -> Iterator[Driver]:
 @pytest.fixture
 def settings(cluster: Cluster) -> Mapping[str, str]:
     """Of a session on both workers."""
-    return {"spark.master": cluster.url, "spark.executor.defaultJavaOptions": QUICK_START, **cluster.settings()}
+    return {"master": cluster.url, "spark.executor.defaultJavaOptions": QUICK_START, **cluster.settings()}
 
 
 def _story(name: str) -> Any:

@@ -1,8 +1,8 @@
 """A Spark driver in a process of its own, which is asked to call functions: a process has one session at a time, and that of the tests is local.
 
-In: settings of a session, a function, and its arguments, which may not be importable there: they travel by value where they must. The function is
-given the session first. Out: what it returned, and how many tasks each executor began meanwhile; or RuntimeError with the traceback. Where the
-settings differ from those of the question before, that session is stopped and another one started.
+In: what a session is started with (`tailrace.spark.session.session`), a function, and its arguments; what cannot be imported there travels by value.
+The function is given the session first. Out: what it returned, and how many tasks each executor began meanwhile; or RuntimeError with the traceback.
+Where a session of another kind is asked for than before, that one is stopped.
 
 Questions and answers are pickles on standard input and output. The driver ends when its input does.
 """
