@@ -7,6 +7,7 @@ let alone by a worker. Each test looks at where its tasks ran.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark import cloudpickle
 
-from support.cases import Case, all_cases, open_case
+from support.cases import DBNAME, Case, all_cases, open_case
 from support.decoding import check, check_equal, decode
 from support.servers import Server
-from support.slots import create_both, ours, theirs
+from support.slots import TAILRACE, create_both, ours, theirs
 from support.spark_cluster import QUICK_START, Cluster, lost_executors, tasks_by_executor
 from support.spark_driver import Driver
 from support.together import together
@@ -65,13 +66,31 @@ def _story(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.soak if name in IN_SOAK else pytest.mark.marathon)
 
 
+# -- the command line --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+def test_the_command_works_where_the_environment_says(cluster: Cluster, driver: Driver, tmp_path: Path) -> None:
+    """With nothing configured but the master. Its source is named as it is called from where the command stands, which workers do not."""
+    driver.call(LOCAL, _executors)  # the workers have room for one application
+    case = open_case("xact", 16, "with_slot", tmp_path)
+    before = set(cluster.executor_folders())
+    done = subprocess.run(
+        [TAILRACE, "decode", os.path.relpath(case.data_dir), "--database", DBNAME, "--start-lsn", case.meta["start_lsn"]],
+        env=os.environ | {"MASTER": cluster.url}, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    check(case, done.stdout)
+    assert {folder.parents[1] for folder in set(cluster.executor_folders()) - before} == set(cluster.home.glob("worker-*"))
+
+
 # -- a DataFrame -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spark
 @pytest.mark.soak
 def test_a_dataframe_is_that_of_a_local_session(driver: Driver, settings: Mapping[str, str], tmp_path: Path) -> None:
-    """Its source is named as it is called from where the driver stands, which workers do not."""
     case = open_case("hot", 18, "with_slot", tmp_path)
     source = os.path.relpath(case.data_dir)
     options = {"source": source, "database": "app", "table": "public.h", "startLsn": case.meta["start_lsn"]}

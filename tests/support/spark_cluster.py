@@ -121,6 +121,10 @@ class Cluster:
                 return
         raise ValueError(f"no worker has a process {pid}")
 
+    def executor_folders(self) -> list[Path]:
+        """Where executors stood, those that are gone included: below their workers' folders, one by application."""
+        return sorted(self.home.glob("worker-*/app-*/*"))
+
     def complete(self) -> None:
         """Start workers in the place of those that were killed."""
         for worker in [self._start_worker() for _ in range(self._wanted - len(self.workers))]:
