@@ -129,13 +129,19 @@ class SparkRunner:
 
     spark: SparkSession
     window: WindowSize = field(default_factory=lambda: WindowSize(wal_bytes=1 << 30))
-    cores: int = field(init=False)
-    """How many tasks run at a time."""
+    _cores: int = field(default=0, init=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time, for now: a cluster's executors come after the session has begun, and may come and go.
+
+        A client of Spark Connect has no context to ask. There a range comes in a partition a core, which costs a job, so it is asked once.
+        """
         context = getattr(self.spark, "sparkContext", None)
-        # A client of Spark Connect has no context; a range comes in a partition a core.
-        self.cores = context.defaultParallelism if context else _partitions(self.spark.range(_MANY))
+        if context is not None:
+            return int(context.defaultParallelism)
+        self._cores = self._cores or _partitions(self.spark.range(_MANY))
+        return self._cores
 
     def stretch_bytes(self, size: int) -> int:
         """Large, whatever the log, since each task costs; still, every core has one."""

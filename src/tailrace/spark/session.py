@@ -79,6 +79,33 @@ def _socket_directory() -> str:
     return folder
 
 
+def settings_for(master: str, *, short: bool = False) -> dict[str, str]:
+    """What suits tailrace on this master; empty is one that only Spark's own files name. Executors on other machines could not follow an address of
+    this machine's own, nor a folder: those are for local masters only, and elsewhere Spark finds its own."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.maxResultSize": "0",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.executorEnv.NUMBA_NUM_THREADS": "1",
+        "spark.python.worker.reuse": "true",
+        # Over TCP every Python task waits 40 ms for a delayed acknowledgement; see docs/decisions/003.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.log.level": "ERROR",
+    }
+    if short:
+        settings["spark.driver.defaultJavaOptions"] = _QUICK_START
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.python.unix.domain.socket.dir": _socket_directory(),
+        }
+    return settings
+
+
 def session(
     master: str = "", *, app: str = "tailrace", driver_memory: str = "2g", quiet: bool = False, short: bool = False, **conf: str
 ) -> SparkSession:
@@ -91,28 +118,14 @@ def session(
     if not master and is_connect():
         return SparkSession.builder.appName(app).getOrCreate()  # Java, memory and workers are the server's own
     os.environ["JAVA_HOME"] = java_home()
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if not master and not configured_master():
         master = "local[*]"
-    settings = {
+    settings = settings_for(master or os.environ.get("MASTER", ""), short=short) | {
         **({"spark.master": master} if master else {}),
         "spark.app.name": app,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": driver_memory,
-        "spark.driver.maxResultSize": "0",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.executorEnv.NUMBA_NUM_THREADS": "1",
-        "spark.python.worker.reuse": "true",
-        # Over TCP every Python task waits 40 ms for a delayed acknowledgement; see docs/decisions/003.
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.unix.domain.socket.dir": _socket_directory(),
-        "spark.log.level": "ERROR",
-        **({"spark.driver.defaultJavaOptions": _QUICK_START} if short else {}),
-    } | {name.replace("__", "."): value for name, value in conf.items()}
+        **{name.replace("__", "."): value for name, value in conf.items()},
+    }
     JVM.start(settings, quiet=quiet)
     builder = SparkSession.builder
     for name, value in settings.items():
