@@ -45,14 +45,18 @@ def cut_at(start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:
 @dataclass(frozen=True, slots=True)
 class Scanning:
     """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept; and how large windows are. Without a size stretches
-    have STRETCH_BYTES where indexes are kept, since they are of a stretch, and otherwise, as windows, what suits the runner."""
+    have STRETCH_BYTES where indexes are kept, since they are of a stretch, and otherwise, as windows, what suits the runner. But for indexes that are
+    kept, none has more than a window."""
 
     stretch_bytes: int | None = None
     store: IndexStore | None = None
     window: WindowSize | None = None
 
     def size_for(self, runner: Runner, log_bytes: int) -> int:
-        return self.stretch_bytes or (STRETCH_BYTES if self.store else runner.stretch_bytes(log_bytes))
+        size = self.stretch_bytes or (STRETCH_BYTES if self.store else runner.stretch_bytes(log_bytes))
+        if self.store is None and self.window is not None:
+            size = min(size, max(self.window.wal_bytes // PAGE_SIZE, 1) * PAGE_SIZE)
+        return size
 
 
 AS_SUITS = Scanning()
