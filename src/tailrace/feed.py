@@ -63,7 +63,7 @@ class Feed(Protocol):
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """Every version of a relation that has changes."""
+        """Every version of a relation that has changes, and maybe others of the same stretches."""
         ...
 
     @property
