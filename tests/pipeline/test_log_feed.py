@@ -1,4 +1,4 @@
-"""The changes of a log are the same, and so is all that tables are made of, in windows of any size, from a data directory and from a captured state."""
+"""A log's changes are the same, and so is all that tables are made of, in windows of any size: from a data directory, and from a captured state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tailrace.pipeline import LocalRunner, Scanning, open_pipeline
 from tailrace.pipeline.log_feed import open_feed
 from tailrace.window import WindowSize
 
-OF_TABLES = ("concurrent_ddl_dml", "ddl", "dropped", "rewrite_under_ddl", "toast", "truncate")
+OF_TABLES = ("concurrent_ddl_dml", "ddl", "dropped", "rewrite", "toast", "truncate")
 CASES = [case for case in all_cases() if case[0] in OF_TABLES and case[1:] == (18, "with_slot")]
 
 
