@@ -5,7 +5,7 @@
     python benchmarks/memory.py --workloads singles --outlets dataframe --on spark --window 64MB
 
 Each workload's log is made at a third of the scale and in full. Printed are MB of WAL, seconds, MB of WAL a second, and the peak resident
-memory of the largest process of each kind; a DataFrame's planner is one of Spark's workers.
+memory of the largest process of each kind; a DataFrame is planned in a process of Spark's own.
 """
 
 from __future__ import annotations
@@ -105,6 +105,8 @@ def _kind(process: psutil.Process) -> str:
     words = process.cmdline()
     if process.name().startswith("java"):
         return "jvm"
+    if any("data_source" in word for word in words):
+        return "planner"
     return "command" if "decode" in words or "-c" in words[:2] else "worker"
 
 
