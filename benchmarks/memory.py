@@ -1,9 +1,11 @@
-"""Memory and time of `tailrace decode`, window by window and with the whole log as one window, as logs grow.
+"""Memory and time of `tailrace decode`, of Delta tables and of DataFrames, window by window and with the whole log as one window, as logs grow.
 
     python benchmarks/memory.py --workloads singles,huge,long --scale 1
+    python benchmarks/memory.py --workloads singles --outlets append,mirror --on local --window 64MB
+    python benchmarks/memory.py --workloads singles --outlets dataframe --on spark --window 64MB
 
 Each workload's log is made at a third of the scale and in full. Printed are MB of WAL, seconds, MB of WAL a second, and the peak resident
-memory of the largest process of each kind.
+memory of the largest process of each kind; a DataFrame is planned in a process of Spark's own.
 """
 
 from __future__ import annotations
@@ -13,15 +15,37 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
 import psutil
 
 from measure import Measure, measured
 from postgres import write_wal
-from workloads import WORKLOADS
+from workloads import WORKLOADS, Workload
 
-_WAYS = {"windows": (), "whole": ("--window", "1TB")}
+_WHOLE = "1TB"
+_OUTLETS = {
+    "append": """
+append_changes(tailrace.open_pipeline({data!r}, "app") if whole else tailrace.open_feed({data!r}, "app", scanning=scanning), {lake!r})
+""",
+    "mirror": """
+mirror(tailrace.open_pipeline({data!r}, "app") if whole else tailrace.open_feed({data!r}, "app", scanning=scanning), {lake!r})
+""",
+    "dataframe": """
+options = {{"source": {data!r}, "database": "app", "table": "public.{table}", "window": {window!r}}}
+session(quiet=True).read.format("tailrace").options(**options).load().write.format("noop").mode("overwrite").save()
+""",
+}
+_BEFORE = """
+import tailrace
+from tailrace.lake.changelog import append_changes
+from tailrace.lake.mirror import mirror
+from tailrace.pipeline import Scanning
+from tailrace.spark.session import session
+from tailrace.window import WindowSize, parse_size
+scanning, whole = Scanning(window=WindowSize(parse_size({window!r}))), {window!r} == {whole!r}
+"""
 
 
 def main() -> None:
@@ -30,9 +54,11 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--on", default="local,spark")
     parser.add_argument("--ways", default="windows,whole")
+    parser.add_argument("--outlets", default="decode", help="of decode, append, mirror and dataframe")
+    parser.add_argument("--window", default="256MB", help="of the first way")
     parser.add_argument("--kept", type=Path, help="where logs are kept, and found the next time")
     options = parser.parse_args()
-    sys.stdout.write("| log | MB | on | as | s | MB/s | peak MB |\n|---|---|---|---|---|---|---|\n")
+    sys.stdout.write("| log | MB | what | on | as | s | MB/s | peak MB |\n|---|---|---|---|---|---|---|---|\n")
     for name in options.workloads.split(","):
         for scale in (options.scale / 3, options.scale):
             home = options.kept or Path(tempfile.mkdtemp(dir="/tmp"))
@@ -43,23 +69,33 @@ def main() -> None:
                 write_wal(work, int(work.scale * scale), place)
             data = place / name
             for on in options.on.split(","):
-                for way in options.ways.split(","):
-                    _line(name, data, on, way)
+                for way, outlet in product(options.ways.split(","), options.outlets.split(",")):
+                    window = options.window if way == "windows" else _WHOLE
+                    _line(work, data, on, outlet, window)
             if not options.kept:
                 shutil.rmtree(home)
 
 
-def _line(name: str, data: Path, on: str, way: str) -> None:
+def _line(work: Workload, data: Path, on: str, outlet: str, window: str) -> None:
     size = sum(file.stat().st_size for file in (data / "pg_wal").iterdir() if file.is_file()) / 1e6
-    command = [str(Path(sys.executable).parent / "tailrace"), "decode", str(data), "--database", "app", "--on", on, *_WAYS[way]]
+    lake = tempfile.mkdtemp(dir="/tmp", prefix="tailrace-memory-lake-")
+    if outlet == "decode":
+        words = ["decode", str(data), "--database", "app", "--on", on, "--window", window]
+        command = [str(Path(sys.executable).parent / "tailrace"), *words]
+    else:
+        given = {"data": str(data), "lake": lake, "table": work.main_table, "window": window, "whole": _WHOLE}
+        command = [sys.executable, "-c", (_BEFORE + _OUTLETS[outlet]).format(**given)]
 
-    def decode() -> int:
+    def run() -> int:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return 0
 
-    taken: Measure = measured(decode, [psutil.Process().pid], _kind)
+    taken: Measure = measured(run, [psutil.Process().pid], _kind)
+    shutil.rmtree(lake)
     peaks = ", ".join(f"{kind} {peak / 1e6:.0f}" for kind, peak in sorted(taken.peak.items()) if kind != "bench")
-    sys.stdout.write(f"| {name} | {size:.0f} | {on} | {way} | {taken.wall:.1f} | {size / taken.wall:.0f} | {peaks} |\n")
+    sys.stdout.write(
+        f"| {work.name} | {size:.0f} | {outlet} | {on} | {window} | {taken.wall:.1f} | {size / taken.wall:.0f} | {peaks} |\n"
+    )
     sys.stdout.flush()
 
 
@@ -69,7 +105,9 @@ def _kind(process: psutil.Process) -> str:
     words = process.cmdline()
     if process.name().startswith("java"):
         return "jvm"
-    return "command" if "decode" in words else "worker"
+    if any("data_source" in word for word in words):
+        return "planner"
+    return "command" if "decode" in words or "-c" in words[:2] else "worker"
 
 
 if __name__ == "__main__":

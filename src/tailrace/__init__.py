@@ -7,16 +7,20 @@ if TYPE_CHECKING:
     from tailrace.errors import TailraceError
     from tailrace.model import Lsn, Relation, Transaction
     from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
+    from tailrace.pipeline.log_feed import LogFeed, open_feed
     from tailrace.pipeline.windows import open_windows
 
     open = open_pipeline
 
 _HOMES = {
     "LocalRunner": "pipeline", "Lsn": "model", "Relation": "model", "Pipeline": "pipeline", "TailraceError": "errors", "Transaction": "model",
-    "open": "pipeline", "open_pipeline": "pipeline", "open_windows": "pipeline.windows",
+    "LogFeed": "pipeline.log_feed", "open": "pipeline", "open_feed": "pipeline.log_feed", "open_pipeline": "pipeline",
+    "open_windows": "pipeline.windows",
 }  # fmt: skip
 
-__all__ = ["LocalRunner", "Lsn", "Pipeline", "Relation", "TailraceError", "Transaction", "open", "open_pipeline", "open_windows"]
+__all__ = [
+    "LocalRunner", "LogFeed", "Lsn", "Pipeline", "Relation", "TailraceError", "Transaction", "open", "open_feed", "open_pipeline", "open_windows",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """What an outlet of typed changes asks for: a `Feed`, wherever its changes come from.
 
-Lake tables and DataFrames are made from a feed and know nothing of what is behind it; `pipeline.Pipeline`, which decodes WAL, is one.
+Lake tables and DataFrames are made from a feed and know nothing of what is behind it; `pipeline.Pipeline`, which has planned a log at once, is one,
+and `pipeline.log_feed.LogFeed`, which plans it window by window, another.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import Truncation
 from tailrace.plan.pieces import Piece
-from tailrace.transactions.fates import Transactions
 
 Result = TypeVar("Result")
 Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
@@ -36,6 +36,22 @@ class Span:
     database: int
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What to decode of a part of the span. It is of so many `stretches`, also those without any of it."""
+
+    pieces: Sequence[Piece]
+    stretches: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedTruncation:
+    """A TRUNCATE, and when its transaction commits."""
+
+    commit_lsn: Lsn
+    truncation: Truncation
+
+
 class Feed(Protocol):
     """Committed changes of one database: which there are is known, and each piece of them can be decoded anywhere."""
 
@@ -46,21 +62,26 @@ class Feed(Protocol):
     def demand(self) -> Demand: ...
 
     @property
-    def transactions(self) -> Transactions:
-        """All that commit in the span, by ordinal."""
-        ...
-
-    @property
     def relations(self) -> tuple[Relation, ...]:
-        """Every version of a relation that has changes."""
+        """Every version of a relation that has changes, and maybe others of the same stretches."""
         ...
 
     @property
-    def truncations(self) -> Sequence[Truncation]: ...
+    def truncations(self) -> Sequence[CommittedTruncation]: ...
 
     @property
     def history(self) -> History:
-        """What tables were, at any moment of the span."""
+        """What tables were, at any moment of the span, as who touched no catalog saw it."""
+        ...
+
+    @property
+    def stretches(self) -> int:
+        """Of how many stretches all parts are."""
+        ...
+
+    @property
+    def most_bytes(self) -> int:
+        """How much an outlet should take into memory at once, about."""
         ...
 
     @property
@@ -68,16 +89,16 @@ class Feed(Protocol):
         """Travels to workers, once a job."""
         ...
 
-    def pieces(self, oids: frozenset[int], since: int = 0) -> list[Piece]:
-        """What to decode for the changes of these relations that commit at or after `since`."""
+    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[Part]:
+        """What to decode for the changes of these relations that commit at or after `since`. Those of a part commit before those of the next."""
         ...
 
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
         """`work` on each piece, wherever the feed's workers are; results in the order of the pieces."""
         ...
 
-    def planned_for(self, demand: Demand) -> Feed:
-        """The same changes, told as `demand` asks."""
+    def with_rewrites(self) -> Feed:
+        """The same changes, and the rows that ALTER TABLE wrote anew."""
         ...
 
 

@@ -1,5 +1,5 @@
 """Random walks: after every step each table of the source is the same in the lake, or is told of by its name and has a reason; every change is in the
-logs once, also of tables that are gone."""
+logs once, also of tables that are gone. So it is whatever windows the log is cut into."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tailrace.lake.position import position_of, tables_in
 from tailrace.lake.reading import dataset_of
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import FIRST_NORMAL_OID
-from tailrace.pipeline import open_pipeline
+from tailrace.pipeline import Scanning, open_pipeline
+from tailrace.pipeline.log_feed import open_feed
+from tailrace.window import WindowSize
 
 pytestmark = pytest.mark.postgres
 
@@ -57,7 +59,7 @@ def test_walks_nobody_has_taken(server, tmp_path, walk):
 
 def _walk(server, tmp_path, seed, *, steps, works):
     print("seed", seed)
-    chance = random.Random(seed)
+    chance, cuts = random.Random(seed), random.Random(f"windows {seed}")
     database = f"walk_{seed}"
     server.sql(f"CREATE DATABASE {database} STRATEGY file_copy")
     lake, log = Lake(tmp_path / "lake", _texts), Lake(tmp_path / "log", _places)
@@ -70,18 +72,28 @@ def _walk(server, tmp_path, seed, *, steps, works):
             if chance.random() < 0.2:
                 styles = TEXTS
             stuck = any(table.troubles or table.log_troubles for table in [*work.live, *work.gone])
-            pipeline = open_pipeline(server.data_dir, database, start_lsn=start if not stuck and chance.random() < 0.5 else None)
+            since = start if not stuck and chance.random() < 0.5 else None
+            pipeline = open_pipeline(server.data_dir, database, start_lsn=since)
+            feed = _cut(server.data_dir, database, since, cuts) or pipeline
             for _ in range(chance.choice((1, 1, 2))):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", TroubleWarning)
-                    mirrored, appended = mirror(pipeline, lake.folder, **styles), append_changes(pipeline, log.folder, **styles)
+                    mirrored, appended = mirror(feed, lake.folder, **styles), append_changes(feed, log.folder, **styles)
                 _check_troubles(work, mirrored, styles, of_log=False)
                 _check_troubles(work, appended, styles, of_log=True)
             _note_changes(told, pipeline, start or 0)
-            start = pipeline.span.stop
+            start = feed.span.stop
             compared[0] += _check_mirror(work, lake, connection, styles)
-            compared[1] += _check_log(work, log, pipeline.span, told, styles)
+            compared[1] += _check_log(work, log, feed.span, told, styles)
     assert all(compared), "no table was compared"
+
+
+def _cut(data_dir, database, since, cuts):
+    """The log in windows of a size that is drawn, or, sometimes, None: as one."""
+    if cuts.random() < 0.2:
+        return None
+    window = WindowSize(wal_bytes=cuts.choice((1 << 15, 1 << 17, 1 << 19, 1 << 21)))
+    return open_feed(data_dir, database, start_lsn=since, scanning=Scanning(window=window))
 
 
 class Lake:

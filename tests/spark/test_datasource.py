@@ -121,6 +121,35 @@ def test_an_archive_and_a_state(spark: SparkSession, case: Case, every: list[dic
     assert as_python(frame) == every
 
 
+def test_in_windows(spark: SparkSession, case: Case, every: list[dict[str, Any]], tmp_path: Path) -> None:
+    """The rows are those of one window: of a table, of several, of a partitioned one, and where there are none."""
+    small = {"window": "64kB"}
+    frame = read(spark, case, **small)
+    assert frame.rdd.getNumPartitions() > read(spark, case).rdd.getNumPartitions()
+    assert as_python(frame) == every
+    none = {"startLsn": case.meta["end_lsn"], "endLsn": case.meta["start_lsn"]}
+    assert read(spark, case, **small, **none).schema == frame.schema
+    assert read(spark, case, **small, **none).collect() == []
+    parts = open_case("partitions", 18, "with_slot", tmp_path)
+    dropped = next(row for row in parts.expected.splitlines() if "table public.base" in row).split("\t")[0]
+    upto = [line.split("\t")[0] for line in parts.expected.splitlines() if "COMMIT" in line and line.split("\t")[0] < dropped][-2]
+    whole, windows = (as_python(read(spark, parts, table="public.p", endLsn=upto, **options)) for options in ({}, small))
+    assert len(whole) > 10
+    assert windows == whole
+    upto = next(line.split("\t")[0] for line in parts.expected.splitlines() if "table public.derived: DELETE" in line)
+    several = {
+        "source": str(parts.data_dir),
+        "database": "app",
+        "startLsn": parts.meta["start_lsn"],
+        "endLsn": upto,
+        "tables": "base, derived",
+    }
+    frames = (spark.read.format("tailrace").options(**several, **options).load() for options in ({}, small))
+    whole, windows = map(as_python, frames)
+    assert len(whole) == 4
+    assert windows == whole
+
+
 def test_kept_indexes_are_read(spark: SparkSession, case: Case, every: list[dict[str, Any]], tmp_path: Path) -> None:
     """One of other WAL, under the name of this, is noticed where rows are read; so it was taken for what it says it is."""
     (index,) = scan_log(Source.open(case.data_dir).segments, LocalRunner(1))
@@ -228,6 +257,7 @@ WRONG = {
     "column": ({"columns": "kind, knid"}, 'column "knid" does not exist'),
     "LSN": ({"startLsn": "zz"}, 'invalid input syntax for type pg_lsn: "zz"'),
     "source": ({"source": "/no/such"}, 'source directory "/no/such" does not exist'),
+    "size": ({"window": "64 MiB"}, 'invalid size: "64 MiB"'),
     "style": ({"numeric": "float"}, 'invalid value for parameter "numeric": "float"'),
 }
 

@@ -84,6 +84,11 @@ def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[Orde
     return _multiset(parts, schema, bool(truncations))
 
 
+def check_identity(changes: pa.Table, relation: Relation, after: OrderKey | None = None) -> None:
+    """Raise what `net_change` would of the changes behind `after`: PostgreSQL's own refusal, where an old row or its key should be and is not."""
+    _check_identity(_taken_apart(changes, after), relation, key_of(relation))
+
+
 def row_columns(changes: pa.Table) -> pa.Schema:
     """The columns of the rows that changes are of."""
     return pa.schema(list(changes.schema.field("new").type))
@@ -126,7 +131,6 @@ def _unchanged_masks(column: pa.ChunkedArray) -> dict[str, NDArray[np.bool_]]:
 
 
 def _check_identity(parts: _Changes, relation: Relation, key: tuple[str, ...]) -> None:
-    """PostgreSQL's own refusal, where an old row or its key should be and is not."""
     whole = relation.replica_identity == "f" and not key
     needs = (parts.kind == "delete") | ((parts.kind == "update") & (whole or not key))
     without = needs & ~parts.has_old

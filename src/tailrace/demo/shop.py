@@ -165,7 +165,8 @@ def count_columns(decode: Decoder, piece: Piece) -> int:
 
 
 def _decoded(feed: Feed) -> Iterator[int]:
-    yield from feed.run(partial(count_columns, feed.decoder), feed.pieces(frozenset(relation.oid for relation in feed.relations)))
+    for part in feed.parts(frozenset(relation.oid for relation in feed.relations)):
+        yield from feed.run(partial(count_columns, feed.decoder), part.pieces)
 
 
 def _decode(console: Console, server: Server, runner: Runner, end: Lsn) -> tuple[float, int, int]:

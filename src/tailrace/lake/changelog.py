@@ -49,7 +49,7 @@ def append_changes(
 ) -> list[Appended]:  # fmt: skip
     """Append the changes of the feed's span to the change tables below `directory`: each change once, however often this is run.
 
-    `tables` are names as in SQL; without, all that changed. `progress(done, of)` is told how many stretches are written. `numeric`, `arrays` and
+    `tables` are names as in SQL; without, all that changed. `progress(done, of)` is told how many stretches are done with. `numeric`, `arrays` and
     `times` are ArrowStyle's; a table that has text keeps it. Trouble with a table is told in what is returned, and as a warning.
     """
     OF_TABLES.check_met(feed.demand, "a table of changes")
@@ -58,11 +58,10 @@ def append_changes(
     style = ArrowStyle(numeric, arrays, times)
     targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=True)
     wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
-    pieces = feed.pieces(frozenset(wanted), min((each.since for each in wanted.values()), default=0))
-    step = counting(progress, len(pieces))
+    step = counting(progress, feed.stretches)
     appended = []
     with staging(directory) as folder:
-        staged = stage_changes(feed, pieces, wanted, folder, fill_missing=False, done=step)
+        staged = stage_changes(feed, frozenset(wanted), wanted, folder, fill_missing=False, done=step)
         for target in targets:
             with troubles.of(target.name, target.relation):
                 mine = staged[target.relation.oid]

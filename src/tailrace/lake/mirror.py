@@ -8,6 +8,7 @@ number; where ALTER TABLE wrote all rows of a table anew, they replace those of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -19,15 +20,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
-from tailrace.apply.net import NetChange, OrderKey, net_change
+from tailrace.apply.net import NetChange, OrderKey, check_identity, net_change
 from tailrace.apply.tables import applied, filled
 from tailrace.changes import change_schema, missing_value, row_schema, widened
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
 from tailrace.lake.infinities import unbounded_values, without_statistics
-from tailrace.lake.position import Position, columns_of, commit_properties
+from tailrace.lake.position import Position, columns_of, commit_properties, position_of
 from tailrace.lake.reading import dataset_of, read_table
-from tailrace.lake.staging import Progress, Staged, Wanted, counting, stage_changes, staging
+from tailrace.lake.staging import FileWritten, Progress, Run, Wanted, counting, runs_of, stage_changes, staging
 from tailrace.lake.targets import Target, Troubles, find_targets
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
@@ -60,23 +61,22 @@ def mirror(
 ) -> list[Mirrored]:  # fmt: skip
     """Bring the tables below `directory` (those named, as in SQL, or all that changed) to the end of the feed's span.
 
-    `progress(done, of)` counts stretches decoded and tables written. `numeric`, `arrays` and `times` are ArrowStyle's; a table that has text keeps
-    it. Trouble with a table (rows that cannot be told apart, values that do not fit, a range that does not reach back to where it is) is told in what
-    is returned, and as a warning; the others are brought up.
+    `progress(done, of)` counts stretches that are done with, and tables written. `numeric`, `arrays` and `times` are ArrowStyle's; a table that has
+    text keeps it. Trouble with a table (rows that cannot be told apart, values that do not fit, a range that does not reach back to where it is) is
+    told in what is returned, and as a warning; the others are brought up.
     """
     OF_TABLES.check_met(feed.demand, "a mirror")
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     style = ArrowStyle(numeric, arrays, times)
+    feed = feed.with_rewrites()
     targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=False)
     wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
-    feed = _with_rewrites(feed)
     read = frozenset(relation.oid for relation in feed.relations if (relation.rewrite_of or relation.oid) in wanted)
-    pieces = feed.pieces(read, min((each.since for each in wanted.values()), default=0))
-    step = counting(progress, len(pieces) + len(targets))
+    step = counting(progress, feed.stretches + len(targets))
     written = []
     with staging(directory) as folder:
-        staged = stage_changes(feed, pieces, wanted, folder, fill_missing=True, done=step)
+        staged = stage_changes(feed, read, wanted, folder, fill_missing=True, done=step)
         for target in targets:
             with troubles.of(target.name, target.relation):
                 mine = staged[target.relation.oid]
@@ -84,8 +84,8 @@ def mirror(
                 replaced = [*_truncations(feed, target), *mine.rewrites]
                 mine.check(max(replaced, default=None))
                 if target.table is not None or tables is not None or mine.files or replaced:
-                    written.append(_bring_up(target, _changes_of(folder, mine, target), replaced))
-            step()
+                    written.append(_bring_up(target, folder, mine.files, replaced, feed.most_bytes))
+            step(1)
     troubles.warn()
     return sorted(written + _in_trouble(troubles), key=lambda each: each.table)
 
@@ -94,30 +94,47 @@ def _in_trouble(troubles: Troubles) -> list[Mirrored]:
     return [Mirrored(name, None, trouble=error) for name, error in troubles.of_tables]
 
 
-def _with_rewrites(feed: Feed) -> Feed:
-    """The feed, with the rows that ALTER TABLE wrote anew, if it may have done so."""
-    if not feed.history.table("pg_class")["relrewrite"].any():
-        return feed
-    return feed.planned_for(replace(OF_TABLES, rewrites=True))
-
-
-def _changes_of(folder: Path, staged: Staged, target: Target) -> pa.Table:
+def _changes_of(folder: Path, run: Run, target: Target) -> pa.Table:
     schema = change_schema(target.relation, style=target.style)
-    parts = [pq.read_table(folder / file.path, schema=schema) for file in staged.files]
+    parts = [pq.read_table(folder / file.path, schema=schema) for file in run.files]
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
 def _truncations(feed: Feed, target: Target) -> list[OrderKey]:
-    commits = feed.transactions.commit_lsn
     return [
-        (int(commits[truncation.ordinal]), int(truncation.lsn), 0)
-        for truncation in feed.truncations
-        if commits[truncation.ordinal] >= target.span.start
-        and any(each.oid == target.relation.oid for each in truncation.relations)
+        (int(each.commit_lsn), int(each.truncation.lsn), 0)
+        for each in feed.truncations
+        if each.commit_lsn >= target.span.start
+        and any(relation.oid == target.relation.oid for relation in each.truncation.relations)
     ]
 
 
-def _bring_up(target: Target, changes: pa.Table, replaced: Sequence[OrderKey]) -> Mirrored:
+def _bring_up(
+    target: Target, folder: Path, files: Sequence[FileWritten], replaced: Sequence[OrderKey], most_bytes: int
+) -> Mirrored:
+    """The changes since all rows were last `replaced`, if they were, in as few commits as `most_bytes` of memory allow."""
+    last, rows = max(replaced, default=None), sum(file.rows for file in files)
+    stop, relation = target.span.stop, target.relation
+    runs = runs_of([file for file in files if last is None or file.last_commit >= last[0]], stop, most_bytes)
+    if len(runs) > 1:
+        for run in runs:  # what is refused at the end is refused before the beginning
+            check_identity(_changes_of(folder, run, target), relation, last)
+    written: list[Mirrored] = []
+    for run in runs:
+        part = replace(target, span=replace(target.span, stop=run.stop), dropped=target.dropped if run.stop == stop else None)
+        written.append(_commit(part, _changes_of(folder, run, target), () if written or last is None else [last]))
+        if run.stop != stop:
+            table = DeltaTable(target.path)
+            position = position_of(table, target.span)
+            target = replace(target, table=table, position=position, span=replace(target.span, start=run.stop))
+    unbounded: Counter[str] = Counter()
+    for each in written:
+        unbounded.update(each.unbounded)
+    upserts, deletes = sum(each.upserts for each in written), sum(each.deletes for each in written)
+    return Mirrored(target.name, target.path, rows, upserts, deletes, dict(unbounded), target.dropped)
+
+
+def _commit(target: Target, changes: pa.Table, replaced: Sequence[OrderKey]) -> Mirrored:
     """One commit: the net of the changes since all rows were last `replaced`, if they were, and the position."""
     relation, style = target.relation, target.style
     schema = row_schema(relation, style)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ from tailrace.changes import change_batch
 from tailrace.decode import Batch
 from tailrace.errors import TailraceError
 from tailrace.feed import Decoder, Feed
-from tailrace.model import Relation
+from tailrace.model import Lsn, Relation
 from tailrace.plan.pieces import Piece
 from tailrace.types.registry import ArrowStyle
 
@@ -33,13 +32,14 @@ Progress = Callable[[int, int], None]
 """Told how much is done, and of how much."""
 
 
-def counting(progress: Progress | None, of: int) -> Callable[[], None]:
-    """To be called after each of so many steps: tells `progress`."""
-    numbers = count(1)
+def counting(progress: Progress | None, of: int) -> Callable[[int], None]:
+    """To be told of every few of so many steps: tells `progress`."""
+    done = 0
 
-    def step() -> None:
-        done = next(numbers)
-        if progress:
+    def step(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress and more:
             progress(done, of)
 
     return step
@@ -57,11 +57,13 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class FileWritten:
     """A Parquet file of one table's changes; `path` is relative to the staging folder, `first_commit` to `last_commit` what it holds, and
-    `first_lsn` the first record. `rewrite` is the transient heap of the ALTER TABLE that wrote all its rows anew (0: they are changes)."""
+    `first_lsn` the first record; `size` is the file's, `memory` what its rows take once they are read. `rewrite` is the transient heap of the ALTER
+    TABLE that wrote all its rows anew (0: they are changes)."""
 
     oid: int
     path: str
     size: int
+    memory: int
     rows: int
     first_commit: int
     last_commit: int
@@ -120,25 +122,52 @@ def staging(directory: Path) -> Iterator[Path]:
 
 def stage_changes(
     feed: Feed,
-    pieces: Sequence[Piece],
+    oids: frozenset[int],
     wanted: Mapping[int, Wanted],
     folder: Path,
     *,
     fill_missing: bool,
-    done: Callable[[], None],
+    done: Callable[[int], None],
 ) -> dict[int, Staged]:
-    """Decode the pieces, wherever the feed's workers are, into `folder`: by oid, what became of each table. `done` is called once a piece."""
+    """Decode the changes of these relations, wherever the feed's workers are, into `folder`: by oid, what became of each table. `done` is told of how
+    many stretches."""
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
     work = partial(write_changes, folder, wanted, feed.decoder, fill_missing)
-    for results in feed.run(work, pieces):
-        for each in results:
-            of_table = staged[each.oid]
-            if isinstance(each, Refused):
-                of_table.refused.append(each)
-            else:
-                of_table.files.append(each)
-        done()
+    for part in feed.parts(oids, min((each.since for each in wanted.values()), default=0)):
+        done(part.stretches - len(part.pieces))
+        for results in feed.run(work, part.pieces):
+            for each in results:
+                of_table = staged[each.oid]
+                if isinstance(each, Refused):
+                    of_table.refused.append(each)
+                else:
+                    of_table.files.append(each)
+            done(1)
     return staged
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Files of one table's changes: all that commit from where the run before ends up to `stop`."""
+
+    files: list[FileWritten]
+    stop: Lsn
+
+
+def runs_of(files: Sequence[FileWritten], stop: Lsn, most_bytes: int) -> list[Run]:
+    """The files in the order of their commits, up to `stop`: cut before what would take a run beyond `most_bytes` of memory, where every transaction
+    lies on one side. There is at least one run, if an empty one."""
+    runs: list[Run] = []
+    run: list[FileWritten] = []
+    memory = last = 0
+    for file in sorted(files, key=lambda each: each.first_commit):
+        if file.first_commit > last and memory + file.memory > most_bytes and run:
+            runs.append(Run(run, Lsn(file.first_commit)))
+            run, memory = [], 0
+        run.append(file)
+        memory += file.memory
+        last = max(last, file.last_commit)
+    return [*runs, Run(run, stop)]
 
 
 def write_changes(
@@ -160,10 +189,11 @@ def write_changes(
             last = int(commits.max())
             written.append(Refused(oid, int(commits[later].min()), (last, int(batch.lsn[commits == last].max()), 0), error))
             continue
-        path, size = _write(folder, oid, changes if later.all() else changes.filter(pa.array(later)))
+        changes = changes if later.all() else changes.filter(pa.array(later))
+        path, size = _write(folder, oid, changes)
         written.append(
             FileWritten(
-                oid, path, size, int(later.sum()), int(commits[later].min()), int(commits.max()), int(batch.lsn[later].min()),
+                oid, path, size, changes.nbytes, int(later.sum()), int(commits[later].min()), int(commits.max()), int(batch.lsn[later].min()),
                 batch.relation.oid if batch.relation.rewrite_of else 0,
             )
         )  # fmt: skip

@@ -161,8 +161,10 @@ def _seen(feed: Feed, names: Sequence[str] | None) -> dict[int, Seen]:
     """By oid, each table that may have changed, and those named, as they were last."""
     history, span = feed.history, feed.span
     met: dict[int, list[Relation]] = {}
-    for relation in [*feed.relations, *(each for truncation in feed.truncations for each in truncation.relations)]:
-        met.setdefault(relation.oid, []).append(relation)
+    truncated = (relation for each in feed.truncations for relation in each.truncation.relations)
+    for relation in [*feed.relations, *truncated]:
+        if not relation.rewrite_of:
+            met.setdefault(relation.oid, []).append(relation)
     for schema, name in map(read_table_name, names or ()):
         named = history.relation_named(schema, name, int(span.stop))
         if named is not None:

@@ -6,6 +6,7 @@ and the pure stages decide.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +16,7 @@ from typing import TypeVar
 from tailrace.catalog.history import History
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory
-from tailrace.feed import Decoder, Span, decode_piece
+from tailrace.feed import CommittedTruncation, Decoder, Part, Span, decode_piece
 from tailrace.model import STRETCH_BYTES, Lsn, Relation
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.catalogs import Catalogs, know_catalogs, with_full_xids
@@ -30,7 +31,6 @@ from tailrace.pipeline.scanning import (
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.decodable import check_decodable, foreign_records
 from tailrace.plan.demand import OF_TABLES, Demand
-from tailrace.plan.events import Truncation
 from tailrace.plan.message_order import find_ties, resolved
 from tailrace.plan.pieces import Piece, pieces_of
 from tailrace.plan.stretch import StretchPlan
@@ -40,7 +40,7 @@ from tailrace.plugins.ordering import Formatted, Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
-from tailrace.transactions.fates import NEVER, Transactions
+from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.types.encodings.server_encodings import codec_named
 from tailrace.wal.index import Index
@@ -98,16 +98,21 @@ class Pipeline:
         return self.plan.demand
 
     @property
-    def transactions(self) -> Transactions:
-        return self.plan.transactions
-
-    @property
     def relations(self) -> tuple[Relation, ...]:
         return self.plan.relations
 
     @property
-    def truncations(self) -> Sequence[Truncation]:
-        return self.plan.truncations
+    def truncations(self) -> list[CommittedTruncation]:
+        commits = self.plan.transactions.commit_lsn
+        return [CommittedTruncation(Lsn(int(commits[each.ordinal])), each) for each in self.plan.truncations]
+
+    @property
+    def stretches(self) -> int:
+        return len(self.plan.stretches)
+
+    @property
+    def most_bytes(self) -> int:
+        return sys.maxsize
 
     @property
     def decoder(self) -> Decoder:
@@ -116,21 +121,25 @@ class Pipeline:
     def pieces(self, oids: frozenset[int], since: int = 0) -> list[Piece]:
         return pieces_of(self.plan, oids, since)
 
+    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[Part]:
+        yield Part(self.pieces(oids, since), self.stretches)
+
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
         return self.runner.run(work, pieces)
 
-    def planned_for(self, demand: Demand) -> Pipeline:
-        """The same log, planned for another demand: what is told of which row, not when its transaction is."""
-        history = self.catalogs.history(demand.search_path)
+    def with_rewrites(self) -> Pipeline:
+        """The same log, with the rows that ALTER TABLE wrote anew, if it may have done so."""
+        if not self.history.table("pg_class")["relrewrite"].any():
+            return self
         plan = make_plan(
             self.log,
-            history,
+            self.history,
             start_lsn=self.plan.start_lsn,
             upto_lsn=self.plan.upto_lsn,
-            demand=demand,
+            demand=replace(self.demand, rewrites=True),
             is_strict=self.plan.is_strict,
         )
-        return replace(self, history=history, plan=plan)
+        return replace(self, plan=plan)
 
     # -- a plugin's output -----------------------------------------------------------------------------------------------------------
 

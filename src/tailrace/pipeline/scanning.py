@@ -47,7 +47,7 @@ def cut_at(start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:
 class Scanning:
     """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept; and how large windows are. Without a size stretches
     have STRETCH_BYTES where indexes are kept, since they are of a stretch, and otherwise, as windows, what suits the runner. A store that others use
-    at the same time has indexes of `shared_cell` bytes."""
+    at the same time has indexes of `shared_cell` bytes. But for indexes that are kept, none has more than a window."""
 
     stretch_bytes: int | None = None
     store: IndexStore | None = None
@@ -55,7 +55,11 @@ class Scanning:
     shared_cell: int | None = None
 
     def size_for(self, runner: Runner, log_bytes: int) -> int:
-        return self.shared_cell or self.stretch_bytes or (STRETCH_BYTES if self.store else runner.stretch_bytes(log_bytes))
+        size = self.shared_cell or self.stretch_bytes or (STRETCH_BYTES if self.store else runner.stretch_bytes(log_bytes))
+        if self.store is None and self.window is not None:
+            # No stretch lies in two cells of what is carried (`transactions.remnants`), so its size is a power of two.
+            size = min(size, 1 << max(self.window.wal_bytes, PAGE_SIZE).bit_length() - 1)
+        return size
 
 
 AS_SUITS = Scanning()

@@ -9,7 +9,7 @@ Whatever the cuts, the same comes out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,10 +64,12 @@ def planned(source: Source, runner: Runner, carried: Carried, indexes: Sequence[
     return Pipeline(source=source, runner=runner, log=log, catalogs=catalogs, history=history, plan=plan)
 
 
-def carry(source: Source, runner: Runner, carried: Carried, indexes: Sequence[Index]) -> Carried:
-    """What is carried on from the end of these stretches; nothing of them is decoded."""
+def carry(
+    source: Source, runner: Runner, carried: Carried, indexes: Sequence[Index], horizon: int = int(NEVER)
+) -> Carried:  # fmt: skip
+    """What is carried on from the end of these stretches, and what the catalogs were from `horizon` on; nothing of them is decoded."""
     log, catalogs = _followed(source, runner, carried, indexes, OF_TABLES)
-    return carried_from(log, catalogs.state, carried, Lsn(NEVER))
+    return carried_from(log, catalogs.state, carried, Lsn(horizon))
 
 
 def _followed(
@@ -121,16 +123,17 @@ def open_windows(
         source, runner, first.outlines, database, catalog, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand
     )
     del first.outlines
-    yield from _one_ahead(_stepped(source, runner, carried, first.pile, asked, scanning.window or runner.window))
+    yield from one_ahead(stepped(source, runner, carried, first.pile, first.pile.take, asked, scanning.window or runner.window))
 
 
-def _stepped(
-    source: Source, runner: Runner, carried: Carried, pile: IndexPile, asked: Asked, size: WindowSize
+def stepped(
+    source: Source, runner: Runner, carried: Carried, pile: IndexPile, take: Callable[[int], Index], asked: Asked, size: WindowSize
 ) -> Iterator[Pipeline]:  # fmt: skip
+    """The windows of a pile of indexes, which `take` gives by their numbers."""
     for numbers in windows(range(len(pile)), pile.weights.__getitem__, size):
         if carried.lsn >= asked.upto:
             return
-        indexes = [pile.take(number) for number in numbers]
+        indexes = [take(number) for number in numbers]
         if numbers[-1] == len(pile) - 1:
             yield planned(source, runner, carried, indexes, asked)
             return
@@ -140,7 +143,7 @@ def _stepped(
         give_back()
 
 
-def _one_ahead(items: Iterator[Pipeline]) -> Iterator[Pipeline]:
+def one_ahead(items: Iterator[Pipeline]) -> Iterator[Pipeline]:
     """While a window is decoded, the next is planned: planning is one thread's work."""
     with ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(next, items, None)

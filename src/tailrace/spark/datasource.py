@@ -2,9 +2,9 @@
 
 In: options `source`, `database`, `table` (schema.name) or `tables`, and, if wanted, `catalog`, `startLsn`, `endLsn`, `columns`, and the settings of
 ArrowStyle. Out: one row per change, with the columns of `tailrace.changes` or those that `columns` names (Spark does not tell a Python
-source what a query leaves out); a partition per stretch. Scan and plan happen once, where Spark plans the read (from threads: no job can be
-started there); the plan travels with the source, and only decoding goes wide. Order is in the columns (commit_lsn, lsn, sequence), not in
-the rows.
+source what a query leaves out); a partition per stretch of each window. Scan and plan happen once, where Spark plans the read (from threads: no
+job can be started there), window by window; what is left of the plan travels with the source, packed, and only decoding goes wide. Order is in the
+columns (commit_lsn, lsn, sequence), not in the rows.
 
 Never implements pushFilters: Spark 4.1 to 4.3 caches a filtered plan and answers later queries from it.
 """
@@ -26,7 +26,8 @@ from tailrace.changes import COLUMNS
 from tailrace.errors import UsageError
 from tailrace.feed import Decoder
 from tailrace.model import Lsn
-from tailrace.pipeline import STRETCH_BYTES, Pipeline, Scanning, Source, open_pipeline
+from tailrace.pipeline import STRETCH_BYTES, Scanning, Source
+from tailrace.pipeline.log_feed import LogFeed, open_feed
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.spark.followed import Followed
@@ -37,6 +38,7 @@ from tailrace.spark.stream import TailraceStreamReader, Wanted, wanted_of
 from tailrace.spark.workers import settle
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS
+from tailrace.window import WindowSize, parse_size
 
 OPTIONS = {
     "source": "data directory, base backup, pg_wal, or directory of archived segments; or what is given to `load`",
@@ -45,6 +47,7 @@ OPTIONS = {
     "a partitioned table has the changes of its leaves",
     "tables": "several, with commas between them, instead: rows are maps of PostgreSQL's text, and say their schema and table",
     "catalog": "file of a captured catalog state",
+    "window": "how much WAL to plan at once, such as 64MB; 256MB unless told. The memory of Spark's planner follows it",
     "index": "directory where indexes are kept, and used again, so that WAL is scanned once",
     "startlsn": "transactions that commit here or later",
     "endlsn": "and before here",
@@ -65,23 +68,22 @@ PLANNED_SECONDS = 3600
 
 
 class _PickledPiece(InputPartition):
-    """A piece on its way."""
+    """A piece on its way, and the tables as its window tells of them."""
 
-    def __init__(self, piece: Piece) -> None:
-        self._packed = pack(piece)
+    def __init__(self, piece: Piece, tables: tuple[Followed, ...]) -> None:
+        self._packed = pack((piece, tables))
 
-    def piece(self) -> Piece:
-        piece: Piece = unpack(self._packed)
-        return piece
+    def parts(self) -> tuple[Piece, tuple[Followed, ...]]:
+        parts: tuple[Piece, tuple[Followed, ...]] = unpack(self._packed)
+        return parts
 
 
 class TailraceReader(DataSourceReader):
     """Decodes the stretches of one plan."""
 
-    def __init__(self, decode: Decoder, pieces: list[InputPartition], tables: tuple[Followed, ...], shape: Shape) -> None:
+    def __init__(self, decode: Decoder, pieces: list[InputPartition], shape: Shape) -> None:
         self._decode = decode
         self._pieces = pieces
-        self._tables = tables
         self._shape = shape
 
     def __getstate__(self) -> dict[str, Any]:
@@ -93,7 +95,8 @@ class TailraceReader(DataSourceReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _PickledPiece):
             return  # Spark's own, of no content, where there are no stretches
-        yield from rows_of(self._decode, partition.piece(), self._tables, self._shape)
+        piece, tables = partition.parts()
+        yield from rows_of(self._decode, piece, tables, self._shape)
         settle()
 
 
@@ -121,8 +124,8 @@ class TailraceSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         settle()
         # Spark sends source and reader along with every task: neither must hold the stretches of all.
-        planned, self._planned = self._plan(), None
-        return TailraceReader(*planned)
+        (decode, pieces, _, shape), self._planned = self._plan(), None
+        return TailraceReader(decode, pieces, shape)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         settle()
@@ -151,11 +154,14 @@ class TailraceSource(DataSource):
                 if not options.get(name):
                     raise UsageError(f'option "{name}" missing')
             shape = Shape.of(options)
-            pipeline = _open(options, shape.style.text.schemas)
+            feed = _open(options, shape.style.text.schemas)
             named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
-            tables = tuple(Followed.named(pipeline, schema, name) for schema, name in named)
-            pieces: list[InputPartition] = [_PickledPiece(piece) for piece in pipeline.pieces(oids_of(tables))]
-            self._planned = pipeline.decoder, pieces, tables, shape
+            tables = tuple(Followed.named(feed, schema, name) for schema, name in named)
+            pieces: list[InputPartition] = []
+            for window in feed.windows():
+                theirs = tuple(table.within(window) for table in tables)
+                pieces += [_PickledPiece(piece, theirs) for piece in window.pieces(oids_of(theirs))]
+            self._planned = feed.decoder, pieces, tables, shape
         return self._planned
 
 
@@ -176,14 +182,17 @@ def _checked(options: dict[str, str]) -> dict[str, str]:
     return options
 
 
-def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> Pipeline:
-    path, index = options.get("catalog"), options.get("index")
+def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> LogFeed:
+    path, index, window = options.get("catalog"), options.get("index"), options.get("window")
     catalog = read_state(Path(path).read_bytes(), path) if path else None
     # Spark plans in a process of its own, which ends before the tasks begin.
     source = Source.open(options["source"], catalog.needs_wal_from if catalog else None, lasting=PLANNED_SECONDS)
-    return open_pipeline(
+    scanning = Scanning(
+        STRETCH_BYTES, IndexStore(Path(index).absolute()) if index else None, WindowSize(parse_size(window)) if window else None
+    )
+    return open_feed(
         source, options["database"], catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
-        scanning=Scanning(STRETCH_BYTES, IndexStore(Path(index).absolute()) if index else None), demand=replace(OF_TABLES, search_path=search_path),
+        scanning=scanning, demand=replace(OF_TABLES, search_path=search_path),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ are its.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,12 @@ class Followed:
         if relation is None:
             raise UsageError(f'relation "{schema}.{name}" does not exist', sqlstate="42P01", context=f"at {Lsn(end)}")
         return cls(relation, partitions_of(history, relation.oid) if relation.kind == PARTITIONED else None)
+
+    def within(self, window: Feed) -> Followed:
+        """The same, with what `window`, whose transactions have ordinals of their own, tells of its partitions."""
+        if self.partitions is None:
+            return self
+        return replace(self, partitions=partitions_of(window.history, self.relation.oid))
 
     @property
     def oids(self) -> frozenset[int]:

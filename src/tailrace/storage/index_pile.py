@@ -43,15 +43,20 @@ class IndexPile:
     def __len__(self) -> int:
         return len(self._indexes)
 
-    def take(self, number: int) -> Index:
-        """The index that was put there as that one, which the pile forgets."""
-        part, self._indexes[number] = self._indexes[number], None
-        return part or self._read(number)
+    def read(self, number: int) -> Index:
+        """The index that was put there as that one."""
+        part = self._indexes[number]
+        if part is None:
+            file = self._file(number)
+            part = read_index(file.read_bytes(), str(file))
+        return part
 
-    def _read(self, number: int) -> Index:
-        file = self._file(number)
-        part = read_index(file.read_bytes(), str(file))
-        file.unlink()
+    def take(self, number: int) -> Index:
+        """The same, and the pile forgets it."""
+        part = self.read(number)
+        if self._indexes[number] is None:
+            self._file(number).unlink()
+        self._indexes[number] = None
         return part
 
     def _file(self, number: int) -> Path:

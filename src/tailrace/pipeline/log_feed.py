@@ -1,0 +1,165 @@
+"""The changes of a log as a `Feed` that is planned window by window: what tables and DataFrames of long logs are made from.
+
+In: what `open_pipeline` takes. Out: `LogFeed`. What tables are at the end of the range, and which of them changed, is found out for the whole range
+before anything is decoded, so an outlet decides the same whatever the cuts; only planning and decoding, which need the memory, go by windows, and
+so go over the catalogs and plans once more. A log of one window is planned once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TypeVar
+
+from tailrace.catalog.history import History
+from tailrace.catalog.rows import spans_of
+from tailrace.catalog.state import CatalogState
+from tailrace.feed import CommittedTruncation, Decoder, Part, Span, decode_piece
+from tailrace.model import Lsn, Relation
+from tailrace.pipeline import Pipeline, check_holds, opened
+from tailrace.pipeline.catalogs import Catalogs
+from tailrace.pipeline.first_pass import read_through
+from tailrace.pipeline.runner import LocalRunner, Runner
+from tailrace.pipeline.scanning import AS_SUITS, Scanning
+from tailrace.pipeline.windows import Asked, begin, carry, one_ahead, stepped
+from tailrace.plan.carried import Carried
+from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.plan.pieces import Piece
+from tailrace.storage.index_pile import IndexPile
+from tailrace.storage.source import Source
+from tailrace.transactions.fates import NEVER, fates_of
+from tailrace.window import WindowSize, windows
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """A log that was read once: `pile` has its indexes, up to `end`; `first` is what is known where it begins. If `knows_all`, that is all that
+    the catalogs ever were in it, as a data directory tells."""
+
+    source: Source
+    runner: Runner
+    pile: IndexPile
+    first: Carried
+    knows_all: bool
+    end: Lsn
+    size: WindowSize
+
+
+@dataclass(slots=True)
+class _Overview:
+    """What planning all windows has shown. `only` is the window, if there is but one."""
+
+    relations: tuple[Relation, ...]
+    truncations: tuple[CommittedTruncation, ...]
+    stretches: int
+    warnings: tuple[str, ...]
+    only: Pipeline | None
+
+
+class LogFeed:
+    """Changes of the transactions that `asked` names. It can be read as often as wanted."""
+
+    def __init__(self, log: _Log, asked: Asked) -> None:
+        self._log = log
+        self._asked = asked
+
+    @property
+    def span(self) -> Span:
+        segments = self._log.source.segments
+        stop = min(int(self._asked.upto), int(self._log.end), int(NEVER) - 1)
+        return Span(segments.system, segments.timeline, self._asked.start, Lsn(stop), self._log.first.state.database)
+
+    @property
+    def demand(self) -> Demand:
+        return self._asked.demand
+
+    @property
+    def most_bytes(self) -> int:
+        return self._log.size.wal_bytes
+
+    @property
+    def decoder(self) -> Decoder:
+        return partial(decode_piece, self._log.source.segments.read)
+
+    @cached_property
+    def history(self) -> History:
+        """From the whole log, also from what follows the range."""
+        log, carried = self._log, self._log.first
+        if not log.knows_all:
+            for numbers in windows(range(len(log.pile)), log.pile.weights.__getitem__, log.size):
+                # Nothing is forgotten: the range may begin anywhere.
+                carried = carry(log.source, log.runner, carried, [log.pile.read(number) for number in numbers], 0)
+        fates = fates_of((), elsewhere=carried.earlier.ended)
+        spans = spans_of(carried.state.versions, fates, carried.state.status)
+        return Catalogs(carried.state, spans, carried.known_from).history(self.demand.search_path)
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return self._overview.relations
+
+    @property
+    def truncations(self) -> Sequence[CommittedTruncation]:
+        return self._overview.truncations
+
+    @property
+    def stretches(self) -> int:
+        return self._overview.stretches
+
+    @property
+    def warning(self) -> str:
+        """What in this log is passed over, empty if nothing is."""
+        return "; ".join(self._overview.warnings)
+
+    def windows(self) -> Iterator[Pipeline]:
+        """The range, planned window by window."""
+        log = self._log
+        return one_ahead(stepped(log.source, log.runner, log.first, log.pile, log.pile.read, self._asked, log.size))
+
+    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[Part]:
+        only = self._overview.only
+        for window in self.windows() if only is None else [only]:
+            yield from window.parts(oids, since)
+
+    def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
+        return self._log.runner.run(work, pieces)
+
+    def with_rewrites(self) -> LogFeed:
+        return LogFeed(self._log, replace(self._asked, demand=replace(self.demand, rewrites=True)))
+
+    @cached_property
+    def _overview(self) -> _Overview:
+        relations: dict[Relation, None] = {}
+        warnings: dict[str, None] = {}
+        truncations: list[CommittedTruncation] = []
+        stretches, only = 0, None
+        for number, window in enumerate(self.windows()):
+            relations.update(dict.fromkeys(window.relations))
+            truncations += window.truncations
+            stretches += window.stretches
+            if window.warning:
+                warnings[window.warning] = None
+            only = None if number else window
+        return _Overview(tuple(relations), tuple(truncations), stretches, tuple(warnings), only)
+
+
+def open_feed(
+    source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
+    upto_lsn: Lsn | None = None, scanning: Scanning = AS_SUITS, demand: Demand = OF_TABLES,
+) -> LogFeed:  # fmt: skip
+    """The changes that `open_pipeline` opens at once, to be planned window by window (`scanning.window`). All of the log has been read once, and
+    refused if it is damaged."""
+    runner = runner or LocalRunner()
+    source, scan_from = opened(source, database, catalog)
+    read = read_through(source, runner, scan_from, scanning, catalog)
+    check_holds(source, read.outlines, start_lsn)
+    carried, asked = begin(
+        source, runner, read.outlines, database, catalog, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand
+    )
+    size = scanning.window or runner.window
+    return LogFeed(
+        _Log(source, runner, read.pile, carried, catalog is None, Lsn(max(part.next_lsn for part in read.outlines)), size), asked
+    )
