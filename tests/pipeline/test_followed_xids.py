@@ -25,12 +25,12 @@ def test_the_counter_passes_its_end(major: int, tmp_path: Path) -> None:
     """While a transaction of before stays open, a consumer goes on, and another comes back after a restart."""
     with Server(major, dbname=DBNAME) as server:
         near_the_end(server, 40)
-        server.say("CREATE TABLE t (id int, v text)")
+        server.say("CREATE TABLE t (id int, v text)", "CREATE TABLE apart (id int, v text)")
         create_both(server, "mine", tmp_path / "state")
         location = SlotLocation.open(tmp_path / "state")
         taken, xids = "", []
         with server.connect(autocommit=False) as slow:
-            slow.execute("INSERT INTO t VALUES (0, 'begun in one epoch')")
+            slow.execute("INSERT INTO apart VALUES (0, 'begun in one epoch')")
             for turn in range(3):
                 with consuming(location, "mine", LocalRunner(1)) as consumer:
                     for number in range(8):
@@ -39,7 +39,7 @@ def test_the_counter_passes_its_end(major: int, tmp_path: Path) -> None:
                         )
                         taken += ours(consumer)
                         xids.append(int(server.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")))
-            slow.execute("INSERT INTO t VALUES (0, 'ended in the next')")
+            slow.execute("INSERT INTO apart VALUES (0, 'ended in the next')")
             slow.commit()
         with consuming(location, "mine", LocalRunner(1)) as consumer:
             taken += ours(consumer)
