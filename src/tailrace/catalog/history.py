@@ -69,7 +69,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
     "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
     "pg_proc": ("oid", "proname", "pronamespace", "proargtypes"),
     "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
-    "pg_database": ("oid", "dattablespace"),
+    "pg_database": ("oid", "datname", "dattablespace"),
     "pg_authid": ("oid", "rolname"),
     "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
     "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
@@ -167,6 +167,12 @@ class History:
         """The tablespaces that the database has lain in, and with it all tables without one of their own. Files keep their numbers when it moves."""
         databases = self.table("pg_database")
         return {self.default_tablespace, *databases["dattablespace"][databases.where("oid", self.database)].tolist()}
+
+    def names_database(self, name: str) -> bool:
+        """Whether the database is called so where its history ends."""
+        databases = self.table("pg_database")
+        mine = databases.where("oid", self.database)
+        return name in databases["datname"][mine[databases.rows.end[mine] == NEVER]].tolist()
 
     def relations_of(self, rows: NDArray[np.int64], lsn: NDArray[np.int64]) -> list[Relation | None]:
         """The relations of these rows of pg_class, each as a change at its `lsn` sees it; None for one that cannot be known. Their columns are read

@@ -76,7 +76,14 @@ def create(
     with counted("records") as progress:
         runner = runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)
         place = consistent_place(
-            source.absolute(), database, runner, _waits, catalog=captured, window=_window(window), moment=moment
+            source.absolute(),
+            database,
+            runner,
+            _waits,
+            catalog=captured,
+            window=_window(window),
+            moment=moment,
+            location=location,
         )
     location.create_slot(
         Slot(

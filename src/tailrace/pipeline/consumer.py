@@ -14,15 +14,13 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from tailrace.catalog.history import History
-from tailrace.catalog.rows import spans_of
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.model import STRETCH_BYTES, Lsn
-from tailrace.pipeline import Catalogs, Pipeline
+from tailrace.model import Lsn
+from tailrace.pipeline import Pipeline
 from tailrace.pipeline.following import Followed, WalRemoved, open_patiently
+from tailrace.pipeline.from_mark import sharing
 from tailrace.pipeline.line_of_history import check_line, check_taken, left_at, timeline_at
 from tailrace.pipeline.runner import Runner
-from tailrace.pipeline.scanning import Scanning
 from tailrace.pipeline.windows import Asked, carry, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
@@ -30,7 +28,7 @@ from tailrace.slots.slot import WAL_REMOVED, Slot
 from tailrace.storage.segments import Segments
 from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source
-from tailrace.transactions.fates import NEVER, fates_of
+from tailrace.transactions.fates import NEVER
 from tailrace.wal.index import Index
 from tailrace.window import Weight, WindowSize, windows
 
@@ -88,13 +86,6 @@ class Consumer:
     def major(self) -> int:
         """Of the server whose log it is."""
         return self._followed.source.segments.major
-
-    @property
-    def _how(self) -> Scanning:
-        """What one slot's consumer has scanned, those of the others need not."""
-        return Scanning(
-            store=self.location.index_store, shared_cell=min(self._followed.source.segments.segment_size, STRETCH_BYTES)
-        )
 
     @property
     def gap(self) -> str:
@@ -245,7 +236,9 @@ class Consumer:
         for good."""
         ahead, self._ahead = self._ahead, []
         try:
-            for source, part in chain(ahead, self._followed.look(self.runner, self._how)):
+            for source, part in chain(
+                ahead, self._followed.look(self.runner, sharing(self.location, self._followed.source.segments))
+            ):
                 yield source, part
                 if upto is not None and part.next_lsn >= upto:
                     return
@@ -259,19 +252,6 @@ class Consumer:
         check_line(self.slot, segments)
         before = timeline_at(self._followed.source.segments, self.read_upto)
         check_taken(self.slot, segments, before, self.read_upto, "read")
-
-
-def catalogs_at_end(location: SlotLocation, name: str, runner: Runner) -> tuple[History, Lsn]:
-    """What the tables of a slot's database are at the end of its log, and where that is; whoever owns the slot."""
-    slot = location.slot(name)
-    source = open_patiently(Path(slot.source), slot.restart_lsn, partial(check_line, slot))
-    carried = location.mark_upto(slot.database_oid, slot.confirmed_flush_lsn, left_at(source.segments))
-    followed = Followed(Path(slot.source), carried.lsn, carried.restart_lsn, source, last=carried.last)
-    for parts in windows(followed.look(runner), _weight, runner.window):
-        carried = carry(parts[-1][0], runner, carried, [part for _, part in parts])
-    fates = fates_of((), elsewhere=carried.earlier.ended)
-    catalogs = Catalogs(carried.state, spans_of(carried.state.versions, fates, carried.state.status), carried.known_from)
-    return catalogs.history(), carried.lsn
 
 
 def _weight(part: tuple[Source, Index]) -> Weight:

@@ -21,6 +21,7 @@ from tailrace.pipeline import check_holds, opened
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.first_pass import read_through
 from tailrace.pipeline.following import Followed, up_to_its_end
+from tailrace.pipeline.from_mark import known_at_end
 from tailrace.pipeline.line_of_history import timeline_at
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import AS_SUITS, scan_stretch
@@ -28,6 +29,8 @@ from tailrace.pipeline.windows import begin, carry
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import OF_TABLES
 from tailrace.storage.index_pile import IndexPile
+from tailrace.storage.segments import Segments
+from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.wal import xact
@@ -59,16 +62,19 @@ class Moment:
 
 def consistent_place(
     path: Path, database: str, runner: Runner, tell: Tell, *, catalog: CatalogState | None = None, window: WindowSize | None = None,
-    moment: Moment | None = None,
+    moment: Moment | None = None, location: SlotLocation | None = None,
 ) -> Carried:  # fmt: skip
-    """What is known at the end of the log, or at the moment. Raises MissingHistory where the log at hand does not reach there; and where a
-    transaction is open that the log does not hold from its beginning, and no server writes that could end it."""
+    """What is known at the end of the log, or at the moment; a location that has slots of the database knows most of it already. Raises
+    MissingHistory where the log at hand does not reach there; and where a transaction is open that the log does not hold from its beginning, and no
+    server writes that could end it."""
     if moment and catalog is None:
         raise UsageError(
             "a slot that begins in the past needs a catalog state of before",
             hint="Give one that was captured earlier (--catalog).",
         )
     source = Source.open(path, catalog.needs_wal_from if catalog else None)
+    if location and catalog is None and (carried := known_at_end(location, database, source, path, runner)):
+        return _settled(carried, source.segments)
     state = catalog or capture(source, runner, database)
     source, scan_from = opened(source, database, state)
     first = read_through(source, runner, scan_from, AS_SUITS, state)
@@ -87,8 +93,13 @@ def consistent_place(
         carried = _over(source, runner, carried, log.upto(partial(_behind_ends, carried.waits_for)), size)
     if carried.waits_for:
         carried = _waited(path, source, runner, carried, tell)
+    return _settled(carried, source.segments)
+
+
+def _settled(carried: Carried, segments: Segments) -> Carried:
+    """On the timeline on which all that it is made of can be read."""
     reached = max(carried.lsn, carried.state.lsn)
-    return replace(carried, state=replace(carried.state, timeline=timeline_at(source.segments, reached)))
+    return replace(carried, state=replace(carried.state, timeline=timeline_at(segments, reached)))
 
 
 @dataclass(slots=True)

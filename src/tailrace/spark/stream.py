@@ -27,7 +27,8 @@ from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import decode_piece
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import LocalRunner, Pipeline
-from tailrace.pipeline.consumer import Consumer, catalogs_at_end, consuming
+from tailrace.pipeline.consumer import Consumer, consuming
+from tailrace.pipeline.from_mark import catalogs_at_end
 from tailrace.plan.demand import OF_TABLES
 from tailrace.spark.followed import Followed
 from tailrace.spark.pickling import pack, unpack

@@ -1,0 +1,76 @@
+"""What is known at the end of a log, by way of the newest mark of a state location: what lies before it is not read again.
+
+In: a location, a database of which it has slots, and a log. Out: `Carried` at the log's end; or the catalogs as they are there.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from tailrace.catalog.history import History
+from tailrace.catalog.rows import spans_of
+from tailrace.errors import MissingHistory
+from tailrace.model import STRETCH_BYTES, Lsn
+from tailrace.pipeline import Catalogs
+from tailrace.pipeline.following import Followed, open_patiently
+from tailrace.pipeline.line_of_history import check_line, left_at
+from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.scanning import Scanning
+from tailrace.pipeline.windows import carry
+from tailrace.plan.carried import Carried
+from tailrace.storage.segments import Segments
+from tailrace.storage.slot_location import SlotLocation
+from tailrace.storage.source import Source
+from tailrace.transactions.fates import fates_of
+from tailrace.wal.xlog import LOGICAL
+from tailrace.window import Weight, windows
+
+
+def sharing(location: SlotLocation, segments: Segments) -> Scanning:
+    """How those scan who have a location in common: what one of them has scanned, the others need not."""
+    return Scanning(store=location.index_store, shared_cell=min(segments.segment_size, STRETCH_BYTES))
+
+
+def known_at_end(location: SlotLocation, database: str, source: Source, path: Path, runner: Runner) -> Carried | None:
+    """At the end of the log at `path`; None if no mark of the database lies in what the source holds of it, if the database is another one by now,
+    or if wal_level is, or was, too low."""
+    if source.control is not None and source.control.wal_level < LOGICAL:
+        return None
+    oids = {slot.database_oid for slot in location.slots() if slot.database == database and not slot.invalidation_reason}
+    for oid in oids:
+        try:
+            mark = location.mark_upto(oid, source.segments.stop_lsn, left_at(source.segments))
+        except MissingHistory:
+            continue
+        if mark.restart_lsn >= source.segments.first_lsn:
+            carried = _carried_on(location, mark, source, path, runner)
+            is_low = any(level < LOGICAL for _, level in carried.earlier.wal_levels)
+            if history_at(carried).names_database(database) and not is_low:
+                return carried
+    return None
+
+
+def catalogs_at_end(location: SlotLocation, name: str, runner: Runner) -> tuple[History, Lsn]:
+    """What the tables of a slot's database are at the end of its log, and where that is; whoever owns the slot."""
+    slot = location.slot(name)
+    path = Path(slot.source)
+    source = open_patiently(path, slot.restart_lsn, partial(check_line, slot))
+    mark = location.mark_upto(slot.database_oid, slot.confirmed_flush_lsn, left_at(source.segments))
+    carried = _carried_on(location, mark, source, path, runner)
+    return history_at(carried), carried.lsn
+
+
+def history_at(carried: Carried) -> History:
+    """The catalogs at the LSN where the next window begins."""
+    state = carried.state
+    spans = spans_of(state.versions, fates_of((), elsewhere=carried.earlier.ended), state.status)
+    return Catalogs(state, spans, carried.known_from).history()
+
+
+def _carried_on(location: SlotLocation, carried: Carried, source: Source, path: Path, runner: Runner) -> Carried:
+    followed = Followed(path, carried.lsn, carried.restart_lsn, source, last=carried.last)
+    news = followed.look(runner, sharing(location, source.segments))
+    for parts in windows(news, lambda news: Weight.of(news[1]), runner.window):
+        carried = carry(parts[-1][0], runner, carried, [part for _, part in parts])
+    return carried
