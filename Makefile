@@ -6,6 +6,8 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Tests run in so many processes, each with its own Spark session and servers.
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak marathon test-matrix fuzz bench bench-small check test-extras cases clean
@@ -24,16 +26,16 @@ demo: $(READY) ## a shop on an embedded PostgreSQL, decoded on Spark and mirrore
 	$(BIN)/tailrace demo
 
 test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
-	$(BIN)/python -m pytest -q -m "not matrix and not soak and not marathon"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not matrix and not soak and not marathon"
 
 soak: $(READY) ## tests that wait for a minute or more
 	$(BIN)/python -m pytest -q -m soak
 
-marathon: $(READY) ## tests that take a quarter of an hour or more: 300 kills of a consumer and its server
+marathon: $(READY) ## what takes a quarter of an hour or more: 300 kills of a consumer and its server, walks and damage drawn anew
 	$(BIN)/python -m pytest -q -m marathon
 
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds, and a minute of generated workloads (needs npm)
-	$(BIN)/python -m pytest -q -m matrix
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m matrix
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1
 
 test-extras: $(READY) ## each extra alone, from the built wheel, in an environment of its own

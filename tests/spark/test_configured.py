@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,10 @@ CONFIGURED = [
 
 
 @pytest.mark.parametrize(("environment", "said"), CONFIGURED)
-def test_where_a_master_is_configured(environment: dict[str, str], said: str, tmp_path: Path) -> None:
+def test_where_a_master_is_configured(
+    environment: dict[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "pyspark.sql", raising=False)  # other tests may have a session
     conf = tmp_path / "conf"
     (conf / "other").mkdir(parents=True)
     (conf / "spark-defaults.conf").write_text("# ours\nspark.app.name x\n  spark.master = spark://there:7077\n")
