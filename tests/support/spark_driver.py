@@ -15,10 +15,12 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
 from pyspark import cloudpickle
 
 _MAIN = "from support.spark_driver import main; main()"
@@ -45,12 +47,21 @@ class Driver:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         try:
             self._process.wait(_PATIENCE if kind is None else 0.1)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def kill(self) -> None:
+        """End it where it stands, with its JVM and its workers."""
+        driver = psutil.Process(self._process.pid)
+        for process in [driver, *driver.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self._process.wait()
 
     def ask(self, settings: Mapping[str, str], function: Callable[..., Any], *arguments: Any) -> None:
         """Have it begin."""
