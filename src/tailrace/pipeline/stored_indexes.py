@@ -23,10 +23,15 @@ takes back; and nobody who is at the end waits for one who is far behind."""
 
 def stored_or_new(store: IndexStore, log: LogIdentity, stretches: Sequence[Stretch], scan_them: ScanThem) -> Iterator[Index]:
     """For who has the store alone."""
-    stored = [store.load(log.system, log.timeline, stretch) for stretch in stretches]
-    new = scan_them([stretch for stretch, part in zip(stretches, stored, strict=True) if part is None])
-    for part in stored:
-        yield part or _kept(store, next(new))
+    is_there = [store.has(log.system, log.timeline, stretch) for stretch in stretches]
+    new = scan_them([stretch for stretch, there in zip(stretches, is_there, strict=True) if not there])
+    for stretch, there in zip(stretches, is_there, strict=True):
+        if not there:
+            yield _kept(store, next(new))
+        elif part := store.load(log.system, log.timeline, stretch):
+            yield part
+        else:
+            yield _kept(store, next(scan_them([stretch])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,37 @@
+"""`tailrace.spark.changes`: executors scan a log, and a read is planned from what they found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tailrace.spark
+from support.servers import Server
+from tailrace.model import STRETCH_BYTES, Lsn
+
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+
+
+def test_executors_scan(spark: SparkSession, tmp_path: Path) -> None:
+    with Server(16, {"max_wal_size": "2GB"}, wal_segment_mb=16) as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY, v text)")
+        rows = 0
+        while Lsn.parse(server.flush_lsn()) < 2 * STRETCH_BYTES + (16 << 20):
+            server.say(
+                f"INSERT INTO t SELECT {rows} + g, repeat('x', 100) FROM generate_series(1, 5000) g",
+                "SELECT pg_logical_emit_message(false, 'filler', repeat('z', 8000000))",
+            )
+            rows += 5000
+        server.stop()
+        wanted = {"database": server.dbname, "table": "public.t", "columns": "kind,new"}
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup
+        before = len(jobs())
+        frame = tailrace.spark.changes(spark, str(server.data_dir), index=str(tmp_path), **wanted)
+        assert len(jobs()) > before
+        assert len(list(tmp_path.rglob("*.index"))) == 2
+        ids = {row["id"] for row in frame.selectExpr("new.id").collect()}
+        assert len(ids) == rows
+        plain = spark.read.format("tailrace").options(source=str(server.data_dir), **wanted).load()
+        assert frame.count() == plain.count()
