@@ -32,7 +32,7 @@ class Watch:
         self._kind_of = kind_of
         self._begin: dict[int, float] = {}
         self._cpu: dict[int, float] = {}
-        self._kinds: dict[int, str] = {}
+        self._kinds: dict[tuple[int, str], str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, daemon=True)
         self.peak: dict[str, int] = {}
@@ -59,7 +59,9 @@ class Watch:
         for process in self._processes():
             try:
                 times, memory = process.cpu_times(), process.memory_info().rss
-                kind = self._kinds.get(process.pid) or self._kinds.setdefault(process.pid, self._kind_of(process))
+                # A process that a shell starts is a shell first.
+                known = process.pid, process.name()
+                kind = self._kinds.get(known) or self._kinds.setdefault(known, self._kind_of(process))
             except psutil.Error:
                 continue
             self.peak[kind] = max(self.peak.get(kind, 0), memory)
