@@ -19,15 +19,15 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptFile, UnsupportedFile
+from tailrace.errors import CorruptFile, UnsupportedFile, UsageError
 from tailrace.model import Lsn
 
 _HEADER = struct.Struct("<8s8sIIQ")
@@ -38,6 +38,7 @@ _BEFORE_HEADERS = b"ARROW1"
 _LAST_LSN = 2**63 - 1
 
 Dtypes = Mapping[str, np.dtype[Any]]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,16 @@ class FileKind:
                 raise self.unsound(where, "other arrays than expected")
             return facts, {name: np.frombuffer(table.column(name)[0].as_py(), kind).copy() for name, kind in kinds.items()}
         except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self.unsound(where, str(error)) from error
+
+    def read_as(
+        self, data: bytes, where: str, dtypes: Dtypes, make: Callable[[dict[str, Any], dict[str, NDArray]], Made]
+    ) -> Made:  # fmt: skip
+        """What `make` makes of facts and arrays. Raises as `read` does, and CorruptFile where they do not suit it."""
+        facts, arrays = self.read(data, where, dtypes)
+        try:
+            return make(facts, arrays)
+        except (AttributeError, KeyError, TypeError, ValueError, UsageError) as error:
             raise self.unsound(where, str(error)) from error
 
     def unsound(self, where: str, why: str) -> CorruptFile:

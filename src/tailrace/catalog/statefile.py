@@ -39,11 +39,7 @@ def write_state(state: CatalogState) -> bytes:
 
 def read_state(data: bytes, where: str) -> CatalogState:
     """Raises UnsupportedFile for files that are not a state, or of a format that this version does not read; CorruptFile for damaged ones."""
-    facts, arrays = STATE_FILE.read(data, where, STATE_DTYPES)
-    try:
-        return state_from(facts, arrays)
-    except ValueError as error:
-        raise STATE_FILE.unsound(where, str(error)) from error
+    return STATE_FILE.read_as(data, where, STATE_DTYPES, state_from)
 
 
 def content_of_state(state: CatalogState) -> tuple[dict[str, Any], dict[str, NDArray]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline
-from tailrace.pipeline.following import Followed, WalRemoved, open_patiently
+from tailrace.pipeline.following import Followed, WalRemoved, open_patiently, weight_of
 from tailrace.pipeline.from_mark import sharing
 from tailrace.pipeline.line_of_history import check_line, check_taken, left_at, timeline_at
 from tailrace.pipeline.runner import Runner
@@ -30,7 +30,7 @@ from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER
 from tailrace.wal.index import Index
-from tailrace.window import Weight, WindowSize, windows
+from tailrace.window import WindowSize, windows
 
 MARK_EVERY = 64 << 20
 """Bytes of WAL between two marks of a consumer that goes on."""
@@ -51,7 +51,7 @@ def consuming(
             location.save(replace(slot, invalidation_reason=WAL_REMOVED))
             raise _lost(slot)
         carried = location.mark_upto(slot.database_oid, slot.confirmed_flush_lsn, left_at(source.segments))
-        followed = Followed(Path(slot.source), carried.lsn, carried.restart_lsn, source, last=carried.last)
+        followed = Followed.behind(carried, Path(slot.source), source)
         consumer = Consumer(location, slot, runner, window or runner.window, carried, followed)
         try:
             yield consumer
@@ -125,7 +125,7 @@ class Consumer:
 
     def batch(self, size: WindowSize) -> Lsn:
         """Where what can be taken next ends, if it is to be one window of this size; `read_upto` if nothing is new. `look(demand, upto)` gives it."""
-        for parts in windows(self._news(), _weight, size):
+        for parts in windows(self._news(), weight_of, size):
             indexes = [part for _, part in parts]
             if indexes[-1].next_lsn > self.read_upto:
                 self._ahead = parts
@@ -224,7 +224,7 @@ class Consumer:
 
     def _windows(self, upto: Lsn | None) -> Iterator[list[tuple[Source, Index]]]:
         """What is new, up to the stretch in which `upto` lies. That one is a window of its own, since it will have to be planned again."""
-        for parts in windows(self._news(upto), _weight, self.window):
+        for parts in windows(self._news(upto), weight_of, self.window):
             if upto is not None and len(parts) > 1 and parts[-1][1].next_lsn > upto:
                 yield parts[:-1]
                 yield parts[-1:]
@@ -252,10 +252,6 @@ class Consumer:
         check_line(self.slot, segments)
         before = timeline_at(self._followed.source.segments, self.read_upto)
         check_taken(self.slot, segments, before, self.read_upto, "read")
-
-
-def _weight(part: tuple[Source, Index]) -> Weight:
-    return Weight.of(part[1])
 
 
 def _lost(slot: Slot) -> MissingHistory:

@@ -17,6 +17,7 @@ from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import AS_SUITS, Scanning, cut_at, scanned_stretches
+from tailrace.plan.carried import Carried
 from tailrace.plan.whole_log import check_follows
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
@@ -24,6 +25,7 @@ from tailrace.storage.spool import seal
 from tailrace.storage.tail import Tail, tail_at
 from tailrace.wal.index import Index
 from tailrace.wal.merge import ended_here
+from tailrace.window import Weight
 
 _PATIENCE = 3.0
 """How many seconds what looks like damage must stay so. A server that writes, or somebody who copies segments, may be half-way."""
@@ -92,6 +94,11 @@ class Followed:
     _doubt: Doubt = field(default_factory=Doubt, repr=False)
     _quiet: tuple[Lsn, Tail, float] | None = field(default=None, repr=False)
 
+    @classmethod
+    def behind(cls, carried: Carried, path: Path, source: Source) -> Followed:
+        """What comes after what is carried."""
+        return cls(path, carried.lsn, carried.restart_lsn, source, last=carried.last)
+
     def look(self, runner: Runner, how: Scanning = AS_SUITS) -> Iterator[tuple[Source, Index]]:
         """The stretches that were not there before. Raises CorruptWal where the log is damaged, and MissingHistory where it is away, if it stays so;
         WalRemoved where it no longer has what is needed."""
@@ -149,6 +156,11 @@ class Followed:
             context=f"LSN {self.needed_from}",
             lsn=self.needed_from,
         )
+
+
+def weight_of(news: tuple[Source, Index]) -> Weight:
+    """What a stretch that `look` gives costs a window."""
+    return Weight.of(news[1])
 
 
 def _check_goes_on(part: Index, last: Lsn) -> None:

@@ -13,7 +13,7 @@ from tailrace.catalog.rows import spans_of
 from tailrace.errors import MissingHistory
 from tailrace.model import STRETCH_BYTES, Lsn
 from tailrace.pipeline import Catalogs
-from tailrace.pipeline.following import Followed, open_patiently
+from tailrace.pipeline.following import Followed, open_patiently, weight_of
 from tailrace.pipeline.line_of_history import check_line, left_at
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import Scanning
@@ -24,7 +24,7 @@ from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source
 from tailrace.transactions.fates import fates_of
 from tailrace.wal.xlog import LOGICAL
-from tailrace.window import Weight, windows
+from tailrace.window import windows
 
 
 def sharing(location: SlotLocation, segments: Segments) -> Scanning:
@@ -69,8 +69,7 @@ def history_at(carried: Carried) -> History:
 
 
 def _carried_on(location: SlotLocation, carried: Carried, source: Source, path: Path, runner: Runner) -> Carried:
-    followed = Followed(path, carried.lsn, carried.restart_lsn, source, last=carried.last)
-    news = followed.look(runner, sharing(location, source.segments))
-    for parts in windows(news, lambda news: Weight.of(news[1]), runner.window):
+    news = Followed.behind(carried, path, source).look(runner, sharing(location, source.segments))
+    for parts in windows(news, weight_of, runner.window):
         carried = carry(parts[-1][0], runner, carried, [part for _, part in parts])
     return carried

@@ -171,7 +171,7 @@ def _over(source: Source, runner: Runner, carried: Carried, parts: Iterable[Inde
 
 
 def _waited(path: Path, source: Source, runner: Runner, carried: Carried, tell: Tell) -> Carried:
-    followed = Followed(path, carried.lsn, carried.restart_lsn, source, last=carried.last)
+    followed = Followed.behind(carried, path, source)
     told: list[int] = []
     while carried.waits_for:
         if source.directory is None or source.directory.is_abandoned:

@@ -38,11 +38,9 @@ def write_location(settings: Settings) -> bytes:
 
 def read_location(data: bytes, where: str) -> Settings:
     """Raises UnsupportedFile for files that are none of a location, or of another format; CorruptFile for damaged ones."""
-    facts, _ = LOCATION_FILE.read(data, where, {})
-    try:
-        return Settings(**{name: fact(facts[name], kind) for name, kind in _FACTS.items()})
-    except (KeyError, ValueError) as error:
-        raise LOCATION_FILE.unsound(where, str(error)) from error
+    return LOCATION_FILE.read_as(
+        data, where, {}, lambda facts, _: Settings(**{name: fact(facts[name], kind) for name, kind in _FACTS.items()})
+    )
 
 
 _MOST_SLOTS = 2**18 - 1  # MAX_BACKENDS

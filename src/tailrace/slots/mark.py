@@ -67,11 +67,7 @@ def write_mark(carried: Carried) -> bytes:
 
 def read_mark(data: bytes, where: str) -> Carried:
     """Raises UnsupportedFile for files that are no mark, or of a format that this version does not read; CorruptFile for damaged ones."""
-    facts, arrays = MARK_FILE.read(data, where, _DTYPES)
-    try:
-        carried = _carried(facts, arrays)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise MARK_FILE.unsound(where, str(error)) from error
+    carried = MARK_FILE.read_as(data, where, _DTYPES, _carried)
     if why := _contradiction(carried):
         raise MARK_FILE.unsound(where, why)
     return carried

@@ -58,15 +58,15 @@ def write_slot(slot: Slot) -> bytes:
 
 def read_slot(data: bytes, where: str) -> Slot:
     """Raises UnsupportedFile for files that are no slot, or of another format; CorruptFile for damaged ones."""
-    facts, _ = SLOT_FILE.read(data, where, {})
-    try:
-        facts = {"identity": "", **facts}
-        slot = Slot(options=_options(facts["options"]), **{name: fact(facts[name], kind) for name, kind in _SCALARS.items()})
-        if slot.invalidation_reason not in ("", WAL_REMOVED):
-            raise ValueError(f'"{slot.invalidation_reason}" is no reason to be invalid')
-        check_name(slot.name)
-    except (KeyError, ValueError, UsageError) as error:
-        raise SLOT_FILE.unsound(where, str(error)) from error
+    return SLOT_FILE.read_as(data, where, {}, _slot_from)
+
+
+def _slot_from(facts: dict[str, Any], _: object) -> Slot:
+    facts = {"identity": "", **facts}
+    slot = Slot(options=_options(facts["options"]), **{name: fact(facts[name], kind) for name, kind in _SCALARS.items()})
+    if slot.invalidation_reason not in ("", WAL_REMOVED):
+        raise ValueError(f'"{slot.invalidation_reason}" is no reason to be invalid')
+    check_name(slot.name)
     return slot
 
 

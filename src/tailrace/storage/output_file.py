@@ -57,13 +57,13 @@ class Position:
     @classmethod
     def read(cls, data: bytes, where: str) -> Position:
         """Raises UnsupportedFile, CorruptFile."""
-        facts, _ = POSITION_FILE.read(data, where, {})
-        try:
+        kinds: dict[str, Any] = {"inode": int, "length": int, "lsn": Lsn, "slot": str, "system": int, "identity": str}
+
+        def position_from(facts: dict[str, Any], _: object) -> Position:
             facts = {"identity": "", **facts}
-            kinds: dict[str, Any] = {"inode": int, "length": int, "lsn": Lsn, "slot": str, "system": int, "identity": str}
             return cls(**{name: fact(facts[name], kind) for name, kind in kinds.items()})
-        except (KeyError, ValueError) as error:
-            raise POSITION_FILE.unsound(where, str(error)) from error
+
+        return POSITION_FILE.read_as(data, where, {}, position_from)
 
 
 class Output(Protocol):

@@ -59,11 +59,7 @@ def write_index(index: Index) -> bytes:
 
 def read_index(data: bytes, where: str) -> Index:
     """Raises UnsupportedFile for other files and other format versions, CorruptFile for damage and for content that is none of an index."""
-    facts, arrays = INDEX_FILE.read(data, where, _DTYPES)
-    try:
-        return index_from(facts, arrays)
-    except ValueError as error:
-        raise INDEX_FILE.unsound(where, str(error)) from error
+    return INDEX_FILE.read_as(data, where, _DTYPES, index_from)
 
 
 def content_of_index(index: Index) -> tuple[dict[str, Any], dict[str, NDArray]]:
