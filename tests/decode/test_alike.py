@@ -10,20 +10,27 @@ from support.cases import Case, open_case
 from tailrace.decode import Alike, Batch, decode, decode_alike
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.plugin import Formatter
 from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.plugins.test_decoding.lines import LineFormatter
 from tailrace.types.values import Texts
 
 
-class OneByOne(TestDecoding):
-    """A plugin that knows of one relation at a time, as most do."""
+class OneByOneFormatter(LineFormatter):
+    """It knows of one relation at a time, as most do."""
 
     def alike_texts(self, alike: Alike) -> Texts:
-        return OutputPlugin.alike_texts(self, alike)
+        return Formatter.alike_texts(self, alike)
 
     def change_texts(self, batch: Batch) -> Texts:
-        return TestDecoding.alike_texts(self, Alike.of(batch))
+        return LineFormatter.alike_texts(self, Alike.of(batch))
+
+
+class OneByOne(TestDecoding):
+    @property
+    def formatter(self) -> LineFormatter:
+        return OneByOneFormatter(self.major, self.style)
 
 
 @pytest.fixture(params=["partitions", "names"])

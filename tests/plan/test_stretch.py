@@ -59,6 +59,7 @@ def test_restricted_to_some(
         return
     assert mine is not None
     assert (mine.xid.tolist(), mine.ordinal.tolist(), mine.row_bytes.tolist()) == (xids, ordinals, row_bytes)
+    assert (mine.since + 7).tolist() == xids
     assert [(part.lsn.tolist(), part.xid.tolist()) for part in mine.carried] == carried
     assert [part.crc.tolist() for part in mine.carried] == [[lsn + 1 for lsn in lsns] for lsns, _ in carried or []]
     assert (mine.stretch, mine.files, mine.confirmed.tolist()) == (plan.stretch, plan.files, [5])
@@ -75,6 +76,8 @@ def _plan() -> StretchPlan:
         xid=np.array([7, 8, 9]),
         ordinal=np.array([2, 0, 3]),
         row_bytes=np.array([70, 80, 90]),
+        since=np.array([0, 1, 2]),
+        stream=np.array([0, 8, 9], np.uint32),
         files=FileMap(none, none, none, none.astype(np.bool_), none, none, none, none),
         relations=(),
         carried=(_carried(0, [10, 20], [7, 9]), _carried(50, [30], [9])),

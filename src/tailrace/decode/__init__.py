@@ -40,7 +40,8 @@ class Batch:
 
     The order key of a row is (its transaction's commit LSN, `lsn`, `sequence`), the last being its number within its record; `ordinal` names the
     transaction. Rows without a new or an old tuple are invalid there, and `old_kind` says which have an old one and whether it is only a key. `names`
-    is what columns of regclass and their kin print, if there are such columns.
+    is what columns of regclass and their kin print, if there are such columns. Where rows are streamed, `stream` is the xid of the transaction that
+    each is given as a part of, before its end is known (0: it is not), and `xid` that of the subtransaction which it is of.
     """
 
     relation: Relation
@@ -54,6 +55,8 @@ class Batch:
     new: list[Values]
     old: list[Values] | None
     names: NameOf | None = None
+    stream: NDArray[np.uint32] | None = None
+    xid: NDArray[np.uint32] | None = None
 
     def __len__(self) -> int:
         return len(self.lsn)
@@ -83,7 +86,8 @@ class Batch:
     def _of_rows(self, rows: slice | NDArray[np.int64], new: list[Values], old: list[Values] | None) -> Batch:
         return replace(
             self, ordinal=self.ordinal[rows], lsn=self.lsn[rows], sequence=self.sequence[rows], kind=self.kind[rows],
-            old_kind=self.old_kind[rows], new=new, old=old,
+            old_kind=self.old_kind[rows], new=new, old=old, stream=None if self.stream is None else self.stream[rows],
+            xid=None if self.xid is None else self.xid[rows],
         )  # fmt: skip
 
 
@@ -101,6 +105,10 @@ class Alike:
     def of(cls, batch: Batch) -> Alike:
         """One relation's."""
         return cls((batch.relation,), (batch.published_as,), np.zeros(len(batch), np.int64), batch)
+
+    def take(self, rows: NDArray[np.int64]) -> Alike:
+        """The changes at `rows`, in that order."""
+        return Alike(self.relations, self.published_as, self.number[rows], self.batch.take(rows))
 
     @property
     def by_relation(self) -> NDArray[np.int64]:
@@ -165,7 +173,11 @@ def _decoded(
     """The rows as columns; an error names the relation, and the record if it is one row's."""
     try:
         for names, part in _moments(plan, relations[0], rows):
-            yield Alike(relations, relations, number[part], _batch(relations[0], rows.take(part), wal, chunks, names))
+            batch = _batch(relations[0], rows.take(part), wal, chunks, names)
+            if plan.stream.any():
+                owner = rows.owner[part]
+                batch = replace(batch, stream=plan.stream[owner], xid=plan.xid[owner].astype(np.uint32))
+            yield Alike(relations, relations, number[part], batch)
     except TailraceError as error:
         if len(relations) > 1:  # whose row was it?
             for i, relation in enumerate(relations):

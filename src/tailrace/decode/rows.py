@@ -89,9 +89,11 @@ class Files(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows in WAL order: whose, where in the order, what happened, and where the tuples lie (`old_kind` says which old one), -1 for none."""
+    """Rows in WAL order: which table's; whose, as the place of the xid among the wanted, and the transaction that this is part of; where in the
+    order, what happened, and where the tuples lie (`old_kind` says which old one), -1 for none."""
 
     relation: NDArray[np.int64]
+    owner: NDArray[np.int64]
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
     sequence: NDArray[np.int64]
@@ -171,7 +173,7 @@ def collect_rows(buf, frame, compressed, only_local, wanted, files, rows, chunks
                 row = note_rows(buf, parsed, kind, rows, begin)
                 for i in range(begin, row):
                     rows.relation[i] = relation
-                    rows.ordinal[i] = wanted.ordinal[slot]
+                    rows.owner[i] = slot
                     rows.lsn[i] = lsn
                     rows.sequence[i] = i - begin
                     rows.turn[i] = wanted.turn[slot]
@@ -343,4 +345,10 @@ def _collected(plan: StretchPlan, carried: CarriedChunks, wal: WalBytes, *, at_e
         database, number = seen.unmapped_file >> 32, seen.unmapped_file & 0xFFFFFFFF
         raise MissingHistory(f'could not map filenumber "{database}/{number}" to relation OID').at(Lsn(seen.unmapped_lsn))
     here = ChunkTuples(chunks.at[: seen.chunks], chunks.turn[: seen.chunks])
-    return wal, rows.take(slice(seen.rows)), all_chunks(wal, carried, here)
+    return wal, _owned(rows.take(slice(seen.rows)), plan), all_chunks(wal, carried, here)
+
+
+def _owned(rows: Rows, plan: StretchPlan) -> Rows:
+    """The rows with the transactions that they are of, without those that were given before."""
+    rows = rows._replace(ordinal=plan.ordinal[rows.owner])
+    return rows.take(np.flatnonzero(rows.lsn >= plan.since[rows.owner])) if plan.since.any() else rows

@@ -29,7 +29,8 @@ from tailrace.pipeline.scanning import (
     scan_log,
 )
 from tailrace.plan import Plan, make_plan
-from tailrace.plan.decodable import check_decodable, foreign_records
+from tailrace.plan.consistency import consistency
+from tailrace.plan.decodable import check_decodable, foreign_records, raised_at
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.message_order import find_ties, resolved
 from tailrace.plan.pieces import Piece, pieces_of
@@ -37,11 +38,13 @@ from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.whole_log import check_reaches
 from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.ordering import Formatted, Lines
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.plugin import Formatter, OutputPlugin
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
+from tailrace.transactions.blocks import NO_BLOCKS, Blocks, StreamedByXid, with_blocks
 from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import ScannedLog
+from tailrace.transactions.unfinished import unfinished
 from tailrace.types.encodings.server_encodings import codec_named
 from tailrace.wal.index import Index
 from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
@@ -70,7 +73,7 @@ Result = TypeVar("Result")
 @dataclass(slots=True)
 class Pipeline:
     """A source, scanned and planned for one database: the door to everything that comes out of it. As a :class:`tailrace.feed.Feed` it is what lake
-    tables and DataFrames are made from."""
+    tables and DataFrames are made from. `told` is the log with the `blocks` that the plan gives of transactions in progress."""
 
     source: Source
     runner: Runner
@@ -78,6 +81,32 @@ class Pipeline:
     catalogs: Catalogs
     history: History
     plan: Plan
+    told: ScannedLog
+    blocks: Blocks
+
+    @classmethod
+    def planned(
+        cls, source: Source, runner: Runner, log: ScannedLog, catalogs: Catalogs, *, start_lsn: Lsn | None, upto_lsn: Lsn | None,
+        demand: Demand, is_strict: bool | None = None, streamed: StreamedByXid = {},  # noqa: B006 - not changed
+    ) -> Pipeline:  # fmt: skip
+        """What is told of `[start_lsn, upto_lsn)` of a scanned log, as `demand` asks."""
+        told, blocks = log, NO_BLOCKS
+        if demand.streaming is not None and (upto_lsn is None or upto_lsn > log.end):
+            unread, _ = consistency(log)
+            whole_from = max(catalogs.known_from, raised_at(log))
+            told, blocks = with_blocks(
+                log,
+                unfinished(log, unread, unread),
+                streamed,
+                demand.streaming,
+                catalogs.state.database,
+                whole_from,
+                demand.two_phase,
+            )
+            catalogs = catalogs.as_told(told)
+        history = catalogs.history(demand.search_path)
+        plan = make_plan(told, history, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand, is_strict=is_strict, blocks=blocks)
+        return cls(source, runner, log, catalogs, history, plan, told, blocks)
 
     @property
     def warning(self) -> str:
@@ -146,12 +175,13 @@ class Pipeline:
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's."""
         plugin.demand.check_met(self.plan.demand, plugin.name)
-        plugin = plugin.knowing(None, codec_named(self.catalogs.state.encoding))
+        plugin.codec = codec_named(self.catalogs.state.encoding)
         plan = self._with_ties_resolved()
-        return drive(plan, plugin, partial(self.runner.run, heavy=True), partial(_format, self.source.segments, plugin))
+        format_one = partial(_format, self.source.segments, plugin.formatter)
+        return drive(plan, plugin, partial(self.runner.run, heavy=True), format_one, plugin.begun)
 
     def _with_ties_resolved(self) -> Plan:
-        ties = find_ties(self.log, self.plan, self.catalogs.state.database)
+        ties = find_ties(self.told, self.plan, self.catalogs.state.database)
         if ties is None:
             return self.plan
         results = list(self.runner.run(partial(_queued, self.source.segments), ties.requests))
@@ -164,8 +194,8 @@ def _queued(segments: Segments, request: QueuedChangesRequest) -> QueuedChanges:
     )
 
 
-def _format(segments: Segments, plugin: OutputPlugin, plan: StretchPlan) -> Formatted:
-    return format_stretch(plan, segments.read, plugin)
+def _format(segments: Segments, formatter: Formatter, plan: StretchPlan) -> Formatted:
+    return format_stretch(plan, segments.read, formatter)
 
 
 def open_pipeline(
@@ -180,11 +210,9 @@ def open_pipeline(
     check_holds(source, indexes, start_lsn)
     log = with_full_xids(source, indexes, catalog, demand.two_phase)
     catalogs = know_catalogs(source, runner, log, database, catalog)
-    history = catalogs.history(demand.search_path)
     level = source.control.wal_level if source.control else None
     check_decodable(log, start_lsn or 0, upto_lsn or int(NEVER), level)
-    plan = make_plan(log, history, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand)
-    return Pipeline(source=source, runner=runner, log=log, catalogs=catalogs, history=history, plan=plan)
+    return Pipeline.planned(source, runner, log, catalogs, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand)
 
 
 def opened(source: str | Path | Source, database: str, catalog: CatalogState | None) -> tuple[Source, Lsn | None]:

@@ -59,6 +59,10 @@ class Catalogs:
     spans: Spans
     known_from: Lsn
 
+    def as_told(self, log: ScannedLog) -> Catalogs:
+        """The same, as what `log` tells of transactions has them seen."""
+        return replace(self, spans=spans_of(self.state.versions, log.fates, self.state.status))
+
     def history(self, search_path: tuple[str, ...] = SEARCH_PATH) -> History:
         return History(
             self.state.versions, self.spans, self.state.major, database=self.state.database,

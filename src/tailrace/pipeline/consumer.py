@@ -28,6 +28,7 @@ from tailrace.slots.slot import WAL_REMOVED, Slot
 from tailrace.storage.segments import Segments
 from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source
+from tailrace.transactions.blocks import StreamedByXid
 from tailrace.transactions.fates import NEVER
 from tailrace.wal.index import Index
 from tailrace.window import WindowSize, windows
@@ -61,7 +62,8 @@ def consuming(
 
 @dataclass(slots=True)
 class Consumer:
-    """`slot` is as it was saved last; what commits before `read_upto` has been taken, or was confirmed before."""
+    """`slot` is as it was saved last; what commits before `read_upto` has been taken, or was confirmed before. Of transactions in progress
+    `streamed` has been taken; a new consumer takes them from their beginning again, as on the server."""
 
     location: SlotLocation
     slot: Slot
@@ -72,6 +74,7 @@ class Consumer:
     read_upto: Lsn = field(init=False)
     _marked: Lsn = field(init=False)
     _marked_on: int = field(init=False)
+    streamed: StreamedByXid = field(default_factory=dict)
     _at_confirmed: Carried | None = None
     _ahead: list[tuple[Source, Index]] = field(default_factory=list)
     """What `batch` has seen, and nobody has taken."""
@@ -121,6 +124,7 @@ class Consumer:
                 self.slot.database_oid, self.slot.confirmed_flush_lsn, left_at(self._followed.source.segments)
             )
             self._followed.back_to(self._carried.lsn, self._carried.last)
+            self.streamed = {}
         self.read_upto = lsn
 
     def batch(self, size: WindowSize) -> Lsn:
@@ -139,7 +143,7 @@ class Consumer:
     def look(self, demand: Demand, upto: Lsn | None = None) -> Iterator[Pipeline]:
         """What is new, window by window; nothing if nothing is. Transactions that commit at `upto` or later are left for another time. A window is
         taken once the next one is asked for."""
-        asked = Asked(self.read_upto, Lsn(NEVER - 1) if upto is None else upto, demand, is_strict=True)
+        asked = Asked(self.read_upto, Lsn(NEVER - 1) if upto is None else upto, demand, is_strict=True, streamed=self.streamed)
         try:
             for parts in self._windows(asked.upto):
                 source, indexes = parts[-1][0], [part for _, part in parts]
@@ -152,6 +156,8 @@ class Consumer:
                     if carried.lsn > asked.upto:
                         return
                     self._carried = carried
+                    self.streamed = window.blocks.after
+                    asked = replace(asked, streamed=self.streamed)
                 self._followed.needed_from = self._carried.restart_lsn
         finally:
             self._followed.back_to(self._carried.lsn, self._carried.last)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,6 @@ from tailrace.pipeline.catalogs import Catalogs, followed_catalogs, know_catalog
 from tailrace.pipeline.first_pass import read_through
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import AS_SUITS, Scanning
-from tailrace.plan import make_plan
 from tailrace.plan.carried import Carried, carried_from, ended_in
 from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import check_decodable
@@ -31,6 +30,7 @@ from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.storage.allocator import give_back
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.source import Source
+from tailrace.transactions.blocks import StreamedByXid
 from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal.index import Index
@@ -40,13 +40,15 @@ from tailrace.window import WindowSize, windows
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What to decode: transactions that commit in `[start, upto)`, as `demand` says. If it `is_strict`, one that is not whole is an error. What the
-    catalogs were from `horizon` on is kept for others who read the same log, whatever is open."""
+    catalogs were from `horizon` on is kept for others who read the same log, whatever is open. Of transactions in progress `streamed` has been
+    given."""
 
     start: Lsn
     upto: Lsn
     demand: Demand
     is_strict: bool
     horizon: Lsn = Lsn(NEVER)  # noqa: RUF009 - immutable
+    streamed: StreamedByXid = field(default_factory=dict)
 
 
 def step(source: Source, runner: Runner, carried: Carried, indexes: Sequence[Index], asked: Asked) -> tuple[Carried, Pipeline]:
@@ -58,10 +60,11 @@ def step(source: Source, runner: Runner, carried: Carried, indexes: Sequence[Ind
 def planned(source: Source, runner: Runner, carried: Carried, indexes: Sequence[Index], asked: Asked) -> Pipeline:
     """The window alone."""
     log, catalogs = _followed(source, runner, carried, indexes, asked.demand)
-    history = catalogs.history(asked.demand.search_path)
     start = Lsn(max(asked.start, carried.lsn))
-    plan = make_plan(log, history, start_lsn=start, upto_lsn=asked.upto, demand=asked.demand, is_strict=asked.is_strict)
-    return Pipeline(source=source, runner=runner, log=log, catalogs=catalogs, history=history, plan=plan)
+    return Pipeline.planned(
+        source, runner, log, catalogs, start_lsn=start, upto_lsn=asked.upto, demand=asked.demand, is_strict=asked.is_strict,
+        streamed=asked.streamed,
+    )  # fmt: skip
 
 
 def carry(
@@ -138,6 +141,7 @@ def stepped(
             yield planned(source, runner, carried, indexes, asked)
             return
         carried, window = step(source, runner, carried, indexes, asked)
+        asked = replace(asked, streamed=window.blocks.after)
         yield window
         del window, indexes
         give_back()

@@ -18,9 +18,11 @@ from tailrace.plan.consistency import consistency, left_out, whole
 from tailrace.plan.decodable import logged_for_decoding
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
+from tailrace.plan.streams import Streams
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.stretches import stretch_plans
 from tailrace.plan.xids import AllXids, all_xids
+from tailrace.transactions.blocks import NO_BLOCKS, Blocks
 from tailrace.transactions.fates import Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index
@@ -35,6 +37,7 @@ class Plan:
     transactions: Transactions
     shown: NDArray[np.int64]
     row_bytes: NDArray[np.int64]
+    streams: Streams
     stretches: list[StretchPlan]
     messages: list[LogicalMessage]
     truncations: list[Truncation]
@@ -55,9 +58,11 @@ class Plan:
 
 
 def make_plan(
-    log: ScannedLog, history: History, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, demand: Demand = OF_TABLES, is_strict: bool | None = None
+    log: ScannedLog, history: History, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, demand: Demand = OF_TABLES, is_strict: bool | None = None,
+    blocks: Blocks = NO_BLOCKS,
 ) -> Plan:  # fmt: skip
-    """Decide what to show of `[start_lsn, upto_lsn)`, as `demand` asks, and where it lies. `log` and `history` were made for the same demand.
+    """Decide what to show of `[start_lsn, upto_lsn)`, as `demand` asks, and where it lies. `log` and `history` were made for the same demand; `log`
+    tells of these `blocks`.
 
     If it `is_strict`, as it is where a start was named, raises MissingHistory if a transaction to be shown began before the first index.
     """
@@ -92,14 +97,16 @@ def make_plan(
     wanted = np.zeros(len(transactions), np.bool_)
     wanted[shown] = True
     np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
+    streams = Streams.of(transactions, row_bytes, blocks)
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
     return Plan(
         transactions=transactions,
         shown=shown,
         row_bytes=row_bytes[shown],
-        stretches=stretch_plans(log, history, begins, wanted, demand),
-        messages=messages,
-        truncations=truncations_of(log, wanted, history, only_local=demand.only_local),
+        streams=streams,
+        stretches=stretch_plans(log, history, begins, wanted, demand, streams),
+        messages=streams.left(messages),
+        truncations=streams.left(truncations_of(log, wanted, history, only_local=demand.only_local)),
         consistent_from=consistent_from,
         start_lsn=start,
         upto_lsn=upto,

@@ -59,7 +59,7 @@ def logged_for_decoding(
 ) -> NDArray[np.int64]:
     """Those of `shown` that `begin` after wal_level was last raised to logical: of older ones rows are missing. If the user named the start, such a
     one is an error."""
-    raised, transactions = _raised_at(log), log.fates.transactions
+    raised, transactions = raised_at(log), log.fates.transactions
     early = shown[begins[shown] < raised]
     if explicit and len(early):
         raise InsufficientLogging(
@@ -71,7 +71,7 @@ def logged_for_decoding(
     return shown[begins[shown] >= raised]
 
 
-def _raised_at(log: ScannedLog) -> int:
+def raised_at(log: ScannedLog) -> int:
     """Where wal_level was last raised to logical, or 0."""
     was_low, raised = began_low(log), 0
     for lsn, level in log.wal_levels:
@@ -91,7 +91,7 @@ def began_low(log: ScannedLog) -> bool:
 def levels_that_matter(log: ScannedLog, horizon: int) -> tuple[tuple[tuple[Lsn, int], ...], bool]:
     """Of the changes of wal_level those that whoever reads on must know, and whether the level was low before the first of them. Nothing that is
     still to be decoded begins before `horizon`."""
-    changes, raised = log.wal_levels, _raised_at(log)
+    changes, raised = log.wal_levels, raised_at(log)
     if not changes:
         return (), began_low(log)
     matter = [(lsn, level) for lsn, level in changes[:-1] if lsn == raised and lsn > horizon] + [changes[-1]]

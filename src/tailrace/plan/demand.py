@@ -18,12 +18,14 @@ from tailrace.types.search_path import SEARCH_PATH
 class Demand:
     """`rewrites`: the rows that a rewrite of a table writes anew come as well. `only_local`: nothing comes that was replicated from elsewhere, as its
     origin says. `two_phase`: prepared transactions come at PREPARE. `search_path` decides which types, and which names in values, are printed with
-    their schema."""
+    their schema. `streaming`: transactions come in blocks before they end, once rows of theirs that wait take more bytes of WAL than this
+    (logical_decoding_work_mem); None: they come when they end."""
 
     rewrites: bool = False
     only_local: bool = False
     two_phase: TwoPhase | None = None
     search_path: tuple[str, ...] = SEARCH_PATH
+    streaming: int | None = None
 
     def check_met(self, planned: Demand, outlet: str) -> None:
         """Raise UsageError if what was planned is not what `outlet` asks for."""
@@ -45,4 +47,6 @@ def _shown(value: Any) -> str:
         return f"on, by {getattr(value.is_plain, '__qualname__', value.is_plain)}"
     if isinstance(value, tuple):
         return f'"{", ".join(value)}"'
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"above {value} bytes"
     return "on" if value else "off"

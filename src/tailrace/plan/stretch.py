@@ -51,8 +51,9 @@ class Carried:
 @dataclass(slots=True)
 class StretchPlan:
     """`start` is where the first record begins. `xid` (full, sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their
-    rows take here; `confirmed` are speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if
-    there are such columns; `codec` what the text in values is written in; `only_local` leaves out rows with an origin."""
+    rows take here; of each, rows `since` an LSN are wanted, and `stream` is the xid (32 bits) as which it is streamed, or 0; `confirmed` are
+    speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if there are such columns; `codec`
+    what the text in values is written in; `only_local` leaves out rows with an origin."""
 
     stretch: Stretch
     start: int
@@ -62,6 +63,8 @@ class StretchPlan:
     xid: NDArray[np.int64]
     ordinal: NDArray[np.int64]
     row_bytes: NDArray[np.int64]
+    since: NDArray[np.int64]
+    stream: NDArray[np.uint32]
     files: FileMap
     relations: tuple[Relation, ...]
     carried: tuple[Carried, ...]
@@ -84,7 +87,10 @@ class StretchPlan:
             for part, of in zip(self.carried, mine, strict=True)
             if of.any()
         )
-        return replace(self, xid=xids, ordinal=self.ordinal[keep], row_bytes=self.row_bytes[keep], carried=tuple(carried))
+        return replace(
+            self, xid=xids, ordinal=self.ordinal[keep], row_bytes=self.row_bytes[keep], since=self.since[keep],
+            stream=self.stream[keep], carried=tuple(carried),
+        )  # fmt: skip
 
 
 def is_decoded(relation: Relation, *, rewrites: bool = False) -> bool:

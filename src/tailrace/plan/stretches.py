@@ -15,6 +15,7 @@ from tailrace.catalog.history import History
 from tailrace.catalog.names.timeline import name_timeline
 from tailrace.plan.demand import Demand
 from tailrace.plan.files import FileMapper
+from tailrace.plan.streams import Streams
 from tailrace.plan.stretch import Carried, StretchPlan
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index
@@ -22,7 +23,7 @@ from tailrace.wal.index import Index
 
 
 def stretch_plans(
-    log: ScannedLog, history: History, begins: NDArray[np.int64], wanted: NDArray[np.bool_], demand: Demand
+    log: ScannedLog, history: History, begins: NDArray[np.int64], wanted: NDArray[np.bool_], demand: Demand, streams: Streams
 ) -> list[StretchPlan]:
     """The stretches with rows of transactions that are `wanted` (by ordinal); `begins` are their first records, subtransactions' included."""
     commits = log.fates.transactions.commit_lsn
@@ -33,7 +34,7 @@ def stretch_plans(
     for part in log.indexes:
         ordinal = log.fates.ordinals_of(part.xids.xid)
         mine = (ordinal >= 0) & ((part.xids.flags & (index.HAS_ROWS | index.STARTS_WITH_CONFIRM)) != 0)
-        mine[mine] = wanted[ordinal[mine]]
+        mine[mine] = wanted[ordinal[mine]] & (streams.since[ordinal[mine]] < part.stretch.stop)
         if mine.any():
             order = np.argsort(part.xids.xid[mine])
             xids = part.xids.xid[mine][order]
@@ -49,6 +50,8 @@ def stretch_plans(
                     xid=xids,
                     ordinal=ordinal[mine][order],
                     row_bytes=part.xids.bytes[mine][order],
+                    since=streams.since[ordinal[mine][order]],
+                    stream=np.where(streams.streamed, log.fates.transactions.xid, np.uint32(0))[ordinal[mine][order]],
                     files=file_map,
                     relations=relations,
                     carried=chunks.serving(xids),

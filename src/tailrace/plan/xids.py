@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.transactions.fates import Fates, Transactions
+from tailrace.transactions.tops import named_everywhere
 from tailrace.wal.index import Index
 
 
@@ -47,13 +48,7 @@ class AllXids:
 def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
     """Xids of all stretches in their order; each belongs to the transaction of its own fate, or to its top-level's if it was rolled back alone."""
     xid = np.concatenate([part.xids.xid for part in indexes])
-    top = np.concatenate([part.xids.top for part in indexes])
-    # Only the first record of a subtransaction names its top-level one; later stretches know it from there.
-    named = np.flatnonzero(top != 0)
-    named = named[np.argsort(xid[named], kind="stable")]
-    if len(named):
-        place = np.minimum(np.searchsorted(xid[named], xid), len(named) - 1)
-        top = np.where(xid[named][place] == xid, top[named][place], 0)
+    top = named_everywhere(xid, np.concatenate([part.xids.top for part in indexes]))
     ordinal = fates.ordinals_of(xid)
     orphan = (ordinal < 0) & (top != 0)
     ordinal[orphan] = fates.ordinals_of(top[orphan])

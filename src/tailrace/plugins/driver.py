@@ -24,9 +24,9 @@ from tailrace.decode import Reader, decode_alike
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plugins.ordering import Formatted, Lines, in_order
+from tailrace.plugins.ordering import Formatted, Lines, Some, in_order
 from tailrace.plugins.picking import taken
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.plugin import Formatter, OutputPlugin
 from tailrace.types.values import Texts
 
 HELD_BYTES = 128 << 20
@@ -36,29 +36,34 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 """Run a function on every item, somewhere, and give the results in the order of the items."""
 
 
-def format_stretch(plan: StretchPlan, read: Reader, plugin: OutputPlugin) -> Formatted:
-    """Decode a stretch and let the plugin format it. Runs in a worker."""
+def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter) -> Formatted:
+    """Decode a stretch and have it formatted. Runs in a worker."""
     keys = [np.zeros((3, 0), np.int64)]
     texts: list[Texts] = []
     for alike in decode_alike(plan, read):
         batch = alike.batch
-        texts.append(plugin.knowing(batch.names, plan.codec).alike_texts(alike))
+        texts.append(formatter.knowing(batch.names, plan.codec).alike_texts(alike))
         keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
     ordinal, lsn, sequence = np.concatenate(keys, axis=1)
     order = np.lexsort((sequence, lsn, ordinal))
     return Formatted(ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken(texts, order))
 
 
-def drive(plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted]) -> Iterator[Lines]:
-    """All output rows of the plan, in order."""
-    return _Drive(plan, plugin, run, format_one).lines()
+def drive(
+    plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted], begun: set[int] | None = None
+) -> Iterator[Lines]:
+    """All output rows of the plan, in order. `begun` are the transactions (full xids) of which the plugin has been given blocks; it is kept so."""
+    return _Drive(plan, plugin, run, format_one, set() if begun is None else begun).lines()
 
 
 class _Drive:
     """One run of the driver, and what it still has to give: transactions from `shown[done]` on, events, rows held."""
 
-    def __init__(self, plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted]) -> None:
+    def __init__(
+        self, plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted], begun: set[int]
+    ) -> None:
         self._plan = plan
+        self._begun = begun
         self._plugin = plugin
         self._run = run
         self._format_one = format_one
@@ -83,7 +88,7 @@ class _Drive:
         yield from self._transactions(len(commits))
         if self._outside:
             due, self._outside = self._outside, []
-            yield in_order(plan, self._plugin, plan.shown[:0], due, [], [], begin=True, commit=True)
+            yield self._in_order(Some(plan.shown[:0], [], [], due))
 
     def _transactions(self, upto: int) -> Iterator[Lines]:
         """Transactions `shown[done:upto]`; those apart one by one, the others in runs."""
@@ -99,9 +104,7 @@ class _Drive:
             self._done += len(ordinals)
             inside = [item for ordinal in ordinals.tolist() for item in self._inside.get(ordinal, ())] if self._inside else []
             rows = self._rows_upto(int(ordinals[-1]))
-            yield in_order(
-                self._plan, self._plugin, ordinals, self._due(int(ordinals[-1])), rows, inside, begin=True, commit=True
-            )
+            yield self._in_order(Some(ordinals, rows, inside, self._due(int(ordinals[-1]))))
 
     def _rows_upto(self, ordinal: int) -> list[Formatted]:
         """Held rows of transactions up to this one, which are held no longer."""
@@ -125,7 +128,7 @@ class _Drive:
 
     def _one_apart(self, ordinal: int) -> Iterator[Lines]:
         """A transaction too large to hold: its stretches come in WAL order, which is its own; what must stand between rows joins the next stretch."""
-        plan, plugin = self._plan, self._plugin
+        plan = self._plan
         inside = self._inside.get(ordinal, [])
         only = np.array([ordinal])
         wanted = np.zeros(len(plan.transactions), np.bool_)
@@ -137,9 +140,12 @@ class _Drive:
             upto = int(formatted.lsn[-1])
             now = [item for item in inside if item.lsn <= upto]
             inside = inside[len(now) :]
-            yield in_order(plan, plugin, only, before or [], [formatted], now, begin=before is not None, commit=False)
+            yield self._in_order(Some(only, [formatted], now, before or [], begins=before is not None, ends=False))
             before = None
-        yield in_order(plan, plugin, only, before or [], [], inside, begin=before is not None, commit=True)
+        yield self._in_order(Some(only, [], inside, before or [], begins=before is not None))
+
+    def _in_order(self, some: Some) -> Lines:
+        return in_order(self._plan, self._plugin, self._begun, some)
 
 
 def apart(plan: Plan, limit: int) -> NDArray[np.bool_]:

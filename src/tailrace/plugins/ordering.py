@@ -1,4 +1,4 @@
-"""Rows, messages, truncations, BEGINs and COMMITs as lines in their order.
+"""Rows, messages, truncations, and what begins and ends transactions and blocks, as lines in their order.
 
 In: what workers formatted of a run of transactions, and the events among them. Out: `Lines`. Order is total (rule 4): by commit LSN (for a message
 outside transactions its own LSN), then BEGIN, changes by (LSN, sequence), COMMIT.
@@ -6,7 +6,9 @@ outside transactions its own LSN), then BEGIN, changes by (LSN, sequence), COMMI
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,11 @@ from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.fates import BLOCK, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
 
-_CHANGE, _COMMIT = 0, 1
+_CHANGE, _STOP, _COMMIT = 0, 1, 2
 _BEFORE, _BEHIND = -1, 2**62
 """Where a BEGIN stands among the rows of the record that it comes before, and a message among those that the server prints before it."""
 
@@ -28,12 +30,13 @@ _BEFORE, _BEHIND = -1, 2**62
 @dataclass(slots=True)
 class Lines:
     """Output rows in order: LSN, xid and text of each. Behind row `ends[i] - 1` something is told to its end: a transaction, or a message outside of
-    one."""
+    one; behind row `stops[i] - 1`, a block of a transaction that may go on."""
 
     lsn: NDArray[np.int64]
     xid: NDArray[np.uint32]
     texts: Texts
     ends: NDArray[np.int64]
+    stops: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.lsn)
@@ -41,7 +44,7 @@ class Lines:
     def first(self, rows: int) -> Lines:
         """So many of them."""
         texts = Texts(self.texts.offsets[: rows + 1], self.texts.data[: self.texts.offsets[rows]])
-        return Lines(self.lsn[:rows], self.xid[:rows], texts, self.ends[self.ends <= rows])
+        return Lines(self.lsn[:rows], self.xid[:rows], texts, self.ends[self.ends <= rows], self.stops[self.stops <= rows])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,114 +70,231 @@ class Formatted:
         return Formatted(ordinal=self.ordinal.copy(), lsn=self.lsn.copy(), sequence=self.sequence.copy(), texts=texts)
 
 
-def in_order(
-    plan: Plan, plugin: OutputPlugin, ordinals: NDArray[np.int64], due: list[LogicalMessage], results: list[Formatted],
-    inside: list[LogicalMessage | Truncation], *, begin: bool, commit: bool,
-) -> Lines:  # fmt: skip
-    """Everything of these transactions as lines, sorted: their rows, events `inside` of them, and messages `due` before the last commit."""
-    transactions = plan.transactions
-    ordinal = np.concatenate([*(part.ordinal for part in results), np.array([item.ordinal for item in inside], np.int64)]).astype(
-        np.int64
-    )
-    lsn = np.concatenate([*(part.lsn for part in results), np.array([item.lsn for item in inside], np.int64)]).astype(np.int64)
-    printed = lsn.copy()
-    for i, item in enumerate(inside, start=len(lsn) - len(inside)):
+@dataclass(frozen=True, slots=True)
+class Some:
+    """What is to be put in order: these transactions (ordinals, ascending), their rows, and the events `inside` of them; messages `due` before the
+    last of them commits. Of one that comes in parts, `begins` and `ends` say whether its first and its last part is here."""
+
+    ordinals: NDArray[np.int64]
+    rows: list[Formatted]
+    inside: list[LogicalMessage | Truncation]
+    due: list[LogicalMessage]
+    begins: bool = True
+    ends: bool = True
+
+
+def in_order(plan: Plan, plugin: OutputPlugin, begun: set[int], some: Some) -> Lines:
+    """Everything of these transactions as lines, sorted. `begun` are those (full xids) of which there have been blocks, and are kept so."""
+    order = _Order(plan, plugin, begun, some)
+    order.add_messages_outside()
+    order.add_whole_transactions()
+    order.add_blocks()
+    order.add_ends_of_streamed()
+    return order.lines()
+
+
+@dataclass(slots=True)
+class _Singles:
+    """Rows that are no changes of tables: key in the order, as (rank of the transaction, kind, LSN, sequence); LSN and xid that are printed; text.
+    `ends` and `stops` as in `Lines`."""
+
+    key: NDArray[np.int64]
+    printed: NDArray[np.int64]
+    xid: NDArray[np.integer]
+    texts: Texts
+    ends: bool = False
+    stops: bool = False
+
+
+class _Order:
+    """What is added to rows, until all is sorted at once."""
+
+    def __init__(self, plan: Plan, plugin: OutputPlugin, begun: set[int], some: Some) -> None:
+        self._plan, self._plugin, self._begun, self._some = plan, plugin, begun, some
+        self._transactions = plan.transactions
+        self._singles: list[_Singles] = []
+        inside = some.inside
+        self._ordinal, self._lsn, inside_ordinal, inside_lsn = (
+            np.concatenate([np.zeros(0, np.int64), *parts])
+            for parts in (
+                [part.ordinal for part in some.rows],
+                [part.lsn for part in some.rows],
+                [np.array([item.ordinal for item in inside], np.int64)],
+                [np.array([item.lsn for item in inside], np.int64)],
+            )
+        )
+        inside_printed = inside_lsn.copy()
+        for i, item in enumerate(inside):
+            if isinstance(item, LogicalMessage):
+                inside_printed[i] = item.end_lsn
+        texts = Texts.of([self._inside_text(item) for item in inside])
+        place = np.array([(_rank(item.ordinal), _CHANGE, *_place(item)) for item in inside], np.int64)
+        self._singles.append(_Singles(place.reshape(-1, 4).T, inside_printed, self._transactions.xid[inside_ordinal], texts))
+        # What makes a transaction worth telling: of each such row whose it is, where it stands, and the LSN that is printed.
+        worth = np.ones(len(inside), np.bool_)
+        if plugin.skips_empty_transactions and not plugin.messages_begin:
+            worth = np.array([isinstance(item, Truncation) for item in inside], np.bool_)
+        self._of = np.concatenate([self._ordinal, inside_ordinal[worth]])
+        self._at = np.concatenate([self._lsn, inside_lsn[worth]])
+        self._printed = np.concatenate([self._lsn, inside_printed[worth]])
+        has_content = np.zeros(len(plan.transactions), np.bool_)
+        has_content[self._of] = True
+        self._has_content = has_content[some.ordinals]
+        kind = self._transactions.kind[some.ordinals]
+        was_begun = np.isin(self._transactions.full_xid[some.ordinals], np.array(sorted(begun), np.int64))
+        # One that was to be streamed, and turns out to have nothing, is empty like any other.
+        self._is_streamed = plan.streams.streamed[some.ordinals] & (
+            self._has_content | was_begun | (kind == BLOCK) | (not some.ends)
+        )
+        self._was_begun = was_begun
+
+    def _inside_text(self, item: LogicalMessage | Truncation) -> str | bytes:
+        plugin = self._plugin
+        if not self._plan.streams.streamed[item.ordinal]:
+            return plugin.message_text(item) if isinstance(item, LogicalMessage) else plugin.truncate_text(item)
+        xid = int(self._transactions.xid[item.ordinal])
         if isinstance(item, LogicalMessage):
-            printed[i] = item.end_lsn
-    begin_lsn, begin_at = transactions.first_lsn[ordinals], np.zeros(len(ordinals), np.int64)
-    if plugin.skips_empty_transactions:
-        counts = np.ones(len(lsn), np.bool_)
-        if not plugin.messages_begin:
-            messages = [i for i, item in enumerate(inside, start=len(lsn) - len(inside)) if isinstance(item, LogicalMessage)]
-            counts[messages] = False
-        if begin and commit:  # whole transactions; one in parts has rows
-            ordinals = ordinals[np.isin(ordinals, ordinal[counts]) | ~transactions.has_rows[ordinals]]
-        begin_lsn, begin_at = (_firsts(ordinal[counts], each[counts], len(transactions))[ordinals] for each in (printed, lsn))
-    texts = [part.texts for part in results]
-    texts.append(Texts.of([_inside_text(plugin, item) for item in inside]))
-    texts.append(Texts.of([plugin.message_text(message) for message in due]))
-    begun = transactions.has_rows[ordinals] & begin
-    beginning, begin_lsn, begin_at = ordinals[begun], begin_lsn[begun], begin_at[begun]
-    ending = ordinals if commit else ordinals[:0]
-    texts += [plugin.begin_texts(transactions.subset(beginning)), _end_texts(plugin, transactions, ending)]
+            return plugin.stream_message_text(item, xid)
+        return plugin.stream_truncate_text(item, xid)
 
-    due_lsn = np.array([message.lsn for message in due], np.int64)
-    order = _order(transactions.commit_lsn, results, inside, due_lsn, beginning, begin_at, ending)
-    all_printed = np.concatenate(
-        [printed, np.array([message.end_lsn for message in due], np.int64), begin_lsn, transactions.end_lsn[ending]]
-    )
-    all_xid = np.concatenate(
-        [
-            transactions.xid[ordinal],
-            np.array([message.xid for message in due], np.uint32),
-            transactions.xid[beginning],
-            transactions.xid[ending],
+    def add_messages_outside(self) -> None:
+        due = self._some.due
+        lsn = np.array([message.lsn for message in due], np.int64)
+        before = np.searchsorted(self._transactions.commit_lsn, lsn)
+        key = np.stack([_rank(before) - 1, np.full(len(due), _CHANGE), lsn, np.zeros(len(due), np.int64)])
+        printed, xid = (np.array([getattr(message, name) for message in due], np.int64) for name in ("end_lsn", "xid"))
+        self._singles.append(
+            _Singles(key, printed, xid, Texts.of([self._plugin.message_text(message) for message in due]), ends=True)
+        )
+
+    def add_whole_transactions(self) -> None:
+        """BEGIN, and COMMIT or what else ends them."""
+        some, transactions, plugin = self._some, self._transactions, self._plugin
+        ordinals = some.ordinals[~self._is_streamed & (transactions.kind[some.ordinals] != STREAM_ABORT)]
+        first_at, first_printed = np.zeros(len(ordinals), np.int64), transactions.first_lsn[ordinals]
+        if plugin.skips_empty_transactions:
+            if some.begins and some.ends:  # whole transactions; one in parts has rows
+                ordinals = ordinals[np.isin(ordinals, self._of) | ~transactions.has_rows[ordinals]]
+            first_at, first_printed = self._least(self._at)[ordinals], self._least(self._printed)[ordinals]
+        begins = transactions.has_rows[ordinals] & some.begins
+        beginning = ordinals[begins]
+        self._add(beginning, _CHANGE, first_at[begins], _BEFORE, first_printed[begins], plugin.begin_texts)
+        if some.ends:
+            self._add(ordinals, _COMMIT, 0, 0, transactions.end_lsn[ordinals], self._end_texts, ends=True)
+
+    def add_blocks(self) -> None:
+        """What opens and closes each block."""
+        ordinals = self._some.ordinals[self._is_streamed & self._has_content]
+        if not len(ordinals):
+            return
+        plugin = self._plugin
+        first = ~self._was_begun[self._is_streamed & self._has_content]
+        least, most = self._least(self._at)[ordinals], self._most(self._printed)[ordinals]
+        self._add(
+            ordinals, _CHANGE, least, _BEFORE, self._least(self._printed)[ordinals], lambda those: plugin.stream_start_texts(those, first)
+        )  # fmt: skip
+        self._add(ordinals, _STOP, 0, 0, most, plugin.stream_stop_texts, stops=True)
+        self._begun.update(self._transactions.full_xid[ordinals].tolist())
+
+    def add_ends_of_streamed(self) -> None:
+        some, transactions, plugin = self._some, self._transactions, self._plugin
+        kind = transactions.kind[some.ordinals]
+        if some.ends:
+            ended = self._is_streamed & (kind != BLOCK)
+            ordinals = some.ordinals[ended]
+            prepared = transactions.kind[ordinals] == xact.PREPARE
+            for those, texts in (
+                (ordinals[~prepared], plugin.stream_commit_texts),
+                (ordinals[prepared], plugin.stream_prepare_texts),
+            ):
+                if len(those):
+                    self._add(those, _COMMIT, 0, 0, transactions.end_lsn[those], texts, ends=True)
+            self._begun.difference_update(transactions.full_xid[ordinals].tolist())
+        tops = self._plan.streams.tops
+        lost = [
+            each for each in some.ordinals[kind == STREAM_ABORT].tolist() if tops[int(transactions.full_xid[each])] in self._begun
         ]
-    )
-    is_end = np.zeros(len(order), np.bool_)
-    is_end[len(lsn) : len(lsn) + len(due)] = True
-    is_end[len(order) - len(ending) :] = True
-    ends = np.flatnonzero(is_end[order]) + 1
-    return Lines(all_printed[order], all_xid[order].astype(np.uint32), taken(texts, order), ends)
+        if lost:
+            those = np.array(lost, np.int64)
+            of = [tops[xid] for xid in transactions.full_xid[those].tolist()]
+            self._add(
+                those, _COMMIT, 0, 0, transactions.end_lsn[those], lambda facts: plugin.stream_abort_texts(facts, of), ends=True
+            )
+            self._begun.difference_update(transactions.full_xid[those].tolist())
 
+    def _add(
+        self, ordinals: NDArray[np.int64], kind: int, lsn: NDArray[np.int64] | int, sequence: int, printed: NDArray[np.int64],
+        texts: Callable[[Transactions], Texts], *, ends: bool = False, stops: bool = False,
+    ) -> None:  # fmt: skip
+        """A row for each of these transactions."""
+        key = np.stack([_rank(ordinals), *(np.broadcast_to(np.int64(each), len(ordinals)) for each in (kind, lsn, sequence))])
+        facts = self._transactions.subset(ordinals)
+        self._singles.append(_Singles(key, printed, facts.xid, texts(facts), ends, stops))
 
-def _firsts(ordinal: NDArray[np.int64], lsn: NDArray[np.int64], transactions: int) -> NDArray[np.int64]:
-    """The least LSN of each transaction, by ordinal."""
-    first = np.full(transactions, np.iinfo(np.int64).max, np.int64)
-    np.minimum.at(first, ordinal, lsn)
-    return first
+    def _end_texts(self, transactions: Transactions) -> Texts:
+        """What ends each transaction: a commit, nearly always."""
+        plugin, kinds = self._plugin, transactions.kind
+        if (kinds == xact.COMMIT).all():
+            return plugin.commit_texts(transactions)
+        parts = {
+            xact.COMMIT: plugin.commit_texts, xact.PREPARE: plugin.prepare_texts,
+            xact.COMMIT_PREPARED: plugin.commit_prepared_texts, xact.ABORT_PREPARED: plugin.rollback_prepared_texts,
+        }  # fmt: skip
+        at = [np.flatnonzero(kinds == kind) for kind in parts]
+        texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]
+        return taken(texts, np.argsort(np.concatenate(at), kind="stable"))
 
+    def _least(self, of: NDArray[np.int64]) -> NDArray[np.int64]:
+        """By ordinal."""
+        least = np.full(len(self._transactions), np.iinfo(np.int64).max, np.int64)
+        np.minimum.at(least, self._of, of)
+        return least
 
-def _end_texts(plugin: OutputPlugin, transactions: Transactions, ordinals: NDArray[np.int64]) -> Texts:
-    """What ends each transaction: a commit, nearly always."""
-    kinds = transactions.kind[ordinals]
-    if (kinds == xact.COMMIT).all():
-        return plugin.commit_texts(transactions.subset(ordinals))
-    parts = {
-        xact.COMMIT: plugin.commit_texts, xact.PREPARE: plugin.prepare_texts,
-        xact.COMMIT_PREPARED: plugin.commit_prepared_texts, xact.ABORT_PREPARED: plugin.rollback_prepared_texts,
-    }  # fmt: skip
-    at = [np.flatnonzero(kinds == kind) for kind in parts]
-    texts = [part(transactions.subset(ordinals[mine])) for part, mine in zip(parts.values(), at, strict=True)]
-    return taken(texts, np.argsort(np.concatenate(at), kind="stable"))
+    def _most(self, of: NDArray[np.int64]) -> NDArray[np.int64]:
+        most = np.zeros(len(self._transactions), np.int64)
+        np.maximum.at(most, self._of, of)
+        return most
 
+    def lines(self) -> Lines:
+        some, singles = self._some, self._singles
+        order = self._sorted(np.concatenate([single.key for single in singles], axis=1))
+        printed = np.concatenate([self._lsn, *(single.printed for single in singles)])
+        xid = np.concatenate([self._transactions.xid[self._ordinal], *(single.xid for single in singles)]).astype(np.uint32)
+        texts = taken([*(part.texts for part in some.rows), *(single.texts for single in singles)], order)
+        ends, stops = (
+            np.repeat(
+                [False, *(getattr(single, name) for single in singles)],
+                [len(self._lsn), *(len(single.printed) for single in singles)],
+            )
+            for name in ("ends", "stops")
+        )
+        return Lines(printed[order], xid[order], texts, np.flatnonzero(ends[order]) + 1, np.flatnonzero(stops[order]) + 1)
 
-def _order(
-    commit_lsn: NDArray[np.int64], results: list[Formatted], inside: list[LogicalMessage | Truncation],
-    due: NDArray[np.int64],
-    begun: NDArray[np.int64], begun_at: NDArray[np.int64], ended: NDArray[np.int64],
-) -> NDArray[np.int64]:  # fmt: skip
-    """The order in which rows stand, as numbers into: rows of `results`, `inside`, `due`, BEGINs, COMMITs, end to end.
+    def _sorted(self, extra: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The order in which rows stand, as numbers into: rows as they come, then singles, end to end.
 
-    Not the rows are sorted but runs of them: a stretch's rows of one transaction are in order already, and stretches come in WAL order. Only a
-    transaction with a message or TRUNCATE inside has runs of single rows, where those must find their place.
-    """
-    split = np.array(sorted({item.ordinal for item in inside}), np.int64)
-    starts: list[NDArray[np.int64]] = []
-    keys: list[NDArray[np.int64]] = []
-    base = 0
-    for part in results:
-        first = np.ones(len(part.ordinal), np.bool_)
-        first[1:] = part.ordinal[1:] != part.ordinal[:-1]
-        if len(split):
-            first |= np.isin(part.ordinal, split)
-        at = np.flatnonzero(first)
-        starts.append(at + base)
-        keys.append(np.stack([commit_lsn[part.ordinal[at]], np.full(len(at), _CHANGE), part.lsn[at], part.sequence[at]]))
-        base += len(part.ordinal)
-    rows = base
-    singles = [
-        np.array([(commit_lsn[item.ordinal], _CHANGE, *_place(item)) for item in inside], np.int64).reshape(-1, 4).T,
-        np.stack([due, np.full(len(due), _CHANGE), due, np.zeros(len(due), np.int64)]),
-        np.stack([commit_lsn[begun], np.full(len(begun), _CHANGE), begun_at, np.full(len(begun), _BEFORE)]),
-        np.stack([commit_lsn[ended], np.full(len(ended), _COMMIT), np.zeros(len(ended), np.int64), np.zeros(len(ended), np.int64)]),
-    ]  # fmt: skip
-    extra = sum(single.shape[1] for single in singles)
-    start = np.concatenate([*starts, np.arange(rows, rows + extra)]).astype(np.int64)
-    stop = np.append(start[1:], rows + extra)
-    key = np.concatenate([*keys, *singles], axis=1).astype(np.int64)
-    order = np.lexsort((key[3], key[2], key[1], key[0]))
-    return expanded(start[order], (stop - start)[order], rows + extra)
+        Not the rows are sorted but runs of them: a stretch's rows of one transaction are in order already, and stretches come in WAL order. Only a
+        transaction with a message or TRUNCATE inside has runs of single rows, where those must find their place.
+        """
+        split = np.array(sorted({item.ordinal for item in self._some.inside}), np.int64)
+        starts: list[NDArray[np.int64]] = []
+        keys: list[NDArray[np.int64]] = []
+        base = 0
+        for part in self._some.rows:
+            first = np.ones(len(part.ordinal), np.bool_)
+            first[1:] = part.ordinal[1:] != part.ordinal[:-1]
+            if len(split):
+                first |= np.isin(part.ordinal, split)
+            at = np.flatnonzero(first)
+            starts.append(at + base)
+            keys.append(np.stack([_rank(part.ordinal[at]), np.full(len(at), _CHANGE), part.lsn[at], part.sequence[at]]))
+            base += len(part.ordinal)
+        rows = base + extra.shape[1]
+        start = np.concatenate([*starts, np.arange(base, rows)]).astype(np.int64)
+        stop = np.append(start[1:], rows)
+        key = np.concatenate([*keys, extra], axis=1).astype(np.int64)
+        order = np.lexsort((key[3], key[2], key[1], key[0]))
+        return expanded(start[order], (stop - start)[order], rows)
 
 
 @kernel
@@ -189,12 +309,17 @@ def expanded(start, length, total):  # type: ignore[no-untyped-def]
     return out
 
 
+Ordinal = TypeVar("Ordinal", int, NDArray[np.int64])
+
+
+def _rank(ordinal: Ordinal) -> Ordinal:
+    """Where transactions stand among each other, with room before each for messages outside of them. Ordinals are in the order of commits; blocks
+    that end together have one LSN."""
+    return 2 * ordinal + 1
+
+
 def _place(item: LogicalMessage | Truncation) -> tuple[int, int]:
     """Where it stands among the rows of its transaction: (LSN, sequence)."""
     if isinstance(item, LogicalMessage) and item.behind:
         return item.end_lsn, _BEHIND
     return item.lsn, 0
-
-
-def _inside_text(plugin: OutputPlugin, item: LogicalMessage | Truncation) -> str | bytes:
-    return plugin.message_text(item) if isinstance(item, LogicalMessage) else plugin.truncate_text(item)

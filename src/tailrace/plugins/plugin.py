@@ -1,16 +1,18 @@
 """What an output plugin is asked for (Logical Decoding, Output Plugins; `replication/output_plugin.h`): the manual's callbacks, many at a time.
 
-In: changes of a table as columns, transactions, TRUNCATEs, logical messages. Out: a text for each of them. PostgreSQL calls a plugin once a change,
-in commit order. Here workers have it print the changes of a stretch, a table at a time and in no order; the driver has it print what begins and ends
-transactions and what stands between their rows, and puts all that in commit order. So what is printed of a change can only depend on the change
-and on the options.
+PostgreSQL calls a plugin once a change, in commit order. Here it has two halves. A `Formatter` prints changes of a table, as columns: far and wide,
+in workers, in no order, so that what it prints of a change can only depend on the change and on the options. The `OutputPlugin` itself lives with
+the ordered driver, as long as its stream, and may remember what it has told: it prints what begins and ends transactions and blocks, and what
+stands between rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.decode import Alike, Batch
 from tailrace.errors import UsageError
@@ -18,22 +20,51 @@ from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.picking import taken
 from tailrace.transactions.fates import Transactions, TwoPhase
+from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+WORK_MEM = 64 << 20
+"""PostgreSQL's default of logical_decoding_work_mem, in bytes."""
+
+
+class Formatter:
+    """Prints changes of tables. It travels to workers, and remembers nothing from batch to batch."""
+
+    def knowing(self, names: NameOf | None, codec: str) -> Formatter:
+        """One that prints these names for regclass and its kin, and reads text in this encoding; itself if it prints no values."""
+        return self
+
+    def change_texts(self, batch: Batch) -> Texts:
+        """One text per change of a table."""
+        raise NotImplementedError
+
+    def alike_texts(self, alike: Alike) -> Texts:
+        """The same of tables with the same columns, of which there may be thousands (partitions). This is what workers call; a formatter that can
+        print all of them at once overrides it."""
+        texts = [self.change_texts(batch) for batch in alike.batches()]
+        if len(texts) == 1:
+            return texts[0]
+        place = np.empty(len(alike.number), np.int64)
+        place[alike.by_relation] = np.arange(len(place))
+        return taken(texts, place)
 
 
 class OutputPlugin:
-    """Base of plugins. One instance lives as long as its stream, with the driver; workers have copies, which remember nothing from batch to batch."""
+    """Base of plugins. One instance lives as long as its stream."""
 
     name = ""
     style = TextStyle()
     """How values are printed. Set before `startup`."""
+    work_mem = WORK_MEM
+    """Bytes of WAL from which on transactions are streamed, if they are: logical_decoding_work_mem. Set before `startup`."""
     two_phase = False
     """Whether it is told of prepared transactions at PREPARE. A slot decides that, not the plugin's options; set before the plan is made."""
     two_phase_since = 0
     """What was prepared before this LSN is told at its commit, PREPARE included; a slot's, too."""
+    streams = False
+    """Whether it takes large transactions in blocks before they end."""
     skips_empty_transactions = False
     only_local = False
     """Whether it wants nothing that was replicated from elsewhere, as the manual's filter_by_origin_cb says for it."""
@@ -43,9 +74,20 @@ class OutputPlugin:
     """Whether it wants to see the rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write into the new file of a table."""
     writes_binary = False
     """Whether its output is bytes, and not text in the encoding of the database."""
+    codec = UTF8
+    """What text of the database is written in; known once the source is."""
+
+    def __init__(self) -> None:
+        self.begun: set[int] = set()
+        """Transactions in progress, by full xid, of which it has been given blocks. The driver keeps it."""
 
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         """Take the options, refusing unknown names and values. `major` is the source's."""
+        raise NotImplementedError
+
+    @property
+    def formatter(self) -> Formatter:
+        """The half that prints changes, once there are options."""
         raise NotImplementedError
 
     @property
@@ -54,33 +96,24 @@ class OutputPlugin:
         return Demand(
             rewrites=self.receives_rewrites, only_local=self.only_local, search_path=self.style.schemas,
             two_phase=TwoPhase(self.two_phase_since, self.filter_prepare) if self.two_phase else None,
+            streaming=self.work_mem if self.streams else None,
         )  # fmt: skip
 
-    def knowing(self, names: NameOf | None, codec: str) -> OutputPlugin:
-        """A copy that prints these names for regclass and its kin, and reads text in this encoding; the plugin itself if it prints no values."""
-        return self
-
-    def change_texts(self, batch: Batch) -> Texts:
-        """One text per change of a table. Called in workers, in no order."""
-        raise NotImplementedError
-
-    def alike_texts(self, alike: Alike) -> Texts:
-        """The same of tables with the same columns, of which there may be thousands (partitions). This is what workers call; a plugin that can
-        print all of them at once overrides it."""
-        texts = [self.change_texts(batch) for batch in alike.batches()]
-        if len(texts) == 1:
-            return texts[0]
-        place = np.empty(len(alike.number), np.int64)
-        place[alike.by_relation] = np.arange(len(place))
-        return taken(texts, place)
-
     def begin_texts(self, transactions: Transactions) -> Texts:
-        """One text per transaction. Called by the driver, as all that follow."""
+        """One text per transaction."""
         raise NotImplementedError
 
     def commit_texts(self, transactions: Transactions) -> Texts:
         """One text per transaction."""
         raise NotImplementedError
+
+    def truncate_text(self, truncation: Truncation) -> str | bytes:
+        raise NotImplementedError
+
+    def message_text(self, message: LogicalMessage) -> str | bytes:
+        raise NotImplementedError
+
+    # -- two phases ------------------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def filter_prepare(gid: str) -> bool:
@@ -99,11 +132,62 @@ class OutputPlugin:
     def rollback_prepared_texts(self, transactions: Transactions) -> Texts:
         raise NotImplementedError
 
-    def truncate_text(self, truncation: Truncation) -> str:
+    # -- blocks of transactions in progress --------------------------------------------------------------------------------------------
+    # Their rows are printed by the formatter, which finds in `Batch.stream` whose they are.
+
+    def stream_start_texts(self, transactions: Transactions, first: NDArray[np.bool_]) -> Texts:
+        """What opens a block of each of these; `first` says which have not had one before."""
         raise NotImplementedError
 
-    def message_text(self, message: LogicalMessage) -> bytes:
+    def stream_stop_texts(self, transactions: Transactions) -> Texts:
         raise NotImplementedError
+
+    def stream_commit_texts(self, transactions: Transactions) -> Texts:
+        raise NotImplementedError
+
+    def stream_prepare_texts(self, transactions: Transactions) -> Texts:
+        raise NotImplementedError
+
+    def stream_abort_texts(self, transactions: Transactions, tops: Sequence[int]) -> Texts:
+        """One text per transaction rolled back, or subtransaction of one: the full xids of the top-level ones are in `tops`."""
+        raise NotImplementedError
+
+    def stream_truncate_text(self, truncation: Truncation, xid: int) -> str | bytes:
+        """`xid` is the top-level transaction's, of 32 bits."""
+        raise NotImplementedError
+
+    def stream_message_text(self, message: LogicalMessage, xid: int) -> str | bytes:
+        raise NotImplementedError
+
+    # ----------------------------------------------------------------------------------------------------------------------------------
+
+    def under(self, parameters: Mapping[str, str]) -> None:
+        """Set parameters of the session, before `startup`. Raises UsageError, in PostgreSQL's words, for names and values that are none."""
+        others = dict(parameters)
+        for name in [name for name in others if name.lower() == "logical_decoding_work_mem"]:
+            self.work_mem = parse_work_mem(others.pop(name))
+        self.style = self.style.under(others)
+
+
+_KB = {"": 1, "kb": 1, "mb": 1 << 10, "gb": 1 << 20, "tb": 1 << 30}
+
+
+def parse_work_mem(value: str) -> int:
+    """logical_decoding_work_mem as bytes: a number is one of kB (`utils/misc/guc.c`)."""
+    match = re.fullmatch(r"\s*(\d+)\s*([kMGT]B|B)?\s*", value)
+    if match is None:
+        hint = 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".'
+        raise UsageError(f'invalid value for parameter "logical_decoding_work_mem": "{value}"', hint=hint, sqlstate="22023")
+    size = int(match[1]) if match[2] == "B" else int(match[1]) * _KB[(match[2] or "").lower()] << 10
+    if not _LEAST_WORK_MEM <= size <= _MOST_WORK_MEM:
+        raise UsageError(
+            f'{size >> 10} kB is outside the valid range for parameter "logical_decoding_work_mem" (64 kB .. 2147483647 kB)',
+            sqlstate="22023",
+        )
+    return size
+
+
+_LEAST_WORK_MEM, _MOST_WORK_MEM = 64 << 10, (2**31 - 1) << 10
 
 
 def parse_bool(name: str, value: str | None) -> bool:

@@ -8,6 +8,9 @@ In two phases (manual, "Two-phase Commit Support for Logical Decoding")
 a prepared transaction is told with its rows at PREPARE, and its COMMIT PREPARED or ROLLBACK PREPARED is told
 by itself. For others its catalog changes count from COMMIT PREPARED on; that is why a fate says apart whose rows they are and from when
 they can be seen.
+
+Where transactions in progress are streamed (manual, "Streaming of Large Transactions for Logical Decoding") a block of one is told like a PREPARE,
+and that it was rolled back after all like a ROLLBACK PREPARED (`transactions/blocks.py`).
 """
 
 from __future__ import annotations
@@ -31,11 +34,19 @@ ROLLED_BACK = -1
 NO_END = -2  # none is known
 COMMITTED_ELSEWHERE = -3
 
+# What is told of transactions in progress, beside the kinds of `wal.xact`
+BLOCK = 0x80
+STREAM_ABORT = 0x81
+
+
+_WITH_ROWS = (xact.COMMIT, xact.PREPARE, BLOCK)
+
 
 @dataclass(slots=True)
 class Transactions:
-    """Top-level transactions by ordinal. `kind` is COMMIT, or in two phases PREPARE, COMMIT_PREPARED or ABORT_PREPARED (of `wal.xact`);
-    the latter two have no rows, and `prepared` is the ordinal of their PREPARE (-1: it lies before the WAL at hand). `xid` is what is printed, 32
+    """Top-level transactions by ordinal. `kind` is COMMIT, or in two phases PREPARE, COMMIT_PREPARED or ABORT_PREPARED (of `wal.xact`); or else it is
+    a BLOCK of one in progress, or STREAM_ABORT, of one or of a subtransaction of one. Those that end what was told before
+    have no rows, and `prepared` is the ordinal of their PREPARE (-1: it lies before the WAL at hand). `xid` is what is printed, 32
     bits of `full_xid`, which names the transaction. `first_lsn` is NEVER where no record of
     the transaction itself is known. `subxact_bounds` and `subxids` as in `Ends`, full as well."""
 
@@ -101,7 +112,7 @@ class Transactions:
     @property
     def has_rows(self) -> NDArray[np.bool_]:
         """Which are told with their rows, and so begin."""
-        return (self.kind == xact.COMMIT) | (self.kind == xact.PREPARE)
+        return np.isin(self.kind, _WITH_ROWS)
 
     def subxids_of(self, ordinal: int) -> NDArray[np.int64]:
         return self.subxids[self.subxact_bounds[ordinal] : self.subxact_bounds[ordinal + 1]]
@@ -167,7 +178,7 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None, elsewh
     ends = _Ends(all_ends)
     told = _committed(ends) if two_phase is None else _in_two_phases(ends, two_phase)
     row = told.row
-    has_rows = np.isin(told.kind, (xact.COMMIT, xact.PREPARE))
+    has_rows = np.isin(told.kind, _WITH_ROWS)
     ordinal_of_end = np.full(len(ends.kind), -1, np.int64)
     ordinal_of_end[row[has_rows]] = np.flatnonzero(has_rows)
     subxid_rows, bounds = lists_of(row, bounds_of(ends.counts))
@@ -216,8 +227,10 @@ class _Told:
 
 def _committed(ends: _Ends) -> _Told:
     committed = np.isin(ends.kind, (xact.COMMIT, xact.COMMIT_PREPARED))
-    row = np.flatnonzero(committed)
-    kind = np.full(len(row), xact.COMMIT, np.uint8)
+    in_progress = np.isin(ends.kind, (BLOCK, STREAM_ABORT))
+    row = np.flatnonzero(committed | in_progress)
+    row = row[np.argsort(ends.lsn[row], kind="stable")] if in_progress.any() else row
+    kind = np.where(in_progress[row], ends.kind[row], xact.COMMIT).astype(np.uint8)
     return _Told(row, kind, ends.lsn[row], np.full(len(row), -1, np.int64), np.where(committed, ends.lsn, NEVER))
 
 

@@ -6,6 +6,7 @@ thousands of these, so they are columns from the start. `read_end` gives a singl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.model import Lsn
-from tailrace.ragged import lists_of
+from tailrace.ragged import bounds_of, lists_of
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, ORIGIN, XID
 from tailrace.wal.structs import BOOL, I64, LSN, U16, U32, Layout, Struct, always, read_u32s, since, write_u32s
 from tailrace.wal.unaligned import u16, u32, u64
@@ -255,6 +256,21 @@ class Ends:
 
     def __len__(self) -> int:
         return len(self.xid)
+
+    @classmethod
+    def bare(
+        cls, kind: Sequence[int], xid: Sequence[int], lsn: Sequence[int], end_lsn: Sequence[int], database: int, subxids: Sequence[Sequence[int]]
+    ) -> Ends:  # fmt: skip
+        """Of these, with full xids, nothing else is known."""
+        rows = len(kind)
+        nothing, no_bytes = np.zeros(rows, np.int64), np.zeros(0, np.uint8)
+        bounds = bounds_of(np.array([len(each) for each in subxids], np.int64))
+        return cls(
+            kind=np.array(kind, np.uint8), xid=np.array(xid, np.int64), lsn=np.array(lsn, np.int64), end_lsn=np.array(end_lsn, np.int64),
+            time=nothing, database=np.full(rows, database, np.uint32), origin=np.zeros(rows, np.uint16), origin_lsn=nothing,
+            origin_time=nothing, subxact_bounds=bounds, subxids=np.array([xid for each in subxids for xid in each], np.int64),
+            gid_bounds=np.zeros(rows + 1, np.int64), gids=no_bytes, invalidation_bounds=np.zeros(rows + 1, np.int64), invalidations=no_bytes,
+        )  # fmt: skip
 
     def taken(self, rows: NDArray[np.int64]) -> Ends:
         """These rows alone."""

@@ -1,43 +1,28 @@
-"""test_decoding: the readable form, in PostgreSQL's exact words (manual, appendix F, "test_decoding")."""
+"""Changes as test_decoding prints them: a line for each, `table public.t: INSERT: id[integer]:1 v[text]:'one'`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names.quoting import quote_identifier, quote_literal
+from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.decode import DELETE, UPDATE, Alike, Batch
-from tailrace.errors import UsageError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.memcpy import memcpy
 from tailrace.model import Column, PgType, Relation
-from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plugins.plugin import OutputPlugin, parse_bool
-from tailrace.transactions.fates import Transactions
+from tailrace.plugins.picking import taken
+from tailrace.plugins.plugin import Formatter
 from tailrace.types import registry
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import UTF8
-from tailrace.types.style import NameOf
+from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
 
-OPTIONS = {
-    "include-xids": ("include_xids", "xids after BEGIN and COMMIT (on)"),
-    "include-timestamp": ("include_timestamp", "when the transaction committed, in TimeZone (off)"),
-    "skip-empty-xacts": ("skips_empty_transactions", "no BEGIN and COMMIT around nothing (off)"),
-    "only-local": ("only_local", "nothing that was replicated from elsewhere, as its origin says (off)"),
-    "include-rewrites": ("receives_rewrites", "rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write anew (off)"),
-    "force-binary": ("writes_binary", "the output is declared binary, and is printed in hex (off)"),
-}
-"""Name -> our attribute, and what it does."""
-_NOT_YET = ("stream-changes",)
-
 _BOOL = 16
-_TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
 
 # How a column's values stand
 _BARE = 0
@@ -53,87 +38,34 @@ def _bytes(*texts: str) -> NDArray[np.uint8]:
     return np.frombuffer("".join(texts).encode("utf-8", "surrogateescape"), np.uint8)
 
 
-class TestDecoding(OutputPlugin):
-    """Options as the original's. Time stamps print in UTC unless `style` says otherwise."""
+@dataclass(frozen=True)
+class LineFormatter(Formatter):
+    """`major` decides which words are quoted; `include_xids`, what is told of streamed changes."""
 
-    name = "test_decoding"
-    __test__ = False  # pytest: not a test
+    major: int
+    style: TextStyle
+    include_xids: bool = True
+    codec: str = UTF8
 
-    def __init__(self) -> None:
-        self.include_xids = True
-        self.include_timestamp = False
-        self.skips_empty_transactions = False
-        self.only_local = False
-        self.codec = UTF8
-        self.major = 18
-
-    def startup(self, options: Mapping[str, str | None], major: int) -> None:
-        self.major = major
-        self.style = replace(self.style, major=major)
-        self.messages_begin = major >= 17
-        for name, value in options.items():
-            if name in _NOT_YET and not parse_bool(name, value):
-                continue
-            if name not in OPTIONS:
-                raise UsageError(f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate="22023")
-            setattr(self, OPTIONS[name][0], parse_bool(name, value))
-
-    def knowing(self, names: NameOf | None, codec: str) -> TestDecoding:
-        twin = copy(self)
-        twin.style = replace(self.style, names=names)
-        twin.codec = codec
-        return twin
-
-    def begin_texts(self, transactions: Transactions) -> Texts:
-        xids = (" ", transactions.xid) if self.include_xids else ()
-        return Texts.joined("BEGIN", *xids, rows=len(transactions))
-
-    def commit_texts(self, transactions: Transactions) -> Texts:
-        xids = (" ", transactions.xid) if self.include_xids else ()
-        return Texts.joined("COMMIT", *xids, *self._times(transactions), rows=len(transactions))
-
-    @staticmethod
-    def filter_prepare(gid: str) -> bool:
-        return "_nodecode" in gid
-
-    def prepare_texts(self, transactions: Transactions) -> Texts:
-        return self._phase("PREPARE TRANSACTION", transactions)
-
-    def commit_prepared_texts(self, transactions: Transactions) -> Texts:
-        return self._phase("COMMIT PREPARED", transactions)
-
-    def rollback_prepared_texts(self, transactions: Transactions) -> Texts:
-        return self._phase("ROLLBACK PREPARED", transactions)
-
-    def _phase(self, what: str, transactions: Transactions) -> Texts:
-        gids = to_utf8(Texts.of([quote_literal(gid) for gid in transactions.gids]), self.codec)
-        xids = (", txid ", transactions.xid) if self.include_xids else ()
-        return Texts.joined(f"{what} ", gids, *xids, *self._times(transactions), rows=len(transactions))
-
-    def _times(self, transactions: Transactions) -> tuple[str | Texts, ...]:
-        if not self.include_timestamp:
-            return ()
-        stored = Values(np.ones(len(transactions), np.bool_), fixed=transactions.time.view(np.uint8).reshape(-1, 8))
-        return " (at ", registry.format_values(stored, _TIMESTAMPTZ, self.style), ")"
-
-    def truncate_text(self, truncation: Truncation) -> str:
-        names = ", ".join(self._name(relation) for relation in truncation.relations)
-        flags = " restart_seqs" * truncation.restart_sequences + " cascade" * truncation.cascade
-        return f"table {names}: TRUNCATE:{flags or ' (no-flags)'}"
-
-    def message_text(self, message: LogicalMessage) -> bytes:
-        head = (
-            f"message: transactional: {int(message.ordinal >= 0)} prefix: {message.prefix}, sz: {len(message.content)} content:"
-        )
-        return to_utf8(Texts.of([head.encode("utf-8", "surrogateescape") + message.content]), self.codec).data.tobytes()
+    def knowing(self, names: NameOf | None, codec: str) -> LineFormatter:
+        return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:
         return self.alike_texts(Alike.of(batch))
 
     def alike_texts(self, alike: Alike) -> Texts:
+        stream = alike.batch.stream
+        if stream is None or not stream.any():
+            return self._lines(alike)
+        streamed, others = np.flatnonzero(stream), np.flatnonzero(stream == 0)
+        xids = (" TXN ", stream[streamed]) if self.include_xids else (" transaction",)
+        told = Texts.joined("streaming change for", *xids, rows=len(streamed))
+        return taken([told, self._lines(alike.take(others))], np.argsort(np.concatenate([streamed, others])))
+
+    def _lines(self, alike: Alike) -> Texts:
         batch = alike.batch
         columns, rows = batch.columns, len(batch)
-        heads = Words.of([f"table {self._name(each)}: " for each in alike.published_as])
+        heads = Words.of([f"table {qualified_name(each, self.major)}: " for each in alike.published_as])
         labels = Words.of([f" {quote_identifier(column.name, self.major)}[{_type(column).label}]:" for column in columns])
         new = self._side(batch.new, columns, rows)
         old = self._side(batch.old, columns, rows) if batch.old is not None else Side.absent(rows, len(columns))
@@ -149,9 +81,6 @@ class TestDecoding(OutputPlugin):
         offsets = np.zeros(rows + 1, np.int64)
         write_lines(Changes(alike.number, batch.kind, batch.has_old), heads, labels, new, old, offsets, out)
         return Texts(offsets, out[: offsets[-1]])
-
-    def _name(self, relation: Relation) -> str:
-        return f"{quote_identifier(relation.schema, self.major)}.{quote_identifier(relation.name, self.major)}"
 
     def _side(self, values: Sequence[Values], columns: Sequence[Column], rows: int) -> Side:
         """The columns' texts, one after another."""
@@ -174,6 +103,10 @@ class TestDecoding(OutputPlugin):
         if pg_type.oid == _BOOL:
             return registry.printed_bool(stored)
         return to_utf8(registry.format_values(stored, pg_type, self.style), self.codec)
+
+
+def qualified_name(relation: Relation, major: int) -> str:
+    return f"{quote_identifier(relation.schema, major)}.{quote_identifier(relation.name, major)}"
 
 
 def _type(column: Column) -> PgType:

@@ -1,0 +1,144 @@
+"""Blocks of transactions in progress: their rows, given before it is known what becomes of them (manual, "Streaming of Large Transactions for Logical
+Decoding").
+
+In: a window of a log, and what has been given of transactions that were open where it begins. Out: the same log, telling of more: at its end, a
+BLOCK of each open transaction of which rows that take more WAL than `limit` have not been given; where a transaction is rolled back of which there
+were blocks, or a subtransaction of one, a STREAM_ABORT. Where blocks end is not the server's choice, nor the same from one run to another: it
+depends on windows. Put together they are what the transaction did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.model import Lsn
+from tailrace.transactions.fates import BLOCK, NO_END, STREAM_ABORT, TwoPhase, fates_of
+from tailrace.transactions.scanned_log import ScannedLog
+from tailrace.transactions.tops import named_everywhere
+from tailrace.transactions.unfinished import Unfinished
+from tailrace.wal import xact
+from tailrace.wal.xact import Ends
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """What has been given of a transaction in progress: rows before `upto`, its own and those of `subxids`, which take `bytes` of WAL."""
+
+    upto: Lsn
+    bytes: int
+    subxids: frozenset[int] = frozenset()
+
+
+StreamedByXid = Mapping[int, Streamed]
+"""By the full xid of the top-level transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """What is streamed in a window. By top-level transaction (full xid), what was given `before` and what `after` it; those that are open or end
+    there of which more than `limit` has not been given."""
+
+    before: StreamedByXid = field(default_factory=dict)
+    after: StreamedByXid = field(default_factory=dict)
+    limit: int | None = None
+
+    def since(self, full_xid: NDArray[np.int64]) -> NDArray[np.int64]:
+        """From where on rows of these transactions are to be given."""
+        return np.array([self.before[xid].upto if xid in self.before else 0 for xid in full_xid.tolist()], np.int64)
+
+    @property
+    def tops(self) -> dict[int, int]:
+        """Of each transaction of which there were blocks, and of their subtransactions, the top-level one."""
+        return {xid: top for top, given in self.before.items() for xid in (top, *given.subxids)}
+
+
+NO_BLOCKS = Blocks()
+"""Where transactions come when they end."""
+
+
+def with_blocks(
+    log: ScannedLog, still: Unfinished, before: StreamedByXid, limit: int, database: int, known_from: int, two_phase: TwoPhase | None
+) -> tuple[ScannedLog, Blocks]:  # fmt: skip
+    """`still` is what is open where `log` ends; only what began at `known_from` or later is given."""
+    open_now = _open(log, still, known_from, limit, before)
+    blocks = {
+        top: given
+        for top, given in open_now.items()
+        if given.bytes - _bytes(before, top) > limit and given.upto > _upto(before, top)
+    }
+    lost = list(_rolled_back(log, before))
+    gone = {top for top in before if top not in open_now}
+    ended = {top for _, _, top in lost} | set(_ended(log, gone))
+    # A crash writes no end: such a transaction is just not open any more.
+    lost += [(int(log.end), 0, top) for top in sorted(gone - ended)]
+    told = Ends.bare(
+        kind=[STREAM_ABORT] * len(lost) + [BLOCK] * len(blocks),
+        xid=[*(xid for _, _, xid in lost), *blocks],
+        lsn=[*(lsn for lsn, _, _ in lost), *(int(log.end) for _ in blocks)],
+        end_lsn=[*(end_lsn for _, end_lsn, _ in lost), *(int(log.end) for _ in blocks)],
+        database=database,
+        subxids=[*(() for _ in lost), *(sorted(given.subxids) for given in blocks.values())],
+    )
+    after = {top: blocks.get(top) or before[top] for top in open_now if top in blocks or top in before}
+    fates = fates_of([*(part.ends for part in log.indexes), told], two_phase, log.earlier.ended)
+    return replace(log, fates=fates), Blocks(before, after, limit)
+
+
+def _open(log: ScannedLog, still: Unfinished, known_from: int, limit: int, before: StreamedByXid) -> dict[int, Streamed]:
+    """All that could be given of open transactions that are not told anyway, as far as they are larger than `limit`, or were streamed `before`."""
+    parts = log.indexes
+    xid, top, lsn, size, waits = (
+        np.concatenate([getattr(part.xids, name) for part in parts])
+        for name in ("xid", "top", "first_lsn", "bytes", "speculative")
+    )
+    top = named_everywhere(xid, top)
+    top = np.where(top == 0, xid, top)
+    mine = (
+        np.isin(top, still.xid[still.first_lsn >= known_from]) & np.isin(xid, still.xid) & (log.fates.ordinals_of(xid) == NO_END)
+    )
+    last = np.zeros(len(xid), np.bool_)  # of each xid's entries; only there its speculative insert may still wait
+    last[len(xid) - 1 - np.unique(xid[::-1], return_index=True)[1]] = True
+    tops, which = np.unique(top[mine], return_inverse=True)
+    in_question = (np.bincount(which, size[mine], len(tops)) > limit) | np.isin(tops, np.array(sorted(before), np.int64))
+    found: dict[int, Streamed] = {}
+    for number in tops[in_question].tolist():
+        of = mine & (top == number)
+        if lsn[of].min() < known_from:
+            continue
+        waiting = waits[of & last & (waits > 0)]
+        subxids = frozenset(xid[of & (xid != number)].tolist())
+        found[number] = Streamed(Lsn(int(waiting.min(initial=int(log.end)))), int(size[of].sum()), subxids)
+    return found
+
+
+def _rolled_back(log: ScannedLog, before: StreamedByXid) -> Iterator[tuple[int, int, int]]:
+    """LSN, end and xid of what of `before` is rolled back in the window: subtransactions first, as the record lists them."""
+    given = {xid for top, streamed in before.items() for xid in (top, *streamed.subxids)}
+    known = np.array(sorted(given), np.int64)
+    for part in log.scanned:
+        ends = part.ends
+        of_sub = np.repeat(np.arange(len(ends)), np.diff(ends.subxact_bounds))[np.isin(ends.subxids, known)]
+        rows = np.union1d(np.flatnonzero(np.isin(ends.xid, known)), of_sub)
+        for row in rows[np.isin(ends.kind[rows], (xact.ABORT, xact.ABORT_PREPARED))].tolist():
+            subxids = ends.subxids[ends.subxact_bounds[row] : ends.subxact_bounds[row + 1]].tolist()
+            for xid in (*subxids, int(ends.xid[row])):
+                if xid in given:
+                    yield int(ends.lsn[row]), int(ends.end_lsn[row]), xid
+
+
+def _ended(log: ScannedLog, tops: set[int]) -> list[int]:
+    """Those of `tops` that the log says have ended, or been told as prepared."""
+    wanted = np.array(sorted(tops), np.int64)
+    return wanted[log.fates.ordinals_of(wanted) != NO_END].tolist()
+
+
+def _bytes(given: StreamedByXid, top: int) -> int:
+    return given[top].bytes if top in given else 0
+
+
+def _upto(given: StreamedByXid, top: int) -> int:
+    return given[top].upto if top in given else 0
