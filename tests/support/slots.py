@@ -10,6 +10,7 @@ from support.servers import Server
 from tailrace.cli.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer
+from tailrace.plugins.plugin import WORK_MEM
 from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
 
@@ -34,9 +35,13 @@ def theirs(server: Server, upto: str | None = None, changes: int | None = None, 
     return "".join(f"{lsn}\t{xid}\t{data}\n" for lsn, xid, data in rows)
 
 
-def ours(consumer: Consumer, upto: Lsn | None = None, options: Mapping[str, str] | None = None) -> str:
-    """What a consumer of our slot takes, and confirms."""
-    plugin = TestDecoding()
+def ours(
+    consumer: Consumer, upto: Lsn | None = None, options: Mapping[str, str] | None = None, *, plugin: TestDecoding | None = None,
+    work_mem: int = WORK_MEM,
+) -> str:  # fmt: skip
+    """What a consumer of our slot takes, and confirms. A plugin remembers what it was given before."""
+    plugin = plugin or TestDecoding()
+    plugin.work_mem = work_mem
     plugin.two_phase, plugin.two_phase_since = consumer.slot.two_phase, int(consumer.slot.two_phase_at)
     plugin.startup(dict(options or {}), consumer.major)
     taken = []

@@ -24,7 +24,11 @@ from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS, TextStyle
 from tailrace.window import WindowSize, parse_size
 
-_PARAMETERS = f"Parameter that the text of values depends on, NAME=VALUE: {', '.join(PARAMETERS)}."
+_PARAMETERS = (
+    f"Parameter of the session, NAME=VALUE. The text of values depends on {', '.join(PARAMETERS)}; from which size on transactions are streamed, on "
+    "logical_decoding_work_mem."
+)
+SetOption = Annotated[list[str] | None, typer.Option("--set", help=_PARAMETERS)]
 
 
 def decode(
@@ -33,7 +37,7 @@ def decode(
     catalog: Annotated[Path | None, typer.Option(help="Captured catalog state.")] = None,
     plugin: Annotated[str, typer.Option(help="Output plugin.")] = "test_decoding",
     option: Annotated[list[str] | None, typer.Option("-o", help="Plugin option, NAME=VALUE.")] = None,
-    parameter: Annotated[list[str] | None, typer.Option("--set", help=_PARAMETERS)] = None,
+    parameter: SetOption = None,
     unknown_types: Annotated[
         str, typer.Option(help="Values whose type is not known: error, or hex, their stored bytes.")
     ] = "error",
@@ -49,9 +53,8 @@ def decode(
     chosen = plugin_named(plugin)
     chosen.two_phase = two_phase
     options = parse_pairs(option)
-    chosen.style = TextStyle(unknown_types=unknown_types).under(
-        {name: value or "" for name, value in map(_pair, parameter or ())}
-    )
+    chosen.style = TextStyle(unknown_types=unknown_types)
+    chosen.under(parse_parameters(parameter))
     state = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     with counted("rows") as progress:
         opened = Source.open(source, state.needs_wal_from if state else None)
@@ -89,6 +92,11 @@ def write_lines(lines: Lines, plugin: OutputPlugin, printed: Printed = as_psql) 
 def parse_pairs(texts: list[str] | None) -> dict[str, str | None]:
     """Options as they are given: NAME=VALUE, or NAME."""
     return dict(_pair(text) for text in texts or ())
+
+
+def parse_parameters(texts: list[str] | None) -> dict[str, str]:
+    """Parameters as they are given: NAME=VALUE."""
+    return {name: value or "" for name, value in map(_pair, texts or ())}
 
 
 def parse_lsn(text: str) -> Lsn | None:

@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from tailrace.catalog.statefile import read_state
-from tailrace.cli.decode import parse_lsn, parse_pairs, write_lines
+from tailrace.cli.decode import SetOption, parse_lsn, parse_pairs, parse_parameters, write_lines
 from tailrace.cli.engine import OnOption, WindowOption, runner_for
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import row_of, shown, write_slot
@@ -148,19 +149,19 @@ UptoChanges = Annotated[int, typer.Option(help="Give no further transaction once
 @app.command()
 def get(
     name: NameArgument, state: StateOption, upto_lsn: UptoLsn = "", upto_nchanges: UptoChanges = 0, option: PluginOptions = None,
-    window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
+    parameter: SetOption = None, window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
     """Print what is new, and confirm it: the slot does not give it again (pg_logical_slot_get_changes)."""
-    _changes(name, state, _Asked(upto_lsn, upto_nchanges, option, window, on, as_json), confirms=True)
+    _changes(name, state, _Asked(upto_lsn, upto_nchanges, option, parameter, window, on, as_json), confirms=True)
 
 
 @app.command()
 def peek(
     name: NameArgument, state: StateOption, upto_lsn: UptoLsn = "", upto_nchanges: UptoChanges = 0, option: PluginOptions = None,
-    window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
+    parameter: SetOption = None, window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
     """Print what is new, and leave the slot as it is (pg_logical_slot_peek_changes)."""
-    _changes(name, state, _Asked(upto_lsn, upto_nchanges, option, window, on, as_json), confirms=False)
+    _changes(name, state, _Asked(upto_lsn, upto_nchanges, option, parameter, window, on, as_json), confirms=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class _Asked:
     upto_lsn: str
     upto_nchanges: int
     option: list[str] | None
+    parameter: list[str] | None
     window: str
     on: On
     as_json: bool
@@ -180,17 +182,19 @@ def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
     upto = parse_lsn(asked.upto_lsn)
     printed = as_json_rows if asked.as_json else as_psql
     with counted("rows") as progress, _consuming(location, name, asked.window, asked.on, progress.tell) as consumer:
-        plugin = _plugin_of(consumer, parse_pairs(asked.option))
+        plugin = _plugin_of(consumer, parse_pairs(asked.option), parse_parameters(asked.parameter))
         at: Lsn | None = None
+        told = consumer.read_upto
         for window in consumer.take(plugin.demand, upto):
             if window.warning:
                 warn(window.warning)
             for lines in window.lines(plugin):
                 if asked.upto_nchanges and (enough := _enough(lines, asked.upto_nchanges - progress.total)):
                     write_lines(lines.first(enough), plugin, printed)
-                    at = Lsn(int(lines.lsn[enough - 1]))
+                    at = lines.first(enough).told_upto(told)
                     break
                 write_lines(lines, plugin, printed)
+                told = lines.told_upto(told)
                 progress.add(len(lines))
             if at is not None:
                 break
@@ -202,8 +206,10 @@ def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
 
 
 def _enough(lines: Lines, wanted: int) -> int:
-    """How many of the rows to give so that no transaction is cut and there are as many as wanted, or more; 0 if that takes what follows as well."""
-    ends = lines.ends[lines.ends >= wanted]
+    """How many of the rows to give so that no transaction, nor block of one, is cut and there are as many as wanted, or more; 0 if that takes what
+    follows as well."""
+    ends = np.union1d(lines.ends, lines.stops)
+    ends = ends[ends >= wanted]
     return int(ends[0]) if len(ends) else 0
 
 
@@ -225,11 +231,12 @@ def _backlog(slot: Slot) -> int:
     return max(0, open_segments(wal_of(slot.source)).stop_lsn - slot.confirmed_flush_lsn)
 
 
-def _plugin_of(consumer: Consumer, options: dict[str, str | None]) -> OutputPlugin:
+def _plugin_of(consumer: Consumer, options: dict[str, str | None], parameters: dict[str, str]) -> OutputPlugin:
     """Options given now stand before those the slot was created with."""
     slot = consumer.slot
     plugin = plugin_named(slot.plugin)
     plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
+    plugin.under(parameters)
     plugin.startup({**slot.options, **options}, consumer.major)
     return plugin
 
@@ -238,7 +245,7 @@ def _plugin_of(consumer: Consumer, options: dict[str, str | None]) -> OutputPlug
 def receive(
     name: NameArgument, state: StateOption,
     file: Annotated[str, typer.Option("-f", "--file", help="File to write to, - for standard output.")],
-    option: PluginOptions = None,
+    option: PluginOptions = None, parameter: SetOption = None,
     endpos: Annotated[str, typer.Option(help="End when all that commits before here has been written.")] = "",
     fsync_interval: Annotated[float, typer.Option("-F", "--fsync-interval", help="Seconds between syncs of the file.")] = 10.0,
     no_loop: Annotated[bool, typer.Option("-n", "--no-loop", help="End where the source cannot be read, instead of trying again.")] = False,
@@ -249,7 +256,7 @@ def receive(
     upto = parse_lsn(endpos)
     progress = Progress("rows", shown=False)
     with _consuming(location, name, window, on, progress.tell) as consumer:
-        plugin = _plugin_of(consumer, parse_pairs(option))
+        plugin = _plugin_of(consumer, parse_pairs(option), parse_parameters(parameter))
         with output_to(file, consumer.slot) as output:
             receive_into(
                 consumer, plugin, output, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,

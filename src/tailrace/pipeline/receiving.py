@@ -14,6 +14,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import Printed, as_lines
+from tailrace.slots.session import Session
 from tailrace.storage.output_file import Output
 
 POLL = 0.05
@@ -38,6 +39,8 @@ def receive_into(
     """A line for each row, as it is `printed`, until all that commits before `upto` has been written; without it, until a signal comes."""
     if output.begins_at > consumer.slot.confirmed_flush_lsn:
         consumer.confirm(output.begins_at)
+    consumer.streamed = output.session.streamed
+    plugin.recall(output.session.memory)
     synced = time.monotonic()
     look = partial(_look, consumer, plugin, output, upto, printed)
     with _hangup() as hangup:
@@ -72,11 +75,13 @@ def _look(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | 
     news = False
     for window in consumer.look(plugin.demand, upto):
         news = True
+        told = consumer.read_upto
         for lines in window.lines(plugin):
             output.write(printed(lines, plugin))
+            told = lines.told_upto(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
-                output.whole(Lsn(int(lines.lsn[-1])))
-        output.whole(min(window.log.end, upto or window.log.end))
+                output.whole(told, Session(window.blocks.before, plugin.memory))
+        output.whole(min(window.log.end, upto or window.log.end), Session(window.blocks.after, plugin.memory))
         output.flush()
     return news
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
+from tailrace.model import Lsn
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.picking import taken
@@ -40,6 +41,10 @@ class Lines:
 
     def __len__(self) -> int:
         return len(self.lsn)
+
+    def told_upto(self, before: Lsn) -> Lsn:
+        """Where a consumer stands that has these rows: behind the last transaction that ends among them, or else where it was before."""
+        return Lsn(max(before, int(self.lsn[self.ends - 1].max(initial=0))))
 
     def first(self, rows: int) -> Lines:
         """So many of them."""
@@ -199,17 +204,6 @@ class _Order:
     def add_ends_of_streamed(self) -> None:
         some, transactions, plugin = self._some, self._transactions, self._plugin
         kind = transactions.kind[some.ordinals]
-        if some.ends:
-            ended = self._is_streamed & (kind != BLOCK)
-            ordinals = some.ordinals[ended]
-            prepared = transactions.kind[ordinals] == xact.PREPARE
-            for those, texts in (
-                (ordinals[~prepared], plugin.stream_commit_texts),
-                (ordinals[prepared], plugin.stream_prepare_texts),
-            ):
-                if len(those):
-                    self._add(those, _COMMIT, 0, 0, transactions.end_lsn[those], texts, ends=True)
-            self._begun.difference_update(transactions.full_xid[ordinals].tolist())
         tops = self._plan.streams.tops
         lost = [
             each for each in some.ordinals[kind == STREAM_ABORT].tolist() if tops[int(transactions.full_xid[each])] in self._begun
@@ -221,6 +215,17 @@ class _Order:
                 those, _COMMIT, 0, 0, transactions.end_lsn[those], lambda facts: plugin.stream_abort_texts(facts, of), ends=True
             )
             self._begun.difference_update(transactions.full_xid[those].tolist())
+        if some.ends:
+            ended = self._is_streamed & (kind != BLOCK)
+            ordinals = some.ordinals[ended]
+            prepared = transactions.kind[ordinals] == xact.PREPARE
+            for those, texts in (
+                (ordinals[~prepared], plugin.stream_commit_texts),
+                (ordinals[prepared], plugin.stream_prepare_texts),
+            ):
+                if len(those):
+                    self._add(those, _COMMIT, 0, 0, transactions.end_lsn[those], texts, ends=True)
+            self._begun.difference_update(transactions.full_xid[ordinals].tolist())
 
     def _add(
         self, ordinals: NDArray[np.int64], kind: int, lsn: NDArray[np.int64] | int, sequence: int, printed: NDArray[np.int64],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,15 @@ class OutputPlugin:
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         """Take the options, refusing unknown names and values. `major` is the source's."""
         raise NotImplementedError
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What it must know of what it has told, to go on in another process; in what JSON can hold."""
+        return {"begun": sorted(self.begun)}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.begun = set(memory.get("begun", ()))
 
     @property
     def formatter(self) -> Formatter:

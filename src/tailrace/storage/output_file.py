@@ -16,7 +16,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.slots.session import Session
 from tailrace.slots.slot import Slot
 from tailrace.storage.whole_file import write_whole
 
@@ -35,10 +36,13 @@ POSITION_FILE = FileKind(
 SUFFIX = ".position"
 
 
+_FACTS: dict[str, Any] = {"inode": int, "length": int, "lsn": Lsn, "slot": str, "system": int, "identity": str}
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """Of the file with this `inode` the first `length` bytes are what a slot gave before `lsn`. `slot` is the name that it had; `identity`, by which
-    it is known again, is empty in files of before there was one, when the name told."""
+    it is known again, is empty in files of before there was one, when the name told. `session` is what the consumer knew there."""
 
     inode: int
     length: int
@@ -46,37 +50,41 @@ class Position:
     slot: str
     system: int
     identity: str
+    session: Session = field(default_factory=Session)
 
     def is_of(self, slot: Slot) -> bool:
         mine, its = (self.identity, slot.identity) if self.identity and slot.identity else (self.slot, slot.name)
         return mine == its and self.system == slot.system
 
     def write(self) -> bytes:
-        return POSITION_FILE.write({**asdict(self), "lsn": int(self.lsn)}, {})
+        facts = {name: getattr(self, name) for name in _FACTS}
+        return POSITION_FILE.write({**facts, "lsn": int(self.lsn), "session": self.session.facts()}, {})
 
     @classmethod
     def read(cls, data: bytes, where: str) -> Position:
         """Raises UnsupportedFile, CorruptFile."""
-        kinds: dict[str, Any] = {"inode": int, "length": int, "lsn": Lsn, "slot": str, "system": int, "identity": str}
 
         def position_from(facts: dict[str, Any], _: object) -> Position:
             facts = {"identity": "", **facts}
-            return cls(**{name: fact(facts[name], kind) for name, kind in kinds.items()})
+            session = Session.of(facts["session"]) if "session" in facts else Session()
+            return cls(**{name: fact(facts[name], kind) for name, kind in _FACTS.items()}, session=session)
 
         return POSITION_FILE.read_as(data, where, {}, position_from)
 
 
 class Output(Protocol):
-    """Where lines go. `begins_at` says what it holds already."""
+    """Where lines go. `begins_at` says what it holds already, and `session` what the consumer knew there."""
 
     @property
     def begins_at(self) -> Lsn: ...
+    @property
+    def session(self) -> Session: ...
     def write(self, data: NDArray[Any]) -> None: ...
     def flush(self) -> None:
         """What was written can be read by others."""
         ...
 
-    def whole(self, lsn: Lsn) -> None:
+    def whole(self, lsn: Lsn, session: Session) -> None:
         """All that commits before `lsn` has been written."""
         ...
 
@@ -117,6 +125,7 @@ class _Stream:
     def __init__(self, file: BinaryIO, begins_at: Lsn) -> None:
         self._file = file
         self.begins_at = self._whole = begins_at
+        self.session = Session()
 
     def write(self, data: NDArray[Any]) -> None:
         self._file.write(data.data)
@@ -124,7 +133,7 @@ class _Stream:
     def flush(self) -> None:
         self._file.flush()
 
-    def whole(self, lsn: Lsn) -> None:
+    def whole(self, lsn: Lsn, session: Session) -> None:
         self._whole = lsn
 
     def sync(self) -> Lsn:
@@ -141,11 +150,14 @@ class _File:
         self._position = path.with_name(path.name + SUFFIX)
         self._slot = slot
         self.begins_at = slot.confirmed_flush_lsn
+        self.session = Session()
         if (said := self._said()) is not None:
             self._cut(said)
-            self.begins_at = max(said.lsn, self.begins_at)
+            # If the slot was moved on by others, what came between is not in the file.
+            if said.lsn >= self.begins_at:
+                self.begins_at, self.session = said.lsn, said.session
         self._file = path.open("ab", buffering=1 << 16)
-        self._whole = (self._length(), self.begins_at)
+        self._whole = (self._length(), self.begins_at, self.session)
         self.sync()
 
     def write(self, data: NDArray[Any]) -> None:
@@ -154,15 +166,15 @@ class _File:
     def flush(self) -> None:
         self._file.flush()
 
-    def whole(self, lsn: Lsn) -> None:
-        self._whole = (self._file.tell(), lsn)
+    def whole(self, lsn: Lsn, session: Session) -> None:
+        self._whole = (self._file.tell(), lsn, session)
 
     def sync(self) -> Lsn:
         self._file.flush()
         os.fsync(self._file.fileno())
-        length, lsn = self._whole
+        length, lsn, session = self._whole
         position = Position(
-            os.fstat(self._file.fileno()).st_ino, length, lsn, self._slot.name, self._slot.system, self._slot.identity
+            os.fstat(self._file.fileno()).st_ino, length, lsn, self._slot.name, self._slot.system, self._slot.identity, session
         )
         write_whole(self._position, position.write())
         return lsn
@@ -170,7 +182,7 @@ class _File:
     def reopen(self) -> None:
         self._end()
         self._file = self._path.open("ab", buffering=1 << 16)
-        self._whole = (self._length(), self._whole[1])
+        self._whole = (self._length(), *self._whole[1:])
         self.sync()
 
     def close(self) -> None:

@@ -1,0 +1,36 @@
+"""What a consumer's session knows beside its slot: what it has been given of transactions in progress, and what its plugin remembers.
+
+On the server that ends with the connection. Who writes a file exactly once keeps it beside the position, and goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailrace.checksummed_file import fact
+from tailrace.model import Lsn
+from tailrace.transactions.blocks import Streamed, StreamedByXid
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`memory` is the plugin's own, in what JSON can hold."""
+
+    streamed: StreamedByXid = field(default_factory=dict)
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, Any]:
+        streamed = {str(xid): [int(given.upto), given.bytes, sorted(given.subxids)] for xid, given in self.streamed.items()}
+        return {"streamed": streamed, "memory": dict(self.memory)}
+
+    @classmethod
+    def of(cls, facts: Any) -> Session:
+        """Raises ValueError or TypeError for what `facts` does not give."""
+        facts = fact(facts, dict)
+        streamed = {
+            int(xid): Streamed(fact(upto, Lsn), fact(size, int), frozenset(fact(each, int) for each in fact(subxids, list)))
+            for xid, (upto, size, subxids) in fact(facts["streamed"], dict).items()
+        }
+        return cls(streamed, fact(facts["memory"], dict))
