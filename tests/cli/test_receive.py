@@ -76,6 +76,29 @@ def test_rotation_and_ending(tmp_path: Path) -> None:
     check_equal(moved.read_text() + file.read_text(), expected)
 
 
+def test_streamed_changes_come_once_too(tmp_path: Path) -> None:
+    """What was given of a transaction in progress is known beside the position, so that the next consumer goes on behind it."""
+    file, rows = tmp_path / "out", 6000
+    options = ("-o", "stream-changes", "--set", "logical_decoding_work_mem=64kB")
+    with Server(16) as server, server.connect(autocommit=False) as writer:
+        server.sql("CREATE TABLE t (id int, v text)")
+        create_both(server, "mine", tmp_path / "state")
+        for start in range(0, rows, 1000):
+            writer.execute("INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 1000) i")
+            server.say("SELECT pg_logical_emit_message(false, 'p', 'flush')", "SELECT pg_switch_wal()")
+            with _receiver(file, tmp_path / "state", *options) as process:
+                until(lambda start=start: file.exists() and file.read_text().count("streaming change") >= start + 1000)
+                time.sleep(start % 2000 / 2000)
+                process.kill()
+        writer.commit()
+        with _receiver(file, tmp_path / "state", "--endpos", server.flush_lsn(), *options) as process:
+            assert process.wait(120) == 0
+    told = file.read_text().splitlines()
+    assert sum(line.startswith("streaming change") for line in told) == rows
+    assert sum(line.startswith("committing streamed") for line in told) == 1
+    assert sum(line.startswith("opening") for line in told) == sum(line.startswith("closing") for line in told) >= 6
+
+
 def test_the_file_is_the_slot_s_whatever_its_name(tailrace: Run, tmp_path: Path) -> None:
     """It goes on after a rename. Another slot of that name is another, and so is a copy; what knows names alone, as of before, is believed."""
     state, file = ("--state", tmp_path / "state"), tmp_path / "out"
@@ -101,7 +124,7 @@ def test_the_file_is_the_slot_s_whatever_its_name(tailrace: Run, tmp_path: Path)
         assert received("yours") == (1, f'"{file}" is written from another replication slot "yours" of system {system}')
         said = Position.read(position.read_bytes(), "here")
         assert said.identity
-        before = {name: value for name, value in asdict(said).items() if name != "identity"}
+        before = {name: value for name, value in asdict(said).items() if name not in ("identity", "session")}
         position.write_bytes(POSITION_FILE.write({**before, "lsn": int(said.lsn)}, {}))
         assert received("yours") == (0, "")
         assert Position.read(position.read_bytes(), "here").identity not in ("", said.identity)

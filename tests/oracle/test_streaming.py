@@ -95,7 +95,6 @@ def test_rolled_back(major: int, tmp_path: Path) -> None:
         create_both(server, SLOT, tmp_path)
         location = SlotLocation.open(tmp_path)
         with consuming(location, SLOT, LocalRunner(1)) as consumer:
-
             plugin = TestDecoding()
 
             def new() -> list[str]:

@@ -91,18 +91,13 @@ class Pipeline:
     ) -> Pipeline:  # fmt: skip
         """What is told of `[start_lsn, upto_lsn)` of a scanned log, as `demand` asks."""
         told, blocks = log, NO_BLOCKS
-        if demand.streaming is not None and (upto_lsn is None or upto_lsn > log.end):
+        if demand.streaming is not None:
             unread, _ = consistency(log)
             whole_from = max(catalogs.known_from, raised_at(log))
             told, blocks = with_blocks(
-                log,
-                unfinished(log, unread, unread),
-                streamed,
-                demand.streaming,
-                catalogs.state.database,
-                whole_from,
-                demand.two_phase,
-            )
+                log, unfinished(log, unread, unread), streamed, demand.streaming, catalogs.state.database, whole_from, demand.two_phase,
+                at_end=upto_lsn is None or upto_lsn > log.end,
+            )  # fmt: skip
             catalogs = catalogs.as_told(told)
         history = catalogs.history(demand.search_path)
         plan = make_plan(told, history, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand, is_strict=is_strict, blocks=blocks)

@@ -61,14 +61,15 @@ NO_BLOCKS = Blocks()
 
 
 def with_blocks(
-    log: ScannedLog, still: Unfinished, before: StreamedByXid, limit: int, database: int, known_from: int, two_phase: TwoPhase | None
+    log: ScannedLog, still: Unfinished, before: StreamedByXid, limit: int, database: int, known_from: int, two_phase: TwoPhase | None,
+    *, at_end: bool = True,
 ) -> tuple[ScannedLog, Blocks]:  # fmt: skip
-    """`still` is what is open where `log` ends; only what began at `known_from` or later is given."""
+    """`still` is what is open where `log` ends; only what began at `known_from` or later is given, and if not `at_end` of the log, what ends there."""
     open_now = _open(log, still, known_from, limit, before)
     blocks = {
         top: given
         for top, given in open_now.items()
-        if given.bytes - _bytes(before, top) > limit and given.upto > _upto(before, top)
+        if at_end and given.bytes - _bytes(before, top) > limit and given.upto > _upto(before, top)
     }
     lost = list(_rolled_back(log, before))
     gone = {top for top in before if top not in open_now}
