@@ -64,7 +64,8 @@ def with_blocks(
     log: ScannedLog, still: Unfinished, before: StreamedByXid, limit: int, database: int, known_from: int, two_phase: TwoPhase | None,
     *, at_end: bool = True,
 ) -> tuple[ScannedLog, Blocks]:  # fmt: skip
-    """`still` is what is open where `log` ends; only what began at `known_from` or later is given, and if not `at_end` of the log, what ends there."""
+    """`still` is what is open where `log` ends; only what began at `known_from` or later is given, and if not `at_end` of the log, what ends
+    there."""
     open_now = _open(log, still, known_from, limit, before)
     blocks = {
         top: given
