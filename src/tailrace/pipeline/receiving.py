@@ -13,7 +13,7 @@ from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer
 from tailrace.plugins.plugin import OutputPlugin
-from tailrace.plugins.printing import Printed, as_lines
+from tailrace.plugins.printing import Printed, as_lines, few_at_a_time
 from tailrace.storage.output_file import Output
 
 POLL = 0.05
@@ -73,7 +73,8 @@ def _look(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | 
     for window in consumer.look(plugin.demand, upto):
         news = True
         for lines in window.lines(plugin):
-            output.write(printed(lines, plugin))
+            for few in few_at_a_time(lines):
+                output.write(printed(few, plugin))
             if len(lines.ends) and lines.ends[-1] == len(lines):
                 output.whole(Lsn(int(lines.lsn[-1])))
         output.whole(min(window.log.end, upto or window.log.end))
