@@ -52,6 +52,19 @@ def test_lines_are_those_of_each_table_by_itself(pipeline: Pipeline) -> None:
     assert printed[0] == printed[1]
 
 
+@pytest.mark.parametrize("slice_bytes", [1, 200])
+def test_slices_show_nowhere(pipeline: Pipeline, slice_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few rows become columns at a time, the same lines come out."""
+    plugin = TestDecoding()
+    plugin.startup({}, 16)
+    whole = [(part.lsn.tolist(), part.texts.data.tobytes()) for part in pipeline.lines(plugin)]
+    read = pipeline.source.segments.read
+    before = sum(1 for stretch in pipeline.plan.stretches for _ in decode_alike(stretch, read))
+    monkeypatch.setattr("tailrace.decode.SLICE", slice_bytes)
+    assert [(part.lsn.tolist(), part.texts.data.tobytes()) for part in pipeline.lines(plugin)] == whole
+    assert sum(1 for stretch in pipeline.plan.stretches for _ in decode_alike(stretch, read)) > before
+
+
 def test_rows_of_some_tables(pipeline: Pipeline) -> None:
     """Asked for some tables, decoding gives what it gives of them when asked for all."""
     read = pipeline.source.segments.read

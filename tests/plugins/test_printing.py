@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from tailrace.model import Lsn
 from tailrace.plugins.ordering import Lines
-from tailrace.plugins.printing import as_json_rows, as_psql
+from tailrace.plugins.picking import end_to_end
+from tailrace.plugins.printing import as_json_rows, as_psql, few_at_a_time
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.types.values import Texts
 
@@ -49,3 +51,27 @@ def test_they_hold_what_psql_shows() -> None:
         assert [data for _, _, data in parsed(as_json_rows(lines, plugin).tobytes())] == shown
         psql = as_psql(lines, plugin).tobytes().decode()
         assert [row.split("\t")[2] for row in psql.splitlines()] == shown
+
+
+def test_printed_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is printed at once, the same comes out, and ends stay behind the same rows."""
+    lines = lines_of([text.encode() for text in TEXTS])
+    whole = as_psql(lines, TestDecoding()).tobytes()
+    for at_once in (1, 7, 100, 1000, 1 << 20):
+        monkeypatch.setattr("tailrace.plugins.printing._PRINTED_AT_ONCE", at_once)
+        few = list(few_at_a_time(lines))
+        assert b"".join(as_psql(each, TestDecoding()).tobytes() for each in few) == whole
+        assert sum(len(each.ends) for each in few) == len(lines.ends)
+        assert all(each.ends.max(initial=0) <= len(each) for each in few)
+    monkeypatch.setattr("tailrace.plugins.printing._PRINTED_AT_ONCE", 100)
+    assert len(list(few_at_a_time(lines))) > 2
+
+
+def test_end_to_end_grows_as_it_must() -> None:
+    parts = [Texts.of([text, "x"]) for text in TEXTS]
+    for room in (0, 1, 1000, 1 << 16):
+        whole = end_to_end(iter(parts), room)
+        assert whole.data.tobytes() == b"".join(part.data.tobytes() for part in parts)
+        assert np.diff(whole.offsets).tolist() == [len(text.encode()) for each in TEXTS for text in (each, "x")]
+    assert end_to_end(iter(parts[:1]), 0) is parts[0]
+    assert len(end_to_end(iter([]), 0)) == 0

@@ -18,7 +18,7 @@ from tailrace.pipeline.choice import On
 from tailrace.pipeline.windows import open_windows
 from tailrace.plugins.ordering import Lines
 from tailrace.plugins.plugin import OutputPlugin
-from tailrace.plugins.printing import Printed, as_psql
+from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS, TextStyle
@@ -81,12 +81,14 @@ def decode(
             for lines in part.lines(chosen):
                 write_lines(lines, chosen)
                 progress.add(len(lines))
+                del lines  # or they would be kept while the next are made
         sys.stdout.buffer.flush()
 
 
 def write_lines(lines: Lines, plugin: OutputPlugin, printed: Printed = as_psql) -> None:
     """To standard output."""
-    sys.stdout.buffer.write(printed(lines, plugin).data)
+    for few in few_at_a_time(lines):
+        sys.stdout.buffer.write(printed(few, plugin).data)
 
 
 def parse_pairs(texts: list[str] | None) -> dict[str, str | None]:

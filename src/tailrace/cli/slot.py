@@ -190,8 +190,8 @@ def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
                 warn(window.warning)
             for lines in window.lines(plugin):
                 if asked.upto_nchanges and (enough := _enough(lines, asked.upto_nchanges - progress.total)):
-                    write_lines(lines.first(enough), plugin, printed)
-                    at = lines.first(enough).told_upto(told)
+                    write_lines(lines.part(0, enough), plugin, printed)
+                    at = lines.part(0, enough).told_upto(told)
                     break
                 write_lines(lines, plugin, printed)
                 told = lines.told_upto(told)

@@ -7,8 +7,9 @@ partitions are decoded as. Rows of aborted, foreign or unwanted work are dropped
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, starmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,11 @@ from tailrace.wal.pages import WalBytes
 from tailrace.wal.reading import Reader
 
 __all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Alike", "Batch", "Reader", "decode", "decode_alike"]
+
+SLICE = 4 << 20
+"""Rows become columns, and columns texts, some at a time: so much of their tuples, each row counting as _ROW_COST bytes more. What a stretch of 64 MB
+would need at once is four times as much as it holds, and memory that was used just now is used again faster."""
+_ROW_COST = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,16 +134,22 @@ class Alike:
 
 
 def decode(plan: StretchPlan, read: Reader, oids: Container[int] | None = None) -> Iterator[Batch]:
-    """The wanted changes of a stretch, a batch per relation version; with `oids`, those of these relations. `read` gives bytes of the log.
+    """The wanted changes of a stretch, those of a relation version one after another, in batches as SLICE says; with `oids`, those of these
+    relations. `read` gives bytes of the log.
 
     Raises CorruptWal if the WAL is not the one that was indexed, MissingHistory for rows of a file that no relation had.
     """
-    for alike in decode_alike(plan, read, oids):
+    for alike in _all_alike(plan, read, oids, slices_many=False):
         yield from alike.batches()
 
 
 def decode_alike(plan: StretchPlan, read: Reader, oids: Container[int] | None = None) -> Iterator[Alike]:
     """The same with relations that are stored alike in one."""
+    yield from _all_alike(plan, read, oids, slices_many=True)
+
+
+def _all_alike(plan: StretchPlan, read: Reader, oids: Container[int] | None, *, slices_many: bool) -> Iterator[Alike]:
+    """Unless `slices_many`, what several relations share is not cut: each has its changes together."""
     wal, rows, chunks = wanted_rows(plan, read)
     families = _families(plan.relations, oids)
     family_of, number_of = (np.full(len(plan.relations), -1, np.int64) for _ in range(2))
@@ -150,7 +162,8 @@ def decode_alike(plan: StretchPlan, read: Reader, oids: Container[int] | None = 
         mine = rows if every else rows.take(numbers[bounds[family] : bounds[family + 1]])
         if len(mine.kind):
             relations = tuple(plan.relations[member] for member in members)
-            yield from _decoded(plan, relations, mine, number_of[mine.relation], wal, chunks)
+            slices = _slices if slices_many or len(relations) == 1 else _whole
+            yield from _decoded(plan, relations, mine, number_of[mine.relation], wal, chunks, slices)
 
 
 def _families(relations: Sequence[Relation], oids: Container[int] | None) -> list[list[int]]:
@@ -169,20 +182,19 @@ def _decoded(
     number: NDArray[np.int64],
     wal: WalBytes,
     chunks: Chunks,
+    slices: Callable[[Rows], Iterable[slice]],
 ) -> Iterator[Alike]:
-    """The rows as columns; an error names the relation, and the record if it is one row's."""
+    """The rows as columns, as many at a time as `slices` tells; an error names the relation, and the record if it is one row's."""
     try:
         for names, part in _moments(plan, relations[0], rows):
-            batch = _batch(relations[0], rows.take(part), wal, chunks, names)
-            if plan.stream.any():
-                owner = rows.owner[part]
-                batch = replace(batch, stream=plan.stream[owner], xid=plan.xid[owner].astype(np.uint32))
-            yield Alike(relations, relations, number[part], batch)
+            same, numbers = rows.take(part), number[part]
+            for few in slices(same):
+                yield Alike(relations, relations, numbers[few], _batch(plan, relations[0], same.take(few), wal, chunks, names))
     except TailraceError as error:
         if len(relations) > 1:  # whose row was it?
             for i, relation in enumerate(relations):
                 alone = rows.take(number == i)
-                list(_decoded(plan, (relation,), alone, np.zeros(len(alone.kind), np.int64), wal, chunks))
+                list(_decoded(plan, (relation,), alone, np.zeros(len(alone.kind), np.int64), wal, chunks, slices))
         where = f"stretch {plan.stretch}" if error.lsn is None else f"WAL record at {error.lsn}{wal.in_file(error.lsn)}"
         error.context = error.context or f"table {relations[0]}, {where}"
         raise
@@ -196,7 +208,18 @@ def _moments(plan: StretchPlan, relation: Relation, rows: Rows) -> Iterator[tupl
     yield from plan.names.parts(rows.lsn, rows.ordinal)
 
 
-def _batch(relation: Relation, rows: Rows, wal: WalBytes, chunks: Chunks, names: NameOf | None) -> Batch:
+def _whole(rows: Rows) -> Iterable[slice]:
+    return (slice(0, len(rows.kind)),)
+
+
+def _slices(rows: Rows) -> Iterable[slice]:
+    """The rows in order, as many at a time as SLICE says."""
+    costs = np.cumsum(rows.new_length + rows.old_length + _ROW_COST) // SLICE
+    cuts = [0, *(np.flatnonzero(np.diff(costs)) + 1).tolist(), len(costs)]
+    return starmap(slice, pairwise(cuts))
+
+
+def _batch(plan: StretchPlan, relation: Relation, rows: Rows, wal: WalBytes, chunks: Chunks, names: NameOf | None) -> Batch:
     try:
         new = _columns(relation, wal.buf, rows.new, rows.new_length, rows.turn, chunks)
         old = _columns(relation, wal.buf, rows.old, rows.old_length, rows.turn, chunks) if (rows.old >= 0).any() else None
@@ -207,6 +230,7 @@ def _batch(relation: Relation, rows: Rows, wal: WalBytes, chunks: Chunks, names:
     return Batch(
         relation=relation, published_as=relation, columns=relation.live_columns, ordinal=rows.ordinal, lsn=rows.lsn,
         sequence=rows.sequence, kind=rows.kind, old_kind=rows.old_kind, new=new, old=old, names=names,
+        stream=plan.stream[rows.owner] if plan.stream.any() else None, xid=plan.xid[rows.owner].astype(np.uint32) if plan.stream.any() else None,
     )  # fmt: skip
 
 

@@ -11,13 +11,17 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tailrace.apply.net import OrderKey
 from tailrace.changes import change_batch
@@ -27,6 +31,8 @@ from tailrace.feed import Decoder, Feed
 from tailrace.model import Lsn, Relation
 from tailrace.plan.pieces import Piece
 from tailrace.types.registry import ArrowStyle
+
+_NONE_YET = 2**63 - 1
 
 Progress = Callable[[int, int], None]
 """Told how much is done, and of how much."""
@@ -176,27 +182,23 @@ def write_changes(
     """Decode a stretch and write the changes of the tables `wanted` (by oid), a file per version of a relation. Runs in a worker."""
     written: list[FileWritten | Refused] = []
     oids = {each.oid for each in piece.plan.relations if (each.rewrite_of or each.oid) in wanted}
-    for batch in decode(piece, oids):
-        oid = batch.relation.rewrite_of or batch.relation.oid
-        target = wanted[oid]
-        commits = piece.facts.commit_lsn[batch.ordinal]
-        later = commits >= target.since
-        if not later.any():
-            continue
-        try:
-            changes = _changes_of(batch, piece, target, fill_missing)
-        except TailraceError as error:
-            last = int(commits.max())
-            written.append(Refused(oid, int(commits[later].min()), (last, int(batch.lsn[commits == last].max()), 0), error))
-            continue
-        changes = changes if later.all() else changes.filter(pa.array(later))
-        path, size = _write(folder, oid, changes)
-        written.append(
-            FileWritten(
-                oid, path, size, changes.nbytes, int(later.sum()), int(commits[later].min()), int(commits.max()), int(batch.lsn[later].min()),
-                batch.relation.oid if batch.relation.rewrite_of else 0,
-            )
-        )  # fmt: skip
+    for relation, batches in groupby(decode(piece, oids), attrgetter("relation")):
+        oid = relation.rewrite_of or relation.oid
+        with _ChangesFile(folder, oid, relation.oid if relation.rewrite_of else 0) as file:
+            for batch in batches:
+                commits = piece.facts.commit_lsn[batch.ordinal]
+                later = commits >= wanted[oid].since
+                if not later.any():
+                    continue
+                try:
+                    changes = _changes_of(batch, piece, wanted[oid], fill_missing)
+                except TailraceError as error:
+                    last = int(commits.max())
+                    where = (last, int(batch.lsn[commits == last].max()), 0)
+                    written.append(Refused(oid, int(commits[later].min()), where, error))
+                    continue
+                file.add(changes if later.all() else changes.filter(pa.array(later)), commits[later], int(batch.lsn[later].min()))
+        written += file.written
     return written
 
 
@@ -205,11 +207,34 @@ def _changes_of(batch: Batch, piece: Piece, target: Wanted, fill_missing: bool) 
     return change_batch(batch, piece.facts, target.relation, style=style, codec=piece.plan.codec, fill_missing=fill_missing)
 
 
-def _write(folder: Path, oid: int, changes: pa.RecordBatch) -> tuple[str, int]:
-    """A file for them: its path below `folder`, and its size."""
-    path = f"{oid}/part-{uuid.uuid4()}.parquet"
-    (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(
-        pa.Table.from_batches([changes]), folder / path, compression="snappy", write_statistics=False, use_dictionary=["kind"]
-    )
-    return path, (folder / path).stat().st_size
+class _ChangesFile:
+    """A Parquet file that is written a batch at a time, and is there only if there was one; `written` then tells of it."""
+
+    def __init__(self, folder: Path, oid: int, rewrite: int) -> None:
+        self._folder = folder
+        self._stack = ExitStack()
+        self._writer: pq.ParquetWriter | None = None
+        self._so_far = FileWritten(oid, f"{oid}/part-{uuid.uuid4()}.parquet", 0, 0, 0, _NONE_YET, 0, _NONE_YET, rewrite)
+        self.written: list[FileWritten] = []
+
+    def __enter__(self) -> _ChangesFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        if self._writer is not None:
+            self.written = [replace(self._so_far, size=(self._folder / self._so_far.path).stat().st_size)]
+
+    def add(self, changes: pa.RecordBatch, commits: NDArray[np.int64], first_lsn: int) -> None:
+        """Rows of these commits, the first record of which is at `first_lsn`."""
+        of = self._so_far
+        if self._writer is None:
+            path = self._folder / of.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            writer = pq.ParquetWriter(path, changes.schema, compression="snappy", write_statistics=False, use_dictionary=["kind"])
+            self._writer = self._stack.enter_context(writer)
+        self._writer.write_batch(changes)
+        self._so_far = replace(
+            of, memory=of.memory + changes.nbytes, rows=of.rows + len(changes), first_lsn=min(of.first_lsn, first_lsn),
+            first_commit=min(of.first_commit, int(commits.min())), last_commit=max(of.last_commit, int(commits.max())),
+        )  # fmt: skip

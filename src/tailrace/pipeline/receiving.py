@@ -13,7 +13,7 @@ from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer
 from tailrace.plugins.plugin import OutputPlugin
-from tailrace.plugins.printing import Printed, as_lines
+from tailrace.plugins.printing import Printed, as_lines, few_at_a_time
 from tailrace.slots.session import Session
 from tailrace.storage.output_file import Output
 
@@ -77,7 +77,8 @@ def _look(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | 
         news = True
         told = consumer.read_upto
         for lines in window.lines(plugin):
-            output.write(printed(lines, plugin))
+            for few in few_at_a_time(lines):
+                output.write(printed(few, plugin))
             told = lines.told_upto(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
                 output.whole(told, Session(window.blocks.before, plugin.memory))

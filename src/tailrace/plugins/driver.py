@@ -20,12 +20,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.decode import Reader, decode_alike
+from tailrace.decode import Alike, Reader, decode_alike
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.ordering import Formatted, Lines, Some, in_order
-from tailrace.plugins.picking import taken
+from tailrace.plugins.picking import end_to_end, taken
 from tailrace.plugins.plugin import Formatter, OutputPlugin
 from tailrace.types.values import Texts
 
@@ -39,14 +39,16 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter) -> Formatted:
     """Decode a stretch and have it formatted. Runs in a worker."""
     keys = [np.zeros((3, 0), np.int64)]
-    texts: list[Texts] = []
-    for alike in decode_alike(plan, read):
+
+    def texts_of(alike: Alike) -> Texts:
         batch = alike.batch
-        texts.append(formatter.knowing(batch.names, plan.codec).alike_texts(alike))
         keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
+        return formatter.knowing(batch.names, plan.codec).alike_texts(alike)
+
+    texts = end_to_end(map(texts_of, decode_alike(plan, read)), 4 * (plan.stretch.stop - plan.stretch.start))
     ordinal, lsn, sequence = np.concatenate(keys, axis=1)
     order = np.lexsort((sequence, lsn, ordinal))
-    return Formatted(ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken(texts, order))
+    return Formatted(ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order))
 
 
 def drive(
@@ -140,8 +142,11 @@ class _Drive:
             upto = int(formatted.lsn[-1])
             now = [item for item in inside if item.lsn <= upto]
             inside = inside[len(now) :]
-            yield self._in_order(Some(only, [formatted], now, before or [], begins=before is not None, ends=False))
+            lines = self._in_order(Some(only, [formatted], now, before or [], begins=before is not None, ends=False))
             before = None
+            del formatted
+            yield lines
+            del lines
         yield self._in_order(Some(only, [], inside, before or [], begins=before is not None))
 
     def _in_order(self, some: Some) -> Lines:

@@ -46,10 +46,12 @@ class Lines:
         """Where a consumer stands that has these rows: behind the last transaction that ends among them, or else where it was before."""
         return Lsn(max(before, int(self.lsn[self.ends - 1].max(initial=0))))
 
-    def first(self, rows: int) -> Lines:
-        """So many of them."""
-        texts = Texts(self.texts.offsets[: rows + 1], self.texts.data[: self.texts.offsets[rows]])
-        return Lines(self.lsn[:rows], self.xid[:rows], texts, self.ends[self.ends <= rows], self.stops[self.stops <= rows])
+    def part(self, start: int, stop: int) -> Lines:
+        """Rows `[start, stop)`, sharing memory."""
+        offsets = self.texts.offsets[start : stop + 1]
+        texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
+        ends, stops = (places[(places > start) & (places <= stop)] - start for places in (self.ends, self.stops))
+        return Lines(self.lsn[start:stop], self.xid[start:stop], texts, ends, stops)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,7 +3,8 @@ pg_recvlogical writes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,17 @@ def as_lines(lines: Lines, plugin: OutputPlugin) -> NDArray[np.uint8]:
 
 Printed = Callable[[Lines, OutputPlugin], NDArray[np.uint8]]
 """One of the three above."""
+
+
+_PRINTED_AT_ONCE = 4 << 20
+
+
+def few_at_a_time(lines: Lines) -> Iterator[Lines]:
+    """The same lines in order, some MB of text in each: what prints them needs as much again."""
+    texts = lines.texts
+    cuts = np.searchsorted(texts.offsets, np.arange(_PRINTED_AT_ONCE, len(texts.data), _PRINTED_AT_ONCE)).tolist()
+    for start, stop in pairwise(sorted({0, *cuts, len(lines)})):
+        yield lines.part(start, stop)
 
 
 def _shown(lines: Lines, plugin: OutputPlugin) -> Texts:
