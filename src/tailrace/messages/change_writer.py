@@ -15,6 +15,7 @@ from tailrace.decode import DELETE, INSERT
 from tailrace.errors import UsageError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.memcpy import memcpy
+from tailrace.messages.big_endian import put_be16, put_be32
 from tailrace.messages.message import KEY, NEW, OLD
 from tailrace.messages.tuple_columns import BINARY_BYTE, NULL_BYTE, TEXT_BYTE, UNCHANGED_BYTE, Side
 from tailrace.types.values import Mask, Texts, as_writable
@@ -93,8 +94,8 @@ def _write(changes: Any, new: Any, old: Any, in_key: Any, offsets: Any, out: Any
         out[to] = _TYPE_BYTES[kind - 1]
         to += 1
         if len(changes.xid):
-            to = _put_u32(out, to, changes.xid[row])
-        to = _put_u32(out, to, changes.relation_oid[row])
+            to = put_be32(out, to, changes.xid[row])
+        to = put_be32(out, to, changes.relation_oid[row])
         if _has_old(changes, row):
             only_key = changes.old_kind[row] == OLD_KEY
             out[to] = _KEY_BYTE if only_key else _OLD_BYTE
@@ -108,9 +109,7 @@ def _write(changes: Any, new: Any, old: Any, in_key: Any, offsets: Any, out: Any
 def _put_tuple(out: Any, to: Any, side: Any, row: Any, in_key: Any, only_key: Any) -> Any:
     """TupleData: how many columns, and each behind its kind."""
     columns = len(in_key)
-    out[to] = columns >> 8
-    out[to + 1] = columns & 0xFF
-    to += 2
+    to = put_be16(out, to, columns)
     for column in range(columns):
         kind = side.kind[column, row]
         if only_key and not in_key[column]:
@@ -120,18 +119,7 @@ def _put_tuple(out: Any, to: Any, side: Any, row: Any, in_key: Any, only_key: An
         if kind in (TEXT_BYTE, BINARY_BYTE):
             start = side.bounds[column, row]
             size = side.bounds[column, row + 1] - start
-            to = _put_u32(out, to, size)
+            to = put_be32(out, to, size)
             memcpy(out, to, side.data, start, size)
             to += size
     return to
-
-
-@inner_kernel
-def _put_u32(out: Any, to: Any, number: Any) -> Any:
-    """In network byte order."""
-    value = np.int64(number)
-    out[to] = (value >> 24) & 0xFF
-    out[to + 1] = (value >> 16) & 0xFF
-    out[to + 2] = (value >> 8) & 0xFF
-    out[to + 3] = value & 0xFF
-    return to + 4
