@@ -14,9 +14,9 @@ from tailrace.errors import PeerError, UsageError
 from tailrace.messages import message as m
 from tailrace.messages.fields import KINDS, Payload, read_u8, read_u32, shown, write_u32
 
-PARALLEL = "parallel"
-STREAMING = ("off", "on", PARALLEL)
-"""The option `streaming` of START_REPLICATION; on takes protocol 2, parallel 4."""
+PARALLEL, EITHER = "parallel", "either"
+STREAMING = ("off", "on", PARALLEL, EITHER)
+"""The option `streaming` of START_REPLICATION; on takes protocol 2, parallel 4. EITHER, on or parallel, is for who was not told: length decides."""
 LATEST_PROTOCOL = 4
 
 
@@ -92,7 +92,16 @@ def read_message(data: bytes, *, in_stream: bool, streaming: str = "on") -> m.An
     found: dict[str, Any] = {}
     if in_stream and known.carries_xid:
         found["xid"] = read_u32(payload)
-    for names, kind in (*known.fields, *(known.in_parallel if streaming == PARALLEL else ())):
+    _read_fields(known, known.fields, payload, found)
+    if streaming == PARALLEL or (streaming == EITHER and payload.at < len(data)):
+        _read_fields(known, known.in_parallel, payload, found)
+    if payload.at != len(data):
+        raise payload.refused("invalid message format")
+    return known.value(**found)
+
+
+def _read_fields(known: Format, fields: tuple[tuple[str, str], ...], payload: Payload, found: dict[str, Any]) -> None:
+    for names, kind in fields:
         at = payload.at
         value = KINDS[kind].read(payload)
         if kind == "set_lsn" and not value:
@@ -101,9 +110,6 @@ def read_message(data: bytes, *, in_stream: bool, streaming: str = "on") -> m.An
             found.update(zip(names.split("+"), value, strict=True))
         else:
             found[names] = value
-    if payload.at != len(data):
-        raise payload.refused("invalid message format")
-    return known.value(**found)
 
 
 def write_message(message: m.AnyMessage) -> bytes:

@@ -17,11 +17,20 @@ from typing import Any
 
 from tailrace.errors import PeerError, UsageError
 from tailrace.messages import message as m
-from tailrace.messages.formats import BY_VALUE, LATEST_PROTOCOL, PARALLEL, STREAMING, format_of, read_message, write_message
+from tailrace.messages.formats import (
+    BY_VALUE,
+    EITHER,
+    LATEST_PROTOCOL,
+    PARALLEL,
+    STREAMING,
+    format_of,
+    read_message,
+    write_message,
+)
 from tailrace.model import Lsn
 
 OUTSIDE, TRANSACTION, PREPARED, STREAM = range(4)
-_NEEDS = {"off": 1, "on": 2, PARALLEL: 4}
+_NEEDS = {"off": 1, "on": 2, PARALLEL: 4, EITHER: 4}
 
 
 class Session:
@@ -33,7 +42,7 @@ class Session:
         if streaming not in STREAMING:
             raise UsageError(f'streaming requires a Boolean value or "{PARALLEL}"', sqlstate="42601")
         if proto_version < _NEEDS[streaming]:
-            what = "parallel streaming" if streaming == PARALLEL else "streaming"
+            what = "parallel streaming" if _NEEDS[streaming] == _NEEDS[PARALLEL] else "streaming"
             raise UsageError(
                 f"requested proto_version={proto_version} does not support {what}, need {_NEEDS[streaming]} or higher"
             )
@@ -215,10 +224,6 @@ class MessageWriter:
         known = BY_VALUE[type(message)]
         if known.carries_xid and (getattr(message, "xid", None) is not None) != self.session.in_stream:
             raise UsageError(f"{known.name} message {'without' if self.session.in_stream else 'with'} an xid")
-        if known.in_parallel and any(
-            (getattr(message, name) is None) == (self.session.streaming == PARALLEL) for name, _ in known.in_parallel
-        ):
-            raise UsageError(f"{known.name} message of another setting of streaming than {self.session.streaming}")
         data = write_message(message)
         try:
             self.session.check_known(data)
