@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.message_sessions import check, check_rows, damaged, made_up
+from support.message_sessions import check, check_rows, damaged, made_up, written_again
 from support.vectors import Recorded, recorded_sessions
 from tailrace.errors import PeerError, UsageError
 from tailrace.messages import message as m
-from tailrace.messages.change_columns import change_batches, tuple_side
+from tailrace.messages.change_columns import change_batches
 from tailrace.messages.change_reader import COMMITTED, OPEN, PREPARED, ROLLED_BACK, ChangeReader
 from tailrace.messages.change_writer import NO_XID, Changes, write_changes
 from tailrace.messages.formats import write_message
@@ -38,16 +38,8 @@ def test_what_servers_sent_is_read_and_written_at_once(recorded: Recorded) -> No
     texts = _texts(recorded.payloads)
     scanned = ChangeReader(recorded.proto_version, recorded.streaming).read(texts.data, texts.offsets)
     check_rows(scanned, messages)
-    rows = scanned.rows
-    for number, relation in enumerate(scanned.relations):
-        for in_stream in (False, True):
-            mine = np.flatnonzero((rows.relation == number) & ((rows.xid >= 0) == in_stream))
-            new, old = (tuple_side(texts.data, at[mine], len(relation.columns)) for at in (rows.new_at, rows.old_at))
-            xid = rows.xid[mine].astype(np.uint32) if in_stream else NO_XID
-            oids = np.full(len(mine), relation.relation_oid, np.uint32)
-            in_key = np.array([column.flags == 1 for column in relation.columns], np.bool_)
-            written = write_changes(Changes(rows.kind[mine], oids, rows.old_kind[mine], xid), new, old, in_key)
-            assert written.to_bytes() == [recorded.payloads[row] for row in mine.tolist()]
+    changes = [payload for payload, message in zip(recorded.payloads, messages, strict=True) if isinstance(message, m.Change)]
+    assert sorted(written_again(recorded)) == sorted(changes)
     for _, batch in change_batches(scanned):
         batch.validate(full=True)
 

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from support.vectors import Recorded
 from tailrace.errors import PeerError
 from tailrace.messages import message as m
-from tailrace.messages.change_columns import change_batches
+from tailrace.messages.change_columns import change_batches, tuple_side
 from tailrace.messages.change_reader import ChangeReader, Scanned
+from tailrace.messages.change_writer import NO_XID, Changes, write_changes
 from tailrace.messages.session import MessageReader, MessageWriter
 from tailrace.model import Lsn
 from tailrace.types.values import Texts
@@ -217,3 +219,20 @@ def check_rows(scanned: Scanned, messages: Sequence[m.AnyMessage]) -> None:
     for number, other in scanned.others.items():
         assert messages[number] == other
     assert len(scanned.others) == sum(not isinstance(each, m.Begin | m.Commit | m.Change) for each in messages)
+
+
+def written_again(recorded: Recorded) -> list[bytes]:
+    """The changes of a recorded session, read as columns and written from them, relation by relation."""
+    texts = Texts.of(list(recorded.payloads))
+    scanned = ChangeReader(recorded.proto_version, recorded.streaming).read(texts.data, texts.offsets)
+    rows = scanned.rows
+    found: list[bytes] = []
+    for number, relation in enumerate(scanned.relations):
+        for in_stream in (False, True):
+            mine = np.flatnonzero((rows.relation == number) & ((rows.xid >= 0) == in_stream))
+            new, old = (tuple_side(scanned.data, at[mine], len(relation.columns)) for at in (rows.new_at, rows.old_at))
+            xid = rows.xid[mine].astype(np.uint32) if in_stream else NO_XID
+            oids = np.full(len(mine), relation.relation_oid, np.uint32)
+            in_key = np.array([column.flags == 1 for column in relation.columns], np.bool_)
+            found += write_changes(Changes(rows.kind[mine], oids, rows.old_kind[mine], xid), new, old, in_key).to_bytes()
+    return found
