@@ -164,11 +164,13 @@ def _column(
     as_text, as_binary = side.kind[i] == TEXT_BYTE, side.kind[i] == BINARY_BYTE
     _check_zero_bytes(texts, as_text)
     pg_type = _known_type(column.type_oid, types, told)
+    typmod = column.type_modifier
+    if not (as_text.any() or as_binary.any()):
+        return pa.nulls(len(texts), pa.string() if pg_type is None else arrow_type(pg_type, typmod, style))
     if pg_type is None:
         return _checked(_as_text(texts, as_text, as_binary), texts)
-    typmod = column.type_modifier
     found = None
-    if as_text.any() or not as_binary.any():
+    if as_text.any():
         found = to_arrow(parse_texts(texts, as_text, pg_type), pg_type, typmod, style)
     if as_binary.any():
         of_binary = to_arrow(parse_binary(texts, as_binary, pg_type), pg_type, typmod, style)
