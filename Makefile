@@ -34,9 +34,10 @@ soak: $(READY) ## tests that wait for a minute or more
 marathon: $(READY) ## what takes a quarter of an hour or more: 300 kills of a consumer and its server, walks and damage drawn anew
 	$(BIN)/python -m pytest -q -m marathon
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds, and a minute of generated workloads (needs npm)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds, and a minute of generated workloads and one of messages (needs npm)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m matrix
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1
+	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1
 
 test-extras: $(READY) ## each extra alone, from the built wheel, in an environment of its own
 	$(BIN)/python tests/extras.py

@@ -22,7 +22,7 @@ SOURCES = ROOT / "src"
 FOUNDATION = ("user_cache", "kernels", "memcpy", "ragged", "errors", "model", "settings", "checksummed_file")
 STAGES = (
     "wal", "window", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes", "feed",
-    "publications", "plugins", "wire", "sql", "slots", "apply",
+    "publications", "messages", "plugins", "wire", "sql", "slots", "apply",
 )  # fmt: skip
 SHORE = ("storage", "client", "lake", "pipeline", "spark", "server", "demo", "cli", "__main__")
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
@@ -41,11 +41,11 @@ LONGEST_KERNEL = 80
 MOST_PARAMETERS = 8
 LONGEST_MODULE = 400
 LONG_MODULES: dict[str, str] = {}
-ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "spark"})
+ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "messages/change_columns", "messages/change_writer", "spark"})
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 
 BYTE_ROOMS = (
-    "wal/", "tuples/", "types/",
+    "wal/", "tuples/", "types/", "messages/",
     "catalog/column_values.py", "catalog/commit_status.py", "catalog/control_file.py", "catalog/copied_rows.py", "catalog/heap_pages.py",
     "catalog/heap_redo.py", "catalog/multixacts.py", "catalog/redo.py", "catalog/relation_map.py", "catalog/rows.py", "catalog/whole_pages.py",
 )  # fmt: skip

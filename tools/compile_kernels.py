@@ -49,6 +49,8 @@ def compile_by(chain: str, folder: Path) -> None:
     """Decode recorded cases as text and as typed columns; the log of the first is also looked at."""
     if chain == "replay":
         replay_nothing()
+    else:
+        messages_there_and_back()
     for story in CASES[chain]:
         decode_case(story, folder / story)
 
@@ -71,6 +73,31 @@ def replay_nothing() -> None:
         versions=Versions.none(), files={(1, 1259): 1259}, complete=False, status=None, multixacts=None, xids_open={},
     )  # fmt: skip
     advance(state, log, CatalogPages({(1, 1259): np.zeros((1, 8192), np.uint8)}), XidClock.of([], (0, 3)), Lsn(1), frozenset())
+
+
+def messages_there_and_back() -> None:
+    """Logical replication messages that servers sent, read as columns and written again."""
+    import numpy as np  # noqa: PLC0415
+
+    from support.message_sessions import check, written_again  # noqa: PLC0415
+    from support.vectors import recorded_sessions  # noqa: PLC0415
+    from tailrace.types.built_in import built_in_type  # noqa: PLC0415
+    from tailrace.types.registry import parse_texts  # noqa: PLC0415
+    from tailrace.types.values import Texts  # noqa: PLC0415
+
+    for recorded in recorded_sessions():
+        check(recorded.payloads, recorded.proto_version, recorded.streaming)
+        written_again(recorded)
+    for text, oid in (
+        (b"1", 23),
+        (b"1.5", 1700),
+        (b"2020-02-03", 1082),
+        (b"2020-02-03 04:05:06", 1114),
+        (b"2020-02-03 04:05:06+00", 1184),
+    ):
+        pg_type = built_in_type(oid)
+        assert pg_type is not None
+        parse_texts(Texts.of([text]), np.ones(1, np.bool_), pg_type)
 
 
 def decode_case(story: str, folder: Path) -> None:

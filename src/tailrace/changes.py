@@ -25,7 +25,7 @@ from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.registry import ArrowStyle, arrow_type, to_arrow
 from tailrace.types.values import Mask, Values
 
-_EPOCH_MICROSECONDS = 946_684_800_000_000
+EPOCH_MICROSECONDS = 946_684_800_000_000
 """2000-01-01 in Unix time: PostgreSQL's timestamps count from there (`datatype/timestamp.h`)."""
 KINDS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
@@ -78,7 +78,7 @@ def change_batch(
     makers: dict[str, Callable[[], pa.Array]] = {
         "commit_lsn": lambda: of_transaction(transactions.commit_lsn, pa.int64()),
         "end_lsn": lambda: of_transaction(transactions.end_lsn, pa.int64()),
-        "commit_timestamp": lambda: of_transaction(transactions.time + _EPOCH_MICROSECONDS, pa.timestamp("us", "UTC")),
+        "commit_timestamp": lambda: of_transaction(transactions.time + EPOCH_MICROSECONDS, pa.timestamp("us", "UTC")),
         "xid": lambda: of_transaction(transactions.xid.astype(np.int64), pa.int64()),
         "lsn": lambda: pa.array(batch.lsn, pa.int64()),
         "sequence": lambda: pa.array(batch.sequence.astype(np.int32), pa.int32()),
@@ -176,7 +176,12 @@ def _unchanged(batch: Batch, target: Relation) -> pa.ListArray:
             mine = values.unchanged & (batch.kind != DELETE)
             if mine.any():
                 marked.append((names[column.number], mine))
-    offsets = np.zeros(len(batch) + 1, np.int32)
+    return names_by_row(marked, len(batch))
+
+
+def names_by_row(marked: Sequence[tuple[str, Mask]], rows: int) -> pa.ListArray:
+    """By row the names whose mask is set there."""
+    offsets = np.zeros(rows + 1, np.int32)
     which: NDArray[np.intp] = np.zeros(0, np.intp)
     if marked:
         grid = np.stack([mine for _, mine in marked], axis=1)

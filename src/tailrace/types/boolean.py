@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from tailrace.model import PgType
 from tailrace.types.binary_forms import receive_swapped, send_swapped
-from tailrace.types.codec import ArrowStyle, Codec, mask_buffer, parse_each, syntax_error
+from tailrace.types.codec import ArrowStyle, Codec, mask_buffer, syntax_error
+from tailrace.types.plain_forms import parse_numbers
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
@@ -33,7 +36,17 @@ def parse_bools(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
             return b"\0"
         raise syntax_error("boolean", text)
 
-    return parse_each(texts, valid, pg_type, parse_one)
+    return parse_numbers(texts, valid, "u1", _parse_letters, parse_one)
+
+
+def _parse_letters(offsets: Any, data: Any, valid: Any, numbers: Any) -> Any:
+    """t and f, as boolout prints them; returns which rows are something else."""
+    single = valid & (np.diff(offsets) == 1)
+    letters = data[offsets[:-1][single]]
+    numbers[single] = letters == ord("t")
+    left = valid & ~single
+    left[single] = (letters != ord("t")) & (letters != ord("f"))
+    return left
 
 
 def arrow_bools(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:

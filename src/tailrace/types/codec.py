@@ -190,6 +190,11 @@ def format_error(type_name: str) -> UsageError:
     return UsageError(f"incorrect binary data format for type {type_name}", sqlstate="22P03")
 
 
+def cut_short(pg_type: PgType) -> UsageError:
+    """What receive functions say of bytes that end too early."""
+    return UsageError("insufficient data left in message", context=f"type {pg_type.label}", sqlstate="08P01")
+
+
 def format_each(values: Values, text_of: Callable[[bytes], str | bytes]) -> Texts:
     """Print (or send) row by row in Python: for types that are rare in tables."""
     rows = zip(values.payload_list(), values.valid.tolist(), strict=True)
@@ -202,7 +207,7 @@ def receive_each(texts: Texts, valid: Mask, pg_type: PgType, read_one: Callable[
     try:
         return Values.of_payloads([read_one(sent) if present else None for sent, present in rows], pg_type.length)
     except (struct.error, IndexError):
-        raise UsageError("insufficient data left in message", context=f"type {pg_type.label}", sqlstate="08P01") from None
+        raise cut_short(pg_type) from None
 
 
 def _print_hex(values: Values, pg_type: PgType, style: TextStyle) -> Texts:

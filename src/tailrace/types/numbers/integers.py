@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import pyarrow as pa
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
-from tailrace.types.codec import ArrowStyle, parse_each, primitive_array, range_error, syntax_error
+from tailrace.types.ascii import MINUS, NINE, ZERO
+from tailrace.types.codec import ArrowStyle, primitive_array, range_error, syntax_error
 from tailrace.types.numbers.digits import put_signed, put_unsigned
+from tailrace.types.plain_forms import parse_numbers
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
@@ -19,6 +22,8 @@ DTYPES = {20: "<i8", 21: "<i2", 23: "<i4", 26: "<u4", 28: "<u4", 29: "<u4", 5069
 NAMES = {20: "bigint", 21: "smallint", 23: "integer", 26: "oid", 28: "xid", 29: "cid", 5069: "xid8"}
 LONGEST = 20
 """Of any 64-bit number: -9223372036854775808."""
+PLAIN_DIGITS = 18
+"""So many always fit 64 bits."""
 
 
 @kernel
@@ -44,6 +49,32 @@ def format_integers(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     return Texts(*_format_integers(as_writable(wide), as_writable(values.valid), dtype == "<u8"))
 
 
+@kernel
+def _parse_plain(offsets: Any, data: Any, valid: Any, low: Any, high: Any, numbers: Any) -> Any:
+    """Decimal digits with perhaps a minus, of a number between `low` and `high`. Returns which rows are something else."""
+    left = np.zeros(len(valid), np.bool_)
+    for row in range(len(valid)):
+        if not valid[row]:
+            continue
+        at, stop = offsets[row], offsets[row + 1]
+        negative = at < stop and data[at] == MINUS
+        if negative:
+            at += 1
+        number = np.int64(0)
+        plain = 0 < stop - at <= PLAIN_DIGITS
+        while plain and at < stop:
+            plain = ZERO <= data[at] <= NINE
+            number = number * 10 + np.int64(data[at]) - ZERO
+            at += 1
+        if negative:
+            number = -number
+        if plain and low <= number <= high:
+            numbers[row] = number
+        else:
+            left[row] = True
+    return left
+
+
 def parse_integers(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As int4in: decimal with surrounding spaces (the other radixes of newer versions are never printed)."""
     bounds, name = np.iinfo(DTYPES[pg_type.oid]), NAMES[pg_type.oid]
@@ -57,7 +88,12 @@ def parse_integers(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
             raise range_error(name, text)
         return number.to_bytes(pg_type.length, "little", signed=bounds.min < 0)
 
-    return parse_each(texts, valid, pg_type, parse_one)
+    low, high = np.int64(bounds.min), np.int64(min(bounds.max, np.iinfo(np.int64).max))
+    return parse_numbers(texts, valid, DTYPES[pg_type.oid], partial(_with_bounds, low, high), parse_one)
+
+
+def _with_bounds(low: np.int64, high: np.int64, offsets: Any, data: Any, valid: Any, numbers: Any) -> Any:
+    return _parse_plain(offsets, data, valid, low, high, numbers)
 
 
 def arrow_integers(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:

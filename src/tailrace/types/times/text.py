@@ -21,8 +21,10 @@ from tailrace.model import PgType
 from tailrace.types.ascii import COLON, MINUS, PLUS, POINT, SPACE, ZERO
 from tailrace.types.codec import parse_each, syntax_error
 from tailrace.types.numbers.digits import put_padded, put_unsigned
+from tailrace.types.plain_forms import parse_numbers
 from tailrace.types.style import TextStyle
 from tailrace.types.times.date_styles import in_date_style
+from tailrace.types.times.plain import parse_plain_dates, parse_plain_stamps, parse_plain_zoned_stamps
 from tailrace.types.times.zones import abbreviations, utc_offsets
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
@@ -201,7 +203,7 @@ def parse_dates(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
             return struct.pack("<i", -(1 << 31) if word[0] == "-" else (1 << 31) - 1)
         return struct.pack("<i", _days(_match(DATE, text, pg_type.oid), text))
 
-    return parse_each(texts, valid, pg_type, parse_one)
+    return parse_numbers(texts, valid, "<i4", parse_plain_dates, parse_one)
 
 
 def parse_times(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
@@ -226,7 +228,8 @@ def parse_timestamps(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
         east = _east(fields) if pg_type.oid == TIMESTAMPTZOID else 0
         return struct.pack("<q", _days(fields, text) * DAY + _clock(fields, text) - east * SECOND)
 
-    return parse_each(texts, valid, pg_type, parse_one)
+    plain = parse_plain_zoned_stamps if pg_type.oid == TIMESTAMPTZOID else parse_plain_stamps
+    return parse_numbers(texts, valid, "<i8", plain, parse_one)
 
 
 def _match(syntax: re.Pattern[str], text: str, oid: int) -> Fields:

@@ -47,6 +47,14 @@ def read_digit(data: Any, at: Any) -> Any:
     return np.uint64(data[at]) | np.uint64(data[at + 1]) << np.uint64(8)
 
 
+@inner_kernel
+def put_short_header(out: Any, at: Any, negative: Any, weight: Any, scale: Any) -> None:
+    """The header of a number of at most SHORT_SCALE places, whose weight is in [-SHORT_WEIGHT_SIGN, SHORT_WEIGHT]."""
+    head = SHORT | (SHORT_NEGATIVE if negative else 0) | scale << SHORT_SCALE_SHIFT | weight & (SHORT_WEIGHT_SIGN | SHORT_WEIGHT)
+    out[at] = head & 0xFF
+    out[at + 1] = head >> 8
+
+
 def write_numeric(negative: bool, weight: int, scale: int, digits: Sequence[int]) -> bytes:
     """The stored form of a number: short where it fits (`make_result`)."""
     body = struct.pack(f"<{len(digits)}H", *digits)

@@ -10,8 +10,8 @@ import numpy as np
 from tailrace.errors import UsageError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
-from tailrace.types.ascii import MINUS, POINT, ZERO
-from tailrace.types.codec import parse_each, syntax_error
+from tailrace.types.ascii import MINUS, NINE, POINT, ZERO
+from tailrace.types.codec import syntax_error
 from tailrace.types.numbers.digits import put_not_finite, put_padded, put_unsigned
 from tailrace.types.numbers.numeric.stored import (
     INFINITY_HEADER,
@@ -20,13 +20,16 @@ from tailrace.types.numbers.numeric.stored import (
     NAN,
     NAN_HEADER,
     NEGATIVE,
+    SHORT_SCALE,
+    put_short_header,
     read_digit,
     read_numeric,
     write_numeric,
     write_special,
 )
+from tailrace.types.plain_forms import parse_payloads
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Mask, Texts, Values, as_writable
+from tailrace.types.values import Mask, Texts, Values, as_string, as_writable
 
 SPECIALS = {
     "nan": NAN_HEADER, "infinity": INFINITY_HEADER, "inf": INFINITY_HEADER, "+infinity": INFINITY_HEADER,
@@ -35,6 +38,8 @@ SPECIALS = {
 SYNTAX = re.compile(r"\s*([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?\s*")
 MOST_DIGITS = 131072
 """Before the point (manual, "Arbitrary Precision Numbers")."""
+PLAIN_DIGITS = 64
+"""So many before the point are stored behind a short header."""
 
 
 @inner_kernel
@@ -107,9 +112,65 @@ def print_numerics(values: Values) -> Texts:
     return Texts(*_format_numerics(*values.payloads, as_writable(values.valid)))
 
 
+@kernel
+def _parse_plain(offsets: Any, data: Any, valid: Any) -> Any:
+    """Decimal digits with perhaps a minus and a point. Returns what is stored, and which rows are something else, or long."""
+    rows = len(valid)
+    left = np.zeros(rows, np.bool_)
+    ends = np.zeros(rows + 1, np.int64)
+    out = np.empty(len(data) + 8 * rows, np.uint8)  # a point may cut four digits in two groups of two bytes each
+    at = np.int64(0)
+    for row in range(rows):
+        if valid[row]:
+            end = _put_plain(out, at, data, offsets[row], offsets[row + 1])
+            left[row] = end < 0
+            at = max(at, end)
+        ends[row + 1] = at
+    return ends, out[:at], left
+
+
+@inner_kernel
+def _put_plain(out: Any, at: Any, data: Any, start: Any, stop: Any) -> Any:
+    """The stored form of one. Returns where it ends, or -1 for what is not plain."""
+    negative = start < stop and data[start] == MINUS
+    if negative:
+        start += 1
+    point = stop
+    for here in range(start, stop):
+        if data[here] == POINT and point == stop:
+            point = here
+        elif not ZERO <= data[here] <= NINE:
+            return np.int64(-1)
+    scale = max(stop - point - 1, 0)
+    whole = point - start
+    if whole + scale == 0 or whole > PLAIN_DIGITS or scale > SHORT_SCALE:
+        return np.int64(-1)
+    to = end = at + 2
+    weight = np.int64(0)
+    for group in range((whole + 3) // 4 - 1, -((scale + 3) // 4) - 1, -1):
+        digit = np.int64(0)
+        for power in range(4 * group + 3, 4 * group - 1, -1):
+            # The digit that counts 10^power stands so far before the point, or behind it.
+            here = point - 1 - power if power >= 0 else point - power
+            digit *= 10
+            if start <= here < stop:
+                digit += np.int64(data[here]) - ZERO
+        if to == at + 2 and digit == 0:
+            continue
+        if to == at + 2:
+            weight = np.int64(group)
+        out[to] = digit & 0xFF
+        out[to + 1] = digit >> 8
+        to += 2
+        if digit:
+            end = to
+    put_short_header(out, at, negative and end > at + 2, weight, scale)
+    return end
+
+
 def parse_numerics(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As numeric_in without a modifier."""
-    return parse_each(texts, valid, pg_type, parse_numeric)
+    return parse_payloads(texts, valid, _parse_plain, lambda raw: parse_numeric(as_string(raw)))
 
 
 def parse_numeric(text: str) -> bytes:

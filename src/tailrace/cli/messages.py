@@ -1,0 +1,107 @@
+"""`tailrace messages`: messages of logical replication (pgoutput) made readable."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from tailrace.cli.tables import JsonOption, write_json
+from tailrace.errors import TailraceError, UsageError
+from tailrace.messages.formats import EITHER, LATEST_PROTOCOL
+from tailrace.messages.printing import MessagePrinter
+from tailrace.messages.session import MessageReader
+
+_HEX = re.compile(r"(?:([0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})[|\t](\d+)[|\t])?\\?\\x((?:[0-9A-Fa-f]{2})+)")
+_CUT = re.compile(r"[0-9a-f]*\.\.\.\((\d+) bytes\)")
+_EXPECTED = "Expecting lsn|xid|\\x…, as psql -At prints the rows of pg_logical_slot_get_binary_changes, \\x… alone, or JSON with a payload in hex."
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line with a message: its number, and LSN and xid where it has them. `cut` is the length of a message that the recorder did not keep."""
+
+    number: int
+    payload: bytes
+    lsn: str = ""
+    xid: str = ""
+    cut: int = 0
+
+
+def messages(
+    file: Annotated[Path | None, typer.Argument(help="Lines with a message each; standard input if there is none.")] = None,
+    proto_version: Annotated[int, typer.Option(help="Version of the protocol that was asked for.")] = LATEST_PROTOCOL,
+    as_json: JsonOption = False,
+) -> None:
+    """Show messages of pgoutput: rows of pg_logical_slot_get_binary_changes as psql -At prints them, or JSON lines with a payload in hex."""
+    reader = MessageReader(proto_version, EITHER if proto_version == LATEST_PROTOCOL else "on" if proto_version > 1 else "off")
+    printer = MessagePrinter()
+    opened = nullcontext(sys.stdin) if file is None else file.open(encoding="utf-8", errors="surrogateescape")
+    with opened as stream:
+        for line in _lines(stream):
+            if line.cut:
+                words = f"(a message of {line.cut} bytes, which the recorder has cut)"
+                _write(line, {"message": None, "bytes": line.cut}, words, as_json)
+                continue
+            try:
+                message = reader.read(line.payload)
+            except TailraceError as error:
+                error.context = f"{error.context}, line {line.number}"
+                raise
+            fields = printer.fields(message) if as_json else {}
+            _write(line, fields, "" if as_json else printer.text(message), as_json)
+
+
+def _write(line: Line, fields: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        write_json({**({"lsn": line.lsn} if line.lsn else {}), **fields})
+    else:
+        sys.stdout.write("\t".join([*([line.lsn, line.xid] if line.lsn else []), text]) + "\n")
+
+
+def _lines(stream: Iterable[str] | TextIO) -> Iterator[Line]:
+    """What is in each line that is not empty. Raises UsageError for one that has no message."""
+    for number, text in enumerate(stream, 1):
+        line = text.strip()
+        if not line:
+            continue
+        found = _json_line(number, line) if line.startswith("{") else _hex_line(number, line)
+        if found is not None:
+            yield found
+
+
+def _hex_line(number: int, line: str) -> Line:
+    match = _HEX.fullmatch(line)
+    if match is None:
+        raise _no_message(number)
+    return Line(number, bytes.fromhex(match[3]), match[1] or "", match[2] or "")
+
+
+def _json_line(number: int, line: str) -> Line | None:
+    """None for the first line of a capture, which says how it was made."""
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _no_message(number) from None
+    if number == 1 and "note" in fields and "payload" not in fields:
+        return None
+    payload = fields.get("payload")
+    if not isinstance(payload, str):
+        raise _no_message(number)
+    if cut := _CUT.fullmatch(payload):
+        return Line(number, b"", cut=int(cut[1]))
+    try:
+        return Line(number, bytes.fromhex(payload))
+    except ValueError:
+        raise _no_message(number) from None
+
+
+def _no_message(number: int) -> UsageError:
+    return UsageError(f"line {number} has no message of logical replication", hint=_EXPECTED, sqlstate="22P02")

@@ -1,0 +1,234 @@
+"""A stream of messages, read or written one by one: what may follow what, and which relations are known.
+
+    outside  ── Begin ─►  transaction ── Commit ─►  outside
+    outside  ── BeginPrepare ─►  prepared ── Prepare ─►  outside
+    outside  ── StreamStart ─►  stream ── StreamStop ─►  outside
+
+In: messages in the order in which they were sent. Out: the same, checked. Relations, types, changes and what belongs to a transaction come inside of
+one; an Origin only before the first of them. StreamCommit, StreamPrepare and StreamAbort end (or cut) a transaction of which a StreamStart told,
+outside of any block; CommitPrepared and RollbackPrepared stand outside, too. A change is of a relation described before, and has as many columns.
+State: where we are, the transaction's LSN, relations by oid, and which streamed transactions are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tailrace.errors import PeerError, UsageError
+from tailrace.messages import message as m
+from tailrace.messages.formats import (
+    BY_VALUE,
+    EITHER,
+    LATEST_PROTOCOL,
+    PARALLEL,
+    STREAMING,
+    format_of,
+    read_message,
+    write_message,
+)
+from tailrace.model import Lsn
+
+OUTSIDE, TRANSACTION, PREPARED, STREAM = range(4)
+_NEEDS = {"off": 1, "on": 2, PARALLEL: 4, EITHER: 4}
+
+
+class Session:
+    """What was said so far. A message that is refused changes nothing."""
+
+    def __init__(self, proto_version: int = LATEST_PROTOCOL, streaming: str = "on") -> None:
+        if not 1 <= proto_version <= LATEST_PROTOCOL:
+            raise UsageError(f"proto_version={proto_version} is not between 1 and {LATEST_PROTOCOL}", sqlstate="0A000")
+        if streaming not in STREAMING:
+            raise UsageError(f'streaming requires a Boolean value or "{PARALLEL}"', sqlstate="42601")
+        if proto_version < _NEEDS[streaming]:
+            what = "parallel streaming" if _NEEDS[streaming] == _NEEDS[PARALLEL] else "streaming"
+            raise UsageError(
+                f"requested proto_version={proto_version} does not support {what}, need {_NEEDS[streaming]} or higher"
+            )
+        self.proto_version = proto_version
+        self.streaming = streaming
+        self.place = OUTSIDE
+        self.lsn = Lsn(0)
+        self.has_changes = False
+        self.relations: dict[int, m.Relation] = {}
+        self.streamed: set[int] = set()
+
+    @property
+    def in_stream(self) -> bool:
+        return self.place == STREAM
+
+    def check_known(self, data: bytes) -> None:
+        """Raise PeerError for a message that this version of the protocol does not have, or that was not asked for."""
+        known = format_of(data)
+        if known.since > self.proto_version:
+            raise _refused(
+                known.name,
+                f"{known.name} message in protocol version {self.proto_version}",
+                hint=f"It came with version {known.since}.",
+            )
+        if known.name.startswith("STREAM") and self.streaming == "off":
+            raise _refused(known.name, f"{known.name} message, and streaming was not requested")
+
+    def accept(self, message: m.AnyMessage) -> None:
+        """The next message. Raises PeerError if it cannot stand here."""
+        _RULES[type(message)](self, message)
+
+    # -- transactions ----------------------------------------------------------------------------------------------------------
+
+    def _outside(self, message: m.AnyMessage) -> None:
+        if self.place != OUTSIDE:
+            raise _out_of_order(message)
+
+    def _begin(self, message: m.Begin) -> None:
+        self._outside(message)
+        self.place, self.lsn, self.has_changes = TRANSACTION, message.final_lsn, False
+
+    def _commit(self, message: m.Commit) -> None:
+        if self.place != TRANSACTION:
+            raise _out_of_order(message)
+        self._check_lsn(message, "commit", message.commit_lsn)
+        self.place = OUTSIDE
+
+    def _begin_prepare(self, message: m.BeginPrepare) -> None:
+        self._outside(message)
+        self.place, self.lsn, self.has_changes = PREPARED, message.prepare_lsn, False
+
+    def _prepare(self, message: m.Prepare) -> None:
+        if self.place != PREPARED:
+            raise _out_of_order(message)
+        self._check_lsn(message, "prepare", message.prepare_lsn)
+        self.place = OUTSIDE
+
+    def _check_lsn(self, message: m.AnyMessage, what: str, lsn: Lsn) -> None:
+        if lsn != self.lsn:
+            raise _refused(_name(message), f"incorrect {what} LSN {lsn} in {what} message (expected {self.lsn})")
+
+    # -- streams ---------------------------------------------------------------------------------------------------------------
+
+    def _stream_start(self, message: m.StreamStart) -> None:
+        if self.in_stream:
+            raise _refused(_name(message), "duplicate STREAM START message")
+        self._outside(message)
+        if not message.xid:
+            raise _refused(_name(message), "invalid transaction ID in streamed replication transaction")
+        if (message.xid in self.streamed) == bool(message.first_segment):
+            which = "a first segment again" if message.first_segment else "no first segment"
+            raise _refused(_name(message), f"STREAM START message for transaction {message.xid}, which had {which}")
+        self.streamed.add(message.xid)
+        self.place, self.has_changes = STREAM, False
+
+    def _stream_stop(self, message: m.StreamStop) -> None:
+        if not self.in_stream:
+            raise _refused(_name(message), "STREAM STOP message without STREAM START")
+        self.place = OUTSIDE
+
+    def _stream_end(self, message: m.StreamCommit | m.StreamPrepare | m.StreamAbort) -> None:
+        if self.in_stream:
+            raise _refused(_name(message), f"{_name(message)} message without STREAM STOP")
+        self._outside(message)
+        if message.xid not in self.streamed:
+            raise _refused(_name(message), f"{_name(message)} message for transaction {message.xid} without STREAM START")
+        if not isinstance(message, m.StreamAbort) or message.subxid == message.xid:
+            self.streamed.discard(message.xid)
+
+    # -- what a transaction is made of -------------------------------------------------------------------------------------------
+
+    def _origin(self, message: m.Origin) -> None:
+        if self.place == OUTSIDE or self.has_changes:
+            raise _out_of_order(message)
+
+    def _inside(self, message: m.AnyMessage) -> None:
+        if self.place == OUTSIDE:
+            raise _out_of_order(message)
+        self.has_changes = True
+
+    def _relation(self, message: m.Relation) -> None:
+        self._inside(message)
+        self.relations[message.relation_oid] = message
+
+    def _change(self, message: m.Change) -> None:
+        tuples = (getattr(message, "old", None), getattr(message, "new", None))
+        columns = len(self._described(message, message.relation_oid).columns)
+        for each in tuples:
+            if each is not None and len(each.columns) != columns:
+                raise _refused(
+                    _name(message), f"tuple has {len(each.columns)} columns, and relation {message.relation_oid} has {columns}"
+                )
+        self._inside(message)
+
+    def _truncate(self, message: m.Truncate) -> None:
+        for oid in message.relation_oids:
+            self._described(message, oid)
+        self._inside(message)
+
+    def _described(self, message: m.AnyMessage, oid: int) -> m.Relation:
+        if self.place == OUTSIDE:
+            raise _out_of_order(message)
+        if oid not in self.relations:
+            raise _refused(_name(message), f"no relation map entry for remote relation ID {oid}")
+        return self.relations[oid]
+
+    def _message(self, message: m.Message) -> None:
+        """One that is not part of a transaction comes before the transaction that it was written in."""
+        if message.flags:
+            self._inside(message)
+        else:
+            self._outside(message)
+
+
+_RULES: dict[type, Callable[[Session, Any], None]] = {
+    m.Begin: Session._begin, m.Commit: Session._commit, m.Origin: Session._origin, m.Relation: Session._relation, m.Type: Session._inside,
+    m.Insert: Session._change, m.Update: Session._change, m.Delete: Session._change, m.Truncate: Session._truncate,
+    m.Message: Session._message, m.StreamStart: Session._stream_start, m.StreamStop: Session._stream_stop,
+    m.StreamCommit: Session._stream_end, m.StreamAbort: Session._stream_end, m.StreamPrepare: Session._stream_end,
+    m.BeginPrepare: Session._begin_prepare, m.Prepare: Session._prepare, m.CommitPrepared: Session._outside,
+    m.RollbackPrepared: Session._outside,
+}  # fmt: skip
+
+
+def _name(message: m.AnyMessage) -> str:
+    return BY_VALUE[type(message)].name
+
+
+def _out_of_order(message: m.AnyMessage) -> PeerError:
+    return _refused(_name(message), f"{_name(message)} message sent out of order")
+
+
+def _refused(name: str, words: str, hint: str = "") -> PeerError:
+    return PeerError(words, hint=hint, context=f'offset 0 of message type "{name}"')
+
+
+class MessageReader:
+    """Reads the messages of one session, in their order. It knows itself whether it is in a stream."""
+
+    def __init__(self, proto_version: int = LATEST_PROTOCOL, streaming: str = "on") -> None:
+        self.session = Session(proto_version, streaming)
+
+    def read(self, payload: bytes) -> m.AnyMessage:
+        """The next message. Raises PeerError for bytes that are none, and for one that cannot stand here; the session is then as before."""
+        self.session.check_known(payload)
+        message = read_message(payload, in_stream=self.session.in_stream, streaming=self.session.streaming)
+        self.session.accept(message)
+        return message
+
+
+class MessageWriter:
+    """Writes the messages of one session: what it writes its reader accepts."""
+
+    def __init__(self, proto_version: int = LATEST_PROTOCOL, streaming: str = "on") -> None:
+        self.session = Session(proto_version, streaming)
+
+    def write(self, message: m.AnyMessage) -> bytes:
+        """The next message's bytes. Raises UsageError for one that cannot be sent here."""
+        known = BY_VALUE[type(message)]
+        if known.carries_xid and (getattr(message, "xid", None) is not None) != self.session.in_stream:
+            raise UsageError(f"{known.name} message {'without' if self.session.in_stream else 'with'} an xid")
+        data = write_message(message)
+        try:
+            self.session.check_known(data)
+            read_message(data, in_stream=self.session.in_stream, streaming=self.session.streaming)
+            self.session.accept(message)
+        except PeerError as error:
+            raise UsageError(error.message, hint=error.hint, context=error.context, sqlstate=error.sqlstate) from None
+        return data

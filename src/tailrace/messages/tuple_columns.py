@@ -1,0 +1,89 @@
+"""Tuples of many rows as columns: what `change_writer` writes, and what `change_columns` reads out of messages.
+
+In: columns as PostgreSQL stores them (`Values`). Out: a `Side`, the new or the old tuples of a batch, with each value as it travels: in text form,
+or in binary form where that was asked for and the type has one; in UTF-8, whatever the database's encoding is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.messages.message import BINARY, NULL, TEXT, UNCHANGED
+from tailrace.model import Column, PgType
+from tailrace.types.encodings.conversion import to_utf8
+from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.registry import format_binary, format_values, has_binary
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Texts, Values, as_writable
+
+NULL_BYTE, UNCHANGED_BYTE, TEXT_BYTE, BINARY_BYTE = (np.uint8(ord(kind)) for kind in (NULL, UNCHANGED, TEXT, BINARY))
+
+_SENT_AS_TEXT = frozenset({19, 25, 114, 142, 1042, 1043, 1790, 3802, 4072})
+"""name text json xml bpchar varchar refcursor jsonb jsonpath: their binary form is characters, jsonb's and jsonpath's behind a version."""
+_WITHOUT_TEXT = frozenset({17, 602, 604, 650, 869, 1560, 1562, 1700})
+"""bytea path polygon cidr inet bit varbit numeric: of varying length, and no character in them."""
+
+
+class Side(NamedTuple):
+    """New or old tuples of a batch. Of column c and row i `kind[c, i]` is the byte before the value, which is `data[bounds[c, i] : bounds[c, i +
+    1]]`."""
+
+    data: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+
+    @classmethod
+    def absent(cls, rows: int, columns: int) -> Side:
+        """All NULL."""
+        return cls(np.zeros(0, np.uint8), np.zeros((columns, rows + 1), np.int64), np.full((columns, rows), NULL_BYTE))
+
+
+def side_of(
+    values: Sequence[Values], columns: Sequence[Column], style: TextStyle = TextStyle(), codec: str = UTF8, *, binary: bool = False  # noqa: B008
+) -> Side:  # fmt: skip
+    """The columns' values as they travel, one column after another; `codec` is the database's encoding."""
+    rows = len(values[0]) if values else 0
+    side = Side.absent(rows, len(columns))
+    parts: list[NDArray[np.uint8]] = []
+    used = 0
+    for i, (column, stored) in enumerate(zip(columns, values, strict=True)):
+        assert column.type is not None, "dropped columns are not sent"
+        texts, sent_as = _sent(stored, column.type, style, codec, binary=binary)
+        np.add(texts.offsets, used, out=side.bounds[i])
+        used += len(texts.data)
+        parts.append(texts.data)
+        side.kind[i] = np.where(stored.valid, sent_as, NULL_BYTE)
+        if stored.unchanged is not None:
+            side.kind[i][stored.unchanged] = UNCHANGED_BYTE
+    return side._replace(data=as_writable(parts[0]) if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.uint8)]))
+
+
+def _sent(stored: Values, pg_type: PgType, style: TextStyle, codec: str, *, binary: bool) -> tuple[Texts, np.uint8]:
+    if binary and has_binary(pg_type):
+        sent_as_text = _is_sent_as_text(pg_type)
+        if not codec or sent_as_text or _holds_no_text(pg_type):
+            sent = format_binary(stored, pg_type, style)
+            return (to_utf8(sent, codec) if sent_as_text else sent), BINARY_BYTE
+        # Characters are somewhere inside, among lengths that would change with them; text is as good to every receiver.
+    return to_utf8(format_values(stored, pg_type, style), codec), TEXT_BYTE
+
+
+def _is_sent_as_text(pg_type: PgType) -> bool:
+    under = _under(pg_type)
+    return under.oid in _SENT_AS_TEXT or under.kind == "e" or under.name == "citext"
+
+
+def _holds_no_text(pg_type: PgType) -> bool:
+    under = _under(pg_type)
+    return under.length > 0 or under.oid in _WITHOUT_TEXT
+
+
+def _under(pg_type: PgType) -> PgType:
+    """The type itself; of a domain what it is made from."""
+    while pg_type.kind == "d" and pg_type.element is not None:
+        pg_type = pg_type.element
+    return pg_type
