@@ -1,6 +1,6 @@
 """What can go wrong, and whose fault it is.
 
-    TailraceError            message, hint, context, SQLSTATE; lsn, file and block for programs
+    TailraceError            message, detail, hint, context, SQLSTATE; lsn, file and block for programs
     ├─ UsageError            you: an option, a name, a position that does not fit
     ├─ CorruptWal            the log is damaged: checksum, broken chain, hole in the middle
     ├─ CorruptFile           a file beside the log is damaged: a catalog page, pg_control, a catalog state
@@ -11,7 +11,7 @@
     ├─ FailedWrite           a file could not be written: no space, no permission
     └─ PeerError             a server, a client or another process misbehaved or went away
 
-Every message is PostgreSQL's own where PostgreSQL has one; `str(error)` prints like psql: ERROR, HINT, CONTEXT.
+Every message is PostgreSQL's own where PostgreSQL has one; `str(error)` prints like psql: ERROR, DETAIL, HINT, CONTEXT.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class TailraceError(Exception):
         self,
         message: str,
         *,
+        detail: str = "",
         hint: str = "",
         context: str = "",
         sqlstate: str = "",
@@ -38,6 +39,7 @@ class TailraceError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
+        self.detail = detail
         self.hint = hint
         self.context = context
         self.sqlstate = sqlstate or self.default_sqlstate
@@ -47,6 +49,8 @@ class TailraceError(Exception):
 
     def __str__(self) -> str:
         lines = [self.message]
+        if self.detail:
+            lines.append(f"DETAIL:  {self.detail}")
         if self.hint:
             lines.append(f"HINT:  {self.hint}")
         if self.context:

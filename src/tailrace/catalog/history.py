@@ -52,7 +52,7 @@ class Attribute(NamedTuple):
 _WANTED: dict[str, tuple[str, ...]] = {
     "pg_class": (
         "oid", "relname", "relnamespace", "relam", "relfilenode", "reltablespace", "relpersistence", "relkind", "relreplident", "relrewrite",
-        "relnatts",
+        "relnatts", "relispartition", "relowner",
     ),
     "pg_attribute": (
         "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing", "attgenerated",
@@ -63,7 +63,12 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "typtypmod",
     ),
     "pg_namespace": ("oid", "nspname"),
-    "pg_inherits": ("inhrelid", "inhparent"),
+    "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
+    "pg_publication": (
+        "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",
+    ),
+    "pg_publication_rel": ("oid", "prpubid", "prrelid", "prqual", "prattrs"),
+    "pg_publication_namespace": ("oid", "pnpubid", "pnnspid"),
     "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),  # noqa: E501
     "pg_enum": ("oid", "enumtypid", "enumsortorder", "enumlabel"),
     "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
@@ -106,9 +111,9 @@ class History:
         """A catalog's rows. They are read when they are first asked for."""
         if name not in self._tables:
             oid = next(oid for oid, catalog in TRACKED_CATALOGS.items() if catalog == name)
-            self._tables[name] = CatalogTable(
-                rows_of(self._versions, self._spans, oid, self._layouts[name], _WANTED[name], self.codec)
-            )
+            layout = self._layouts[name]
+            wanted = tuple(column for column in _WANTED[name] if column in layout.names)  # not every major has all of them
+            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, layout, wanted, self.codec))
         return self._tables[name]
 
     # -- questions -----------------------------------------------------------------------------------------------------------------
