@@ -21,8 +21,8 @@ SOURCES = ROOT / "src"
 
 FOUNDATION = ("user_cache", "kernels", "memcpy", "ragged", "errors", "model", "settings", "checksummed_file")
 STAGES = (
-    "wal", "window", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes", "feed",
-    "publications", "plugins", "wire", "sql", "slots", "apply",
+    "wal", "window", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes", "publications", "feed",
+    "plugins", "wire", "sql", "slots", "apply",
 )  # fmt: skip
 SHORE = ("storage", "client", "lake", "pipeline", "spark", "server", "demo", "cli", "__main__")
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
