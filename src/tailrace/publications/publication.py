@@ -1,7 +1,7 @@
 """A publication: which tables, which of their changes, and which columns and rows (`catalog/pg_publication.h`, pg_publication_rel.h).
 
-In: nothing. Out: the nouns of this folder. Tables and schemas are known by their oids, columns by attribute numbers, as PostgreSQL knows them: a table
-that is renamed remains published.
+In: nothing. Out: the nouns of this folder. Tables and schemas are known by their oids, columns by attribute numbers, as PostgreSQL knows them: a
+table that is renamed remains published.
 """
 
 from __future__ import annotations

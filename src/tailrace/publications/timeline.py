@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.history import History
 from tailrace.catalog.moments import Committed, moments_of
 from tailrace.errors import MissingHistory
+from tailrace.plan import Plan
 from tailrace.publications.entry import RelationEntry, Standing, member_of, published_place
 from tailrace.publications.historic import SourcePublications
 from tailrace.publications.publication import Publication
@@ -87,6 +88,18 @@ class EntryTimeline:
 
 Definitions = Sequence[tuple[int, Sequence[Publication]]]
 """Publications that are defined here, all of them, by the LSN after which transactions must commit to be told with them; in that order."""
+
+
+def timeline_of(plan: Plan, history: History, names: Sequence[str], definitions: Definitions = ()) -> EntryTimeline:
+    """What publications of these names say of all that comes out of a plan, rows and TRUNCATEs."""
+    transactions = plan.transactions
+    wanted = np.zeros(len(transactions), np.bool_)
+    wanted[plan.shown] = True
+    since = min([int(plan.start_lsn), *transactions.first_lsn[plan.shown].tolist()])
+    relations = {relation.oid for relation in plan.relations}
+    relations |= {relation.oid for truncation in plan.truncations for relation in truncation.relations}
+    committed = Committed(transactions.first_lsn, transactions.commit_lsn, wanted)
+    return entry_timeline(history, relations, names, committed, since, definitions)
 
 
 def entry_timeline(
