@@ -1,6 +1,6 @@
 """What can go wrong, and whose fault it is.
 
-    TailraceError            message, detail, hint, context, SQLSTATE; lsn, file and block for programs
+    TailraceError            message, detail, hint, context, SQLSTATE; position, lsn, file and block for programs
     ├─ UsageError            you: an option, a name, a position that does not fit
     ├─ CorruptWal            the log is damaged: checksum, broken chain, hole in the middle
     ├─ CorruptFile           a file beside the log is damaged: a catalog page, pg_control, a catalog state
@@ -21,7 +21,7 @@ from typing import Self
 
 class TailraceError(Exception):
     """Base of all. `sqlstate` is PostgreSQL's code (errcodes.txt). `context` says where, in words. For programs the same is, as far as it is known,
-    in `lsn` (of the record at fault), `file` and `block`."""
+    in `lsn` (of the record at fault), `file` and `block`, or in `position`: which character of a text that was given, from 1."""
 
     default_sqlstate = "XX000"
 
@@ -36,6 +36,7 @@ class TailraceError(Exception):
         lsn: int | None = None,
         file: str = "",
         block: int | None = None,
+        position: int | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -46,6 +47,7 @@ class TailraceError(Exception):
         self.lsn = lsn
         self.file = file
         self.block = block
+        self.position = position
 
     def __str__(self) -> str:
         lines = [self.message]

@@ -37,7 +37,7 @@ WORK = (
 )
 
 
-@pytest.mark.parametrize("major", [14, 15, 16, 17, 18])
+@pytest.mark.parametrize("major", [16, 18])
 def test_as_pg_waldump(major: int) -> None:
     with Server(major, dbname=DBNAME, test_decoding=False) as server:
         server.checkpoint()
