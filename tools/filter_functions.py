@@ -1,6 +1,6 @@
 """Write which functions a row filter may use, from live servers of 15 to 18: `PYTHONPATH=tests python tools/filter_functions.py`.
 
-Out: src/tailrace/expressions/evaluate/functions.tsv, what the evaluator must know of each by its oid; and tests/cases/row_filters/functions.tsv, the list of
+Out: functions.tsv and orderings.tsv in src/tailrace/expressions/evaluate, what the evaluator must know of each by its oid; and tests/cases/row_filters/functions.tsv, the list of
 those of 15, by family, against which coverage is counted. A family is named for the types of the arguments. What PostgreSQL has for itself (support of
 indexes, aggregates and windows) can be called in a filter, too; it is on the list with the reason why it is counted apart.
 """
@@ -15,7 +15,17 @@ from support.servers import Server
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = ROOT / "src/tailrace/expressions/evaluate/functions.tsv"
 COUNTED = ROOT / "tests/cases/row_filters/functions.tsv"
+ORDERINGS = ROOT / "src/tailrace/expressions/evaluate/orderings.tsv"
 MAJORS = (15, 16, 17, 18)
+ORDERS = """
+SELECT DISTINCT a.amopopr::int, less.oprcode::int, equal.oprcode::int
+FROM pg_amop a
+JOIN pg_amop l ON l.amopfamily = a.amopfamily AND l.amoplefttype = a.amoplefttype AND l.amoprighttype = a.amoprighttype AND l.amopstrategy = 1
+JOIN pg_amop e ON e.amopfamily = a.amopfamily AND e.amoplefttype = a.amoplefttype AND e.amoprighttype = a.amoprighttype AND e.amopstrategy = 3
+JOIN pg_operator less ON less.oid = l.amopopr JOIN pg_operator equal ON equal.oid = e.amopopr
+WHERE a.amopmethod = 403 AND a.amopstrategy <> 3 AND a.amopopr < 10000 AND a.amoppurpose = 's' ORDER BY 1
+"""
+"""Of each operator that sorts, the functions behind < and = of its family: what a comparison of rows goes by."""
 ROWS = """
 SELECT p.oid::int, proname::text, CASE WHEN prolang = 14 THEN proname || '(' || pg_get_function_identity_arguments(p.oid) || ')' ELSE prosrc END,
        proisstrict, prorettype::int, array_to_string(proargtypes::int[], ','), provariadic::int,
@@ -58,9 +68,11 @@ def family_of(arguments: str, result: str) -> str:
 
 def main() -> None:
     known: dict[int, list[object]] = {}
+    orderings: set[tuple[int, ...]] = set()
     counted = []
     for major in MAJORS:
         with Server(major) as server, server.connect() as connection:
+            orderings.update(connection.execute(ORDERS).fetchall())
             for oid, name, symbol, strict, result, args, variadic, operators, arguments, gives in connection.execute(
                 ROWS
             ).fetchall():
@@ -79,6 +91,7 @@ def main() -> None:
         ["oid", "symbol", "strict", "result", "arguments", "variadic", "name"],
         sorted(known.values(), key=lambda row: row[0]),
     )
+    write(ORDERINGS, ["operator", "less", "equal"], [list(each) for each in sorted(orderings)])
     write(COUNTED, ["oid", "function", "operators", "result", "family", "counted apart because"], counted)
 
 
