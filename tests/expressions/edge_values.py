@@ -138,3 +138,5 @@ for _symbol in ("bpchar", "varchar", "numeric", "bit", "varbit", "time_scale", "
     SPECIAL[_symbol, 1] = {"bpchar": ["5", "6", "-1", "9"], "varchar": ["5", "6", "-1", "9"], "numeric": ["-1", "262148", "327686", "655366", "131075"],
                            "bit": ["0", "1", "3", "8", "-1"], "varbit": ["0", "1", "3", "8", "-1"],
                            "interval_scale": ["-1", "2147418112", "2147418115", "268435455", "67174399", "470286335"]}.get(_symbol, ["0", "1", "3", "6", "-1"])  # fmt: skip
+SPECIAL["numeric_round", 1] = SPECIAL["numeric_trunc", 1] = ["0", "1", "2", "-1", "-5", "20", "-25", "100"]
+SPECIAL["numeric_fac", 0] = ["0", "1", "5", "30", "-1", "32178"]

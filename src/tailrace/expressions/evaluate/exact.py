@@ -36,6 +36,8 @@ MIN_SIGNIFICANT, MAX_DISPLAY_SCALE, MAX_SCALE, MAX_RESULT_SCALE = 16, 1000, 0x3F
 _TOO_LARGE_BITS = 435411
 """How many bits 10^131072 has: a smaller number fits into 32768 digits of base 10000."""
 TOO_LARGE = 131072
+_CHUNK = 4000
+"""Python refuses to make texts of numbers of more than 4300 digits, and numbers of such texts."""
 
 
 class Numeric(NamedTuple):
@@ -62,7 +64,10 @@ def read_numeric_payload(payload: bytes) -> Numeric:
         negative, scale, at = form == LONG_NEGATIVE, head & LONG_SCALE, 4
         (weight,) = struct.unpack_from("<h", payload, 2)
     digits = struct.unpack_from(f"<{(len(payload) - at) // 2}H", payload, at)
-    number = int("".join(f"{digit:04d}" for digit in digits) or "0")
+    number = 0
+    for at_digit in range(0, len(digits), _CHUNK // 4):
+        chunk = digits[at_digit : at_digit + _CHUNK // 4]
+        number = number * 10 ** (4 * len(chunk)) + int("".join(f"{digit:04d}" for digit in chunk))
     shift = 4 * (weight + 1 - len(digits)) + scale
     number = number * 10**shift if shift >= 0 else number // 10**-shift
     return Numeric(-number if negative else number, scale)
@@ -72,7 +77,7 @@ def write_numeric_payload(value: Numeric) -> bytes:
     """The stored form: no zeros before the first or behind the last digit (`make_result`)."""
     if value.kind:
         return write_special({NAN_KIND: NAN_HEADER, PLUS: INFINITY_HEADER}.get(value.kind, MINUS_INFINITY_HEADER))
-    text = str(abs(value.digits)) + "0" * (-value.scale % 4)
+    text = _decimal(abs(value.digits)) + "0" * (-value.scale % 4)
     places = value.scale + -value.scale % 4
     text = text.rjust(-(-max(len(text), places) // 4) * 4, "0")
     digits = [int(text[at : at + 4]) for at in range(0, len(text), 4)]
@@ -83,6 +88,15 @@ def write_numeric_payload(value: Numeric) -> bytes:
     while digits and digits[-1] == 0:
         digits.pop()
     return write_numeric(value.digits < 0, weight if digits else 0, value.scale, digits)
+
+
+def _decimal(number: int) -> str:
+    """The digits of a number that is not negative."""
+    chunks: list[str] = []
+    while number.bit_length() > 13000:
+        number, low = divmod(number, 10**_CHUNK)
+        chunks.append(str(low).rjust(_CHUNK, "0"))
+    return str(number) + "".join(reversed(chunks))
 
 
 def checked(value: Numeric) -> Numeric:
@@ -104,7 +118,7 @@ def text_of(value: Numeric) -> str:
     """As numeric_out prints it."""
     if value.kind:
         return {NAN_KIND: "NaN", PLUS: "Infinity"}.get(value.kind, "-Infinity")
-    text = str(abs(value.digits)).rjust(value.scale + 1, "0")
+    text = _decimal(abs(value.digits)).rjust(value.scale + 1, "0")
     sign = "-" if value.digits < 0 else ""
     return sign + (f"{text[: -value.scale]}.{text[-value.scale :]}" if value.scale else text)
 
@@ -163,7 +177,7 @@ def _first_digit(value: Numeric) -> tuple[int, int]:
     """(weight, the first digit of base 10000); zeros of zero."""
     if not value.digits:
         return 0, 0
-    text = str(abs(value.digits))
+    text = _decimal(abs(value.digits))
     before = len(text) - value.scale  # decimal digits before the point, or minus the zeros behind it
     weight = -(-before // 4) - 1
     taken = before - 4 * weight

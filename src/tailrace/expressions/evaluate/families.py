@@ -5,10 +5,10 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 
-from tailrace.expressions.evaluate import floats, integers
+from tailrace.expressions.evaluate import floats, integers, numerics
 from tailrace.expressions.evaluate.calls import Implementation
 
-FAMILIES = (integers, floats)
+FAMILIES = (integers, floats, numerics)
 
 IMPLEMENTATIONS: dict[str, Implementation] = {symbol: what for family in FAMILIES for symbol, what in family.FUNCTIONS.items()}
 

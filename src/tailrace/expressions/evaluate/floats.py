@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.expressions.evaluate.calls import Implementation, columns, rows
+from tailrace.expressions.evaluate.calls import Implementation, columns, made, rows
 from tailrace.expressions.evaluate.integers import LABELS
-from tailrace.expressions.evaluate.refusals import division_by_zero, evaluation_error, out_of_range
+from tailrace.expressions.evaluate.refusals import division_by_zero, evaluation_error, out_of_range, refused
 
 FUNCTIONS: dict[str, Implementation] = {}
 
@@ -145,8 +146,8 @@ def _scaled(factor: float, divide: bool) -> Callable[[NDArray], NDArray]:
     return lambda value: how(value, np.array([factor]))
 
 
-def _width_bucket(operand: float, low: float, high: float, count: int) -> int:
-    """Which of `count` equal buckets between the bounds (`width_bucket_float8`)."""
+def _width_bucket(divides_first: bool, operand: float, low: float, high: float, count: int) -> int:
+    """Which of `count` equal buckets between the bounds (`width_bucket_float8`); up to 15 it multiplies before it divides."""
     if count <= 0:
         raise evaluation_error("count must be greater than zero", "2201G")
     if math.isnan(operand) or math.isnan(low) or math.isnan(high):
@@ -165,12 +166,11 @@ def _width_bucket(operand: float, low: float, high: float, count: int) -> int:
         if count >= 2147483647:
             raise out_of_range("integer")
         return count + 1
-    if math.isinf(portion[1]):  # halves are taken so that nothing overflows
-        half = (operand / 2 - low / 2, high / 2 - low / 2) if low < high else (low / 2 - operand / 2, low / 2 - high / 2)
-        found = int(count * (half[0] / half[1]))
-    else:
-        found = int(count * (portion[0] / portion[1]))
-    return min(found, count - 1) + 1
+    if math.isinf(portion[0]) or math.isinf(portion[1]) or math.isinf(count * portion[0]):
+        raise refused("function width_bucket of double precision whose distance from a bound overflows")
+    if divides_first:
+        return min(int(count * (portion[0] / portion[1])), count - 1) + 1
+    return int(count * portion[0] / portion[1] + 1)
 
 
 def _in_range(value: float, start: float, offset: float, minus: bool, less: bool) -> bool:
@@ -198,6 +198,6 @@ FUNCTIONS.update(
         "dsqrt": columns(_square_root), "dround": _plain(np.rint), "dtrunc": _plain(np.trunc), "dceil": _plain(np.ceil), "dfloor": _plain(np.floor),
         "dsign": columns(_sign, True), "dpi": columns(lambda: np.array([math.pi]), True),
         "degrees": columns(_scaled(math.pi / 180.0, True)), "radians": columns(_scaled(math.pi / 180.0, False)),
-        "width_bucket_float8": rows(_width_bucket), "in_range_float8_float8": rows(_in_range), "in_range_float4_float8": rows(_in_range),
+        "width_bucket_float8": made(lambda call: rows(partial(_width_bucket, call.facts.style.major >= 16))), "in_range_float8_float8": rows(_in_range), "in_range_float4_float8": rows(_in_range),
     }
 )  # fmt: skip

@@ -246,6 +246,9 @@ for _prefix in ("bool", "char", "oid", "xid8", "pg_lsn_", "cash_", "timestamp_",
     FUNCTIONS[_prefix + "cmp"] = FUNCTIONS["bt" + _prefix + "cmp"] = columns(order, safe=True)
     FUNCTIONS[_prefix + "larger"] = columns(larger, safe=True)
     FUNCTIONS[_prefix + "smaller"] = columns(smaller, safe=True)
+# These two give the difference itself.
+FUNCTIONS["btint2cmp"] = columns(lambda left, right: left.astype(np.int32) - right, True)
+FUNCTIONS["btcharcmp"] = columns(lambda left, right: left.astype(np.int32) - right, True)
 FUNCTIONS["xid8_larger"], FUNCTIONS["xid8_smaller"] = FUNCTIONS["xid8larger"], FUNCTIONS["xid8smaller"]
 FUNCTIONS["cashlarger"], FUNCTIONS["cashsmaller"] = FUNCTIONS["cash_larger"], FUNCTIONS["cash_smaller"]
 
