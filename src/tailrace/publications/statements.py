@@ -125,8 +125,9 @@ def parse_statement(text: str) -> Statement:
     return statement
 
 
-def _statement(node: Any, wheres: Iterator[WhereText]) -> Statement | None:
-    match node:
+def _statement(parsed: Any, wheres: Iterator[WhereText]) -> Statement | None:
+    node: Any = parsed
+    match parsed:
         case ast.CreatePublicationStmt():
             return CreatePublication(
                 node.pubname, bool(node.for_all_tables), _objects(node.pubobjects, wheres), _options(node.options)
@@ -164,9 +165,10 @@ def _options(nodes: Sequence[Any] | None) -> tuple[Option, ...]:
     return tuple(Option(node.defname, _value(node.arg)) for node in nodes or ())
 
 
-def _value(node: Any) -> str | int | None:
+def _value(given: Any) -> str | int | None:
     """A value as defGetString gives it; a number as such."""
-    match node:
+    node: Any = given
+    match given:
         case None:
             return None
         case ast.Integer():

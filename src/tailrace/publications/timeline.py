@@ -87,7 +87,7 @@ class EntryTimeline:
 
 
 Definitions = Sequence[tuple[int, Sequence[Publication]]]
-"""Publications that are defined here, all of them, by the LSN after which transactions must commit to be told with them; in that order."""
+"""Publications that are defined here, all of them, by the LSN from which on transactions that commit are told with them; in that order."""
 
 
 def timeline_of(plan: Plan, history: History, names: Sequence[str], definitions: Definitions = ()) -> EntryTimeline:
@@ -108,7 +108,7 @@ def entry_timeline(
     """What publications of these names say of the relations (oids), to transactions from `since` on, the first LSN with a change."""
     oids = sorted(set(relations))
     stages = [(0, ()), *definitions]
-    first = [0, *np.searchsorted(transactions.commits, [lsn for lsn, _ in definitions], "right").tolist()]
+    first = [0, *np.searchsorted(transactions.commits, [lsn for lsn, _ in definitions]).tolist()]
     # What no transaction is told with is left out: the last definitions that begin at an ordinal hold there.
     kept = [i for i in range(len(stages)) if i + 1 == len(stages) or first[i + 1] > first[i]]
     source = SourcePublications(history)

@@ -101,7 +101,13 @@ class Compiler:
         return Part(run, None, what.safe and all(part.safe for part in parts))
 
     def implementation(
-        self, function: BuiltIn, types: tuple[int, ...], result: int, collation: int, parts: Sequence[Part] = (), variadic: bool = False
+        self,
+        function: BuiltIn,
+        types: tuple[int, ...],
+        result: int,
+        collation: int,
+        parts: Sequence[Part] = (),
+        variadic: bool = False,
     ) -> Implementation:
         found = IMPLEMENTATIONS.get(function.symbol)
         if found is None:
@@ -192,7 +198,9 @@ class Compiler:
     def _nulltest(self, node: tree.NullTest) -> Part:
         if node.of_row and isinstance(node.arg, tree.RowOf):
             parts = self.parts(node.arg.args)
-            return self._folded(parts, lambda scope: logic.row_null_test([part.run(scope) for part in parts], node.negated, scope.count))
+            return self._folded(
+                parts, lambda scope: logic.row_null_test([part.run(scope) for part in parts], node.negated, scope.count)
+            )
         if node.of_row:
             raise refused("IS NULL of a composite value")
         part = self.part(node.arg)
@@ -271,7 +279,14 @@ class Compiler:
             lists = [part.run(scope).objects(count) for part in parts]
             rows = [Array.of_elements(list(row), node.element_type, node.many_dimensions) for row in zip(*lists, strict=True)]
             rows = rows or [Array((), (), [], node.element_type)] * count
-            return Vector(node.type, np.ones(len(rows), np.bool_), count == 1 and not _varies(parts), None, "UTF8", array_of(node.type, rows))
+            return Vector(
+                node.type,
+                np.ones(len(rows), np.bool_),
+                count == 1 and not _varies(parts),
+                None,
+                "UTF8",
+                array_of(node.type, rows),
+            )
 
         return self._folded(parts, run)
 

@@ -230,7 +230,10 @@ def same_form(source: int, target: int) -> bool:
     pairs = {(1560, 1562), (650, 869), (1562, 1560), (869, 650), (23, 26), (23, 28), (23, 2205), (23, 24)}
     kinds = (type_of(source), type_of(target))
     if all(kind.kind == "a" and kind.element is not None for kind in kinds):
-        return same_form(*(kind.element.oid for kind in kinds if kind.element is not None)) and DTYPES.get(kinds[0].element.oid) is None  # type: ignore[union-attr]
+        return (
+            same_form(*(kind.element.oid for kind in kinds if kind.element is not None))
+            and DTYPES.get(kinds[0].element.oid) is None
+        )  # type: ignore[union-attr]
     return (source, target) in pairs or (target, source) in pairs or {DTYPES.get(source), DTYPES.get(target)} == {"<i4", "<u4"}
 
 
@@ -261,5 +264,3 @@ def order_of(type_oid: int) -> BuiltIn:
         if each.symbol == symbol and (type_oid in each.arguments or pg_type.kind in "arm" or type_oid in (1043, 650, 1562, 1184)):
             return each
     raise evaluation_error(f"could not identify a comparison function for type {pg_type.label}", "42883")
-
-

@@ -335,5 +335,3 @@ def coerced(value: Numeric, typmod: int) -> Numeric:
     if abs(found.digits) >= 10 ** max(precision - scale + found.scale, 0):
         raise evaluation_error("numeric field overflow", "22003")
     return found
-
-

@@ -289,5 +289,13 @@ def _in_range(bits: int) -> Callable[..., bool]:
     return in_range
 
 
-for _name, _bits in {"int8_int8": 64, "int4_int8": 64, "int4_int4": 32, "int4_int2": 32, "int2_int8": 64, "int2_int4": 32, "int2_int2": 32}.items():
+for _name, _bits in {
+    "int8_int8": 64,
+    "int4_int8": 64,
+    "int4_int4": 32,
+    "int4_int2": 32,
+    "int2_int8": 64,
+    "int2_int4": 32,
+    "int2_int2": 32,
+}.items():
     FUNCTIONS["in_range_" + _name] = rows(_in_range(_bits))

@@ -87,7 +87,11 @@ class Vector:
         if self.constant:
             return [self.value()] * rows
         found = self.data.tolist()
-        return found if self.valid.all() else [each if there else None for each, there in zip(found, self.valid.tolist(), strict=True)]
+        return (
+            found
+            if self.valid.all()
+            else [each if there else None for each, there in zip(found, self.valid.tolist(), strict=True)]
+        )
 
     @property
     def is_null(self) -> bool:
@@ -102,7 +106,9 @@ def constant(type_oid: int, value: Any) -> Vector:
 
 def vector_of(type_oid: int, objects: list[Any]) -> Vector:
     """One value a row, None for NULL."""
-    return Vector(type_oid, np.array([each is not None for each in objects], np.bool_), False, None, "UTF8", array_of(type_oid, objects))
+    return Vector(
+        type_oid, np.array([each is not None for each in objects], np.bool_), False, None, "UTF8", array_of(type_oid, objects)
+    )
 
 
 def conditions(decided: Mask, valid: Mask) -> Vector:
