@@ -74,7 +74,9 @@ _WANTED: dict[str, tuple[str, ...]] = {
     "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
     "pg_proc": ("oid", "proname", "pronamespace", "proargtypes"),
     "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
-    "pg_database": ("oid", "datname", "dattablespace"),
+    "pg_database": (
+        "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale",
+    ),
     "pg_authid": ("oid", "rolname"),
     "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
     "pg_ts_dict": ("oid", "dictname", "dictnamespace"),

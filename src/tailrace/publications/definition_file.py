@@ -16,8 +16,8 @@ from tailrace.model import Lsn
 from tailrace.publications.publication import Actions, Publication, PublishedTable, RowFilter
 
 DEFINITIONS_FILE = FileKind(
-    "publications",
-    "definitions of publications",
+    "publish",
+    "a file of publications",
     version=1,
     compression="zstd",
     hint="Create the publications again, in another state location.",

@@ -1,8 +1,8 @@
 """Publications that are defined here: what a statement makes of them (`commands/publicationcmds.c`), and from when on.
 
 In: a statement, the publications as they are, and the catalogs of the source at that moment. Out: the publications as they are then, and what the
-server would print. Names become oids here and stay what they are, so that a table may be renamed; all checks and errors are the server's. Whoever uses
-tailrace may read the whole log, so nobody's privileges are asked for.
+server would print. Names become oids here and stay what they are, so that a table may be renamed; all checks and errors are the server's. Who uses
+tailrace may read the whole log: nobody's privileges are asked for.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Publisher:
                 if error is not None:
                     raise error.at(Lsn(int(alike.batch.lsn[row])))
 
-    def _columns_of(self, row_filter: RowFilter, relation: Relation) -> frozenset[int]:
+    def _columns_of(self, row_filter: RowFilter, relation: Relation) -> Sequence[int]:
         return self._condition(row_filter, relation).columns
 
     def _condition(self, row_filter: RowFilter, relation: Relation) -> Condition:

@@ -29,9 +29,9 @@ class Condition(Protocol):
     """A row filter that is ready to be asked. It reads the `columns` of these attribute numbers."""
 
     @property
-    def columns(self) -> frozenset[int]: ...
+    def columns(self) -> Sequence[int]: ...
 
-    def matches(self, values: Mapping[int, Values], rows: int) -> Mask:
+    def matches(self, values: Mapping[int, Values], count: int, /) -> Mask:
         """Which of so many rows, of which these are the columns that it reads, it is true for; not false, and not NULL."""
         ...
 

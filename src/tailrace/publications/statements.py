@@ -111,8 +111,8 @@ def parse_statement(text: str) -> Statement:
     try:
         parsed = parse_sql(text)
     except ParseError as error:
-        position = error.location + 1 if error.location is not None else None
-        raise UsageError(str(error.args[0]), sqlstate="42601", position=position) from None
+        message, at = error.args
+        raise UsageError(str(message), sqlstate="42601", position=None if at is None else int(at) + 1) from None
     if len(parsed) != 1:
         raise UsageError(f"one statement is expected, not {len(parsed)}", sqlstate="42601")
     statement = _statement(parsed[0].stmt, _where_texts(text))
