@@ -110,3 +110,53 @@ WITHOUT_FILTERS = (
       for what in ((f"TABLE x {stored}",), ("TABLE x (id, g)",), ("TABLE x (id)",), (f"TABLE x {stored}", "TABLE x"),
                    (f"TABLE x {stored}", "TABLE x (id, g)"), ("TABLE x", "TABLE x (id)"), (f"ALL TABLES {stored}", f"TABLE x {stored}"))),
 )  # fmt: skip
+
+CHAIN = (*WORK, "INSERT INTO x VALUES (1, 'a'), (5, 'm'), (9, 'z')", "UPDATE x SET id = 8 WHERE id = 1", "UPDATE x SET id = 6 WHERE id = 8",
+         "UPDATE x SET v = NULL WHERE id = 9", "UPDATE x SET id = id + 10", "UPDATE x SET id = 3 WHERE id = 16", "DELETE FROM x")  # fmt: skip
+BIG = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 300) i)"
+TOAST = (f"INSERT INTO x SELECT 1, 1, {BIG}", "UPDATE x SET a = 10 WHERE id = 1", "UPDATE x SET a = 11 WHERE id = 1",
+         "UPDATE x SET a = 2 WHERE id = 1", "UPDATE x SET id = 7 WHERE id = 1", "UPDATE x SET id = 2", "UPDATE x SET id = 9, big = 'short'")  # fmt: skip
+HEAVY = "CREATE TABLE x (id int PRIMARY KEY, a int, big text)"
+EXTERNAL = "ALTER TABLE x ALTER big SET STORAGE EXTERNAL"
+
+WITH_FILTERS = (
+    Scenario("on the key", (KEYED, "CREATE PUBLICATION w1 FOR TABLE x WHERE (id > 5)"), CHAIN, ("w1",), 15),
+    Scenario("NULL", (KEYED, "ALTER TABLE x REPLICA IDENTITY FULL", "CREATE PUBLICATION w1 FOR TABLE x WHERE (v IS NOT NULL)"), CHAIN, ("w1",), 15),
+    *(Scenario(f"two filters {publish}", (KEYED, f"CREATE PUBLICATION w1 FOR TABLE x WHERE (id < 3) {publish[0]}",
+               f"CREATE PUBLICATION w2 FOR TABLE x {publish[1]}"), CHAIN, ("w1", "w2"), 15)
+      for publish in (("", "WHERE (id > 7)"), ("WITH (publish = 'insert')", "WHERE (id > 7) WITH (publish = 'update, delete')"),
+                      ("", "WITH (publish = 'update')"), ("", "WITH (publish = 'insert, delete')"), ("WITH (publish = 'insert, update')", ""),
+                      ("", "WHERE (id > 7 AND id <> 9) WITH (publish = 'update')"))),
+    Scenario("all tables, too", (KEYED, "CREATE PUBLICATION w1 FOR TABLE x WHERE (id < 3)", "CREATE PUBLICATION w2 FOR ALL TABLES"),
+             CHAIN, ("w1", "w2"), 15),
+    Scenario("its schema, too", (KEYED, "CREATE PUBLICATION w1 FOR TABLE x WHERE (id < 3)", "CREATE PUBLICATION w2 FOR TABLES IN SCHEMA sc"),
+             CHAIN, ("w1", "w2"), 15),
+    Scenario("its schema in the same", (KEYED, "CREATE PUBLICATION w1 FOR TABLES IN SCHEMA sc, TABLE x WHERE (id < 3)"), CHAIN, ("w1",), 15),
+    Scenario("same columns, other filters", (KEYED, "CREATE PUBLICATION w1 FOR TABLE x (id) WHERE (id < 3)",
+             "CREATE PUBLICATION w2 FOR TABLE x (id) WHERE (id > 7)"), CHAIN, ("w1", "w2"), 15),
+    *(Scenario(f"TOAST, identity {identity}", (HEAVY, EXTERNAL, *altered, f"CREATE PUBLICATION w1 FOR TABLE x WHERE ({condition})"), TOAST, ("w1",), 15)
+      for identity, altered, condition in (
+          ("full", ("ALTER TABLE x REPLICA IDENTITY FULL",), "a > 5"),
+          ("full of the value", ("ALTER TABLE x REPLICA IDENTITY FULL",), "a > 5 AND big IS NOT NULL"),
+          ("default", (), "id > 5"),
+          ("of the value", ("ALTER TABLE x ALTER big SET NOT NULL", "CREATE UNIQUE INDEX xi ON x (id, a)", "ALTER TABLE x ALTER a SET NOT NULL",
+                            "ALTER TABLE x REPLICA IDENTITY USING INDEX xi"), "id > 5 AND a > 1"))),
+    Scenario("root, and an ignored filter of a partition", (*PARTITIONED, f"CREATE PUBLICATION w1 FOR TABLE p WHERE (id % 2 = 0), p1 WHERE (id > 100) {ROOT}"),
+             SPREAD, ("w1",), 15),
+    Scenario("partitions by themselves", (*PARTITIONED, "CREATE PUBLICATION w1 FOR TABLE p, p1 WHERE (id > 2)"), SPREAD, ("w1",), 15),
+    Scenario("partition in one, root in another", (*PARTITIONED, "CREATE PUBLICATION w1 FOR TABLE p1 WHERE (id > 5)",
+             f"CREATE PUBLICATION w2 FOR TABLE p {ROOT}"), SPREAD, ("w1", "w2"), 15),
+    Scenario("columns and filter of the root", (*DEEP, f"CREATE PUBLICATION w1 FOR TABLE p (id) WHERE (id % 2 = 0) {ROOT}"), DEEPER, ("w1",), 15),
+    Scenario("filter changes", (KEYED, "CREATE PUBLICATION w1 FOR TABLE x WHERE (id > 5)"), (
+             "INSERT INTO x VALUES (1), (6)", "ALTER PUBLICATION w1 SET TABLE x WHERE (id < 5)", "INSERT INTO x VALUES (2), (7)",
+             ("ALTER PUBLICATION w1 SET TABLE x", "INSERT INTO x VALUES (3), (8)", "ALTER PUBLICATION w1 SET TABLE x WHERE (id = 4)",
+              "INSERT INTO x VALUES (4), (9)"), "DELETE FROM x"), ("w1",), 15),
+    Scenario("column is renamed", (KEYED, "CREATE PUBLICATION w1 FOR TABLE x WHERE (id > 5)"), (
+             "INSERT INTO x VALUES (1), (6)", "ALTER TABLE x RENAME id TO key", "ALTER TABLE x ADD COLUMN id int", "INSERT INTO x VALUES (2), (7)"),
+             ("w1",), 15),
+    # What the documentation of row filters does (p4, with its publish_via_partition_root both ways)
+    *(Scenario(f"p4 {root}", ("CREATE TABLE parent (a int PRIMARY KEY) PARTITION BY RANGE (a)", "CREATE TABLE child PARTITION OF parent DEFAULT",
+               f"CREATE PUBLICATION p4 FOR TABLE parent {where}, child WHERE (a >= 5) WITH (publish_via_partition_root = {root})"),
+               ("INSERT INTO parent VALUES (2), (4), (6)", "INSERT INTO child VALUES (3), (5), (7)", "TRUNCATE parent"), ("p4",), 15)
+      for root, where in (("true", "WHERE (a < 5)"), ("false", ""))),
+)  # fmt: skip
