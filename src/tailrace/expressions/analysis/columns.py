@@ -15,6 +15,8 @@ from tailrace.expressions.analysis.state import CID, OID, ROW_TYPE, TID, XID, Fo
 
 SYSTEM_COLUMNS = {"ctid": (-1, TID), "xmin": (-2, XID), "cmin": (-3, CID), "xmax": (-4, XID), "cmax": (-5, CID), "tableoid": (-6, OID)}
 """Their numbers and types (`access/sysattr.h`)."""
+EXPLAINED = 16
+"""The first major that tells in DETAIL, and not as a HINT, why a table cannot be referred to."""
 FURTHEST = 3
 """MAX_FUZZY_DISTANCE: by how much a name may differ from one that is hinted at."""
 
@@ -38,7 +40,9 @@ def transform_column(state: ParseState, raw: Any) -> Node:
         shown = ".".join(map(str, fields))
         raise state.error(f"cross-database references are not implemented: {shown}", "0A000", location)
     table, last = str(fields[-2]), fields[-1]
-    if table != state.relation.name or (len(fields) == 3 and fields[0] != state.relation.schema):
+    if table == state.relation.name and len(fields) == 3 and fields[0] != state.relation.schema:
+        raise _wrong_schema(state, table, location)
+    if table != state.relation.name:
         raise state.error(f'missing FROM-clause entry for table "{table}"', "42P01", location)
     if last is None:
         return whole_row(location)
@@ -46,6 +50,14 @@ def transform_column(state: ParseState, raw: Any) -> Node:
     if found is None:
         raise _missing_column(state, table, last, location)
     return found
+
+
+def _wrong_schema(state: ParseState, table: str, location: int) -> UsageError:
+    message = f'invalid reference to FROM-clause entry for table "{table}"'
+    why = f'There is an entry for table "{table}", but it cannot be referenced from this part of the query.'
+    if state.catalog.major < EXPLAINED:
+        return state.error(message, "42P01", location, hint=why)
+    return state.error(message, "42P01", location, detail=why)
 
 
 def whole_row(location: int) -> tree.Column:

@@ -6,10 +6,11 @@ In: parsed nodes. Out: analysed ones, whose parts have one type where they must.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from pglast import ast
-from pglast.enums import A_Expr_Kind, BoolTestType, MinMaxOp, NullTestType
+from pglast.enums import BoolTestType, MinMaxOp, NullTestType
 
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.coercion import (
@@ -24,6 +25,7 @@ from tailrace.expressions.analysis.collations import assign_collations
 from tailrace.expressions.analysis.state import (
     BOOL,
     EXPLICIT_CAST,
+    IMPLICIT_CAST,
     INT4,
     RECORD,
     TEXT,
@@ -50,13 +52,13 @@ _XML_ARGUMENTS = {
 """What each takes: a name for messages, types of the first arguments, type of all others."""
 
 
-class Placeholder(ast.Node):  # type: ignore[misc]
-    """Stands among parsed nodes for one that is analysed already: the argument of a CASE."""
+@dataclass(frozen=True, slots=True)
+class CaseComparison:
+    """`argument = value` of a CASE, among parsed nodes: its left side is analysed already."""
 
-    __slots__ = ("node",)
-
-    def __init__(self, node: tree.Expression) -> None:
-        self.node = node
+    test: tree.CaseTest
+    value: Any
+    location: int
 
 
 def known(node: Node) -> tree.Expression:
@@ -67,16 +69,16 @@ def known(node: Node) -> tree.Expression:
 def transform_case(state: ParseState, raw: Any) -> Node:
     """transformCaseExpr."""
     arg: tree.Expression | None = None
-    test: Placeholder | None = None
+    test: tree.CaseTest | None = None
     if raw.arg is not None:
         found = state.transform(state, raw.arg)
         if type_of(found) == UNKNOWN:
             found = coerce_to_common(state, found, TEXT, "CASE")
         arg = assign_collations(state, found)
-        test = Placeholder(tree.CaseTest(type_of(arg), typmod_of(arg), collation_of(arg)))
+        test = tree.CaseTest(type_of(arg), typmod_of(arg), collation_of(arg))
     conditions, results = [], []
     for when in raw.args:
-        condition = when.expr if test is None else _equals(test, when)
+        condition = when.expr if test is None else CaseComparison(test, when.expr, when.location)
         conditions.append(coerce_to_boolean(state, state.transform(state, condition), "CASE/WHEN"))
         results.append(state.transform(state, when.result))
     default: Node = tree.Constant(UNKNOWN, None) if raw.defresult is None else state.transform(state, raw.defresult)
@@ -84,20 +86,6 @@ def transform_case(state: ParseState, raw: Any) -> Node:
     made = known(coerce_to_common(state, default, kind, "CASE/ELSE"))
     chosen = [known(coerce_to_common(state, result, kind, "CASE/WHEN")) for result in results]
     return tree.Case(kind, tuple(zip(conditions, chosen, strict=True)), made, arg, location=state.place(raw))
-
-
-def _equals(test: Placeholder, when: Any) -> Any:
-    made = ast.A_Expr(kind=A_Expr_Kind.AEXPR_OP, name=(ast.String(sval="="),), rexpr=when.expr, location=when.location)
-    return CaseComparison(test, made)
-
-
-class CaseComparison:
-    """`argument = value` of a CASE: the parsed comparison, whose left side is analysed already."""
-
-    __slots__ = ("comparison", "test")
-
-    def __init__(self, test: Placeholder, comparison: Any) -> None:
-        self.test, self.comparison = test, comparison
 
 
 def transform_array(state: ParseState, raw: Any, array: int = 0, element: int = 0, typmod: int = -1) -> Node:
@@ -139,7 +127,7 @@ def _element(state: ParseState, node: Node, target: int, typmod: int) -> Node:
 def transform_row(state: ParseState, raw: Any) -> Node:
     args = tuple(known(state.transform(state, each)) for each in raw.args or ())
     names = tuple(f"f{number}" for number in range(1, len(args) + 1))
-    return tree.RowOf(RECORD, args, names, int(raw.row_format), state.place(raw))
+    return tree.RowOf(RECORD, args, names, IMPLICIT_CAST, state.place(raw))
 
 
 def transform_coalesce(state: ParseState, raw: Any) -> Node:
@@ -217,7 +205,7 @@ def transform_xml_serialize(state: ParseState, raw: Any, kind: int, typmod: int)
     made = tree.XmlExpression(
         XML_SERIALIZE, kind, (arg,), option=int(raw.xmloption), indent=indent, typmod=typmod, location=state.place(raw)
     )
-    found = coerce_to_target(state, made, kind, typmod, Context.IMPLICIT, 2, -1)
+    found = coerce_to_target(state, made, kind, typmod, Context.IMPLICIT, IMPLICIT_CAST, -1)
     if found is None:
         message = f"cannot cast XMLSERIALIZE result to {state.label(kind)}"
         raise state.error(message, "42846", location_of(made))

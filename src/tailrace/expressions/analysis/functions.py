@@ -162,7 +162,7 @@ def _check_kind(
         raise state.error(f"aggregate functions are not allowed in {PLACE}", "42803", location)
     if row.kind == "w":
         if not call.over:
-            raise state.error(f"window function {name} requires an OVER clause", "42P20", location)
+            raise state.error(f"window function {name} requires an OVER clause", "42809", location)
         raise state.error(f"window functions are not allowed in {PLACE}", "42P20", location)
     only_aggregates = (
         (call.star, f"{name}(*)"), (call.distinct, "DISTINCT"), (call.within_group, "WITHIN GROUP"), (call.ordered, "ORDER BY"),

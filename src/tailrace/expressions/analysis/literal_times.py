@@ -22,7 +22,7 @@ NAMES = {
 _MOMENT = re.compile(
     r"\s*(?:(?P<year>\d{4,6})-(?P<month>\d{1,2})-(?P<day>\d{1,2})|(?P<packed>\d{8}))?"
     r"(?:(?:\s+|[Tt])?(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d*))?)?)?"
-    r"\s*(?P<zone>[Zz]|[+-]\d{1,2}(?::?\d\d(?::\d\d)?)?|[A-Za-z]+(?:/[A-Za-z_+-]+[0-9]*)*)?(?:\s+(?P<era>BC|AD))?\s*",
+    r"\s*(?P<zone>[Zz]|[+-]\d{1,2}(?::?\d\d(?::\d\d)?)?|(?!BC|AD)[A-Za-z]+(?:/[A-Za-z_+-]+[0-9]*)*)?(?:\s+(?P<era>BC|AD))?\s*",
     re.ASCII | re.IGNORECASE,
 )
 _PYTHONS_CYCLE = 400
@@ -111,6 +111,9 @@ def _days(fields: dict[str, str | None], text: str) -> int:
     elif year == 0:
         raise _range_error(text)
     cycles = (year - 2000) // _PYTHONS_CYCLE
+    if not 1 <= month <= 12 or not 1 <= day <= 31:
+        hint = 'Perhaps you need a different "DateStyle" setting.'
+        raise UsageError(f'date/time field value out of range: "{text}"', hint=hint, sqlstate="22008")
     try:
         days = (date(year - _PYTHONS_CYCLE * cycles, month, day) - date(2000, 1, 1)).days + 146_097 * cycles
     except ValueError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Callable
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,9 @@ import numpy as np
 from tailrace.errors import TailraceError, UsageError
 from tailrace.expressions.analysis.literal_intervals import read_interval
 from tailrace.expressions.analysis.literal_times import read_date, read_time, read_timestamp
-from tailrace.types.codec import parse_texts, range_error, syntax_error
+from tailrace.model import FIRST_NORMAL_OID
+from tailrace.types.codec import range_error, syntax_error
+from tailrace.types.registry import parse_texts
 from tailrace.types.values import Texts
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ _FLOATS = {700: ("real", "<f"), 701: ("double precision", "<d")}
 _NEW_INTEGERS = 16
 """Since this major the input functions of integers read what the grammar reads."""
 _UNREADABLE = frozenset({2276, 2249, 2275, 2278, 705, 2277, 2283})
+_CONFIGURATIONS = {3734: 3748, 3769: 3765}
+"""regconfig and regdictionary, and the oid of their "simple", the only one that is the same everywhere."""
+NUMERIC = 1700
+_BOUNDS = re.compile(r"\s*[\[(]([^,\s]+),([^,\s]+)[\])]\s*")
 _ZONED = frozenset({1184, 1185, 3910, 3911, 4534})
 """timestamptz, and what is made of it."""
 
@@ -59,6 +65,17 @@ def _read(state: ParseState, text: str, oid: int, typmod: int) -> bytes:
         return read_interval(text, typmod)
     if oid == 114:
         return _read_json(text)
+    if oid in _CONFIGURATIONS and text == "simple":
+        return _CONFIGURATIONS[oid].to_bytes(4, "little")
+    if oid >= FIRST_NORMAL_OID:
+        return text.encode("utf-8", "surrogateescape")  # whatever it is: a filter with a user's type is refused
+    if oid == 17 and text.startswith("\\x"):
+        _check_hexadecimal(text)
+    if state.catalog.element_type(oid) and not text.lstrip(_SPACE).startswith(("{", "[")):
+        detail = 'Array value must start with "{" or dimension information.'
+        raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
+    if state.catalog.range_subtype(oid):
+        _check_range(state, text, state.catalog.range_subtype(oid))
     if oid == 2206:
         return _read_type(state, text)
     return _by_codec(state, text, oid)
@@ -74,6 +91,30 @@ def _by_codec(state: ParseState, text: str, oid: int) -> bytes:
             hint="Set TimeZone to UTC, and write the zone into the literal.",
         )  # fmt: skip
     return parse_texts(Texts.of([text]), np.ones(1, np.bool_), pg_type).payload_list()[0]
+
+
+def _check_hexadecimal(text: str) -> None:
+    """As hex_decode says it."""
+    digits = [letter for letter in text[2:] if letter not in " \n\t\r"]
+    bad = next((letter for letter in digits if letter not in "0123456789abcdefABCDEF"), None)
+    if bad is not None:
+        raise UsageError(f'invalid hexadecimal digit: "{bad}"')
+    if len(digits) % 2:
+        raise UsageError("invalid hexadecimal data: odd number of digits")
+
+
+def _check_range(state: ParseState, text: str, subtype: int) -> None:
+    """That the bounds do not stand the wrong way round, which our reader of ranges takes on trust."""
+    bounds = _BOUNDS.fullmatch(text)
+    if bounds is None:
+        return
+    low, high = (_read(state, bound.strip('"'), subtype, -1) for bound in bounds.groups())
+    if subtype == NUMERIC:
+        turned = Decimal(bounds[1].strip('"')) > Decimal(bounds[2].strip('"'))
+    else:
+        turned = int.from_bytes(low, "little", signed=True) > int.from_bytes(high, "little", signed=True)
+    if turned:
+        raise UsageError("range lower bound must be less than or equal to range upper bound", sqlstate="22000")
 
 
 def _read_integer(text: str, oid: int, major: int) -> bytes:
@@ -130,4 +171,3 @@ def _read_type(state: ParseState, text: str) -> bytes:
     return oid.to_bytes(4, "little")
 
 
-Reader = Callable[[str], bytes]

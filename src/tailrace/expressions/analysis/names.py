@@ -35,6 +35,16 @@ def name_list(names: Sequence[str]) -> str:
     return ".".join(names)
 
 
+def check_schema(state: ParseState, names: Sequence[str], location: int) -> None:
+    """That a schema that a name begins with is there: one that every database has, the table's, or one of the search path or of the database's own
+    objects."""
+    if len(names) < 2:
+        return
+    known = {BUILT_IN_SCHEMA, *OTHER_SCHEMAS, state.relation.schema, *state.path}
+    if names[0] not in known and all(row.schema != names[0] for row in state.catalog.types.values()):
+        raise state.error(f'schema "{names[0]}" does not exist', "3F000", location)
+
+
 def in_path(
     state: ParseState, rows: Sequence[Object], names: Sequence[str], location: int, signature: Callable[[Object], object]
 ) -> list[Object]:
@@ -45,9 +55,8 @@ def in_path(
         raise state.error(f"cross-database references are not implemented: {name_list(names)}", "0A000", location)
     if len(names) == 2:
         found = [row for row in rows if row.schema == names[0]]
-        known = {BUILT_IN_SCHEMA, *OTHER_SCHEMAS, state.relation.schema, *state.path}
-        if not found and names[0] not in known:
-            raise state.error(f'schema "{names[0]}" does not exist', "3F000", location)
+        if not found:
+            check_schema(state, names, location)
         return found
     nearest: dict[object, Object] = {}
     for row in sorted((row for row in rows if row.schema in state.path), key=lambda row: state.path.index(row.schema)):

@@ -18,7 +18,7 @@ from tailrace.expressions.analysis.allowed import SIMPLE
 from tailrace.expressions.analysis.coercion import cast_explicitly, coerce_to_boolean, coerce_to_specific
 from tailrace.expressions.analysis.constants import transform_constant
 from tailrace.expressions.analysis.functions import Call, call_function
-from tailrace.expressions.analysis.names import words
+from tailrace.expressions.analysis.names import check_schema, words
 from tailrace.expressions.analysis.operators import make_operator
 from tailrace.expressions.analysis.state import (
     BOOL,
@@ -49,8 +49,7 @@ _JSON_NODES = {"JsonIsPredicate": (16, BOOL), "JsonParseExpr": (17, 114), "JsonS
 def transform(state: ParseState, raw: Any) -> Node:
     """Any parsed node. Raises UsageError with the server's words."""
     if isinstance(raw, constructs.CaseComparison):
-        right = transform(state, raw.comparison.rexpr)
-        return make_operator(state, words(raw.comparison.name), raw.test.node, right, state.place(raw.comparison))
+        return make_operator(state, ["="], raw.test, transform(state, raw.value), state.place(raw))
     name = type(raw).__name__
     if name in _JSON_NODES:
         since, kind = _JSON_NODES[name]
@@ -119,6 +118,7 @@ def _collate(state: ParseState, raw: Any) -> Node:
     if kind != UNKNOWN and not state.catalog.collation_of(kind):
         raise state.error(f"collations are not supported by type {state.label(kind)}", "42804", location)
     names = words(raw.collname)
+    check_schema(state, names, location)
     schemas = state.path if len(names) == 1 else (names[0],)
     found = next((oid for schema in schemas if (oid := state.catalog.collations.get((schema, names[-1])))), None)
     if found is None:
@@ -141,6 +141,8 @@ def _call(state: ParseState, raw: Any) -> Node:
         if names:
             raise state.error("positional argument cannot follow named argument", "42601", state.place(each))
         args.append(transform(state, each))
+    if raw.agg_within_group:
+        args.extend(transform(state, each.node) for each in raw.agg_order)
     call = Call(
         int(raw.funcformat or CoercionForm.COERCE_EXPLICIT_CALL), bool(raw.func_variadic), bool(raw.agg_star),
         bool(raw.agg_distinct), bool(raw.agg_order), bool(raw.agg_within_group), raw.agg_filter is not None,

@@ -41,7 +41,7 @@ def parse_filter(text: str, major: int) -> Parsed:
         expression = subject.pubtable.whereClause
         whole = subject.pubtable.columns is None and expression is not None and not parsed.stmt.options
     except ParseError as error:
-        raise _syntax_error(error, len(_BEFORE)) from None
+        raise _syntax_error(error, len(_BEFORE), len(statement)) from None
     except ValueError:
         whole = False
     if not whole:
@@ -92,9 +92,9 @@ def _constants(node: Any) -> Iterator[Any]:
             yield from _constants(getattr(node, name, None))
 
 
-def _syntax_error(error: ParseError, base: int) -> UsageError:
-    message, at = str(error.args[0]), int(error.args[1]) if len(error.args) > 1 else -1
-    position = at - base + 1 if at >= base else None
+def _syntax_error(error: ParseError, base: int, length: int) -> UsageError:
+    message, at = str(error.args[0]), error.args[1] if len(error.args) > 1 else None
+    position = (length if at is None else int(at)) - base + 1
     return UsageError(message, sqlstate="42601", position=position)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tailrace.errors import UsageError
 from tailrace.expressions.analysis.names import in_path, name_list, words
 from tailrace.expressions.analysis.state import ParseState
 
@@ -53,57 +54,65 @@ def _modifier(state: ParseState, oid: int, raw: Any, location: int) -> int:
         if not hasattr(value, "ival"):
             raise state.error("type modifiers must be simple constants or identifiers", "42601", location)
         given.append(int(value.ival or 0))
+    try:
+        return _read_modifier(oid, given)
+    except UsageError as error:
+        raise state.error(error.message, error.sqlstate, location) from None
+
+
+def _read_modifier(oid: int, given: list[int]) -> int:
+    """The type's typmodin."""
     if oid in _LENGTHS:
-        return _length(state, _LENGTHS[oid], given, LONGEST_STRING) + HEADER
+        return _length(_LENGTHS[oid], given, LONGEST_STRING) + HEADER
     if oid in _BITS:
-        return _length(state, _BITS[oid], given, LONGEST_BITS)
+        return _length(_BITS[oid], given, LONGEST_BITS)
     if oid == 1700:
-        return _digits(state, given)
+        return _digits(given)
     if oid in _SECONDS:
-        return _precision(state, oid, given)
+        return _precision(oid, given)
     if oid == 1186:
-        return _interval(state, given)
-    raise state.error("invalid type modifier", "22023")
+        return _interval(given)
+    raise UsageError("invalid type modifier")
 
 
-def _length(state: ParseState, name: str, given: list[int], most: int) -> int:
+def _length(name: str, given: list[int], most: int) -> int:
     if len(given) != 1:
-        raise state.error("invalid type modifier", "22023")
+        raise UsageError("invalid type modifier")
     if given[0] < 1:
-        raise state.error(f"length for type {name} must be at least 1", "22023")
+        raise UsageError(f"length for type {name} must be at least 1")
     if given[0] > most:
-        raise state.error(f"length for type {name} cannot exceed {most}", "22023")
+        raise UsageError(f"length for type {name} cannot exceed {most}")
     return given[0]
 
 
-def _digits(state: ParseState, given: list[int]) -> int:
+def _digits(given: list[int]) -> int:
     """numerictypmodin, since 15 with negative scales."""
     if len(given) > 2:
-        raise state.error("invalid NUMERIC type modifier", "22023")
+        raise UsageError("invalid NUMERIC type modifier")
     precision, scale = given[0], given[1] if len(given) == 2 else 0
     if not 1 <= precision <= MOST_DIGITS:
-        raise state.error(f"NUMERIC precision {precision} must be between 1 and {MOST_DIGITS}", "22023")
+        raise UsageError(f"NUMERIC precision {precision} must be between 1 and {MOST_DIGITS}")
     if not -MOST_SCALE <= scale <= MOST_SCALE:
-        raise state.error(f"NUMERIC scale {scale} must be between -{MOST_SCALE} and {MOST_SCALE}", "22023")
+        raise UsageError(f"NUMERIC scale {scale} must be between -{MOST_SCALE} and {MOST_SCALE}")
     return (precision << 16 | scale & 0x7FF) + HEADER
 
 
-def _precision(state: ParseState, oid: int, given: list[int]) -> int:
+def _precision(oid: int, given: list[int]) -> int:
     if len(given) != 1:
-        raise state.error("invalid type modifier", "22023")
+        raise UsageError("invalid type modifier")
     if given[0] < 0:
         zone = " WITH TIME ZONE" if oid in _WITH_ZONE else ""
-        raise state.error(f"{_SECONDS[oid]}({given[0]}){zone} precision must not be negative", "22023")
+        raise UsageError(f"{_SECONDS[oid]}({given[0]}){zone} precision must not be negative")
     return min(given[0], FINEST)
 
 
-def _interval(state: ParseState, given: list[int]) -> int:
+def _interval(given: list[int]) -> int:
     """intervaltypmodin: which fields, and the digits of the seconds."""
     fields, precision = (given[0] & FULL_RANGE, FULL_PRECISION) if len(given) == 1 else (given[0] & FULL_RANGE, given[1])
     if fields == FULL_RANGE and precision == FULL_PRECISION:
         return -1
     if precision != FULL_PRECISION:
         if precision < 0:
-            raise state.error(f"INTERVAL({precision}) precision must not be negative", "22023")
+            raise UsageError(f"INTERVAL({precision}) precision must not be negative")
         precision = min(precision, FINEST)
     return fields << 16 | precision
