@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pkgutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
@@ -108,13 +108,13 @@ class Catalog:
 
     def __init__(self, major: int, user: UserObjects = UserObjects()) -> None:  # noqa: B008 (frozen)
         self.major = major
-        self.types: dict[int, TypeRow] = {row.oid: row for row in _types(major)}
-        self.functions: dict[int, FunctionRow] = {row.oid: row for row in _functions(major)}
-        self.operators: dict[int, OperatorRow] = {row.oid: row for row in _operators(major)}
-        self.casts: dict[tuple[int, int], CastRow] = dict(_casts(major))
-        self.collations: dict[tuple[str, str], int] = {(BUILT_IN_SCHEMA, name): oid for oid, name in _collations(major)}
+        self.types: dict[int, TypeRow] = {row.oid: row for row in _table(_types, major)}
+        self.functions: dict[int, FunctionRow] = {row.oid: row for row in _table(_functions, major)}
+        self.operators: dict[int, OperatorRow] = {row.oid: row for row in _table(_operators, major)}
+        self.casts: dict[tuple[int, int], CastRow] = dict(_table(_casts, major))
+        self.collations: dict[tuple[str, str], int] = {(BUILT_IN_SCHEMA, name): oid for oid, name in _table(_collations, major)}
         self.ordering: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
-        for operator, *rest in _btree_operators(major):
+        for operator, *rest in _table(_btree_operators, major):
             self.ordering[operator].append((rest[0], rest[1], rest[2], rest[3]))
         self._add(user)
         self.types_named = _by_name(self.types)
@@ -202,6 +202,12 @@ def catalog_with(major: int, user: UserObjects) -> Catalog:
     """The same, and what a database has beside it."""
     built_in = built_in_catalog(major)
     return built_in if user == UserObjects() else Catalog(major, user)
+
+
+@cache
+def _table(reader: Callable[[int], Iterator[Any]], major: int) -> tuple[Any, ...]:
+    """What a reader of one of the tables gives, once."""
+    return tuple(reader(major))
 
 
 def _rows(table: str, major: int) -> Iterator[list[str]]:
