@@ -21,8 +21,8 @@ SOURCES = ROOT / "src"
 
 FOUNDATION = ("user_cache", "kernels", "memcpy", "ragged", "errors", "model", "settings", "checksummed_file")
 STAGES = (
-    "wal", "window", "transactions", "types", "tuples", "catalog", "plan", "decode", "changes", "feed",
-    "publications", "messages", "plugins", "wire", "sql", "slots", "apply",
+    "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
+    "feed", "messages", "plugins", "wire", "sql", "slots", "apply",
 )  # fmt: skip
 SHORE = ("storage", "client", "lake", "pipeline", "spark", "server", "demo", "cli", "__main__")
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
@@ -45,7 +45,7 @@ ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "messages/change_
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 
 BYTE_ROOMS = (
-    "wal/", "tuples/", "types/", "messages/",
+    "wal/", "tuples/", "types/", "expressions/", "messages/",
     "catalog/column_values.py", "catalog/commit_status.py", "catalog/control_file.py", "catalog/copied_rows.py", "catalog/heap_pages.py",
     "catalog/heap_redo.py", "catalog/multixacts.py", "catalog/redo.py", "catalog/relation_map.py", "catalog/rows.py", "catalog/whole_pages.py",
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """What can go wrong, and whose fault it is.
 
-    TailraceError            message, hint, context, SQLSTATE; lsn, file and block for programs
+    TailraceError            message, detail, hint, context, SQLSTATE; position, lsn, file and block for programs
     ├─ UsageError            you: an option, a name, a position that does not fit
     ├─ CorruptWal            the log is damaged: checksum, broken chain, hole in the middle
     ├─ CorruptFile           a file beside the log is damaged: a catalog page, pg_control, a catalog state
@@ -11,7 +11,7 @@
     ├─ FailedWrite           a file could not be written: no space, no permission
     └─ PeerError             a server, a client or another process misbehaved or went away
 
-Every message is PostgreSQL's own where PostgreSQL has one; `str(error)` prints like psql: ERROR, HINT, CONTEXT.
+Every message is PostgreSQL's own where PostgreSQL has one; `str(error)` prints like psql: ERROR, DETAIL, HINT, CONTEXT.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Self
 
 class TailraceError(Exception):
     """Base of all. `sqlstate` is PostgreSQL's code (errcodes.txt). `context` says where, in words. For programs the same is, as far as it is known,
-    in `lsn` (of the record at fault), `file` and `block`."""
+    in `lsn` (of the record at fault), `file` and `block`, or in `position`: which character of a text that was given, from 1."""
 
     default_sqlstate = "XX000"
 
@@ -29,24 +29,30 @@ class TailraceError(Exception):
         self,
         message: str,
         *,
+        detail: str = "",
         hint: str = "",
         context: str = "",
         sqlstate: str = "",
         lsn: int | None = None,
         file: str = "",
         block: int | None = None,
+        position: int | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
+        self.detail = detail
         self.hint = hint
         self.context = context
         self.sqlstate = sqlstate or self.default_sqlstate
         self.lsn = lsn
         self.file = file
         self.block = block
+        self.position = position
 
     def __str__(self) -> str:
         lines = [self.message]
+        if self.detail:
+            lines.append(f"DETAIL:  {self.detail}")
         if self.hint:
             lines.append(f"HINT:  {self.hint}")
         if self.context:

@@ -52,7 +52,7 @@ class Attribute(NamedTuple):
 _WANTED: dict[str, tuple[str, ...]] = {
     "pg_class": (
         "oid", "relname", "relnamespace", "relam", "relfilenode", "reltablespace", "relpersistence", "relkind", "relreplident", "relrewrite",
-        "relnatts",
+        "relnatts", "relispartition", "relowner",
     ),
     "pg_attribute": (
         "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing", "attgenerated",
@@ -63,13 +63,20 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "typtypmod",
     ),
     "pg_namespace": ("oid", "nspname"),
-    "pg_inherits": ("inhrelid", "inhparent"),
+    "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
+    "pg_publication": (
+        "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",
+    ),
+    "pg_publication_rel": ("oid", "prpubid", "prrelid", "prqual", "prattrs"),
+    "pg_publication_namespace": ("oid", "pnpubid", "pnnspid"),
     "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),  # noqa: E501
     "pg_enum": ("oid", "enumtypid", "enumsortorder", "enumlabel"),
     "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
     "pg_proc": ("oid", "proname", "pronamespace", "proargtypes"),
     "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
-    "pg_database": ("oid", "datname", "dattablespace"),
+    "pg_database": (
+        "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale",
+    ),
     "pg_authid": ("oid", "rolname"),
     "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
     "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
@@ -106,9 +113,9 @@ class History:
         """A catalog's rows. They are read when they are first asked for."""
         if name not in self._tables:
             oid = next(oid for oid, catalog in TRACKED_CATALOGS.items() if catalog == name)
-            self._tables[name] = CatalogTable(
-                rows_of(self._versions, self._spans, oid, self._layouts[name], _WANTED[name], self.codec)
-            )
+            layout = self._layouts[name]
+            wanted = tuple(column for column in _WANTED[name] if column in layout.names)  # not every major has all of them
+            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, layout, wanted, self.codec))
         return self._tables[name]
 
     # -- questions -----------------------------------------------------------------------------------------------------------------

@@ -87,9 +87,10 @@ def _database(major: int) -> str:
             "datfrozenxid:x datminmxid:x dattablespace:o datacl:t"
         )
     event = " dathasloginevt:b" if major >= 17 else ""
+    locale = "datlocale" if major >= 17 else "daticulocale"
     return (
         f"oid:o datname:n datdba:o encoding:i datlocprovider:c datistemplate:b datallowconn:b{event} datconnlimit:i datfrozenxid:x datminmxid:x "
-        "dattablespace:o"
+        f"dattablespace:o datcollate:t datctype:t {locale}:t"
     )
 
 

@@ -4,6 +4,7 @@
     slots/NAME/slot, slots/NAME/owner what `slots.slot` says; the lock of who consumes it
     marks/                            `storage.marks`
     index/                            `storage.index_store`
+    publications/                     `storage.publication_files`
     lock                              one at a time changes the set of slots, or looks who owns one
 
 A change of the set of slots counts from the moment when a folder is renamed, so a process that is killed has made it or has not. What it leaves
@@ -30,6 +31,7 @@ from tailrace.slots.slot import Slot, check_name, read_slot, write_slot
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.marks import MarkFile, Marks
+from tailrace.storage.publication_files import PublicationFiles
 from tailrace.storage.whole_file import UNFINISHED, make_folder, sync_folder, write_whole
 
 _LOCATION, _LOCK, _SLOT, _OWNER = "location", "lock", "slot", "owner"
@@ -113,6 +115,10 @@ class SlotLocation:
     @property
     def mark_store(self) -> Marks:
         return Marks(self.path / "marks", self.warn)
+
+    @property
+    def publications(self) -> PublicationFiles:
+        return PublicationFiles(self.path / "publications")
 
     @property
     def index_store(self) -> IndexStore:

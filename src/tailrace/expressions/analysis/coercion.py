@@ -1,0 +1,310 @@
+"""Which type becomes which, and how (`parser/parse_coerce.c`).
+
+In: analysed nodes and types. Out: whether they can be coerced; nodes with the casts put in, of which a binary-compatible one is a `Relabel`, one by
+function a `Function`, and one through text, or element by element, a `Forbidden`; the type that several expressions have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import NamedTuple
+
+from tailrace.expressions import tree
+from tailrace.expressions.analysis import polymorphism
+from tailrace.expressions.analysis.catalog import Catalog
+from tailrace.expressions.analysis.literals import read_literal
+from tailrace.expressions.analysis.state import (
+    ANY,
+    BOOL,
+    EXPLICIT_CAST,
+    IMPLICIT_CAST,
+    INT4,
+    INTERVAL,
+    RECORD,
+    RECORD_ARRAY,
+    TEXT,
+    UNKNOWN,
+    Forbidden,
+    Node,
+    ParseState,
+    collation_of,
+    location_of,
+    type_of,
+    typmod_of,
+)
+
+
+class Context(IntEnum):
+    """CoercionContext, each allowing what those before it allow."""
+
+    IMPLICIT = 0
+    ASSIGNMENT = 1
+    EXPLICIT = 3
+
+
+class Path(NamedTuple):
+    """How to come from one type to another: `how` is relabel, function, text or elements."""
+
+    how: str
+    function: int = 0
+
+
+RELABEL = Path("relabel")
+THROUGH_TEXT = Path("text")
+_CONTEXTS = {"i": Context.IMPLICIT, "a": Context.ASSIGNMENT, "e": Context.EXPLICIT}
+_VECTORS = (22, 30)
+_UNCHANGED = frozenset({ANY, 2283, 2776, 5077, 5079})
+"""any, anyelement, anynonarray, anycompatible, anycompatiblenonarray: as a target they leave everything as it is."""
+
+
+def find_path(catalog: Catalog, target: int, source: int, context: Context) -> Path | None:
+    """find_coercion_pathway."""
+    source, target = catalog.base_type(source), catalog.base_type(target)
+    if source == target:
+        return RELABEL
+    cast = catalog.casts.get((source, target))
+    if cast is not None:
+        if context < _CONTEXTS[cast.context]:
+            return None
+        return {"f": Path("function", cast.function), "b": RELABEL, "i": THROUGH_TEXT}[cast.method]
+    target_element, source_element = catalog.element_type(target), catalog.element_type(source)
+    if target not in _VECTORS and target_element and source_element:
+        path = find_path(catalog, target_element, source_element, context)
+        if path is not None:
+            return Path("elements", path.function)
+    if context >= Context.ASSIGNMENT and catalog.category(target) == "S":
+        return THROUGH_TEXT
+    if context >= Context.EXPLICIT and catalog.category(source) == "S":
+        return THROUGH_TEXT
+    return None
+
+
+def can_coerce(catalog: Catalog, sources: Sequence[int], targets: Sequence[int], context: Context) -> bool:
+    """can_coerce_type."""
+    generic = False
+    for source, target in zip(sources, targets, strict=True):
+        if source == target or target == ANY:
+            continue
+        if polymorphism.is_polymorphic(target):
+            generic = True
+            continue
+        if source == UNKNOWN or find_path(catalog, target, source, context) is not None:
+            continue
+        if (source == RECORD and catalog.kind(target) == "c") or (target == RECORD and catalog.kind(source) == "c"):
+            continue
+        if target == RECORD_ARRAY and catalog.kind(catalog.element_type(source)) == "c":
+            continue
+        return False
+    return not generic or polymorphism.are_consistent(catalog, sources, targets)
+
+
+def coerce(
+    state: ParseState, node: Node, target: int, typmod: int, context: Context, form: int, location: int
+) -> Node:
+    """coerce_type: the node as the target type. The caller has asked `can_coerce`."""
+    catalog, source = state.catalog, type_of(node)
+    if target == source or target in _UNCHANGED:
+        return node
+    if polymorphism.is_polymorphic(target) and source != UNKNOWN:
+        base = catalog.base_type(source)
+        return node if base == source else tree.Relabel(_known(node), base, -1, 0, IMPLICIT_CAST, location)
+    if source == UNKNOWN and isinstance(node, tree.Constant):
+        base = catalog.base_type(target)
+        made: Node = _constant(state, node, base, typmod if base == INTERVAL else -1)
+        return made if base == target else Forbidden("CoerceToDomain", target, (made,), typmod, 0, location)
+    if isinstance(node, tree.Collate):
+        inner = coerce(state, node.arg, target, typmod, context, form, location)
+        return replace(node, arg=inner) if catalog.collation_of(target) else inner
+    path = find_path(catalog, target, source, context)
+    if path is not None:
+        return _along(state, node, path, target, typmod, context, form, location)
+    if target in (RECORD, RECORD_ARRAY):
+        return node
+    if source == RECORD:
+        return Forbidden("ConvertRowtypeExpr", target, (node,), -1, 0, location)
+    raise AssertionError(f"no way from {source} to {target}")
+
+
+def _known(node: Node) -> tree.Expression:
+    """Nodes hold whatever stands below them; the walk at the end refuses what they must not hold."""
+    return node  # type: ignore[return-value]
+
+
+def _constant(state: ParseState, node: tree.Constant, target: int, typmod: int) -> tree.Constant:
+    value = None
+    if node.value is not None:
+        value = read_literal(state, node.value.decode("utf-8", "surrogateescape"), target, typmod, node.location)
+    return tree.Constant(target, value, typmod, state.catalog.collation_of(target), node.location)
+
+
+def _along(
+    state: ParseState, node: Node, path: Path, target: int, typmod: int, context: Context, form: int, location: int
+) -> Node:
+    base = state.catalog.base_type(target)
+    if path.how == "relabel":
+        if base != target:
+            return Forbidden("CoerceToDomain", target, (node,), typmod, 0, location)
+        return tree.Relabel(_known(node), target, -1, 0, form, location)
+    made = _cast(state, node, path, base, typmod, context, form, location)
+    return made if base == target else Forbidden("CoerceToDomain", target, (made,), typmod, 0, location)
+
+
+def _cast(
+    state: ParseState, node: Node, path: Path, target: int, typmod: int, context: Context, form: int, location: int
+) -> Node:
+    """build_coercion_expression."""
+    if path.how == "text":
+        return Forbidden("CoerceViaIO", target, (node,), -1, 0, location, form)
+    if path.how == "elements":
+        return Forbidden("ArrayCoerceExpr", target, (node,), typmod, 0, location, form)
+    args = [_known(node)]
+    wanted = len(state.catalog.functions[path.function].arguments)
+    if wanted >= 2:
+        args.append(tree.Constant(INT4, typmod.to_bytes(4, "little", signed=True)))
+    if wanted == 3:
+        args.append(tree.Constant(BOOL, bytes([context == Context.EXPLICIT])))
+    return tree.Function(path.function, target, tuple(args), form, location=location)
+
+
+def coerce_to_target(
+    state: ParseState, node: Node, target: int, typmod: int, context: Context, form: int, location: int
+) -> Node | None:
+    """coerce_to_target_type: with the length that the modifier asks for; None where there is no cast."""
+    if not can_coerce(state.catalog, [type_of(node)], [target], context):
+        return None
+    inner: Node = node
+    while isinstance(inner, tree.Collate):
+        inner = inner.arg
+    made = coerce(state, inner, target, typmod, context, form, location)
+    hide = made is not inner and not isinstance(made, tree.Constant)
+    made = _coerce_typmod(state, made, target, typmod, context, form, location, hide)
+    if inner is not node and isinstance(node, tree.Collate) and state.catalog.collation_of(target):
+        return tree.Collate(_known(made), node.collation, node.location)
+    return made
+
+
+def _coerce_typmod(
+    state: ParseState, node: Node, target: int, typmod: int, context: Context, form: int, location: int, hide: bool
+) -> Node:  # fmt: skip
+    """coerce_type_typmod."""
+    if typmod == typmod_of(node):
+        return node
+    if hide and isinstance(node, tree.Function | tree.Relabel | Forbidden):
+        node = replace(node, form=IMPLICIT_CAST)
+    path = _length_cast(state.catalog, target) if typmod >= 0 else None
+    if path is not None:
+        return _cast(state, node, path, target, typmod, context, form, location)
+    return _relabelled(node, target, typmod, form, location)
+
+
+def _length_cast(catalog: Catalog, target: int) -> Path | None:
+    """find_typmod_coercion_function."""
+    element = catalog.element_type(target)
+    cast = catalog.casts.get((element or target, element or target))
+    if cast is None or not cast.function:
+        return None
+    return Path("elements" if element else "function", cast.function)
+
+
+def _relabelled(node: Node, target: int, typmod: int, form: int, location: int) -> Node:
+    """applyRelabelType: one label is enough, and a constant is labelled itself."""
+    collation = collation_of(node)
+    while isinstance(node, tree.Relabel):
+        node = node.arg
+    if isinstance(node, tree.Constant):
+        return tree.Constant(target, node.value, typmod, collation, node.location)
+    if (type_of(node), typmod_of(node), collation_of(node)) == (target, typmod, collation):
+        return node
+    return tree.Relabel(_known(node), target, typmod, collation, form, location)
+
+
+def is_binary_coercible(catalog: Catalog, source: int, target: int) -> bool:
+    """IsBinaryCoercible, of types that are not polymorphic."""
+    source = catalog.base_type(source)
+    if source == target:
+        return True
+    cast = catalog.casts.get((source, target))
+    return cast is not None and cast.method == "b" and cast.context == "i"
+
+
+def common_type(state: ParseState, nodes: Sequence[Node], construct: str | None) -> int:
+    """select_common_type; without a construct that errors could name, 0 where there is none."""
+    catalog, first = state.catalog, type_of(nodes[0])
+    if first != UNKNOWN and all(type_of(node) == first for node in nodes):
+        return first
+    chosen = catalog.base_type(first)
+    for node in nodes[1:]:
+        found = catalog.base_type(type_of(node))
+        if found in (UNKNOWN, chosen):
+            continue
+        if chosen == UNKNOWN:
+            chosen = found
+        elif catalog.category(found) != catalog.category(chosen):
+            if construct is None:
+                return 0
+            raise state.error(
+                f"{construct} types {state.label(chosen)} and {state.label(found)} cannot be matched", "42804", location_of(node)
+            )
+        elif _is_wider(catalog, found, chosen):
+            chosen = found
+    return TEXT if chosen == UNKNOWN else chosen
+
+
+def _is_wider(catalog: Catalog, found: int, chosen: int) -> bool:
+    return (
+        not catalog.is_preferred(chosen)
+        and can_coerce(catalog, [chosen], [found], Context.IMPLICIT)
+        and not can_coerce(catalog, [found], [chosen], Context.IMPLICIT)
+    )
+
+
+def coerce_to_common(state: ParseState, node: Node, target: int, construct: str) -> Node:
+    """coerce_to_common_type."""
+    if type_of(node) == target:
+        return node
+    if not can_coerce(state.catalog, [type_of(node)], [target], Context.IMPLICIT):
+        raise state.error(
+            f"{construct} could not convert type {state.label(type_of(node))} to {state.label(target)}", "42846", location_of(node)
+        )
+    return coerce(state, node, target, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
+
+
+def coerce_to_boolean(state: ParseState, node: Node, construct: str) -> tree.Expression:
+    return coerce_to_specific(state, node, BOOL, construct)
+
+
+def coerce_to_specific(state: ParseState, node: Node, target: int, construct: str) -> tree.Expression:
+    """coerce_to_specific_type, and coerce_to_boolean."""
+    made: Node | None = node
+    if type_of(node) != target:
+        made = coerce_to_target(state, node, target, -1, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
+    if made is None:
+        raise state.error(
+            f"argument of {construct} must be type {state.label(target)}, not type {state.label(type_of(node))}",
+            "42804",
+            location_of(node),
+        )
+    return _known(made)
+
+
+def cast_explicitly(state: ParseState, node: Node, target: int, typmod: int, location: int) -> Node:
+    """What CAST and :: do. Raises UsageError where there is no cast."""
+    made = coerce_to_target(state, node, target, typmod, Context.EXPLICIT, EXPLICIT_CAST, location)
+    if made is None:
+        raise state.error(
+            f"cannot cast type {state.label(type_of(node))} to {state.label(target)}",
+            "42846",
+            location if location >= 0 else location_of(node),
+        )
+    return made
+
+
+def coerce_arguments(state: ParseState, nodes: Sequence[Node], declared: Sequence[int]) -> tuple[tree.Expression, ...]:
+    """make_fn_arguments: each as the type that the function or operator takes."""
+    made = [
+        node if type_of(node) == target else coerce(state, node, target, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
+        for node, target in zip(nodes, declared, strict=True)
+    ]
+    return tuple(map(_known, made))

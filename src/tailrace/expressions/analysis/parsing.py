@@ -1,0 +1,112 @@
+"""PostgreSQL's own grammar over the text of a row filter (libpg_query by pglast, whose grammar is that of 18).
+
+In: `a > 5 AND b = 'x'`, without the parentheses of WHERE (…). Out: the parsed expression, and where its constants stand, which its nodes do not say.
+Majors before 18 read a little less; what they do not read is refused in their words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pglast import ast
+from pglast.parser import ParseError, parse_sql, parse_sql_json, scan
+
+from tailrace.errors import UsageError
+
+_BEFORE = "CREATE PUBLICATION p FOR TABLE t WHERE ("
+_AFTER = ")"
+_NEW_NUMBERS = 16
+"""The first major with 0x1F, 0o17, 0b11 and 1_000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The expression; places of constants by id of their node, in characters of the text that was parsed; how many characters stand before the filter."""
+
+    expression: Any
+    constants: dict[int, int]
+    base: int
+
+
+def parse_filter(text: str, major: int) -> Parsed:
+    """Raises UsageError, syntax error, with the position in the text given."""
+    statement = f"{_BEFORE}{text}{_AFTER}"
+    try:
+        (parsed,) = parse_sql(statement)
+        (subject,) = parsed.stmt.pubobjects
+        expression = subject.pubtable.whereClause
+        whole = subject.pubtable.columns is None and expression is not None and not parsed.stmt.options
+    except ParseError as error:
+        raise _syntax_error(error, len(_BEFORE), len(statement)) from None
+    except ValueError:
+        whole = False
+    if not whole:
+        raise UsageError("a row filter must be one expression", sqlstate="42601")
+    _check_numbers(statement, major, len(_BEFORE))
+    return Parsed(expression, constants_of(parsed.stmt, statement), len(_BEFORE))
+
+
+def parse_type_name(text: str) -> Any:
+    """The TypeName that a text is."""
+    try:
+        (parsed,) = parse_sql(f"SELECT NULL::{text}")
+        return parsed.stmt.targetList[0].val.typeName
+    except (ParseError, ValueError, AttributeError):
+        raise UsageError(f'invalid type name "{text}"', sqlstate="42601") from None
+
+
+def constants_of(node: Any, source: str) -> dict[int, int]:
+    """Where the constants below a parsed statement stand in its text, in characters: from the statement's other form, which has the same nodes in the
+    same order and says it of all."""
+    places: list[int] = []
+    _collect(json.loads(parse_sql_json(source)), places)
+    raw = source.encode()
+    starts = [len(raw[:at].decode(errors="replace")) for at in places]
+    return {id(each): at for each, at in zip(_constants(node), starts, strict=True)}
+
+
+def _collect(found: Any, places: list[int]) -> None:
+    if isinstance(found, list):
+        for each in found:
+            _collect(each, places)
+    elif isinstance(found, dict):
+        for name, value in found.items():
+            if name == "A_Const":
+                places.append(value.get("location", 0))
+            else:
+                _collect(value, places)
+
+
+def _constants(node: Any) -> Iterator[Any]:
+    if isinstance(node, ast.A_Const):
+        yield node
+    elif isinstance(node, tuple | list):
+        for each in node:
+            yield from _constants(each)
+    elif isinstance(node, ast.Node):
+        for name in type(node).__slots__:
+            yield from _constants(getattr(node, name, None))
+
+
+def _syntax_error(error: ParseError, base: int, length: int) -> UsageError:
+    message, at = str(error.args[0]), error.args[1] if len(error.args) > 1 else None
+    position = (length if at is None else int(at)) - base + 1
+    return UsageError(message, sqlstate="42601", position=position)
+
+
+def _check_numbers(statement: str, major: int, base: int) -> None:
+    """Numbers as only newer majors read them, and parameters with something behind."""
+    if major >= _NEW_NUMBERS:
+        return
+    for token in scan(statement):
+        word = statement[token.start : token.end + 1]
+        if token.name in ("ICONST", "FCONST") and re.search(r"[xXoObB_]", word):
+            start = re.match(r"0[xXoObB]|\d+_?", word)
+            shown = word if start is None else word
+            raise UsageError(
+                f'trailing junk after numeric literal at or near "{shown}"', sqlstate="42601", position=token.start - base + 1
+            )

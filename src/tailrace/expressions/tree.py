@@ -1,0 +1,331 @@
+"""An expression after type analysis, as PostgreSQL stores it (`nodes/primnodes.h`); types, operators, functions and collations are oids.
+
+In: nothing. Out: the nouns that `node_tree` and the analysis make, and that the evaluator and the deparser read. These are the nodes that a
+publication's row filter may have (`check_simple_rowfilter_expr_walker` in `commands/publicationcmds.c`, the same from 15 to 18).
+`location` is where in the text a node began, in bytes, or -1; it does not take part in comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+BOOLEAN = 16
+"""The type oid of what a condition gives."""
+
+LOCATION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Var: an attribute of the row that is tested."""
+
+    attnum: int
+    type: int
+    typmod: int = -1
+    collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Const. `value` is the stored form without a varlena's length word (of `Values`), None for NULL."""
+
+    type: int
+    value: bytes | None
+    typmod: int = -1
+    collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """OpExpr: `function` is what carries the operator out (pg_operator.oprcode)."""
+
+    oid: int
+    function: int
+    type: int
+    args: tuple[Expression, ...]
+    collation: int = 0
+    input_collation: int = 0
+    returns_set: bool = False
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """FuncExpr. `form` is how it was written (CoercionForm): 0 as a call, 1 as an explicit cast, 2 not at all, 3 in SQL's own syntax.
+
+    With `variadic` the last argument is an array that was passed with the keyword, or made of the arguments at the end.
+    """
+
+    oid: int
+    type: int
+    args: tuple[Expression, ...]
+    form: int = 0
+    collation: int = 0
+    input_collation: int = 0
+    variadic: bool = False
+    returns_set: bool = False
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctFrom:
+    """DistinctExpr: `a IS DISTINCT FROM b`, with the operator of equality."""
+
+    oid: int
+    function: int
+    args: tuple[Expression, Expression]
+    type: int = BOOLEAN
+    collation: int = 0
+    input_collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NullIf:
+    """NullIfExpr: the first argument, or NULL where the operator of equality says that it equals the second."""
+
+    oid: int
+    function: int
+    type: int
+    args: tuple[Expression, Expression]
+    collation: int = 0
+    input_collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayComparison:
+    """ScalarArrayOpExpr: `a op ANY (array)` with `use_or`, else `a op ALL (array)`."""
+
+    oid: int
+    function: int
+    use_or: bool
+    args: tuple[Expression, Expression]
+    input_collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+    @property
+    def type(self) -> int:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class RowComparison:
+    """RowCompareExpr: `(a, b) < (c, d)`. `kind` is RowCompareType: 1 <, 2 <=, 4 >=, 5 >. Each pair has an operator, its family, a collation."""
+
+    kind: int
+    operators: tuple[int, ...]
+    families: tuple[int, ...]
+    input_collations: tuple[int, ...]
+    left: tuple[Expression, ...]
+    right: tuple[Expression, ...]
+    location: int = field(default=LOCATION, compare=False)
+
+    @property
+    def type(self) -> int:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    args: tuple[Expression, ...]
+    location: int = field(default=LOCATION, compare=False)
+
+    @property
+    def type(self) -> int:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    args: tuple[Expression, ...]
+    location: int = field(default=LOCATION, compare=False)
+
+    @property
+    def type(self) -> int:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    arg: Expression
+    location: int = field(default=LOCATION, compare=False)
+
+    @property
+    def type(self) -> int:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Relabel:
+    """RelabelType: the same bytes seen as another type. `form` as in `Function`."""
+
+    arg: Expression
+    type: int
+    typmod: int = -1
+    collation: int = 0
+    form: int = 2
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Collate:
+    """CollateExpr."""
+
+    arg: Expression
+    collation: int
+    location: int = field(default=LOCATION, compare=False)
+
+    @property
+    def type(self) -> int:
+        return self.arg.type
+
+
+@dataclass(frozen=True, slots=True)
+class CaseTest:
+    """CaseTestExpr: the argument of the CASE around it."""
+
+    type: int
+    typmod: int = -1
+    collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """CaseExpr: pairs of condition and result; with `arg` the conditions compare a `CaseTest` with something."""
+
+    type: int
+    whens: tuple[tuple[Expression, Expression], ...]
+    default: Expression
+    arg: Expression | None = None
+    collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOf:
+    """ArrayExpr: `ARRAY[…]`; with `many_dimensions` the elements are arrays of the same type."""
+
+    type: int
+    element_type: int
+    elements: tuple[Expression, ...]
+    many_dimensions: bool = False
+    collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RowOf:
+    """RowExpr: `ROW(…)`. `type` is record (2249) or a composite type; `form` as in `Function`."""
+
+    type: int
+    args: tuple[Expression, ...]
+    names: tuple[str, ...] = ()
+    form: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Coalesce:
+    type: int
+    args: tuple[Expression, ...]
+    collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MinMax:
+    """MinMaxExpr: GREATEST, or LEAST with `least`."""
+
+    type: int
+    least: bool
+    args: tuple[Expression, ...]
+    collation: int = 0
+    input_collation: int = 0
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class XmlExpression:
+    """XmlExpr. `op` is XmlExprOp: 0 XMLCONCAT, 1 XMLELEMENT, 2 XMLFOREST, 3 XMLPARSE, 4 XMLPI, 5 XMLROOT, 6 XMLSERIALIZE, 7 IS DOCUMENT.
+    `option` is XmlOptionType: 0 DOCUMENT, 1 CONTENT."""
+
+    op: int
+    type: int
+    args: tuple[Expression, ...]
+    name: str | None = None
+    named_args: tuple[Expression, ...] = ()
+    arg_names: tuple[str, ...] = ()
+    option: int = 0
+    indent: bool = False
+    typmod: int = -1
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """NullTest: IS NULL, or IS NOT NULL with `negated`. With `of_row` all fields of the row are asked, or none."""
+
+    arg: Expression
+    negated: bool
+    of_row: bool = False
+    location: int = field(default=LOCATION, compare=False)
+
+    @property
+    def type(self) -> int:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanTest:
+    """BooleanTest. `kind` is BoolTestType: 0 IS TRUE, 1 IS NOT TRUE, 2 IS FALSE, 3 IS NOT FALSE, 4 IS UNKNOWN, 5 IS NOT UNKNOWN."""
+
+    arg: Expression
+    kind: int
+    location: int = field(default=LOCATION, compare=False)
+
+    @property
+    def type(self) -> int:
+        return BOOLEAN
+
+
+Expression = (
+    Column | Constant | Operator | Function | DistinctFrom | NullIf | ArrayComparison | RowComparison | And | Or | Not | Relabel
+    | Collate | CaseTest | Case | ArrayOf | RowOf | Coalesce | MinMax | XmlExpression | NullTest | BooleanTest
+)  # fmt: skip
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """What stands below a node, in the order in which PostgreSQL walks it (`expression_tree_walker`)."""
+    match node:
+        case Column() | Constant() | CaseTest():
+            return ()
+        case Not() | Relabel() | Collate() | NullTest() | BooleanTest():
+            return (node.arg,)
+        case RowComparison():
+            return (*node.left, *node.right)
+        case Case():
+            whens = tuple(part for when in node.whens for part in when)
+            return (*((node.arg,) if node.arg is not None else ()), *whens, node.default)
+        case ArrayOf():
+            return node.elements
+        case XmlExpression():
+            return (*node.named_args, *node.args)
+        case _:
+            return node.args
+
+
+def walk(node: Expression) -> Iterator[Expression]:
+    """The node and everything below it, each before what is below it."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def columns_of(node: Expression) -> tuple[int, ...]:
+    """The attribute numbers that the expression uses, in order."""
+    return tuple(sorted({each.attnum for each in walk(node) if isinstance(each, Column)}))

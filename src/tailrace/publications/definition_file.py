@@ -1,0 +1,119 @@
+"""The publications of one database that are defined here, as a file of a state location keeps them, and both directions of that file.
+
+In: stages, each what one statement made of all publications, and from which LSN on. Out: bytes, and back, checked. What was there before stays, so
+that a log is told again as it was told: a transaction is told with the stage that held where it committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from tailrace.checksummed_file import FileKind
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+from tailrace.publications.publication import Actions, Publication, PublishedTable, RowFilter
+
+DEFINITIONS_FILE = FileKind(
+    "publish",
+    "a file of publications",
+    version=1,
+    compression="zstd",
+    hint="Create the publications again, in another state location.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """After the `statement`, these publications are defined, for transactions that commit at `since` or later."""
+
+    since: Lsn
+    statement: str
+    publications: tuple[Publication, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """Of one system's database. `stages` are in the order of their LSNs, and of their statements where these are equal."""
+
+    system: int
+    database_oid: int
+    database: str
+    stages: tuple[Stage, ...] = field(default=())
+
+    @property
+    def current(self) -> tuple[Publication, ...]:
+        return self.stages[-1].publications if self.stages else ()
+
+    @property
+    def in_order(self) -> tuple[tuple[int, tuple[Publication, ...]], ...]:
+        """As `timeline.timeline_of` takes them."""
+        return tuple((stage.since, stage.publications) for stage in self.stages)
+
+    def at(self, lsn: int) -> tuple[Publication, ...]:
+        """What holds for a transaction that commits there."""
+        return next((stage.publications for stage in reversed(self.stages) if stage.since <= lsn), ())
+
+    def then(self, stage: Stage) -> Definitions:
+        """With one stage more. Raises UsageError if it is to hold before another that is there."""
+        if self.stages and stage.since < self.stages[-1].since:
+            raise UsageError(
+                f"publications of this database have changed at {self.stages[-1].since}, they cannot change at {stage.since}",
+                hint="What a log was told with stays as it was.",
+            )
+        return replace(self, stages=(*self.stages, stage))
+
+
+def write_definitions(definitions: Definitions) -> bytes:
+    """The file's bytes."""
+    facts = asdict(definitions) | {"stages": [_stage_facts(stage) for stage in definitions.stages]}
+    return DEFINITIONS_FILE.write(facts, {})
+
+
+def read_definitions(data: bytes, where: str) -> Definitions:
+    """Raises UnsupportedFile for files that are none of definitions, or of another format; CorruptFile for damaged ones."""
+    return DEFINITIONS_FILE.read_as(data, where, {}, lambda facts, _: _definitions(facts))
+
+
+def _stage_facts(stage: Stage) -> dict[str, Any]:
+    return {
+        "since": str(stage.since),
+        "statement": stage.statement,
+        "publications": [asdict(each) for each in stage.publications],
+    }
+
+
+def _definitions(facts: Mapping[str, Any]) -> Definitions:
+    return Definitions(
+        system=int(facts["system"]),
+        database_oid=int(facts["database_oid"]),
+        database=str(facts["database"]),
+        stages=tuple(_stage(stage) for stage in facts["stages"]),
+    )
+
+
+def _stage(facts: Mapping[str, Any]) -> Stage:
+    publications: Sequence[Mapping[str, Any]] = facts["publications"]
+    return Stage(Lsn.parse(facts["since"]), str(facts["statement"]), tuple(_publication(each) for each in publications))
+
+
+def _publication(facts: Mapping[str, Any]) -> Publication:
+    return Publication(
+        **{
+            **facts,
+            "actions": Actions(**facts["actions"]),
+            "tables": tuple(_table(table) for table in facts["tables"]),
+            "schemas": tuple(facts["schemas"]),
+        }
+    )
+
+
+def _table(facts: Mapping[str, Any]) -> PublishedTable:
+    where = facts["filter"]
+    names = tuple((int(number), str(name)) for number, name in where["names"]) if where else ()
+    return PublishedTable(
+        oid=int(facts["oid"]),
+        columns=None if facts["columns"] is None else tuple(facts["columns"]),
+        filter=RowFilter(**{**where, "names": names}) if where else None,
+    )

@@ -1,0 +1,85 @@
+"""Row filters, made ready to be asked: the one place of this folder that knows how expressions are read, analysed and evaluated.
+
+In: a `RowFilter`, and the relation whose rows it is asked about. Out: a condition that tells of columns of values which rows pass. A filter of the
+catalog is a tree already; one of SQL is analysed again, against the columns by the names that they had when it was written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tailrace.catalog.history import History
+from tailrace.errors import UsageError
+from tailrace.expressions import tree
+from tailrace.expressions.evaluate import Facts, Filter, compile_filter
+from tailrace.expressions.node_tree import read_node_tree
+from tailrace.model import Relation
+from tailrace.publications.publication import NODE_TREE, RowFilter
+from tailrace.types.encodings.server_encodings import NAMES
+from tailrace.types.style import TextStyle
+
+_LIBC = "c"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCompiler:
+    """A `publish.Compile`. `facts` are of the database whose rows are filtered; it travels to workers."""
+
+    major: int
+    facts: Facts
+
+    def __call__(self, row_filter: RowFilter, relation: Relation) -> Filter:
+        """Raises UsageError for what is not evaluated, and for a column that is no longer what it was."""
+        try:
+            return compile_filter(self.expression(row_filter, relation), relation.live_columns, self.facts)
+        except UsageError as error:
+            error.context = error.context or f'WHERE clause of a publication, table "{relation}"'
+            raise
+
+    def expression(self, row_filter: RowFilter, relation: Relation) -> tree.Expression:
+        """The filter's tree, for this relation."""
+        if row_filter.form == NODE_TREE:
+            return read_node_tree(row_filter.text)
+        return analysed(row_filter.text, named_as_then(relation, row_filter), self.major, self.facts.style)
+
+
+def analysed(text: str, relation: Relation, major: int, style: TextStyle) -> tree.Expression:
+    """A WHERE clause as the server reads it. Raises UsageError in its words."""
+    from tailrace.expressions.analysis import Session, analyse  # noqa: PLC0415 - workers that filter by the catalog's trees need no parser
+
+    return analyse(text, relation, Session(major=major, style=style))
+
+
+def named_as_then(relation: Relation, row_filter: RowFilter) -> Relation:
+    """The relation with the names that its columns had when the filter was written. Columns that came later have none that it could mean."""
+    names = dict(row_filter.names)
+    columns = tuple(
+        replace(column, name=names.get(column.number, f"........{column.number}........")) for column in relation.columns
+    )
+    return replace(relation, columns=columns)
+
+
+def facts_of(history: History, style: TextStyle) -> Facts:
+    """What a filter's values depend on, of the database: its encoding, and its default collation where the history ends."""
+    databases = history.table("pg_database")
+    rows = databases.where("oid", history.database)
+    row = int(rows[-1])
+    provider = databases.rows.columns.get("datlocprovider")
+    letter = _LIBC if provider is None else chr(provider[row])
+    return Facts(
+        encoding=NAMES.get(history.encoding, "UTF8"),
+        collate=_locale(history, row, "datcollate" if letter == _LIBC else "datlocale"),
+        ctype=_locale(history, row, "datctype" if letter == _LIBC else "datlocale"),
+        provider=letter,
+        style=replace(style, major=history.major),
+    )
+
+
+def _locale(history: History, row: int, column: str) -> str:
+    """A locale's name; in 14 it is of type name, and before 17 datlocale was daticulocale."""
+    databases = history.table("pg_database")
+    if column in databases.rows.names:
+        return databases.name(column, row)
+    column = column if column in databases.rows.columns else "daticulocale"
+    stored = databases.rows.columns[column][row]
+    return stored.decode() if stored else ""

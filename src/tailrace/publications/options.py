@@ -1,0 +1,104 @@
+"""The options of a publication (`parse_publication_options` in `commands/publicationcmds.c`).
+
+In: options as they were written. Out: those that were given, checked; with the server's errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailrace.errors import UsageError
+from tailrace.publications.publication import NO_GENERATED_COLUMNS, STORED_GENERATED_COLUMNS, Actions
+from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS
+from tailrace.publications.statements import Option
+
+_PUBLISH, _VIA_ROOT, _GENERATED = "publish", "publish_via_partition_root", "publish_generated_columns"
+_GENERATED_VALUES = {"none": NO_GENERATED_COLUMNS, "stored": STORED_GENERATED_COLUMNS}
+_ACTIONS = ("insert", "update", "delete", "truncate")
+_IDENTIFIER = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s",]+))\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """None where an option was not given."""
+
+    actions: Actions | None = None
+    via_root: bool | None = None
+    generated_columns: str | None = None
+
+
+def parse_options(options: Sequence[Option], major: int) -> Given:
+    """Raises UsageError (42601) for options that this major does not have, and for what is no value of theirs."""
+    actions: Actions | None = None
+    via_root: bool | None = None
+    generated: str | None = None
+    seen: set[str] = set()
+    for option in options:
+        if option.name in seen:
+            raise UsageError("conflicting or redundant options", sqlstate="42601")
+        seen.add(option.name)
+        if option.name == _PUBLISH:
+            actions = _parse_actions(option)
+        elif option.name == _VIA_ROOT:
+            via_root = _parse_bool(option)
+        elif option.name == _GENERATED and major >= FIRST_WITH_GENERATED_COLUMNS:
+            generated = _parse_generated(option)
+        else:
+            raise UsageError(f'unrecognized publication parameter: "{option.name}"', sqlstate="42601")
+    return Given(actions, via_root, generated)
+
+
+def _parse_actions(option: Option) -> Actions:
+    if option.value is None:
+        raise UsageError(f"{option.name} requires a parameter", sqlstate="42601")
+    words = _identifiers(str(option.value))
+    if words is None:
+        raise UsageError(f'invalid list syntax in parameter "{_PUBLISH}"', sqlstate="42601")
+    for word in words:
+        if word not in _ACTIONS:
+            raise UsageError(f'unrecognized value for publication option "{_PUBLISH}": "{word}"', sqlstate="42601")
+    return Actions(**{name: name in words for name in _ACTIONS})
+
+
+def _identifiers(text: str) -> list[str] | None:
+    """A list of identifiers (`SplitIdentifierString`); None for what is none."""
+    if not text.strip():
+        return []
+    words: list[str] = []
+    at = 0
+    while True:
+        match = _IDENTIFIER.match(text, at)
+        if match is None:
+            return None
+        words.append(match[1].replace('""', '"') if match[1] is not None else match[2].lower())
+        at = match.end()
+        if at == len(text):
+            return words
+        if text[at] != ",":
+            return None
+        at += 1
+
+
+def _parse_bool(option: Option) -> bool:
+    """As defGetBoolean: no value is true."""
+    value = option.value
+    if value is None:
+        return True
+    if value in (0, 1) and isinstance(value, int):
+        return bool(value)
+    if isinstance(value, str) and value.lower() in ("true", "on", "false", "off"):
+        return value.lower() in ("true", "on")
+    raise UsageError(f"{option.name} requires a Boolean value", sqlstate="42601")
+
+
+def _parse_generated(option: Option) -> str:
+    word = "" if option.value is None else str(option.value)
+    if word.lower() not in _GENERATED_VALUES:
+        raise UsageError(
+            f'invalid value for publication parameter "{_GENERATED}": "{word}"',
+            detail='Valid values are "none" and "stored".',
+            sqlstate="42601",
+        )
+    return _GENERATED_VALUES[word.lower()]

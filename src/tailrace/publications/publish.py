@@ -1,0 +1,224 @@
+"""Changes -> the changes that publications publish (`pgoutput_change` in `replication/pgoutput/pgoutput.c`).
+
+In: batches as they come out of decoding, and an `EntryTimeline`. Out: batches of what is published, before anything is formatted: without actions and
+rows that are not published, with UPDATEs that a filter makes INSERTs or DELETEs, with the columns that are shown, and as the partitioned table that
+a partition goes out as. Which transactions there are is not asked here.
+
+A `Publisher` travels to workers. It keeps what it found out, and nothing that was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE, Alike, Batch
+from tailrace.errors import TailraceError
+from tailrace.model import Lsn, Relation
+from tailrace.plan.events import Truncation
+from tailrace.publications.entry import RelationEntry, is_publishable
+from tailrace.publications.publication import RowFilter
+from tailrace.publications.published import Published, check_found, published
+from tailrace.publications.replica_identity import replica_identity_error
+from tailrace.publications.row_filter import NEW, NONE, Changes, Condition, Tuples, chosen, filtered, from_old
+from tailrace.publications.timeline import EntryTimeline
+from tailrace.types.values import Values
+
+Compile = Callable[[RowFilter, Relation], Condition]
+"""Makes a filter of a relation ready to be asked. `columns` of a `Condition` are that relation's numbers."""
+
+_COMMANDS = {UPDATE: "update", DELETE: "delete"}
+
+
+@dataclass(slots=True)
+class Publisher:
+    """`major` is the source's."""
+
+    timeline: EntryTimeline
+    major: int
+    compile: Compile
+    _published: dict[tuple[int, int], Published] = field(default_factory=dict, repr=False)
+    _conditions: dict[tuple[RowFilter, int], Condition] = field(default_factory=dict, repr=False)
+    _kept: list[object] = field(default_factory=list, repr=False)
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return self.timeline, self.major, self.compile
+
+    def __setstate__(self, state: tuple[EntryTimeline, int, Compile]) -> None:
+        self.timeline, self.major, self.compile = state
+        self._published, self._conditions, self._kept = {}, {}, []
+
+    def publish(self, batch: Batch) -> Iterator[Batch]:
+        """What is published of a relation's changes; each batch has one `Published`. Raises UsageError for publications that are missing or
+        contradict each other, InsufficientLogging where the replica identity does not suffice."""
+        for alike in self.publish_alike(Alike.of(batch)):
+            yield from alike.batches()
+
+    def publish_alike(self, alike: Alike) -> Iterator[Alike]:
+        """The same of relations with the same columns."""
+        for entry, rows in self._by_entry(alike):
+            part = (
+                alike
+                if len(rows) == len(alike.number)
+                else replace(alike, number=alike.number[rows], batch=alike.batch.take(rows))
+            )
+            yield from self._publish_entry(part, entry)
+
+    def published_at(self, relation: Relation, lsn: int, ordinal: int) -> Published | None:
+        """What is published of a relation, as a change at `lsn` saw it; None if nothing is. Raises as `publish`."""
+        if not is_publishable(relation):
+            return None
+        entry = self.timeline.entry_at(relation.oid, lsn, ordinal)
+        check_found(entry, self.major)
+        return self._published_of(entry, relation) if entry.actions.rows or entry.actions.truncate else None
+
+    def truncated(self, truncation: Truncation) -> tuple[Relation, ...]:
+        """The relations of a TRUNCATE that are published. A partition that goes out as another table is not; that table is, if it was named."""
+        found: list[Relation] = []
+        try:
+            for relation in truncation.relations:
+                what = self.published_at(relation, truncation.lsn, truncation.ordinal)
+                if what is not None and what.actions.truncate and what.as_itself:
+                    found.append(relation)
+        except TailraceError as error:
+            raise error.at(truncation.lsn) from None
+        return tuple(found)
+
+    # -- by entry --------------------------------------------------------------------------------------------------------------------
+
+    def _by_entry(self, alike: Alike) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
+        """The rows with the same entry, in their order. Relations that cannot be published have none."""
+        lsn, ordinal = alike.batch.lsn, alike.batch.ordinal
+        order = alike.by_relation
+        present, starts = np.unique(alike.number[order], return_index=True)
+        found: dict[int, tuple[RelationEntry, list[NDArray[np.int64]]]] = {}
+        for number, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+            relation = alike.relations[number]
+            if is_publishable(relation):
+                for entry, mine in self.timeline.parts(relation.oid, lsn[rows], ordinal[rows]):
+                    found.setdefault(id(entry), (entry, []))[1].append(rows[mine])
+        for entry, parts in found.values():
+            yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+    def _publish_entry(self, alike: Alike, entry: RelationEntry) -> Iterator[Alike]:
+        batch = alike.batch
+        first = alike.relations[alike.number[0]]
+        try:
+            check_found(entry, self.major)
+            if not entry.actions.rows:
+                return
+            what = self._published_of(entry, first)
+        except TailraceError as error:
+            raise error.at(Lsn(int(batch.lsn[0]))) from None
+        if any(member.defined_here for member in entry.members):
+            self._check_identities(alike, entry)
+        kept, shown = self._published_rows(batch, what)
+        if len(shown):
+            as_which = alike.relations if what.as_itself else (what.published_as,) * len(alike.relations)
+            named = replace(shown, relation=first, published_as=what.published_as)
+            yield Alike(alike.relations, as_which, alike.number[kept], named)
+
+    def _published_of(self, entry: RelationEntry, relation: Relation) -> Published:
+        key = id(entry), id(relation)
+        if key not in self._published:
+            self._kept += [entry, relation]  # so that nobody else has their ids
+            self._published[key] = published(entry, relation, self.major)
+        return self._published[key]
+
+    def _check_identities(self, alike: Alike, entry: RelationEntry) -> None:
+        """Raise for the first UPDATE or DELETE that the server would have refused, had it known of the publication."""
+        for kind, command in _COMMANDS.items():
+            mine = np.flatnonzero(alike.batch.kind == kind)
+            numbers, first = np.unique(alike.number[mine], return_index=True)
+            for number, row in zip(numbers.tolist(), mine[first].tolist(), strict=True):
+                error = replica_identity_error(entry, alike.relations[number], command, self.major, self._columns_of)
+                if error is not None:
+                    raise error.at(Lsn(int(alike.batch.lsn[row])))
+
+    def _columns_of(self, row_filter: RowFilter, relation: Relation) -> Sequence[int]:
+        return self._condition(row_filter, relation).columns
+
+    def _condition(self, row_filter: RowFilter, relation: Relation) -> Condition:
+        key = row_filter, id(relation)
+        if key not in self._conditions:
+            self._kept.append(relation)
+            self._conditions[key] = self.compile(row_filter, relation)
+        return self._conditions[key]
+
+    # -- rows ------------------------------------------------------------------------------------------------------------------------
+
+    def _published_rows(self, batch: Batch, what: Published) -> tuple[NDArray[np.int64], Batch]:
+        """The changes that remain, by number; and they."""
+        is_published = np.array([False, what.actions.insert, what.actions.update, what.actions.delete])[batch.kind]
+        # A deletion that does not say of what is nothing to send.
+        is_published &= (batch.kind != DELETE) | batch.has_old
+        kept = np.flatnonzero(is_published)
+        batch = batch if len(kept) == len(batch) else batch.take(kept)
+        place = _places(batch, what)
+        kind = filtered(_changes(batch, place), self._all_conditions(what))
+        batch = _transformed(batch, kind)
+        passed = np.flatnonzero(kind != 0)
+        if len(passed) < len(batch):
+            kept, batch = kept[passed], batch.take(passed)
+        return kept, _with_columns(batch, what, place)
+
+    def _all_conditions(self, what: Published) -> dict[int, Sequence[Condition] | None]:
+        filters = {INSERT: what.insert, UPDATE: what.update, DELETE: what.delete}
+        return {
+            kind: None if found is None else [self._condition(each, what.published_as) for each in found]
+            for kind, found in filters.items()
+        }
+
+
+def _places(batch: Batch, what: Published) -> dict[int, int]:
+    """By a column's number in the table that is published, its place in the batch. Columns of a partition are known by their names."""
+    if what.as_itself:
+        return {column.number: place for place, column in enumerate(batch.columns)}
+    named = {column.name: place for place, column in enumerate(batch.columns)}
+    return {column.number: named[column.name] for column in what.published_as.live_columns if column.name in named}
+
+
+def _changes(batch: Batch, place: dict[int, int]) -> Changes:
+    old = batch.old
+    return Changes(
+        kind=batch.kind,
+        old_kind=batch.old_kind,
+        lsn=batch.lsn,
+        new=Tuples(lambda number: batch.new[place[number]]),
+        old=None if old is None else Tuples(lambda number: old[place[number]]),
+    )
+
+
+def _transformed(batch: Batch, kind: NDArray[np.uint8]) -> Batch:
+    """The batch with these kinds. An INSERT that was an UPDATE has no old row; its new row has what was in that and did not change. A DELETE that was
+    one has no new row."""
+    inserted, deleted = (batch.kind == UPDATE) & (kind == INSERT), (batch.kind == UPDATE) & (kind == DELETE)
+    new, old, old_kind = batch.new, batch.old, batch.old_kind
+    if inserted.any():
+        assert old is not None
+        new = [_filled(mine, other, inserted) for mine, other in zip(new, old, strict=True)]
+        old = [chosen(values, None, np.where(inserted, NONE, NEW)) for values in old]
+        old_kind = np.where(inserted, NO_OLD, old_kind).astype(np.uint8)
+    if deleted.any():
+        new = [chosen(values, None, np.where(deleted, NONE, NEW)) for values in new]
+    return replace(batch, kind=kind, new=new, old=old, old_kind=old_kind)
+
+
+def _filled(new: Values, old: Values, which: NDArray[np.bool_]) -> Values:
+    """The new values, with those of the old row in their place where `which` says so and they are unchanged."""
+    if new.unchanged is None or not (new.unchanged & which).any():
+        return new
+    return from_old(new, replace(old, valid=old.valid & which))
+
+
+def _with_columns(batch: Batch, what: Published, place: dict[int, int]) -> Batch:
+    places = [place[column.number] for column in what.columns]
+    return replace(
+        batch,
+        columns=what.columns,
+        new=[batch.new[each] for each in places],
+        old=None if batch.old is None else [batch.old[each] for each in places],
+    )

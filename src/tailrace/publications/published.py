@@ -1,0 +1,128 @@
+"""What is published of one version of a relation: the actions, the columns, the filters of each action (`pgoutput_row_filter_init`,
+`pgoutput_column_list_init`, `check_and_init_gencol` in `replication/pgoutput/pgoutput.c`).
+
+In: a `RelationEntry`, and the relation as a change saw it. Out: `Published`. Raises UsageError where publications contradict each other, as the
+server does when it comes to the first change of the relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tailrace.errors import UsageError
+from tailrace.model import Column, Relation
+from tailrace.publications.entry import Member, RelationEntry
+from tailrace.publications.publication import (
+    NO_GENERATED_COLUMNS,
+    STORED_GENERATED_COLUMNS,
+    Actions,
+    RowFilter,
+)
+
+FIRST_WITH_GENERATED_COLUMNS = 18
+"""Publications of this major may have generated columns; those before never do."""
+FIRST_THAT_PASSES_OVER_MISSING = 18
+"""For this major a publication that does not exist is worth a warning; those before stop."""
+STORED, VIRTUAL = "s", "v"
+"""pg_attribute.attgenerated."""
+
+Filters = tuple[RowFilter, ...] | None
+"""Of an action: a row is published that one of them lets through; with None, every row is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """`relation` goes out as `published_as`, of which `columns` are shown, by the numbers that they have there. With a column list (`listed`) those
+    are its columns; else all that are not generated, and with `generated` the stored ones, too."""
+
+    relation: Relation
+    published_as: Relation
+    actions: Actions
+    columns: tuple[Column, ...]
+    listed: frozenset[int] | None
+    generated: bool
+    insert: Filters = None
+    update: Filters = None
+    delete: Filters = None
+
+    @property
+    def as_itself(self) -> bool:
+        return self.published_as.oid == self.relation.oid
+
+    def shown_of(self, relation: Relation) -> tuple[Column, ...]:
+        """The columns that a Relation message of `relation` has. For a partition that goes out as another table the server applies the numbers of
+        that one (`send_relation_and_attrs`), whatever they mean here."""
+        return shown_columns(relation, self.listed, self.generated)
+
+
+def published(entry: RelationEntry, relation: Relation, major: int) -> Published:
+    """The entry, of this version of its relation. Raises UsageError (0A000) for column lists, or choices of generated columns, that differ."""
+    as_which = entry.published_as or relation
+    generated = _generated(entry.members, as_which, major)
+    listed = _column_list(entry.members, as_which, generated, major)
+    return Published(
+        relation=relation,
+        published_as=as_which,
+        actions=entry.actions,
+        columns=_with_types_of(relation, shown_columns(as_which, listed, generated)),
+        listed=listed,
+        generated=generated,
+        insert=_filters(entry.members, [member.actions.insert for member in entry.members]),
+        update=_filters(entry.members, [member.actions.update for member in entry.members]),
+        delete=_filters(entry.members, [member.actions.delete for member in entry.members]),
+    )
+
+
+def check_found(entry: RelationEntry, major: int) -> None:
+    """Raise UsageError if a publication that was asked for is missing, in majors where that stops the stream."""
+    if entry.missing and major < FIRST_THAT_PASSES_OVER_MISSING:
+        raise UsageError(f'publication "{entry.missing[0]}" does not exist', sqlstate="42704")
+
+
+def shown_columns(relation: Relation, listed: frozenset[int] | None, generated: bool) -> tuple[Column, ...]:
+    """The relation's columns that are published with a list, or without (`logicalrep_should_publish_column`)."""
+    if listed is not None:
+        return tuple(column for column in relation.live_columns if column.number in listed)
+    return tuple(column for column in relation.live_columns if not column.generated or (generated and column.generated == STORED))
+
+
+def _with_types_of(relation: Relation, columns: Iterable[Column]) -> tuple[Column, ...]:
+    """The columns of a partitioned table, with how they are stored in the partition, where they have the same names."""
+    of_name = {column.name: column for column in relation.live_columns}
+    return tuple(replace(of_name.get(column.name, column), number=column.number) for column in columns)
+
+
+def _filters(members: Iterable[Member], publishes: list[bool]) -> Filters:
+    """The filters of the publications that publish an action; none if one of them has none, or none publishes it."""
+    found = [member.filter for member, does in zip(members, publishes, strict=True) if does]
+    if not found or None in found:
+        return None
+    return tuple(dict.fromkeys(filter for filter in found if filter is not None))
+
+
+def _generated(members: Iterable[Member], relation: Relation, major: int) -> bool:
+    """Whether stored generated columns are published. A column list takes precedence over that choice."""
+    if major < FIRST_WITH_GENERATED_COLUMNS or not any(column.generated for column in relation.live_columns):
+        return False
+    choices = {member.generated_columns: None for member in members if member.columns is None}
+    if len(choices) > 1:
+        raise UsageError(
+            f'cannot use different values of publish_generated_columns for table "{relation}" in different publications',
+            sqlstate="0A000",
+        )
+    return next(iter(choices), NO_GENERATED_COLUMNS) == STORED_GENERATED_COLUMNS
+
+
+def _column_list(members: tuple[Member, ...], relation: Relation, generated: bool, major: int) -> frozenset[int] | None:
+    """The attribute numbers of the one column list that all publications have; None for all columns. One that has all columns is none."""
+    every = frozenset(column.number for column in shown_columns(relation, None, generated))
+    lists: list[frozenset[int] | None] = []
+    for member in members:
+        listed = None if member.columns is None else frozenset(member.columns)
+        if major < FIRST_WITH_GENERATED_COLUMNS and listed is not None and len(listed) == len(every):
+            listed = None
+        lists.append(every if listed is None and major >= FIRST_WITH_GENERATED_COLUMNS and len(members) > 1 else listed)
+    if len(set(lists)) > 1:
+        raise UsageError(f'cannot use different column lists for table "{relation}" in different publications', sqlstate="0A000")
+    return lists[0] if any(member.columns is not None for member in members) and lists else None

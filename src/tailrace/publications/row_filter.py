@@ -1,0 +1,135 @@
+"""Which changes a row filter lets through, and as what (`pgoutput_row_filter` in `replication/pgoutput/pgoutput.c`).
+
+In: the changes of a table as columns, and the conditions of each action. Out: what each change is published as. An UPDATE whose old row is known is
+asked twice:
+
+    old row   new row
+    no        no        is not published
+    no        yes       becomes an INSERT of the new row
+    yes       no        becomes a DELETE of the old row
+    yes       yes       remains an UPDATE
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE
+from tailrace.errors import InsufficientLogging
+from tailrace.types.values import Mask, Values, binary_buffers
+
+
+class Condition(Protocol):
+    """A row filter that is ready to be asked. It reads the `columns` of these attribute numbers."""
+
+    @property
+    def columns(self) -> Sequence[int]: ...
+
+    def matches(self, values: Mapping[int, Values], count: int, /) -> Mask:
+        """Which of so many rows, of which these are the columns that it reads, it is true for; not false, and not NULL."""
+        ...
+
+
+ColumnValues = Callable[[int], Values]
+"""The values of a column, by its attribute number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuples:
+    """The new or the old rows of changes: a column's `Values` by its attribute number."""
+
+    of: ColumnValues
+
+    def some(self, columns: frozenset[int], rows: NDArray[np.int64]) -> dict[int, Values]:
+        return {number: self.of(number).take(rows) for number in sorted(columns)}
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is asked of changes: their kinds, which of them have an old row, and the rows. `lsn` is of their records."""
+
+    kind: NDArray[np.uint8]
+    old_kind: NDArray[np.uint8]
+    lsn: NDArray[np.int64]
+    new: Tuples
+    old: Tuples | None
+
+
+def filtered(changes: Changes, conditions: Mapping[int, Sequence[Condition] | None]) -> NDArray[np.uint8]:
+    """What each change is published as: INSERT, UPDATE, DELETE, or 0 for not at all. `conditions` are those of each action, of which one must be met;
+    None if there are none. Raises InsufficientLogging if a condition is about a value that the log does not have."""
+    kind = changes.kind.copy()
+    has_old = changes.old_kind != NO_OLD
+    for action, of_action in conditions.items():
+        if of_action is None:
+            continue
+        columns = frozenset[int]().union(*(condition.columns for condition in of_action))
+        alone = np.flatnonzero((changes.kind == action) & (~has_old if action == UPDATE else True))
+        if len(alone):
+            tuples = changes.old if action == DELETE else changes.new
+            assert tuples is not None
+            values = tuples.some(columns, alone)
+            kind[alone[~_any(of_action, values, changes.lsn[alone])]] = 0
+        both = np.flatnonzero((changes.kind == action) & has_old) if action == UPDATE else alone[:0]
+        if len(both):
+            assert changes.old is not None
+            old, new = changes.old.some(columns, both), changes.new.some(columns, both)
+            filled = {number: from_old(values, old[number]) for number, values in new.items()}
+            before = _any(of_action, old, changes.lsn[both])
+            after = _any(of_action, filled, changes.lsn[both])
+            kind[both] = np.select([before & after, after, before], [UPDATE, INSERT, DELETE], 0)
+    return kind
+
+
+def _any(conditions: Sequence[Condition], values: Mapping[int, Values], lsn: NDArray[np.int64]) -> Mask:
+    for number, column in values.items():
+        if column.unchanged is not None and column.unchanged.any():
+            raise InsufficientLogging(
+                f"the WHERE clause of a publication reads column {number}, of which the log has no value",
+                detail="The value is stored out of line and was not changed; it is not part of the replica identity.",
+                lsn=int(lsn[np.flatnonzero(column.unchanged)[0]]),
+            )
+    met = np.zeros(len(lsn), np.bool_)
+    for condition in conditions:
+        met |= condition.matches(values, len(lsn))
+    return met
+
+
+NEW, OLD, NONE = 0, 1, 2
+
+
+def from_old(new: Values, old: Values) -> Values:
+    """The new values; those that the record did not carry because they are unchanged are taken from the old row, if that has them."""
+    if new.unchanged is None:
+        return new
+    known = new.unchanged & old.valid & (True if old.unchanged is None else ~old.unchanged)
+    return chosen(new, old, np.where(known, OLD, NEW)) if known.any() else new
+
+
+def chosen(new: Values, old: Values | None, which: NDArray[np.integer]) -> Values:
+    """Row by row the value of `new`, of `old`, or none at all (NULL)."""
+    of_old, none = which == OLD, which == NONE
+    valid = np.where(of_old, False if old is None else old.valid, new.valid) & ~none
+    unchanged = None if new.unchanged is None else new.unchanged & (which == NEW)
+    if new.fixed is not None:
+        fixed = new.fixed.copy()
+        if old is not None:
+            assert old.fixed is not None
+            fixed[of_old] = old.fixed[of_old]
+        fixed[none] = 0
+        return Values(valid, fixed=fixed, unchanged=unchanged)
+    index = np.arange(len(new)) + np.where(of_old, len(new), 0)
+    both = pa.concat_arrays([_binary(each) for each in (new, old) if each is not None])
+    offsets, data = binary_buffers(both.take(pa.array(index, mask=none)))
+    return Values(valid, offsets=offsets, data=data, unchanged=unchanged)
+
+
+def _binary(values: Values) -> pa.Array:
+    offsets, data = values.payloads
+    return pa.Array.from_buffers(pa.large_binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -1,0 +1,178 @@
+"""What publications say of each relation, over a part of the log: what a worker must know to publish its changes.
+
+In: a history, the names of publications, definitions of ours if there are any, the transactions to be shown, and the relations with changes. Out:
+`EntryTimeline`, small and without a history: by relation, spans of the log with the `RelationEntry` that holds there; once for transactions that left
+the catalogs alone, and once for each that changed what an entry is made of. Publications that are defined here hold from a transaction on, in commit
+order; so there is one set of spans for each *generation*, which is the transactions that are told with the same definitions.
+
+Most relations have one entry for the whole span, and equal entries are one object.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.catalog.history import History
+from tailrace.catalog.moments import Committed, moments_of
+from tailrace.errors import MissingHistory
+from tailrace.plan import Plan
+from tailrace.publications.entry import RelationEntry, Standing, member_of, published_place
+from tailrace.publications.historic import SourcePublications
+from tailrace.publications.publication import Publication
+from tailrace.transactions.fates import NEVER
+
+NOTHING = RelationEntry()
+"""Of what nobody publishes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySpans:
+    """After `starts[i]`, up to and including the next start, `entries[i]` holds."""
+
+    starts: tuple[int, ...]
+    entries: tuple[RelationEntry, ...]
+
+    def at(self, lsn: int) -> RelationEntry:
+        place = bisect_left(self.starts, lsn)
+        return self.entries[place - 1] if place else NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """By relation, what holds for transactions that left the catalogs alone (`common`), and by ordinal and relation for others (`own`)."""
+
+    common: Mapping[int, EntrySpans]
+    own: Mapping[int, Mapping[int, EntrySpans]]
+
+    def spans_of(self, oid: int, ordinal: int) -> EntrySpans | None:
+        return self.own.get(ordinal, {}).get(oid) or self.common.get(oid)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryTimeline:
+    """Transactions from ordinal `since[i]` on, up to the next, are of `generations[i]`."""
+
+    since: tuple[int, ...]
+    generations: tuple[Generation, ...]
+
+    def entry_at(self, oid: int, lsn: int, ordinal: int) -> RelationEntry:
+        """The entry of a relation for a change at `lsn` in that transaction."""
+        spans = self.generations[bisect_right(self.since, ordinal) - 1].spans_of(oid, ordinal)
+        return spans.at(lsn) if spans else NOTHING
+
+    def parts(
+        self, oid: int, lsn: NDArray[np.int64], ordinal: NDArray[np.int64]
+    ) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
+        """The changes of a relation, by number, in parts that have one entry each; those of a part in their order."""
+        if not len(lsn):
+            return
+        generation = np.searchsorted(self.since, ordinal, "right") - 1
+        changers = [number for each in self.generations for number, spans in each.own.items() if oid in spans]
+        changer = np.where(np.isin(ordinal, changers), ordinal, -1) if changers else np.full(len(lsn), -1)
+        by_entry: dict[int, tuple[RelationEntry, list[NDArray[np.int64]]]] = {}
+        for number, own in sorted(set(zip(generation.tolist(), changer.tolist(), strict=True))):
+            spans = self.generations[number].spans_of(oid, own)
+            rows = np.flatnonzero((generation == number) & (changer == own))
+            place = np.searchsorted(spans.starts, lsn[rows]) if spans else np.zeros(len(rows), np.int64)
+            for at in np.unique(place).tolist():
+                entry = spans.entries[at - 1] if spans and at else NOTHING
+                by_entry.setdefault(id(entry), (entry, []))[1].append(rows[place == at])
+        for entry, parts in by_entry.values():
+            yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+
+Definitions = Sequence[tuple[int, Sequence[Publication]]]
+"""Publications that are defined here, all of them, by the LSN from which on transactions that commit are told with them; in that order."""
+
+
+def timeline_of(plan: Plan, history: History, names: Sequence[str], definitions: Definitions = ()) -> EntryTimeline:
+    """What publications of these names say of all that comes out of a plan, rows and TRUNCATEs."""
+    transactions = plan.transactions
+    wanted = np.zeros(len(transactions), np.bool_)
+    wanted[plan.shown] = True
+    since = min([int(plan.start_lsn), *transactions.first_lsn[plan.shown].tolist()])
+    relations = {relation.oid for relation in plan.relations}
+    relations |= {relation.oid for truncation in plan.truncations for relation in truncation.relations}
+    committed = Committed(transactions.first_lsn, transactions.commit_lsn, wanted)
+    return entry_timeline(history, relations, names, committed, since, definitions)
+
+
+def entry_timeline(
+    history: History, relations: Iterable[int], names: Sequence[str], transactions: Committed, since: int, definitions: Definitions = (),
+) -> EntryTimeline:  # fmt: skip
+    """What publications of these names say of the relations (oids), to transactions from `since` on, the first LSN with a change."""
+    oids = sorted(set(relations))
+    stages = [(0, ()), *definitions]
+    first = [0, *np.searchsorted(transactions.commits, [lsn for lsn, _ in definitions]).tolist()]
+    # What no transaction is told with is left out: the last definitions that begin at an ordinal hold there.
+    kept = [i for i in range(len(stages)) if i + 1 == len(stages) or first[i + 1] > first[i]]
+    source = SourcePublications(history)
+    made: dict[RelationEntry, RelationEntry] = {}
+    generations = [_Entries(source, names, stages[i][1], made).generation(oids, transactions, since) for i in kept]
+    return EntryTimeline(tuple(first[i] for i in kept), tuple(generations))
+
+
+class _Entries:
+    """The entries of relations with one set of definitions of ours."""
+
+    def __init__(
+        self,
+        source: SourcePublications,
+        names: Sequence[str],
+        defined: Sequence[Publication],
+        made: dict[RelationEntry, RelationEntry],
+    ) -> None:
+        self._source = source
+        self._names = names
+        self._defined = {publication.name: publication for publication in defined}
+        self._of_source = [name for name in names if name not in self._defined]
+        self._made = made
+
+    def generation(self, oids: Sequence[int], transactions: Committed, since: int) -> Generation:
+        common: dict[int, EntrySpans] = {}
+        own: dict[int, dict[int, EntrySpans]] = {}
+        for oid in oids:
+            moments = moments_of(self._source.about(oid, self._of_source), since, int(NEVER) - 1, transactions)
+            common[oid] = self._spans(oid, since, moments.points, -1)
+            for ordinal, (start, points) in moments.own.items():
+                own.setdefault(ordinal, {})[oid] = self._spans(oid, start, points, ordinal)
+        return Generation(common, own)
+
+    def _spans(self, oid: int, since: int, points: Sequence[int], ordinal: int) -> EntrySpans:
+        starts: list[int] = []
+        entries: list[RelationEntry] = []
+        for point in [since - 1, *points]:
+            entry = self.entry(oid, max(point + 1, self._source.history.known_from), ordinal)
+            entry = self._made.setdefault(entry, entry)
+            if not entries or entries[-1] is not entry:
+                starts.append(point)
+                entries.append(entry)
+        return EntrySpans(tuple(starts), tuple(entries))
+
+    def entry(self, oid: int, lsn: int, ordinal: int) -> RelationEntry:
+        """What holds for a change at `lsn`. Of a relation that is not there, or is just being made, nothing is published."""
+        try:
+            standing = self._source.standing(oid, lsn, ordinal)
+            return self._entry(standing, lsn, ordinal) if standing else NOTHING
+        except MissingHistory:
+            return NOTHING
+
+    def _entry(self, standing: Standing, lsn: int, ordinal: int) -> RelationEntry:
+        about = ((standing.oid, standing.schema), *standing.ancestors)
+        publications: list[Publication] = []
+        missing: list[str] = []
+        for name in self._names:
+            found = self._defined.get(name) or self._source.named(name, lsn, ordinal, about)
+            if found is None:
+                missing.append(name)
+            else:
+                publications.append(found)
+        actions, place, counting = published_place(standing, publications)
+        above = self._source.history.relation_by_oid(place.oid, lsn, ordinal) if place.level else None
+        members = tuple(member_of(publication, place) for publication in counting) if actions.rows else ()
+        return RelationEntry(actions, above, members, tuple(missing))
