@@ -33,7 +33,7 @@ def _facts():
     two = np.zeros(2, np.int64)
     xids = np.array([7, 4_000_000_000])
     return Transactions(
-        two.astype(np.uint8), two - 1, xids.astype(np.uint32), xids, *longs, two.astype(np.uint32), two.astype(np.uint16), two, [],
+        two.astype(np.uint8), two - 1, xids.astype(np.uint32), xids, *longs, two.astype(np.uint32), two.astype(np.uint16), two, two, two, [],
         np.zeros(3, np.int64), NONE,
     )  # fmt: skip
 

@@ -80,6 +80,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
     "pg_authid": ("oid", "rolname"),
     "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
     "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
+    "pg_replication_origin": ("roident", "roname"),
     "pg_collation": ("oid", "collname", "collnamespace", "collprovider", "collencoding"),
 }  # fmt: skip
 

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from tailrace.catalog.history import History
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory
@@ -37,8 +39,12 @@ from tailrace.plan.pieces import Piece, pieces_of
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.whole_log import check_reaches
 from tailrace.plugins.driver import drive, format_stretch
-from tailrace.plugins.ordering import Formatted, Lines
-from tailrace.plugins.plugin import Formatter, OutputPlugin
+from tailrace.plugins.formatted import Formatted
+from tailrace.plugins.ordering import Lines
+from tailrace.plugins.plugin import Formatter, OutputPlugin, PlanFacts
+from tailrace.publications.filters import FilterCompiler, facts_of
+from tailrace.publications.publish import Publisher
+from tailrace.publications.timeline import timeline_of
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.blocks import NO_BLOCKS, Blocks, StreamedByXid, with_blocks
@@ -47,6 +53,7 @@ from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.transactions.unfinished import unfinished
 from tailrace.types.encodings.server_encodings import codec_named
 from tailrace.wal.index import Index
+from tailrace.wal.invalidations import StaleRelations, stale_relations
 from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
 from tailrace.wal.reading import read_whole
 
@@ -172,8 +179,22 @@ class Pipeline:
         plugin.demand.check_met(self.plan.demand, plugin.name)
         plugin.codec = codec_named(self.catalogs.state.encoding)
         plan = self._with_ties_resolved()
-        format_one = partial(_format, self.source.segments, plugin.formatter)
-        return drive(plan, plugin, partial(self.runner.run, heavy=True), format_one, plugin.begun)
+        publisher = self._publisher(plan, plugin) if plugin.publication_names is not None else None
+        if plugin.tells_relations:
+            plugin.planned(PlanFacts(plan, self.history, self._stale(), publisher))
+        format_one = partial(_format, self.source.segments, plugin.formatter, publisher)
+        return drive(plan, plugin, partial(self.runner.run, heavy=True), format_one, publisher)
+
+    def _publisher(self, plan: Plan, plugin: OutputPlugin) -> Publisher:
+        names = plugin.publication_names or ()
+        major = self.catalogs.state.major
+        timeline = timeline_of(plan, self.history, names, plugin.definitions)
+        return Publisher(timeline, major, FilterCompiler(major, facts_of(self.history, plugin.style)))
+
+    def _stale(self) -> StaleRelations:
+        """What commits in this window made stale."""
+        parts = [stale_relations(part.ends, self.catalogs.state.database) for part in self.log.scanned]
+        return StaleRelations(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("commit_lsn", "oid")))
 
     def _with_ties_resolved(self) -> Plan:
         ties = find_ties(self.told, self.plan, self.catalogs.state.database)
@@ -189,8 +210,8 @@ def _queued(segments: Segments, request: QueuedChangesRequest) -> QueuedChanges:
     )
 
 
-def _format(segments: Segments, formatter: Formatter, plan: StretchPlan) -> Formatted:
-    return format_stretch(plan, segments.read, formatter)
+def _format(segments: Segments, formatter: Formatter, publisher: Publisher | None, plan: StretchPlan) -> Formatted:
+    return format_stretch(plan, segments.read, formatter, publisher)
 
 
 def open_pipeline(

@@ -14,8 +14,9 @@ comes their stretches are read once more, for them alone, one at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,11 @@ from tailrace.decode import Alike, Reader, decode_alike
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plugins.ordering import Formatted, Lines, Some, in_order
+from tailrace.plugins.formatted import Formatted, RelationsMet
+from tailrace.plugins.ordering import Lines, Some, in_order
 from tailrace.plugins.picking import end_to_end, taken
 from tailrace.plugins.plugin import Formatter, OutputPlugin
+from tailrace.publications.publish import Publisher
 from tailrace.types.values import Texts
 
 HELD_BYTES = 128 << 20
@@ -36,44 +39,59 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 """Run a function on every item, somewhere, and give the results in the order of the items."""
 
 
-def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter) -> Formatted:
-    """Decode a stretch and have it formatted. Runs in a worker."""
+def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publisher: Publisher | None = None) -> Formatted:
+    """Decode a stretch, and have what is published of it formatted. Runs in a worker."""
     keys = [np.zeros((3, 0), np.int64)]
+    met = RelationsMet()
 
     def texts_of(alike: Alike) -> Texts:
         batch = alike.batch
         keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
+        if formatter.tells_relations:
+            met.add(alike)
         return formatter.knowing(batch.names, plan.codec).alike_texts(alike)
 
-    texts = end_to_end(map(texts_of, decode_alike(plan, read)), 4 * (plan.stretch.stop - plan.stretch.start))
+    changes = decode_alike(plan, read)
+    if publisher is not None:
+        changes = chain.from_iterable(map(publisher.publish_alike, changes))
+    texts = end_to_end(map(texts_of, changes), 4 * (plan.stretch.stop - plan.stretch.start))
     ordinal, lsn, sequence = np.concatenate(keys, axis=1)
     order = np.lexsort((sequence, lsn, ordinal))
-    return Formatted(ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order))
+    return Formatted(
+        ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order),
+        relations=tuple(met.relations), relation=met.of_rows(order),
+    )  # fmt: skip
 
 
 def drive(
-    plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted], begun: set[int] | None = None
+    plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted], publisher: Publisher | None = None
 ) -> Iterator[Lines]:
-    """All output rows of the plan, in order. `begun` are the transactions (full xids) of which the plugin has been given blocks; it is kept so."""
-    return _Drive(plan, plugin, run, format_one, set() if begun is None else begun).lines()
+    """All output rows of the plan, in order; where there is a publisher, of what it publishes."""
+    return _Drive(plan, plugin, run, format_one, publisher).lines()
 
 
 class _Drive:
     """One run of the driver, and what it still has to give: transactions from `shown[done]` on, events, rows held."""
 
     def __init__(
-        self, plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted], begun: set[int]
+        self,
+        plan: Plan,
+        plugin: OutputPlugin,
+        run: Run,
+        format_one: Callable[[StretchPlan], Formatted],
+        publisher: Publisher | None,
     ) -> None:
         self._plan = plan
-        self._begun = begun
         self._plugin = plugin
         self._run = run
         self._format_one = format_one
         self._done = 0
         self._held: list[Formatted] = []
-        self._outside = sorted((message for message in plan.messages if message.ordinal < 0), key=lambda message: message.lsn)
+        messages = plan.messages if plugin.takes_messages else []
+        truncations = plan.truncations if publisher is None else list(_published(plan.truncations, publisher))
+        self._outside = sorted((message for message in messages if message.ordinal < 0), key=lambda message: message.lsn)
         self._inside: dict[int, list[LogicalMessage | Truncation]] = {}
-        events: list[LogicalMessage | Truncation] = [*plan.messages, *plan.truncations]
+        events: list[LogicalMessage | Truncation] = [*messages, *truncations]
         for item in sorted(events, key=lambda item: item.lsn):
             self._inside.setdefault(item.ordinal, []).append(item)
 
@@ -150,7 +168,13 @@ class _Drive:
         yield self._in_order(Some(only, [], inside, before or [], begins=before is not None))
 
     def _in_order(self, some: Some) -> Lines:
-        return in_order(self._plan, self._plugin, self._begun, some)
+        return in_order(self._plan, self._plugin, some)
+
+
+def _published(truncations: Iterable[Truncation], publisher: Publisher) -> Iterator[Truncation]:
+    for truncation in truncations:
+        if relations := publisher.truncated(truncation):
+            yield replace(truncation, relations=relations)
 
 
 def apart(plan: Plan, limit: int) -> NDArray[np.bool_]:

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
-from tailrace.model import Lsn
+from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plugins.formatted import Formatted
 from tailrace.plugins.picking import taken
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.plugin import OutputPlugin, RelationUses
 from tailrace.transactions.fates import BLOCK, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
@@ -54,29 +55,6 @@ class Lines:
         return Lines(self.lsn[start:stop], self.xid[start:stop], texts, ends, stops)
 
 
-@dataclass(slots=True, kw_only=True)
-class Formatted:
-    """What a worker makes of a stretch: texts with their order keys, sorted by (ordinal, LSN, sequence)."""
-
-    ordinal: NDArray[np.int64]
-    lsn: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    texts: Texts
-
-    def part(self, start: int, stop: int) -> Formatted:
-        """Rows `[start, stop)`, sharing memory."""
-        offsets = self.texts.offsets[start : stop + 1]
-        texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
-        return Formatted(
-            ordinal=self.ordinal[start:stop], lsn=self.lsn[start:stop], sequence=self.sequence[start:stop], texts=texts
-        )
-
-    def copied(self) -> Formatted:
-        """The same in memory of its own, so that what it was a part of can be freed."""
-        texts = Texts(self.texts.offsets, self.texts.data.copy())
-        return Formatted(ordinal=self.ordinal.copy(), lsn=self.lsn.copy(), sequence=self.sequence.copy(), texts=texts)
-
-
 @dataclass(frozen=True, slots=True)
 class Some:
     """What is to be put in order: these transactions (ordinals, ascending), their rows, and the events `inside` of them; messages `due` before the
@@ -90,9 +68,9 @@ class Some:
     ends: bool = True
 
 
-def in_order(plan: Plan, plugin: OutputPlugin, begun: set[int], some: Some) -> Lines:
-    """Everything of these transactions as lines, sorted. `begun` are those (full xids) of which there have been blocks, and are kept so."""
-    order = _Order(plan, plugin, begun, some)
+def in_order(plan: Plan, plugin: OutputPlugin, some: Some) -> Lines:
+    """Everything of these transactions as lines, sorted."""
+    order = _Order(plan, plugin, some)
     order.add_messages_outside()
     order.add_whole_transactions()
     order.add_blocks()
@@ -116,8 +94,8 @@ class _Singles:
 class _Order:
     """What is added to rows, until all is sorted at once."""
 
-    def __init__(self, plan: Plan, plugin: OutputPlugin, begun: set[int], some: Some) -> None:
-        self._plan, self._plugin, self._begun, self._some = plan, plugin, begun, some
+    def __init__(self, plan: Plan, plugin: OutputPlugin, some: Some) -> None:
+        self._plan, self._plugin, self._begun, self._some = plan, plugin, plugin.begun, some
         self._transactions = plan.transactions
         self._singles: list[_Singles] = []
         inside = some.inside
@@ -148,7 +126,7 @@ class _Order:
         has_content[self._of] = True
         self._has_content = has_content[some.ordinals]
         kind = self._transactions.kind[some.ordinals]
-        was_begun = np.isin(self._transactions.full_xid[some.ordinals], np.array(sorted(begun), np.int64))
+        was_begun = np.isin(self._transactions.full_xid[some.ordinals], np.array(sorted(plugin.begun), np.int64))
         # One that was to be streamed, and turns out to have nothing, is empty like any other.
         self._is_streamed = plan.streams.streamed[some.ordinals] & (
             self._has_content | was_begun | (kind == BLOCK) | (not some.ends)
@@ -181,11 +159,21 @@ class _Order:
         first_at, first_printed = np.zeros(len(ordinals), np.int64), transactions.first_lsn[ordinals]
         if plugin.skips_empty_transactions:
             if some.begins and some.ends:  # whole transactions; one in parts has rows
-                ordinals = ordinals[np.isin(ordinals, self._of) | ~transactions.has_rows[ordinals]]
+                told_anyway = ~transactions.has_rows[ordinals]
+                if not plugin.skips_empty_prepared:
+                    told_anyway |= transactions.kind[ordinals] == xact.PREPARE
+                ordinals = ordinals[np.isin(ordinals, self._of) | told_anyway]
             first_at, first_printed = self._least(self._at)[ordinals], self._least(self._printed)[ordinals]
+            if not plugin.skips_empty_prepared:
+                prepared = transactions.kind[ordinals] == xact.PREPARE
+                first_at[prepared], first_printed[prepared] = 0, transactions.first_lsn[ordinals[prepared]]
         begins = transactions.has_rows[ordinals] & some.begins
         beginning = ordinals[begins]
         self._add(beginning, _CHANGE, first_at[begins], _BEFORE, first_printed[begins], plugin.begin_texts)
+        foreign = transactions.origin[beginning] != 0
+        if foreign.any() and (origins := plugin.origin_texts(transactions.subset(beginning[foreign]))) is not None:
+            at, printed = first_at[begins][foreign], first_printed[begins][foreign]
+            self._add(beginning[foreign], _CHANGE, at, _BEFORE, printed, lambda _: origins)
         if some.ends:
             self._add(ordinals, _COMMIT, 0, 0, transactions.end_lsn[ordinals], self._end_texts, ends=True)
 
@@ -263,19 +251,49 @@ class _Order:
         return most
 
     def lines(self) -> Lines:
-        some, singles = self._some, self._singles
+        some, singles, plugin = self._some, self._singles, self._plugin
         order = self._sorted(np.concatenate([single.key for single in singles], axis=1))
-        printed = np.concatenate([self._lsn, *(single.printed for single in singles)])
-        xid = np.concatenate([self._transactions.xid[self._ordinal], *(single.xid for single in singles)]).astype(np.uint32)
-        texts = taken([*(part.texts for part in some.rows), *(single.texts for single in singles)], order)
+        printed = np.concatenate([self._lsn, *(single.printed for single in singles)])[order]
+        xid = np.concatenate([self._transactions.xid[self._ordinal], *(single.xid for single in singles)]).astype(np.uint32)[
+            order
+        ]
         ends, stops = (
             np.repeat(
                 [False, *(getattr(single, name) for single in singles)],
                 [len(self._lsn), *(len(single.printed) for single in singles)],
-            )
+            )[order]
             for name in ("ends", "stops")
         )
-        return Lines(printed[order], xid[order], texts, np.flatnonzero(ends[order]) + 1, np.flatnonzero(stops[order]) + 1)
+        texts = [*(part.texts for part in some.rows), *(single.texts for single in singles)]
+        if plugin.tells_relations:
+            before, told = plugin.relations_told(self._uses(order))
+            # Each stands with what it is told for: under its LSN and xid.
+            texts.append(told)
+            order = np.insert(order, before, len(order) + np.arange(len(before)))
+            printed, xid = (np.insert(each, before, each[before]) for each in (printed, xid))
+            ends, stops = (np.insert(each, before, False) for each in (ends, stops))
+        return Lines(printed, xid, taken(texts, order), np.flatnonzero(ends) + 1, np.flatnonzero(stops) + 1)
+
+    def _uses(self, order: NDArray[np.int64]) -> RelationUses:
+        """Which of the rows, so ordered, are of relations that the receiver must know."""
+        some = self._some
+        number: dict[Relation, int] = {}
+        rows = [np.zeros(0, np.int32)]
+        for part in some.rows:
+            numbers = np.array([number.setdefault(relation, len(number)) for relation in part.relations], np.int32)
+            rows.append(numbers[part.relation])
+        relation = np.full(len(order), -1, np.int32)
+        in_rows = order < len(self._ordinal)
+        relation[in_rows] = np.concatenate(rows)[order[in_rows]]
+        ordinal, lsn = np.full(len(order), -1, np.int64), np.zeros(len(order), np.int64)
+        ordinal[in_rows], lsn[in_rows] = self._ordinal[order[in_rows]], self._lsn[order[in_rows]]
+        # What stands inside of transactions are the first of the singles.
+        inside = np.flatnonzero((order >= len(self._ordinal)) & (order < len(self._ordinal) + len(some.inside))).tolist()
+        events = [(place, some.inside[int(order[place]) - len(self._ordinal)]) for place in inside]
+        truncations = [(place, event) for place, event in events if isinstance(event, Truncation)]
+        for place, event in truncations:
+            ordinal[place], lsn[place] = event.ordinal, event.lsn
+        return RelationUses(tuple(number), relation, ordinal, lsn, truncations)
 
     def _sorted(self, extra: NDArray[np.int64]) -> NDArray[np.int64]:
         """The order in which rows stand, as numbers into: rows as they come, then singles, end to end.

@@ -10,20 +10,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.history import History
 from tailrace.decode import Alike, Batch
 from tailrace.errors import UsageError
+from tailrace.model import Relation
+from tailrace.plan import Plan
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.picking import taken
+from tailrace.publications.publish import Publisher
+from tailrace.publications.timeline import Definitions
 from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
+from tailrace.wal.invalidations import StaleRelations
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 WORK_MEM = 64 << 20
@@ -32,6 +39,9 @@ WORK_MEM = 64 << 20
 
 class Formatter:
     """Prints changes of tables. It travels to workers, and remembers nothing from batch to batch."""
+
+    tells_relations = False
+    """Whether the driver must know of which relation each row is."""
 
     def knowing(self, names: NameOf | None, codec: str) -> Formatter:
         """One that prints these names for regclass and its kin, and reads text in this encoding; itself if it prints no values."""
@@ -52,6 +62,28 @@ class Formatter:
         return taken(texts, place)
 
 
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """What a plugin may want to know of a plan: what is published, which relations commits made stale, and what catalogs were."""
+
+    plan: Plan
+    history: History
+    stale: StaleRelations
+    publisher: Publisher | None
+
+
+@dataclass(frozen=True, slots=True)
+class RelationUses:
+    """Rows in order: of which of `relations` each is (-1: of none), of which transaction, and where it stands; and by place the TRUNCATEs among
+    them."""
+
+    relations: tuple[Relation, ...]
+    relation: NDArray[np.int32]
+    ordinal: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    truncations: Sequence[tuple[int, Truncation]]
+
+
 class OutputPlugin:
     """Base of plugins. One instance lives as long as its stream."""
 
@@ -69,6 +101,16 @@ class OutputPlugin:
     skips_empty_transactions = False
     only_local = False
     """Whether it wants nothing that was replicated from elsewhere, as the manual's filter_by_origin_cb says for it."""
+    skips_empty_prepared = True
+    """Where empty transactions are skipped, whether prepared ones are, too."""
+    takes_messages = True
+    """Whether it wants to be told of logical messages."""
+    tells_relations = False
+    """Whether it tells what relations are, before their rows."""
+    publication_names: tuple[str, ...] | None = None
+    """The publications whose changes it gives; None: it gives all."""
+    definitions: Definitions = ()
+    """Publications that are defined here, beside those of the source."""
     messages_begin = True
     """Where empty transactions are skipped, whether a message makes its transaction worth a BEGIN."""
     receives_rewrites = False
@@ -117,10 +159,21 @@ class OutputPlugin:
         """One text per transaction."""
         raise NotImplementedError
 
+    def origin_texts(self, transactions: Transactions) -> Texts | None:
+        """What tells of transactions that were replicated from elsewhere where they come from, behind their beginning; None: nothing does."""
+        return None
+
     def truncate_text(self, truncation: Truncation) -> str | bytes:
         raise NotImplementedError
 
     def message_text(self, message: LogicalMessage) -> str | bytes:
+        raise NotImplementedError
+
+    def planned(self, about: PlanFacts) -> None:
+        """What comes next is told of this plan."""
+
+    def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
+        """Texts that tell what relations are, each with the place of the row before which it stands. Called once for all rows, in order."""
         raise NotImplementedError
 
     # -- two phases ------------------------------------------------------------------------------------------------------------------

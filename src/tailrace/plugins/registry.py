@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 
 from tailrace.errors import UsageError
+from tailrace.plugins.pgoutput import PgOutput
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.test_decoding import TestDecoding
 
-_OURS: dict[str, type[OutputPlugin]] = {TestDecoding.name: TestDecoding}
+_OURS: dict[str, type[OutputPlugin]] = {TestDecoding.name: TestDecoding, PgOutput.name: PgOutput}
 
 
 def plugin_named(name: str) -> OutputPlugin:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,14 +75,15 @@ def with_blocks(
     }
     lost = list(_rolled_back(log, before))
     gone = {top for top in before if top not in open_now}
-    ended = {top for _, _, top in lost} | set(_ended(log, gone))
+    ended = {each.xid for each in lost} | set(_ended(log, gone))
     # A crash writes no end: such a transaction is just not open any more.
-    lost += [(int(log.end), 0, top) for top in sorted(gone - ended)]
+    lost += [_Lost(int(log.end), 0, 0, top) for top in sorted(gone - ended)]
     told = Ends.bare(
         kind=[STREAM_ABORT] * len(lost) + [BLOCK] * len(blocks),
-        xid=[*(xid for _, _, xid in lost), *blocks],
-        lsn=[*(lsn for lsn, _, _ in lost), *(int(log.end) for _ in blocks)],
-        end_lsn=[*(end_lsn for _, end_lsn, _ in lost), *(int(log.end) for _ in blocks)],
+        xid=[*(each.xid for each in lost), *blocks],
+        lsn=[*(each.lsn for each in lost), *(int(log.end) for _ in blocks)],
+        end_lsn=[*(each.end_lsn for each in lost), *(int(log.end) for _ in blocks)],
+        time=[*(each.time for each in lost), *(0 for _ in blocks)],
         database=database,
         subxids=[*(() for _ in lost), *(sorted(given.subxids) for given in blocks.values())],
     )
@@ -117,8 +119,17 @@ def _open(log: ScannedLog, still: Unfinished, known_from: int, limit: int, befor
     return found
 
 
-def _rolled_back(log: ScannedLog, before: StreamedByXid) -> Iterator[tuple[int, int, int]]:
-    """LSN, end and xid of what of `before` is rolled back in the window: subtransactions first, as the record lists them."""
+class _Lost(NamedTuple):
+    """What was rolled back: the record's LSN and end, its time, and the xid."""
+
+    lsn: int
+    end_lsn: int
+    time: int
+    xid: int
+
+
+def _rolled_back(log: ScannedLog, before: StreamedByXid) -> Iterator[_Lost]:
+    """What of `before` is rolled back in the window: subtransactions first, as the record lists them."""
     given = {xid for top, streamed in before.items() for xid in (top, *streamed.subxids)}
     known = np.array(sorted(given), np.int64)
     for part in log.scanned:
@@ -129,7 +140,7 @@ def _rolled_back(log: ScannedLog, before: StreamedByXid) -> Iterator[tuple[int, 
             subxids = ends.subxids[ends.subxact_bounds[row] : ends.subxact_bounds[row + 1]].tolist()
             for xid in (*subxids, int(ends.xid[row])):
                 if xid in given:
-                    yield int(ends.lsn[row]), int(ends.end_lsn[row]), xid
+                    yield _Lost(int(ends.lsn[row]), int(ends.end_lsn[row]), int(ends.time[row]), xid)
 
 
 def _ended(log: ScannedLog, tops: set[int]) -> list[int]:

@@ -46,7 +46,8 @@ _WITH_ROWS = (xact.COMMIT, xact.PREPARE, BLOCK)
 class Transactions:
     """Top-level transactions by ordinal. `kind` is COMMIT, or in two phases PREPARE, COMMIT_PREPARED or ABORT_PREPARED (of `wal.xact`); or else it is
     a BLOCK of one in progress, or STREAM_ABORT, of one or of a subtransaction of one. Those that end what was told before
-    have no rows, and `prepared` is the ordinal of their PREPARE (-1: it lies before the WAL at hand). `xid` is what is printed, 32
+    have no rows, and `prepared` is the ordinal of their PREPARE (-1: it lies before the WAL at hand); where that ended, and when it was, say
+    `prepared_end` and `prepared_time` (0: not known). `xid` is what is printed, 32
     bits of `full_xid`, which names the transaction. `first_lsn` is NEVER where no record of
     the transaction itself is known. `subxact_bounds` and `subxids` as in `Ends`, full as well."""
 
@@ -61,6 +62,8 @@ class Transactions:
     database: NDArray[np.uint32]
     origin: NDArray[np.uint16]
     origin_lsn: NDArray[np.int64]
+    prepared_end: NDArray[np.int64]
+    prepared_time: NDArray[np.int64]
     gids: list[str]
     subxact_bounds: NDArray[np.int64]
     subxids: NDArray[np.int64]
@@ -104,6 +107,8 @@ class Transactions:
             database=self.database[ordinals],
             origin=self.origin[ordinals],
             origin_lsn=self.origin_lsn[ordinals],
+            prepared_end=self.prepared_end[ordinals],
+            prepared_time=self.prepared_time[ordinals],
             gids=[self.gids[ordinal] for ordinal in ordinals.tolist()] if self.gids else [],
             subxact_bounds=np.zeros(len(ordinals) + 1, np.int64),
             subxids=self.subxids[:0],
@@ -195,6 +200,8 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None, elsewh
         database=ends.database[row],
         origin=ends.origin[row],
         origin_lsn=ends.origin_lsn[row],
+        prepared_end=np.where(told.prepared >= 0, ends.end_lsn[told.prepared], 0) if len(ends.kind) else told.prepared,
+        prepared_time=np.where(told.prepared >= 0, ends.time[told.prepared], 0) if len(ends.kind) else told.prepared,
         gids=[ends.gid(each) for each in row.tolist()] if np.isin(ends.kind, (xact.PREPARE, xact.COMMIT_PREPARED)).any() else [],
         subxact_bounds=bounds,
         subxids=ends.subxids[subxid_rows],

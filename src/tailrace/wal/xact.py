@@ -259,7 +259,8 @@ class Ends:
 
     @classmethod
     def bare(
-        cls, kind: Sequence[int], xid: Sequence[int], lsn: Sequence[int], end_lsn: Sequence[int], database: int, subxids: Sequence[Sequence[int]]
+        cls, kind: Sequence[int], xid: Sequence[int], lsn: Sequence[int], end_lsn: Sequence[int], time: Sequence[int],
+        database: int, subxids: Sequence[Sequence[int]]
     ) -> Ends:  # fmt: skip
         """Of these, with full xids, nothing else is known."""
         rows = len(kind)
@@ -267,7 +268,7 @@ class Ends:
         bounds = bounds_of(np.array([len(each) for each in subxids], np.int64))
         return cls(
             kind=np.array(kind, np.uint8), xid=np.array(xid, np.int64), lsn=np.array(lsn, np.int64), end_lsn=np.array(end_lsn, np.int64),
-            time=nothing, database=np.full(rows, database, np.uint32), origin=np.zeros(rows, np.uint16), origin_lsn=nothing,
+            time=np.array(time, np.int64), database=np.full(rows, database, np.uint32), origin=np.zeros(rows, np.uint16), origin_lsn=nothing,
             origin_time=nothing, subxact_bounds=bounds, subxids=np.array([xid for each in subxids for xid in each], np.int64),
             gid_bounds=np.zeros(rows + 1, np.int64), gids=no_bytes, invalidation_bounds=np.zeros(rows + 1, np.int64), invalidations=no_bytes,
         )  # fmt: skip

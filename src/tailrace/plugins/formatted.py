@@ -1,0 +1,66 @@
+"""What a worker makes of a stretch: changes as texts, and which relations they are of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.decode import Alike
+from tailrace.model import Relation
+from tailrace.types.values import Texts
+
+NO_RELATIONS: NDArray[np.int32] = np.zeros(0, np.int32)
+"""Where the plugin does not ask for them."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Formatted:
+    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for."""
+
+    ordinal: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    sequence: NDArray[np.int64]
+    texts: Texts
+    relations: tuple[Relation, ...] = ()
+    relation: NDArray[np.int32]
+
+    def part(self, start: int, stop: int) -> Formatted:
+        """Rows `[start, stop)`, sharing memory."""
+        offsets = self.texts.offsets[start : stop + 1]
+        texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
+        return Formatted(
+            ordinal=self.ordinal[start:stop], lsn=self.lsn[start:stop], sequence=self.sequence[start:stop], texts=texts,
+            relations=self.relations, relation=self.relation[start:stop],
+        )  # fmt: skip
+
+    def copied(self) -> Formatted:
+        """The same in memory of its own, so that what it was a part of can be freed."""
+        texts = Texts(self.texts.offsets, self.texts.data.copy())
+        return Formatted(
+            ordinal=self.ordinal.copy(), lsn=self.lsn.copy(), sequence=self.sequence.copy(), texts=texts,
+            relations=self.relations, relation=self.relation.copy(),
+        )  # fmt: skip
+
+
+class RelationsMet:
+    """The relations of a stretch's changes, each once, and by row its number among them."""
+
+    def __init__(self) -> None:
+        self.relations: list[Relation] = []
+        self._number: dict[int, int] = {}  # by identity: a plan has each relation once
+        self._rows: list[NDArray[np.int32]] = []
+
+    def add(self, alike: Alike) -> None:
+        numbers = np.empty(len(alike.relations), np.int32)
+        for i in np.unique(alike.number).tolist():
+            relation = alike.relations[i]
+            numbers[i] = self._number.setdefault(id(relation), len(self.relations))
+            if numbers[i] == len(self.relations):
+                self.relations.append(relation)
+        self._rows.append(numbers[alike.number])
+
+    def of_rows(self, order: NDArray[np.int64]) -> NDArray[np.int32]:
+        """By row, in that order; nothing if nothing was added."""
+        return np.concatenate(self._rows)[order] if self._rows else NO_RELATIONS

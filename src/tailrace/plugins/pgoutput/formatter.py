@@ -1,0 +1,60 @@
+"""Published changes as Insert, Update and Delete messages, a batch at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tailrace.decode import Alike, Batch
+from tailrace.messages.change_writer import NO_XID, Changes, write_changes
+from tailrace.messages.tuple_columns import Side, side_of
+from tailrace.plugins.picking import taken
+from tailrace.plugins.plugin import Formatter
+from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.style import NameOf, TextStyle
+from tailrace.types.values import Texts
+from tailrace.wal.heap import NO_OLD, OLD_KEY, OLD_ROW
+
+_FULL = "f"
+
+
+@dataclass(frozen=True)
+class MessageFormatter(Formatter):
+    """`binary`: values of types that have a send function travel as it makes them."""
+
+    style: TextStyle
+    binary: bool = False
+    codec: str = UTF8
+
+    tells_relations = True
+
+    def knowing(self, names: NameOf | None, codec: str) -> MessageFormatter:
+        return replace(self, style=replace(self.style, names=names), codec=codec)
+
+    def change_texts(self, batch: Batch) -> Texts:
+        return self.alike_texts(Alike.of(batch))
+
+    def alike_texts(self, alike: Alike) -> Texts:
+        stream = alike.batch.stream
+        if stream is None or not stream.any():
+            return self._messages(alike, streamed=False)
+        if stream.all():
+            return self._messages(alike, streamed=True)
+        streamed, others = np.flatnonzero(stream), np.flatnonzero(stream == 0)
+        parts = [self._messages(alike.take(streamed), streamed=True), self._messages(alike.take(others), streamed=False)]
+        return taken(parts, np.argsort(np.concatenate([streamed, others])))
+
+    def _messages(self, alike: Alike, *, streamed: bool) -> Texts:
+        batch = alike.batch
+        rows, columns = len(batch), batch.columns
+        oid = np.array([relation.oid for relation in alike.published_as], np.uint32)[alike.number]
+        # Whether an old tuple is a key or a row, says the replica identity of the table that the receiver knows.
+        is_full = np.array([relation.replica_identity == _FULL for relation in alike.published_as])[alike.number]
+        old_kind = np.where(batch.old_kind == NO_OLD, NO_OLD, np.where(is_full, OLD_ROW, OLD_KEY)).astype(np.uint8)
+        new = side_of(batch.new, columns, self.style, self.codec, binary=self.binary)
+        old = Side.absent(rows, len(columns))
+        if batch.old is not None:
+            old = side_of(batch.old, columns, self.style, self.codec, binary=self.binary)
+        xid = batch.xid if streamed and batch.xid is not None else NO_XID
+        return write_changes(Changes(batch.kind, oid, old_kind, xid), new, old, np.ones(len(columns), np.bool_))

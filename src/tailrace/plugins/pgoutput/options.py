@@ -1,0 +1,159 @@
+"""The options of pgoutput, checked as its startup callback checks them (`parse_output_parameters` in `replication/pgoutput/pgoutput.c`).
+
+In: options as START_REPLICATION or the SQL functions give them, and the major. Out: `Options`; or UsageError with that major's words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tailrace.errors import UsageError
+
+FIRST_WITH = {
+    "proto_version": 10, "publication_names": 10, "binary": 14, "messages": 14, "streaming": 14, "two_phase": 15, "origin": 16,
+}  # fmt: skip
+"""Since which major there is an option."""
+LATEST_PROTOCOL = {14: 2, 15: 3, 16: 4}
+"""By the major in which it came."""
+STREAMING_SINCE, TWO_PHASE_SINCE, PARALLEL_SINCE = 2, 3, 4
+"""Protocol versions."""
+_OFF, ON, PARALLEL = "off", "on", "parallel"
+_NUMBER = re.compile(r"\s*([+-]?)(\d+)")
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s",]+))\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`streaming` is off, on or parallel; with `only_local` (origin none) nothing comes that was replicated from elsewhere."""
+
+    proto_version: int
+    publication_names: tuple[str, ...]
+    binary: bool = False
+    messages: bool = False
+    streaming: str = _OFF
+    two_phase: bool = False
+    only_local: bool = False
+
+
+def parse_options(options: Mapping[str, str | None], major: int) -> Options:
+    """Each option by itself first, then whether they fit together."""
+    version: int | None = None
+    names: tuple[str, ...] | None = None
+    binary = messages = two_phase = only_local = False
+    streaming = _OFF
+    for name, value in options.items():
+        if name not in FIRST_WITH or FIRST_WITH[name] > major:
+            raise UsageError(f"unrecognized pgoutput option: {name}", sqlstate="XX000")
+        if name == "proto_version":
+            version = _version(_given(name, value))
+        elif name == "publication_names":
+            names = split_identifiers(_given(name, value))
+            if names is None:
+                raise UsageError("invalid publication_names syntax", sqlstate="42602")
+        elif name == "binary":
+            binary = _boolean(name, value)
+        elif name == "messages":
+            messages = _boolean(name, value)
+        elif name == "streaming":
+            streaming = _streaming(value, major)
+        elif name == "two_phase":
+            two_phase = _boolean(name, value)
+        else:
+            only_local = _origin(_given(name, value))
+    version, names = _checked(version, names, major)
+    _check_version_allows(version, streaming, two_phase=two_phase)
+    return Options(version, names, binary, messages, streaming, two_phase, only_local)
+
+
+def _checked(version: int | None, names: tuple[str, ...] | None, major: int) -> tuple[int, tuple[str, ...]]:
+    if major >= 17:
+        for name, value in (("proto_version", version), ("publication_names", names)):
+            if value is None:
+                raise UsageError(f'option "{name}" missing', sqlstate="22023")
+    version = version or 0
+    latest = LATEST_PROTOCOL[max(since for since in LATEST_PROTOCOL if since <= major)]
+    who = "server only supports" if major >= 16 else "we only support"
+    for bad, bound in ((version > latest, f"{latest} or lower"), (version < 1, "1 or higher")):
+        if bad:
+            raise UsageError(f"client sent proto_version={version} but {who} protocol {bound}", sqlstate="0A000")
+    if not names and major < 17:
+        raise UsageError("publication_names parameter missing", sqlstate="22023")
+    return version, names or ()
+
+
+def _check_version_allows(version: int, streaming: str, *, two_phase: bool) -> None:
+    for asked, since, what in (
+        (streaming == ON, STREAMING_SINCE, "streaming"),
+        (streaming == PARALLEL, PARALLEL_SINCE, "parallel streaming"),
+        (two_phase, TWO_PHASE_SINCE, "two-phase commit"),
+    ):
+        if asked and version < since:
+            raise UsageError(
+                f"requested proto_version={version} does not support {what}, need {since} or higher", sqlstate="22023"
+            )
+
+
+def _given(name: str, value: str | None) -> str:
+    if value is None:
+        raise UsageError(f"{name} requires a parameter", sqlstate="42601")
+    return value
+
+
+def _version(value: str) -> int:
+    match = _NUMBER.match(value)
+    if match is None or match.end() != len(value):
+        raise UsageError("invalid proto_version", sqlstate="22023")
+    number = int(match[2])
+    if match[1] == "-" or number > 2**32 - 1:
+        raise UsageError(f'proto_version "{value}" out of range', sqlstate="22023")
+    return number
+
+
+def _boolean(name: str, value: str | None) -> bool:
+    if value is None:
+        return True
+    if value.lower() in ("true", "on"):
+        return True
+    if value.lower() in ("false", "off"):
+        return False
+    raise UsageError(f"{name} requires a Boolean value", sqlstate="42601")
+
+
+def _streaming(value: str | None, major: int) -> str:
+    if value is not None and value.lower() == PARALLEL and major >= 16:
+        return PARALLEL
+    try:
+        return ON if _boolean("streaming", value) else _OFF
+    except UsageError:
+        if major < 16:
+            raise
+        raise UsageError('streaming requires a Boolean value or "parallel"', sqlstate="42601") from None
+
+
+def _origin(value: str) -> bool:
+    if value.lower() not in ("any", "none"):
+        raise UsageError(f'unrecognized origin value: "{value}"', sqlstate="22023")
+    return value.lower() == "none"
+
+
+def split_identifiers(text: str) -> tuple[str, ...] | None:
+    """A list of identifiers with commas between, folded to lower case where they are not quoted, and cut at 63 bytes (`SplitIdentifierString`); None
+    for what is none."""
+    if not text.strip():
+        return ()
+    names: list[str] = []
+    at = 0
+    while (match := _NAME.match(text, at)) is not None:
+        word = match[1].replace('""', '"') if match[1] is not None else match[2].lower()
+        if match[1] == "":
+            return None
+        names.append(word.encode("utf-8", "surrogateescape")[:63].decode("utf-8", "surrogateescape"))
+        at = match.end()
+        if at == len(text):
+            return tuple(names)
+        if text[at] != ",":
+            return None
+        at += 1
+    return None
