@@ -41,6 +41,7 @@ STORY = f"""
 CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN small AS int2;
 CREATE TABLE t (id serial PRIMARY KEY, {", ".join(f'"c{i}" {name}' for i, name in enumerate(TYPES))});
 CREATE TABLE u (id int, m mood, s small, big text); ALTER TABLE u REPLICA IDENTITY FULL; ALTER TABLE u ALTER big SET STORAGE EXTERNAL;
+CREATE TABLE names (c regclass, r regrole, a aclitem, l regtype[], m money[], p jsonpath, n int[]);
 CREATE PUBLICATION p FOR ALL TABLES;
 SELECT pg_create_logical_replication_slot('text', 'pgoutput'), pg_create_logical_replication_slot('binary', 'pgoutput'),
        pg_create_logical_replication_slot('shown', 'pgoutput');
@@ -54,6 +55,8 @@ DELETE FROM t WHERE id = 3;
 INSERT INTO u VALUES (1, 'sad', 5, repeat('x', 5000));
 UPDATE u SET m = 'ok';
 DELETE FROM u;
+INSERT INTO names VALUES ('t', current_user::regrole, makeaclitem(current_user::regrole, current_user::regrole, 'SELECT', false),
+  '{{integer,text}}', '{{1.50}}', '$."a"', '{{1,2}}');
 TRUNCATE t, u RESTART IDENTITY CASCADE;
 SELECT pg_logical_emit_message(true, 'prefix', 'content'), pg_logical_emit_message(false, 'prefix', 'outside');
 """
@@ -81,7 +84,18 @@ def test_a_live_session(major: int, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert check(payloads, 1, "off") == ""
     scanned = [_scanned(payloads) for payloads in (in_text, in_binary)]
     of_text, of_binary = ([(relation.name, batch) for relation, batch in change_batches(each)] for each in scanned)
-    assert [name for name, _ in of_text] == ["t", "u"]
+    assert [name for name, _ in of_text] == ["t", "u", "names"]
+    row = of_text[2][1].column("new")[0].as_py()
+    assert {**row, "r": "", "a": ""} == {
+        "c": "t",
+        "r": "",
+        "a": "",
+        "l": "{integer,text}",
+        "m": "{$1.50}",
+        "p": '$."a"',
+        "n": [1, 2],
+    }
+    assert row["a"] == f"{row['r']}=r/{row['r']}"
     assert of_text[0][1].drop_columns(["number"]).equals(of_binary[0][1].drop_columns(["number"]))
     assert of_text[0][1].num_rows == 9
     _check_written_again(*scanned, in_text, in_binary)
