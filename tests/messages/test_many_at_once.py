@@ -270,6 +270,16 @@ def test_a_session_may_come_in_parts(cut: int) -> None:
     assert [row["xid"] for row in _batches(*messages, cut=cut)] == [7, 7, 8, 8]
 
 
+def test_a_transaction_that_is_streamed_across_parts_is_one_in_each() -> None:
+    table = m.Relation(5, "public", "t", "d", TABLE.columns[:1], 8)
+    streamed = m.Insert(5, m.TupleData("N", _row("1")), 8)
+    messages = (
+        m.StreamStart(8, 1), table, streamed, streamed, m.StreamStop(), m.StreamStart(8, 0), streamed, m.StreamStop(),
+        m.StreamCommit(8, Lsn(16), Lsn(32), 5),
+    )  # fmt: skip
+    assert [row["commit_lsn"] for row in _batches(*messages, cut=3)] == [None, 16, 16]
+
+
 BROKEN_VALUES = [
     ("t", b"x", 23, 'invalid input syntax for type integer: "x"', "22P02"),
     ("t", b"\xff", 25, 'invalid byte sequence for encoding "UTF8"', "22021"),
