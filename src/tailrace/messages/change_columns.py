@@ -217,7 +217,7 @@ def _as_text(texts: Texts, as_text: Mask, as_binary: Mask) -> pa.Array:
 
 
 def _check_zero_bytes(texts: Texts, as_text: Mask) -> None:
-    if len(texts.data) and not texts.data.min():
+    if as_text.any() and len(texts.data) and not texts.data.min():
         zeros = np.flatnonzero(texts.data == 0)
         if as_text[np.searchsorted(texts.offsets, zeros, "right") - 1].any():
             raise PeerError('invalid byte sequence for encoding "UTF8": 0x00', sqlstate="22021")
