@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -269,9 +271,11 @@ def test_order_is_checked_by_reader_and_writer(messages: list[m.AnyMessage], wor
     reader, writer = MessageReader(4), MessageWriter(4)
     for message in messages[:-1]:
         assert reader.read(writer.write(message)) == message
+    before = deepcopy(vars(reader.session))
     with pytest.raises(PeerError) as caught:
         reader.read(write_message(messages[-1]))
     assert caught.value.message == words
+    assert vars(reader.session) == before
     with pytest.raises(UsageError) as told:
         writer.write(messages[-1])
     assert told.value.message == words
