@@ -19,7 +19,6 @@ from tailrace.errors import PeerError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.messages import message as m
 from tailrace.messages.big_endian import be16, be32, be64
-from tailrace.messages.formats import LATEST_PROTOCOL
 from tailrace.messages.session import OUTSIDE, STREAM, TRANSACTION, MessageReader
 from tailrace.messages.tuple_columns import BINARY_BYTE, NULL_BYTE, TEXT_BYTE, UNCHANGED_BYTE
 from tailrace.model import Lsn
@@ -107,7 +106,7 @@ class Scanned:
 class ChangeReader:
     """Reads one session's messages, buffer by buffer. After an error it is of no more use."""
 
-    def __init__(self, proto_version: int = LATEST_PROTOCOL, streaming: str = "on") -> None:
+    def __init__(self, proto_version: int, streaming: str) -> None:
         self._reader = MessageReader(proto_version, streaming)
         self._relations: list[m.Relation] = []
         self._types: dict[int, m.Type] = {}
