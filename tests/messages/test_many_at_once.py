@@ -184,7 +184,7 @@ TABLE = m.Relation(
 
 
 def _batches(*messages: m.AnyMessage, cut: int | None = None) -> list[dict[str, object]]:
-    writer, reader = MessageWriter(4), ChangeReader(4)
+    writer, reader = MessageWriter(4, "on"), ChangeReader(4, "on")
     payloads = [writer.write(message) for message in messages]
     found: list[dict[str, object]] = []
     for part in (payloads,) if cut is None else (payloads[:cut], payloads[cut:]):
@@ -253,9 +253,9 @@ def test_what_was_rolled_back_is_not_there_and_what_is_open_has_no_commit() -> N
     )  # fmt: skip
     found = [(row["new"]["id"], row["xid"], row["commit_lsn"]) for row in _batches(*messages)]  # type: ignore[index]
     assert found == [(1, 7, 64), (4, 7, 64), (5, 21, 110), (7, 23, None), (8, 24, None), (9, 25, None)]
-    writer = MessageWriter(4)
+    writer = MessageWriter(4, "on")
     texts = _texts([writer.write(message) for message in messages])
-    states = ChangeReader(4).read(texts.data, texts.offsets).transactions.state.tolist()
+    states = ChangeReader(4, "on").read(texts.data, texts.offsets).transactions.state.tolist()
     assert states == [COMMITTED, ROLLED_BACK, COMMITTED, ROLLED_BACK, PREPARED, OPEN, OPEN]
 
 
@@ -268,6 +268,16 @@ def test_a_session_may_come_in_parts(cut: int) -> None:
         m.Begin(Lsn(16), 0, 7), table, insert, insert, m.Commit(Lsn(16), Lsn(32), 0), m.StreamStart(8, 1), streamed, streamed, m.StreamStop()
     )  # fmt: skip
     assert [row["xid"] for row in _batches(*messages, cut=cut)] == [7, 7, 8, 8]
+
+
+def test_a_transaction_that_is_streamed_across_parts_is_one_in_each() -> None:
+    table = m.Relation(5, "public", "t", "d", TABLE.columns[:1], 8)
+    streamed = m.Insert(5, m.TupleData("N", _row("1")), 8)
+    messages = (
+        m.StreamStart(8, 1), table, streamed, streamed, m.StreamStop(), m.StreamStart(8, 0), streamed, m.StreamStop(),
+        m.StreamCommit(8, Lsn(16), Lsn(32), 5),
+    )  # fmt: skip
+    assert [row["commit_lsn"] for row in _batches(*messages, cut=3)] == [None, 16, 16]
 
 
 BROKEN_VALUES = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -266,12 +268,14 @@ OUT_OF_ORDER = [
 
 @pytest.mark.parametrize(("messages", "words"), OUT_OF_ORDER)
 def test_order_is_checked_by_reader_and_writer(messages: list[m.AnyMessage], words: str) -> None:
-    reader, writer = MessageReader(4), MessageWriter(4)
+    reader, writer = MessageReader(4, "on"), MessageWriter(4, "on")
     for message in messages[:-1]:
         assert reader.read(writer.write(message)) == message
+    before = deepcopy(vars(reader.session))
     with pytest.raises(PeerError) as caught:
         reader.read(write_message(messages[-1]))
     assert caught.value.message == words
+    assert vars(reader.session) == before
     with pytest.raises(UsageError) as told:
         writer.write(messages[-1])
     assert told.value.message == words
@@ -279,9 +283,9 @@ def test_order_is_checked_by_reader_and_writer(messages: list[m.AnyMessage], wor
 
 def test_the_reader_knows_that_it_is_in_a_stream() -> None:
     messages = [START, m.Relation(5, "", "t", "n", (), 8), m.Insert(5, m.TupleData("N", ()), 8), STOP, m.StreamAbort(7, 8), BEGIN]
-    reader, writer = MessageReader(4), MessageWriter(4)
+    reader, writer = MessageReader(4, "on"), MessageWriter(4, "on")
     assert [reader.read(writer.write(message)) for message in messages] == messages
-    for place, xid in ((MessageWriter(4), 8), (writer, 8)):
+    for place, xid in ((MessageWriter(4, "on"), 8), (writer, 8)):
         with pytest.raises(UsageError, match="INSERT message with an xid"):
             place.write(m.Insert(5, m.TupleData("N", ()), xid))
 

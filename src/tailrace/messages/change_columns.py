@@ -29,12 +29,14 @@ from tailrace.model import PgType
 from tailrace.types.built_in import built_in_type
 from tailrace.types.codec import string_array
 from tailrace.types.registry import ArrowStyle, arrow_type, codec_of, parse_binary, parse_texts, to_arrow
-from tailrace.types.values import Mask, Texts
+from tailrace.types.values import Mask, Texts, Values
 from tailrace.wal.heap import NO_OLD
 
 COLUMNS = ("commit_lsn", "end_lsn", "commit_timestamp", "xid", "number", "kind", "unchanged", "new", "old")
 """As of `tailrace.changes`; `number` counts messages, as they do not say where in the log they come from."""
 Types = Callable[[int], PgType | None]
+_OF_A_CATALOG = frozenset({24, 790, 1033, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4072, 4089, 4096, 4191})
+"""reg*, aclitem, money, jsonpath: their text takes a catalog or a setting of the server to read, or is not read at all. Arrays of them stay text."""
 _BROKEN = (ValueError, LookupError, ArithmeticError, TypeError, struct.error, RecursionError, pa.ArrowException)
 """What reading a value may raise where a peer sends what no type's functions print."""
 
@@ -164,18 +166,24 @@ def _column(
     as_text, as_binary = side.kind[i] == TEXT_BYTE, side.kind[i] == BINARY_BYTE
     _check_zero_bytes(texts, as_text)
     pg_type = _known_type(column.type_oid, types, told)
-    typmod = column.type_modifier
+    wanted = pa.string() if pg_type is None else arrow_type(pg_type, column.type_modifier, style)
     if not (as_text.any() or as_binary.any()):
-        return pa.nulls(len(texts), pa.string() if pg_type is None else arrow_type(pg_type, typmod, style))
-    if pg_type is None:
+        return pa.nulls(len(texts), wanted)
+    if pg_type is None or (as_binary.any() and wanted == pa.string() and codec_of(pg_type).receive is None):
         return _checked(_as_text(texts, as_text, as_binary), texts)
     found = None
     if as_text.any():
-        found = to_arrow(parse_texts(texts, as_text, pg_type), pg_type, typmod, style)
+        # What becomes text anyway needs no reading, which for names of relations or roles would take a catalog.
+        is_text = wanted == pa.string()
+        found = string_array(texts, as_text) if is_text else _typed(parse_texts(texts, as_text, pg_type), pg_type, column, style)
     if as_binary.any():
-        of_binary = to_arrow(parse_binary(texts, as_binary, pg_type), pg_type, typmod, style)
+        of_binary = _typed(parse_binary(texts, as_binary, pg_type), pg_type, column, style)
         found = of_binary if found is None else pc.if_else(pa.array(as_binary), of_binary, found)
     return _checked(found, texts)
+
+
+def _typed(values: Values, pg_type: PgType, column: m.RelationColumn, style: ArrowStyle) -> pa.Array:
+    return to_arrow(values, pg_type, column.type_modifier, style)
 
 
 def _known_type(oid: int, types: Types, told: dict[int, m.Type]) -> PgType | None:
@@ -183,7 +191,7 @@ def _known_type(oid: int, types: Types, told: dict[int, m.Type]) -> PgType | Non
     found = types(oid)
     if found is None and oid in told and told[oid].namespace in ("", "pg_catalog"):
         found = _named(told[oid].name)
-    if found is None:
+    if found is None or (found.kind == "a" and found.element is not None and found.element.oid in _OF_A_CATALOG):
         return None
     try:
         codec_of(found)
@@ -209,7 +217,7 @@ def _as_text(texts: Texts, as_text: Mask, as_binary: Mask) -> pa.Array:
 
 
 def _check_zero_bytes(texts: Texts, as_text: Mask) -> None:
-    if len(texts.data) and not texts.data.min():
+    if as_text.any() and len(texts.data) and not texts.data.min():
         zeros = np.flatnonzero(texts.data == 0)
         if as_text[np.searchsorted(texts.offsets, zeros, "right") - 1].any():
             raise PeerError('invalid byte sequence for encoding "UTF8": 0x00', sqlstate="22021")

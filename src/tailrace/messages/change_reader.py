@@ -19,7 +19,6 @@ from tailrace.errors import PeerError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.messages import message as m
 from tailrace.messages.big_endian import be16, be32, be64
-from tailrace.messages.formats import LATEST_PROTOCOL
 from tailrace.messages.session import OUTSIDE, STREAM, TRANSACTION, MessageReader
 from tailrace.messages.tuple_columns import BINARY_BYTE, NULL_BYTE, TEXT_BYTE, UNCHANGED_BYTE
 from tailrace.model import Lsn
@@ -107,7 +106,7 @@ class Scanned:
 class ChangeReader:
     """Reads one session's messages, buffer by buffer. After an error it is of no more use."""
 
-    def __init__(self, proto_version: int = LATEST_PROTOCOL, streaming: str = "on") -> None:
+    def __init__(self, proto_version: int, streaming: str) -> None:
         self._reader = MessageReader(proto_version, streaming)
         self._relations: list[m.Relation] = []
         self._types: dict[int, m.Type] = {}
@@ -128,7 +127,7 @@ class ChangeReader:
                 array[0] = value[0]
             state[_CURRENT], state[_COUNT] = 0, 1
         elif session.place == STREAM:
-            state[_CURRENT] = notes.begin(state, int(self._open.xid[0]))
+            state[_CURRENT] = notes.streamed(state, int(self._open.xid[0]))
         at = 0
         while True:
             state[_PLACE], state[_LSN], state[_HAS_CHANGES] = session.place, _signed(session.lsn), session.has_changes
@@ -177,14 +176,18 @@ class _Notes:
         self.transactions.xid[number] = xid
         return number
 
+    def streamed(self, state: NDArray[np.int64], xid: int) -> int:
+        """The number of a transaction that comes in blocks: a new one in the first of these bytes."""
+        if xid not in self._streamed:
+            self._streamed[xid] = self.begin(state, xid)
+        return self._streamed[xid]
+
     def note(self, at: int, message: m.AnyMessage, state: NDArray[np.int64]) -> None:
         """Message number `at`, which the session has accepted."""
         self.others[at] = message
         match message:
             case m.StreamStart(xid=xid):
-                if xid not in self._streamed:
-                    self._streamed[xid] = self.begin(state, xid)
-                state[_CURRENT] = self._streamed[xid]
+                state[_CURRENT] = self.streamed(state, xid)
             case m.StreamCommit(xid=xid):
                 self._end(self._streamed.pop(xid, None), COMMITTED, message.commit_lsn, message.end_lsn, message.commit_timestamp)
             case m.StreamPrepare(xid=xid):

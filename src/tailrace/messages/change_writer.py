@@ -1,7 +1,7 @@
 """Insert, Update and Delete messages of a whole batch at once, byte for byte what `formats.write_message` writes of each.
 
 In: by row what happened, to which relation, in which streamed transaction if in any, and whether there is an old tuple; new and old tuples as
-`Side`s. Out: the messages one after another, as `Texts`. The sizes are counted first, so that nothing is written beyond them.
+`Side`s. Out: the messages one after another, as `Texts`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from tailrace.wal.heap import NO_OLD, OLD_KEY
 
 _TYPE_BYTES = np.frombuffer(b"IUD", np.uint8)  # by kind, which counts from 1
 _KEY_BYTE, _OLD_BYTE, _NEW_BYTE = (np.uint8(ord(marker)) for marker in (KEY, OLD, NEW))
+_HEAD, _TUPLE_HEAD, _COLUMN_HEAD = 9, 3, 5
+"""Bytes of a message's type, xid and relation; of a tuple's marker and number of columns; of a value's kind and length."""
 NO_XID: NDArray[np.uint32] = np.zeros(0, np.uint32)
 """Instead of xids, where the rows are not in a stream."""
 
@@ -47,28 +49,13 @@ def write_changes(changes: Changes, new: Side, old: Side, in_key: Mask) -> Texts
     changes = Changes(*(as_writable(array) for array in changes))
     new, old = (Side(*(as_writable(array) for array in side)) for side in (new, old))
     key = as_writable(np.asarray(in_key, np.bool_))
-    offsets = np.zeros(len(changes.kind) + 1, np.int64)
-    _count(changes, new, old, key, offsets)
-    np.cumsum(offsets, out=offsets)
-    out = np.empty(offsets[-1], np.uint8)
+    rows = len(changes.kind)
+    # Room for the longest that they could be; pages that stay untouched cost nothing, and counting first would cost a second pass.
+    values = sum(int((side.bounds[:, -1] - side.bounds[:, 0]).sum()) for side in (new, old))
+    out = np.empty(rows * (_HEAD + 2 * (_TUPLE_HEAD + len(key) * _COLUMN_HEAD)) + values, np.uint8)
+    offsets = np.zeros(rows + 1, np.int64)
     _write(changes, new, old, key, offsets, out)
-    return Texts(offsets, out)
-
-
-@kernel
-def _count(changes: Any, new: Any, old: Any, in_key: Any, sizes: Any) -> None:
-    """sizes[i + 1] becomes the length of row i's message. Column by column, as they lie."""
-    head = 5 + (4 if len(changes.xid) else 0)
-    columns = len(in_key)
-    for row in range(len(changes.kind)):
-        tuples = (1 if changes.kind[row] != DELETE else 0) + (1 if _has_old(changes, row) else 0)
-        sizes[row + 1] = head + tuples * (3 + columns)
-    for column in range(columns):
-        for row in range(len(changes.kind)):
-            if changes.kind[row] != DELETE:
-                sizes[row + 1] += _value_size(new, column, row)
-            if _has_old(changes, row) and (changes.old_kind[row] != OLD_KEY or in_key[column]):
-                sizes[row + 1] += _value_size(old, column, row)
+    return Texts(offsets, out[: offsets[-1]])
 
 
 @inner_kernel
@@ -76,20 +63,11 @@ def _has_old(changes: Any, row: Any) -> Any:
     return changes.old_kind[row] != NO_OLD and changes.kind[row] != INSERT
 
 
-@inner_kernel
-def _value_size(side: Any, column: Any, row: Any) -> Any:
-    """Beyond the byte that says what it is."""
-    kind = side.kind[column, row]
-    if kind in (TEXT_BYTE, BINARY_BYTE):
-        return 4 + side.bounds[column, row + 1] - side.bounds[column, row]
-    return 0
-
-
 @kernel
 def _write(changes: Any, new: Any, old: Any, in_key: Any, offsets: Any, out: Any) -> None:
-    """The messages, each at its offset."""
+    """The messages, one after another; offsets[i + 1] becomes the end of row i's."""
+    to = np.int64(0)
     for row in range(len(changes.kind)):
-        to = offsets[row]
         kind = changes.kind[row]
         out[to] = _TYPE_BYTES[kind - 1]
         to += 1
@@ -103,6 +81,7 @@ def _write(changes: Any, new: Any, old: Any, in_key: Any, offsets: Any, out: Any
         if kind != DELETE:
             out[to] = _NEW_BYTE
             to = _put_tuple(out, to + 1, new, row, in_key, False)
+        offsets[row + 1] = to
 
 
 @inner_kernel

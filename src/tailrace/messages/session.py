@@ -36,7 +36,7 @@ _NEEDS = {"off": 1, "on": 2, PARALLEL: 4, EITHER: 4}
 class Session:
     """What was said so far. A message that is refused changes nothing."""
 
-    def __init__(self, proto_version: int = LATEST_PROTOCOL, streaming: str = "on") -> None:
+    def __init__(self, proto_version: int, streaming: str) -> None:
         if not 1 <= proto_version <= LATEST_PROTOCOL:
             raise UsageError(f"proto_version={proto_version} is not between 1 and {LATEST_PROTOCOL}", sqlstate="0A000")
         if streaming not in STREAMING:
@@ -202,7 +202,7 @@ def _refused(name: str, words: str, hint: str = "") -> PeerError:
 class MessageReader:
     """Reads the messages of one session, in their order. It knows itself whether it is in a stream."""
 
-    def __init__(self, proto_version: int = LATEST_PROTOCOL, streaming: str = "on") -> None:
+    def __init__(self, proto_version: int, streaming: str) -> None:
         self.session = Session(proto_version, streaming)
 
     def read(self, payload: bytes) -> m.AnyMessage:
@@ -216,7 +216,7 @@ class MessageReader:
 class MessageWriter:
     """Writes the messages of one session: what it writes its reader accepts."""
 
-    def __init__(self, proto_version: int = LATEST_PROTOCOL, streaming: str = "on") -> None:
+    def __init__(self, proto_version: int, streaming: str) -> None:
         self.session = Session(proto_version, streaming)
 
     def write(self, message: m.AnyMessage) -> bytes:

@@ -23,20 +23,21 @@ Receive = Callable[[Texts, Mask, PgType], Values]
 
 def send_swapped(*widths: int) -> Send:
     """The send function of a fixed-length type of numbers that wide: the bytes of each change their order."""
-    order = _swapped(widths)
-    return lambda values, pg_type, style: _send_fixed(values, order)
+    return lambda values, pg_type, style: _send_fixed(values, widths)
 
 
 def receive_swapped(*widths: int) -> Receive:
     """The receive function of such a type."""
-    order = _swapped(widths)
-    return lambda texts, valid, pg_type: _receive_fixed(texts, valid, order)
+    return lambda texts, valid, pg_type: _receive_fixed(texts, valid, widths)
 
 
-def _swapped(widths: tuple[int, ...]) -> NDArray[np.int64]:
-    """For each byte of one order its place in the other."""
+def _swapped(rows: NDArray[np.uint8], widths: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Rows of numbers that wide, in the other byte order."""
+    if len(set(widths)) == 1:
+        return np.ascontiguousarray(rows).view(f"<u{widths[0]}").byteswap().view(np.uint8)
     starts = [0, *accumulate(widths[:-1])]
-    return np.concatenate([np.arange(start, start + width)[::-1] for start, width in zip(starts, widths, strict=True)])
+    places = [np.arange(start, start + width)[::-1] for start, width in zip(starts, widths, strict=True)]
+    return rows[:, np.concatenate(places)]
 
 
 def swap_bytes(raw: bytes, width: int) -> bytes:
@@ -44,23 +45,30 @@ def swap_bytes(raw: bytes, width: int) -> bytes:
     return np.frombuffer(raw, f"<u{width}").byteswap().tobytes()
 
 
-def _send_fixed(values: Values, order: NDArray[np.int64]) -> Texts:
+def _send_fixed(values: Values, widths: tuple[int, ...]) -> Texts:
     assert values.fixed is not None
     rows = values.fixed if values.valid.all() else values.fixed[values.valid]
     offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.where(values.valid, len(order), 0), out=offsets[1:])
-    return Texts(offsets, rows[:, order].reshape(-1))
+    np.cumsum(np.where(values.valid, sum(widths), 0), out=offsets[1:])
+    return Texts(offsets, _swapped(rows, widths).reshape(-1))
 
 
-def _receive_fixed(texts: Texts, valid: Mask, order: NDArray[np.int64]) -> Values:
+def _receive_fixed(texts: Texts, valid: Mask, widths: tuple[int, ...]) -> Values:
+    length = sum(widths)
     sizes = np.diff(texts.offsets)[valid]
-    if (sizes != len(order)).any():
-        short = bool((sizes < len(order)).any())
+    if (sizes != length).any():
+        short = bool((sizes < length).any())
         words = "insufficient data left in message" if short else "incorrect binary data format"
         raise UsageError(words, sqlstate="08P01" if short else "22P03")
-    fixed = np.zeros((len(texts), len(order)), np.uint8)
     places = texts.offsets[:-1][valid]
-    fixed[valid] = texts.data[places[:, None] + order]
+    if len(texts.data) == length * len(sizes):  # nothing else lies there
+        rows = texts.data.reshape(-1, length)
+    else:
+        rows = texts.data[places[:, None] + np.arange(length)]
+    if len(sizes) == len(texts):
+        return Values(valid, fixed=_swapped(rows, widths))
+    fixed = np.zeros((len(texts), length), np.uint8)
+    fixed[valid] = _swapped(rows, widths)
     return Values(valid, fixed=fixed)
 
 

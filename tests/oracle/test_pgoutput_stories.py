@@ -1,0 +1,54 @@
+"""pgoutput's messages, byte for byte what the server's plugin makes of the same log, in a fresh session on an idle server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oracle.test_stories import prepared_cluster
+from support.cases import DBNAME
+from support.pgoutput_rows import IDENTITY_FOR_ALL, PLAIN, PUBLICATION, check_same, ours, theirs
+from support.servers import Server
+from support.stories import read_story, stories, tell
+
+pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
+MAJORS = (14, 15, 16, 17, 18)
+OPTIONS = {
+    "text": (PLAIN, False, 14),
+    "binary": ({**PLAIN, "binary": "true"}, False, 14),
+    "messages": ({**PLAIN, "messages": "true"}, False, 14),
+    "two phases": ({**PLAIN, "proto_version": "3", "two_phase": "on"}, True, 15),
+    "local": ({**PLAIN, "proto_version": "4", "origin": "none"}, False, 16),
+}
+
+
+@pytest.fixture(scope="module", params=MAJORS)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
+    return request.param, prepared_cluster(request.param, tmp_path_factory.mktemp(f"cluster-{request.param}"))
+
+
+@pytest.mark.parametrize("story", sorted({story for major in MAJORS for story in stories(major)}))
+def test_story(story: str, cluster: tuple[int, Path]) -> None:
+    major, before = cluster
+    if story not in stories(major):
+        pytest.skip(f"{story} is not for {major}")
+    assert compare(story, major, before) >= (story != "empty")
+
+
+def compare(story: str, major: int, before: Path) -> int:
+    """Tell the story, and compare under all options; how many rows there were."""
+    count = 0
+    with Server(major, {"autovacuum": "off", "max_prepared_transactions": 10}, dbname=DBNAME, data=before) as server:
+        server.say(IDENTITY_FOR_ALL, f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES", "CHECKPOINT")
+        start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput')"))
+        server.sql("SELECT pg_create_logical_replication_slot('t', 'pgoutput', false, true)")
+        tell(read_story(story), server)
+        cases = [each for each in OPTIONS.values() if each[2] <= major]
+        expected = [theirs(server, "t" if two_phase else "s", options) for options, two_phase, _ in cases]
+        server.stop()
+        for (options, two_phase, _), rows in zip(cases, expected, strict=True):
+            found = ours(server.data_dir, options, start_lsn=start, two_phase=two_phase, major=major)
+            check_same(found, rows, f"{story}, {major}, {options}")
+            count += len(rows)
+    return count
