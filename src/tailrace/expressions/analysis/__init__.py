@@ -42,7 +42,9 @@ class Session:
     generated: Mapping[int, tree.Expression] = field(default_factory=dict)
 
 
-def analyse(where: str | Any, relation: Relation, session: Session | None = None, *, constants: Mapping[int, int] | None = None) -> tree.Expression:
+def analyse(
+    where: str | Any, relation: Relation, session: Session | None = None, *, constants: Mapping[int, int] | None = None
+) -> tree.Expression:
     """The tree of a row filter. `where` is its text, or its node of a statement that was parsed by pglast, for which `constants`
     (parsing.constants_of) says where constants stand; positions are then those in the statement. Raises UsageError."""
     session = session or Session()
@@ -68,9 +70,7 @@ def _state(relation: Relation, session: Session, parsed: Parsed) -> ParseState:
         for column in relation.live_columns
         if column.type is not None
     }  # fmt: skip
-    return ParseState(
-        relation, catalog, columns, session.style, session.style.schemas, parsed.constants, parsed.base, transform
-    )
+    return ParseState(relation, catalog, columns, session.style, session.style.schemas, parsed.constants, parsed.base, transform)
 
 
 def _expanded(state: ParseState, node: Any, relation: Relation, session: Session) -> Any:

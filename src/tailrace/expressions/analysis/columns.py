@@ -13,7 +13,14 @@ from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.state import CID, OID, ROW_TYPE, TID, XID, Forbidden, Node, ParseState
 
-SYSTEM_COLUMNS = {"ctid": (-1, TID), "xmin": (-2, XID), "cmin": (-3, CID), "xmax": (-4, XID), "cmax": (-5, CID), "tableoid": (-6, OID)}
+SYSTEM_COLUMNS = {
+    "ctid": (-1, TID),
+    "xmin": (-2, XID),
+    "cmin": (-3, CID),
+    "xmax": (-4, XID),
+    "cmax": (-5, CID),
+    "tableoid": (-6, OID),
+}
 """Their numbers and types (`access/sysattr.h`)."""
 EXPLAINED = 16
 """The first major that tells in DETAIL, and not as a HINT, why a table cannot be referred to."""

@@ -33,10 +33,16 @@ _FLOAT = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?
 _FLOATS = {700: ("real", "<f"), 701: ("double precision", "<d")}
 _NEW_INTEGERS = 16
 """Since this major the input functions of integers read what the grammar reads."""
-_UNREADABLE = frozenset({2276, 2249, 2275, 2278, 705, 2277, 2283})
+CHAR, RECORD, CSTRING = 18, 2249, 2275
 _CONFIGURATIONS = {3734: 3748, 3769: 3765}
 """regconfig and regdictionary, and the oid of their "simple", the only one that is the same everywhere."""
 _BITS = (1560, 1562)
+_VECTORS = (22, 30)
+"""int2vector and oidvector, whose text has no braces."""
+TSVECTOR = 3614
+_TSVECTOR = re.compile(
+    r"(?:\s*(?:'(?:[^'\\]|''|\\.)+'|(?:[^\s':\\]|\\.)+)(?::\d+[A-Da-d]?(?:,\d+[A-Da-d]?)*)?(?=\s|$))*\s*", re.DOTALL
+)
 NUMERIC = 1700
 _BOUNDS = re.compile(r"\s*[\[(]([^,\s]+),([^,\s]+)[\])]\s*")
 _ZONED = frozenset({1184, 1185, 3910, 3911, 4534})
@@ -68,15 +74,23 @@ def _read(state: ParseState, text: str, oid: int, typmod: int) -> bytes:
         return _read_json(text)
     if oid in _CONFIGURATIONS and text == "simple":
         return _CONFIGURATIONS[oid].to_bytes(4, "little")
+    if oid == CHAR:
+        return _read_char(text)
+    if state.catalog.kind(oid) == "p":
+        return _read_pseudo(state, text, oid)
     if oid >= FIRST_NORMAL_OID:
-        return text.encode("utf-8", "surrogateescape")  # whatever it is: a filter with a user's type is refused
+        if not state.catalog.element_type(oid) or text.lstrip(_SPACE).startswith("{"):
+            _check_label(state, text, oid)
+            return text.encode("utf-8", "surrogateescape")  # whatever it is: a filter with a user's type is refused
     if oid in _BITS:
         return read_bits(text)
     if oid == 3802:
         _read_json(text)
     if oid == 17 and text.startswith("\\x"):
         _check_hexadecimal(text)
-    if state.catalog.element_type(oid) and not text.lstrip(_SPACE).startswith(("{", "[")):
+    if oid == TSVECTOR and not _TSVECTOR.fullmatch(text):
+        raise UsageError(f'syntax error in tsvector: "{text}"', sqlstate="42601")
+    if oid not in _VECTORS and state.catalog.element_type(oid) and not text.lstrip(_SPACE).startswith(("{", "[")):
         detail = 'Array value must start with "{" or dimension information.'
         raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
     if state.catalog.range_subtype(oid):
@@ -88,7 +102,7 @@ def _read(state: ParseState, text: str, oid: int, typmod: int) -> bytes:
 
 def _by_codec(state: ParseState, text: str, oid: int) -> bytes:
     pg_type = state.catalog.pg_type(oid)
-    if pg_type is None or oid in _UNREADABLE:
+    if pg_type is None:
         raise UsageError(f"cannot read a literal of type {state.label(oid)}", sqlstate="0A000")
     if oid in _ZONED and not state.style.is_utc:
         raise UsageError(
@@ -96,6 +110,27 @@ def _by_codec(state: ParseState, text: str, oid: int) -> bytes:
             hint="Set TimeZone to UTC, and write the zone into the literal.",
         )  # fmt: skip
     return parse_texts(Texts.of([text]), np.ones(1, np.bool_), pg_type).payload_list()[0]
+
+
+def _read_char(text: str) -> bytes:
+    """charin: the first byte, or the one that an escape stands for."""
+    if len(text) == 4 and text[0] == "\\" and set(text[1:]) <= set("01234567"):
+        return bytes([int(text[1:], 8) & 0xFF])
+    return text.encode("utf-8", "surrogateescape")[:1] or b"\0"
+
+
+def _read_pseudo(state: ParseState, text: str, oid: int) -> bytes:
+    if oid == CSTRING:
+        return text.encode("utf-8", "surrogateescape")
+    if oid == RECORD:
+        raise UsageError("input of anonymous composite types is not implemented", sqlstate="0A000")
+    raise UsageError(f"cannot accept a value of type {state.label(oid)}", sqlstate="0A000")
+
+
+def _check_label(state: ParseState, text: str, oid: int) -> None:
+    row = state.catalog.types[oid]
+    if row.labels and text not in row.labels:
+        raise UsageError(f'invalid input value for enum {row.label}: "{text}"', sqlstate="22P02")
 
 
 def _check_hexadecimal(text: str) -> None:
@@ -192,5 +227,3 @@ def _read_type(state: ParseState, text: str) -> bytes:
 
     oid, _ = type_of_name(state, parse_type_name(text))
     return oid.to_bytes(4, "little")
-
-

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pglast import ast
-from pglast.enums import A_Expr_Kind, BoolExprType, CoercionForm, SubLinkType, SQLValueFunctionOp
+from pglast.enums import A_Expr_Kind, BoolExprType, CoercionForm, SQLValueFunctionOp, SubLinkType
 
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
@@ -163,7 +163,7 @@ def _indirection(state: ParseState, raw: Any) -> Node:
                 raise _no_field(state, node, step.sval)
             node = found
         else:
-            raise state.error("row expansion via \"*\" is not supported here", "0A000", location_of(node))
+            raise state.error('row expansion via "*" is not supported here', "0A000", location_of(node))
     return node
 
 

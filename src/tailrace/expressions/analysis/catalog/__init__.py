@@ -48,6 +48,7 @@ class TypeRow:
     schema: str = BUILT_IN_SCHEMA
     base: int = 0
     fields: tuple[tuple[str, int, int], ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,4 +285,5 @@ def _user_types(pg_type: PgType, known: dict[int, TypeRow]) -> Iterator[TypeRow]
         inner if pg_type.kind == "a" else 0, 0, False, ARRAY_SUBSCRIPTING if pg_type.kind == "a" else 0,
         inner if pg_type.kind == "r" else 0, 0, 0, pg_type.label, pg_type.schema, inner if pg_type.kind == "d" else 0,
         tuple((each.name, each.type.oid, each.typmod) for each in pg_type.fields if each.type is not None),
+        tuple(label for _, label in pg_type.labels),
     )  # fmt: skip
