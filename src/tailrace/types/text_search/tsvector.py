@@ -25,7 +25,7 @@ Lexeme = tuple[bytes, tuple[int, ...]]
 
 def format_tsvectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As tsvectorout: 'cat':3 'fat':2A,11."""
-    return format_each(values, lambda payload: " ".join(_print_lexeme(*lexeme) for lexeme in _read(payload)))
+    return format_each(values, lambda payload: " ".join(_print_lexeme(*lexeme) for lexeme in read_lexemes(payload)))
 
 
 def _print_lexeme(word: bytes, positions: tuple[int, ...]) -> str:
@@ -39,7 +39,7 @@ def quote_lexeme(word: bytes) -> str:
     return "'" + as_string(word).replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def _read(payload: bytes) -> list[Lexeme]:
+def read_lexemes(payload: bytes) -> list[Lexeme]:
     """The lexemes of a stored value. Their places count from behind their words, whose number keeps them aligned."""
     (count,) = struct.unpack_from("<i", payload)
     base, lexemes = 4 + 4 * count, []
@@ -54,7 +54,7 @@ def _read(payload: bytes) -> list[Lexeme]:
     return lexemes
 
 
-def _write(lexemes: list[Lexeme]) -> bytes:
+def write_lexemes(lexemes: list[Lexeme]) -> bytes:
     entries, body = [], bytearray()
     for word, positions in sorted(lexemes):
         entries.append(len(body) << START_SHIFT | len(word) << LENGTH_SHIFT | (HAS_POSITIONS if positions else 0))
@@ -79,7 +79,7 @@ def parse_tsvectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
             printed = (match[2] or match[4] or "").strip(",").split(",")
             positions = sorted((_position(each) for each in printed if each), key=lambda position: position & POSITION)
             lexemes.append((word.encode(), tuple(positions)))
-        return _write(lexemes)
+        return write_lexemes(lexemes)
 
     return parse_each(texts, valid, pg_type, parse_one)
 
@@ -93,7 +93,7 @@ def send_tsvectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As tsvectorsend: how many; each lexeme closed by a zero, u16 how many positions, the positions."""
 
     def form_of(payload: bytes) -> bytes:
-        lexemes = _read(payload)
+        lexemes = read_lexemes(payload)
         parts = [word + b"\0" + struct.pack(f">{len(positions) + 1}H", len(positions), *positions) for word, positions in lexemes]
         return struct.pack(">i", len(lexemes)) + b"".join(parts)
 
@@ -110,6 +110,6 @@ def receive_tsvectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
             (count,) = struct.unpack_from(">H", sent, stop + 1)
             lexemes.append((sent[at:stop], struct.unpack_from(f">{count}H", sent, stop + 3)))
             at = stop + 3 + 2 * count
-        return _write(lexemes)
+        return write_lexemes(lexemes)
 
     return receive_each(texts, valid, pg_type, read_one)

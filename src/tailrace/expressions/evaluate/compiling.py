@@ -1,0 +1,316 @@
+"""A tree made functions over columns: what the planner does with a filter before its first row (`optimizer/util/clauses.c`), and the executor then.
+
+In: an `Expression` and `Facts`. Out: a `Part`, which gives a `Vector` for a `Scope`. What is constant is evaluated once, in the planner's order and with its
+shortcuts, as an error in there is raised, or not, for all rows alike. A construct that is not evaluated exactly is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailrace.expressions import tree
+from tailrace.expressions.evaluate import conditions as logic
+from tailrace.expressions.evaluate.calls import Call, Implementation, apply, bound
+from tailrace.expressions.evaluate.families import IMPLEMENTATIONS, OPERATOR_FUNCTIONS
+from tailrace.expressions.evaluate.forms import array_of, reader_of, type_of
+from tailrace.expressions.evaluate.functions import BuiltIn, built_in_functions
+from tailrace.expressions.evaluate.refusals import refused
+from tailrace.expressions.evaluate.vectors import Facts, Scope, Vector, constant
+from tailrace.expressions.evaluate.wholes import Array, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A compiled node. `value` is what it gives where it is constant; `safe` that it never raises."""
+
+    run: Callable[[Scope], Vector]
+    value: Vector | None = None
+    safe: bool = False
+
+
+def fixed(value: Vector) -> Part:
+    """A part that is constant."""
+    return Part(lambda scope: value, value, True)
+
+
+class Compiler:
+    """Compiles the nodes of one expression."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.subject: Vector | None = None
+        """What the CASE around tests, where that is constant: the planner puts it in its places."""
+
+    def part(self, node: tree.Expression) -> Part:
+        made: Part = getattr(self, "_" + type(node).__name__.lower())(node)
+        return made
+
+    def parts(self, nodes: Sequence[tree.Expression]) -> list[Part]:
+        return [self.part(node) for node in nodes]
+
+    # -- leaves ----------------------------------------------------------------------------------------------------------------
+
+    def _column(self, node: tree.Column) -> Part:
+        if node.attnum <= 0:
+            raise refused("a system column")
+        reader_of(type_of(node.type), self.facts.encoding)
+        number = node.attnum
+        return Part(lambda scope: scope.column(number), None, True)
+
+    def _constant(self, node: tree.Constant) -> Part:
+        if node.value is None:
+            return fixed(constant(node.type, None))
+        return fixed(constant(node.type, reader_of(type_of(node.type), self.facts.encoding)(node.value)))
+
+    def _casetest(self, node: tree.CaseTest) -> Part:
+        if self.subject is not None:
+            return fixed(self.subject)
+
+        def run(scope: Scope) -> Vector:
+            assert scope.case is not None
+            return scope.case
+
+        return Part(run, None, True)
+
+    # -- calls -----------------------------------------------------------------------------------------------------------------
+
+    def _operator(self, node: tree.Operator) -> Part:
+        return self._called(node.function, self.parts(node.args), node.args, node.type, node.input_collation)
+
+    def _function(self, node: tree.Function) -> Part:
+        return self._called(node.oid, self.parts(node.args), node.args, node.type, node.input_collation, node.variadic)
+
+    def _called(
+        self, oid: int, parts: list[Part], args: Sequence[tree.Expression], result: int, collation: int, variadic: bool = False
+    ) -> Part:
+        function = function_of(oid)
+        if function.strict and any(part.value is not None and part.value.is_null for part in parts):
+            return fixed(constant(result, None))
+        types = tuple(type_given(arg) for arg in args)
+        what = self.implementation(function, types, result, collation, parts, variadic)
+        runs, strict = [part.run for part in parts], function.strict
+
+        def run(scope: Scope) -> Vector:
+            return apply(what, result, strict, [each(scope) for each in runs], scope.count)
+
+        if all(part.value is not None for part in parts):
+            return fixed(run(Scope(1, _no_column)))
+        return Part(run, None, what.safe and all(part.safe for part in parts))
+
+    def implementation(
+        self, function: BuiltIn, types: tuple[int, ...], result: int, collation: int, parts: Sequence[Part] = (), variadic: bool = False
+    ) -> Implementation:
+        found = IMPLEMENTATIONS.get(function.symbol)
+        if found is None:
+            raise refused(f"function {function.label}")
+        call = Call(function, types, result, collation, self.facts, tuple(part.value for part in parts), variadic)
+        return bound(found, call)
+
+    def equality(self, oid: int, args: Sequence[tree.Expression], collation: int) -> Callable[[Sequence[Vector], int], Vector]:
+        """An operator's function, to be called with vectors: for constructs that compare."""
+        function = function_of(oid)
+        what = self.implementation(function, tuple(type_given(arg) for arg in args), tree.BOOLEAN, collation)
+        return lambda vectors, count: apply(what, tree.BOOLEAN, function.strict, vectors, count)
+
+    def _distinctfrom(self, node: tree.DistinctFrom) -> Part:
+        left, right = self.parts(node.args)
+        equal = self.equality(node.function, node.args, node.input_collation)
+        return self._folded([left, right], lambda scope: logic.distinct(left.run(scope), right.run(scope), equal, scope.count))
+
+    def _nullif(self, node: tree.NullIf) -> Part:
+        left, right = self.parts(node.args)
+        equal = self.equality(node.function, node.args, node.input_collation)
+        return self._folded([left, right], lambda scope: logic.null_if(left.run(scope), right.run(scope), equal, scope.count))
+
+    def _arraycomparison(self, node: tree.ArrayComparison) -> Part:
+        left, right = self.parts(node.args)
+        function = function_of(node.function)
+        types = (type_given(node.args[0]), logic.element_type(type_given(node.args[1])))
+        what = self.implementation(function, types, tree.BOOLEAN, node.input_collation)
+        if right.value is not None and right.value.is_null and function.strict:
+            return fixed(constant(tree.BOOLEAN, None))
+
+        def run(scope: Scope) -> Vector:
+            return logic.compare_with_array(left.run(scope), right.run(scope), what, function.strict, node.use_or, scope.count)
+
+        return self._folded([left, right], run, what.safe)
+
+    def _rowcomparison(self, node: tree.RowComparison) -> Part:
+        left, right = self.parts(node.left), self.parts(node.right)
+        orders = []
+        for mine, other, operator, collation in zip(node.left, node.right, node.operators, node.input_collations, strict=True):
+            symbols = OPERATOR_FUNCTIONS.get(operator)
+            if symbols is None:
+                raise refused(f"a comparison of rows with the operator with oid {operator}")
+            less, equal = (self._comparing(symbol, mine, other, collation) for symbol in symbols)
+            orders.append((less, equal))
+
+        def run(scope: Scope) -> Vector:
+            pairs = [(mine.run, other.run) for mine, other in zip(left, right, strict=True)]
+            return logic.compare_rows(pairs, orders, node.kind, scope)
+
+        return Part(run)
+
+    def _comparing(self, oid: int, mine: tree.Expression, other: tree.Expression, collation: int) -> logic.Comparing:
+        return self.equality(oid, (mine, other), collation)
+
+    # -- conditions ------------------------------------------------------------------------------------------------------------
+
+    def _and(self, node: tree.And) -> Part:
+        return self._junction(node.args, False)
+
+    def _or(self, node: tree.Or) -> Part:
+        return self._junction(node.args, True)
+
+    def _junction(self, nodes: Sequence[tree.Expression], decisive: bool) -> Part:
+        """AND, which FALSE decides, or OR, which TRUE does; constants that do not decide are dropped (`simplify_and_arguments`)."""
+        parts, has_null = [], False
+        for node in nodes:
+            part = self.part(node)
+            if part.value is None:
+                parts.append(part)
+            elif part.value.is_null:
+                has_null = True
+            elif bool(part.value.value()) == decisive:
+                return fixed(constant(tree.BOOLEAN, decisive))
+        if has_null:
+            parts.append(fixed(constant(tree.BOOLEAN, None)))
+        if not parts:
+            return fixed(constant(tree.BOOLEAN, not decisive))
+        if len(parts) == 1:
+            return parts[0]
+        steps = [(part.run, part.safe) for part in parts]
+        return Part(lambda scope: logic.junction(steps, decisive, scope), None, all(part.safe for part in parts))
+
+    def _not(self, node: tree.Not) -> Part:
+        part = self.part(node.arg)
+        return self._folded([part], lambda scope: logic.negation(part.run(scope)), part.safe)
+
+    def _nulltest(self, node: tree.NullTest) -> Part:
+        if node.of_row and isinstance(node.arg, tree.RowOf):
+            parts = self.parts(node.arg.args)
+            return self._folded(parts, lambda scope: logic.row_null_test([part.run(scope) for part in parts], node.negated, scope.count))
+        if node.of_row:
+            raise refused("IS NULL of a composite value")
+        part = self.part(node.arg)
+        return self._folded([part], lambda scope: logic.null_test(part.run(scope), node.negated), part.safe)
+
+    def _booleantest(self, node: tree.BooleanTest) -> Part:
+        part = self.part(node.arg)
+        return self._folded([part], lambda scope: logic.boolean_test(part.run(scope), node.kind), part.safe)
+
+    def _folded(self, parts: Sequence[Part], run: Callable[[Scope], Vector], safe: bool = False) -> Part:
+        if all(part.value is not None for part in parts):
+            return fixed(run(Scope(1, _no_column)))
+        return Part(run, None, safe and all(part.safe for part in parts))
+
+    # -- choices ---------------------------------------------------------------------------------------------------------------
+
+    def _case(self, node: tree.Case) -> Part:
+        subject = None if node.arg is None else self.part(node.arg)
+        outer, self.subject = self.subject, None if subject is None else subject.value
+        whens: list[logic.When] = []
+        last = None
+        for condition, result in node.whens:
+            asked = self.part(condition)
+            if asked.value is not None and not asked.value.value():
+                continue
+            if asked.value is not None:
+                last = self.part(result)
+                break
+            whens.append((asked.run, self.part(result).run))
+        default = last or self.part(node.default)
+        self.subject = outer
+        if not whens:
+            return default
+        tested = None if subject is None or subject.value is not None else subject.run
+        return Part(lambda scope: logic.choice(whens, default.run, tested, node.type, scope))
+
+    def _coalesce(self, node: tree.Coalesce) -> Part:
+        parts = []
+        for arg in node.args:
+            part = self.part(arg)
+            if part.value is not None and part.value.is_null:
+                continue
+            parts.append(part)
+            if part.value is not None:
+                break
+        if not parts:
+            return fixed(constant(node.type, None))
+        if parts[0].value is not None or len(parts) == 1:
+            return parts[0]
+        return Part(lambda scope: logic.first_valid([part.run for part in parts], node.type, scope))
+
+    def _minmax(self, node: tree.MinMax) -> Part:
+        parts = self.parts(node.args)
+        types = tuple(type_given(arg) for arg in node.args)
+        less = self.implementation(logic.order_of(node.type), types[:2], tree.BOOLEAN, node.input_collation)
+        return self._folded(
+            parts, lambda scope: logic.extreme([part.run(scope) for part in parts], less, node.least, node.type, scope.count)
+        )
+
+    # -- what is put together --------------------------------------------------------------------------------------------------
+
+    def _relabel(self, node: tree.Relabel) -> Part:
+        part, target = self.part(node.arg), node.type
+        if not logic.same_form(type_given(node.arg), target):
+            raise refused(f'a value of type "{type_of(type_given(node.arg)).label}" seen as "{type_of(target).label}"')
+        return self._folded([part], lambda scope: logic.relabelled(part.run(scope), target), part.safe)
+
+    def _collate(self, node: tree.Collate) -> Part:
+        return self.part(node.arg)
+
+    def _arrayof(self, node: tree.ArrayOf) -> Part:
+        parts = self.parts(node.elements)
+
+        def run(scope: Scope) -> Vector:
+            count = scope.count if any(part.value is None for part in parts) else 1
+            lists = [part.run(scope).objects(count) for part in parts]
+            rows = [Array.of_elements(list(row), node.element_type, node.many_dimensions) for row in zip(*lists, strict=True)]
+            rows = rows or [Array((), (), [], node.element_type)] * count
+            return Vector(node.type, np.ones(len(rows), np.bool_), count == 1 and not _varies(parts), None, "UTF8", array_of(node.type, rows))
+
+        return self._folded(parts, run)
+
+    def _rowof(self, node: tree.RowOf) -> Part:
+        if node.type != 2249:
+            raise refused("a value of a composite type")
+        parts, types = self.parts(node.args), tuple(type_given(arg) for arg in node.args)
+
+        def run(scope: Scope) -> Vector:
+            lists = [part.run(scope).objects(scope.count) for part in parts]
+            rows = [Row(types, tuple(row)) for row in zip(*lists, strict=True)] if lists else [Row((), ())] * scope.count
+            return Vector(node.type, np.ones(len(rows), np.bool_), False, None, "UTF8", array_of(node.type, rows))
+
+        return Part(run)
+
+    def _xmlexpression(self, node: tree.XmlExpression) -> Part:
+        names = ("XMLCONCAT", "XMLELEMENT", "XMLFOREST", "XMLPARSE", "XMLPI", "XMLROOT", "XMLSERIALIZE", "IS DOCUMENT")
+        if node.op == 6 and not node.indent and node.option == 1:  # XMLSERIALIZE(CONTENT … AS …)
+            (part,) = self.parts(node.args)
+            return self._folded([part], lambda scope: logic.relabelled(part.run(scope), node.type), part.safe)
+        raise refused(names[node.op])
+
+
+def _varies(parts: Sequence[Part]) -> bool:
+    return any(part.value is None for part in parts)
+
+
+def _no_column(number: int) -> Vector:
+    raise AssertionError("a constant has no columns")
+
+
+def function_of(oid: int) -> BuiltIn:
+    """What is known of a function. Raises Refused, with its oid, for one that a filter cannot have."""
+    found = built_in_functions().get(oid)
+    if found is None:
+        raise refused(f"the function with oid {oid}")
+    return found
+
+
+def type_given(node: tree.Expression) -> int:
+    """The type of what a node gives (`exprType`)."""
+    return tree.BOOLEAN if isinstance(node, tree.XmlExpression) and node.op == 7 else node.type

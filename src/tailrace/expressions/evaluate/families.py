@@ -1,0 +1,25 @@
+"""All families' tables in one: which C function is carried out how; and by which functions an operator that sorts is taken apart."""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+
+from tailrace.expressions.evaluate import arrays, bytes_and_bits, extracting, floats, integers, intervals, jsonbs, moments, numerics, patterns, ranges, text_order, texts
+from tailrace.expressions.evaluate.calls import Implementation
+
+FAMILIES = (integers, floats, numerics, text_order, patterns, texts, bytes_and_bits, intervals, moments, extracting, arrays, ranges, jsonbs)
+
+IMPLEMENTATIONS: dict[str, Implementation] = {symbol: what for family in FAMILIES for symbol, what in family.FUNCTIONS.items()}
+
+
+@cache
+def _orderings() -> dict[int, tuple[int, int]]:
+    table = pkgutil.get_data("tailrace.expressions.evaluate", "orderings.tsv")
+    assert table is not None
+    lines = (tuple(map(int, line.split("\t"))) for line in table.decode().splitlines()[1:])
+    return {operator: (less, equal) for operator, less, equal in lines}
+
+
+OPERATOR_FUNCTIONS = _orderings()
+"""Operator -> the functions behind < and = of its family."""
