@@ -52,8 +52,8 @@ def deparse(expression: tree.Expression, relation: Relation, session: Session | 
 
 
 def filter_sql(expression: tree.Expression, relation: Relation, session: Session | None = None) -> str:
-    """A condition for a WHERE clause on the publisher, which keeps what the filter lets through: of an initial copy, say. It is the text of pg_get_expr,
-    on one line."""
+    """A condition for a WHERE clause on the publisher, which keeps what the filter lets through: of an initial copy, say. It is the text of
+    pg_get_expr, without the new line that a CASE begins with."""
     return deparse(expression, relation, session).strip()
 
 

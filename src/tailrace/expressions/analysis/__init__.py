@@ -1,7 +1,7 @@
 """`WHERE (expr)` of a publication, read as PostgreSQL reads it.
 
-In: the text of a row filter, or what PostgreSQL's grammar made of it; the table; the major version that is imitated. Out: the tree that a server of that
-major would store in pg_publication_rel.prqual (`tailrace.expressions.tree`), or its error: message, DETAIL, HINT, SQLSTATE, position.
+In: the text of a row filter, or what PostgreSQL's grammar made of it; the table; the major version that is imitated. Out: the tree that a server of
+that major would store in pg_publication_rel.prqual (`tailrace.expressions.tree`), or its error: message, DETAIL, HINT, SQLSTATE, position.
 
     text ─► parsing ─► nodes (columns, constants, operators, functions, comparisons, constructs; coercion puts casts in)
          ─► collations ─► virtual generated columns put in place ─► allowed
@@ -32,8 +32,8 @@ VIRTUAL = "v"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the analysis depends on beside the text: the major, settings (search path, TimeZone), objects of the database; and what a Relation does not
-    say of its columns: collations that differ from their types', and the expressions of virtual generated columns, by attribute number."""
+    """What the analysis depends on beside the text: the major, settings (search path, TimeZone), objects of the database; and what a Relation does
+    not say of its columns: collations that differ from their types', and the expressions of virtual generated columns, by attribute number."""
 
     major: int = 18
     style: TextStyle = field(default_factory=TextStyle)

@@ -85,7 +85,7 @@ def can_coerce(catalog: Catalog, sources: Sequence[int], targets: Sequence[int],
     """can_coerce_type."""
     generic = False
     for source, target in zip(sources, targets, strict=True):
-        if source == target or target == ANY:
+        if target in (source, ANY):
             continue
         if polymorphism.is_polymorphic(target):
             generic = True
@@ -114,7 +114,7 @@ def coerce(state: ParseState, node: Node, target: int, typmod: int, context: Con
         return made if base == target else Forbidden("CoerceToDomain", target, (made,), typmod, 0, location)
     if isinstance(node, tree.Collate):
         inner = coerce(state, node.arg, target, typmod, context, form, location)
-        return replace(node, arg=inner) if catalog.collation_of(target) else inner
+        return tree.Collate(_known(inner), node.collation, node.location) if catalog.collation_of(target) else inner
     path = find_path(catalog, target, source, context)
     if path is not None:
         return _along(state, node, path, target, typmod, context, form, location)

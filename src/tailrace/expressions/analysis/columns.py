@@ -1,7 +1,7 @@
 """Names of columns: of the table, by itself or behind its name (`parser/parse_relation.c`, `parser/parse_expr.c` transformColumnRef).
 
-In: the words of a reference. Out: a `Column`: of the table, one of the system's (a negative number), or the whole row (0). What is not there is refused
-with the server's hint, if a column has nearly that name.
+In: the words of a reference. Out: a `Column`: of the table, one of the system's (a negative number), or the whole row (0). What is not there is
+refused with the server's hint, if a column has nearly that name.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A function as this call would use it: the types it takes, in the order in which the arguments were given; how many go into its variadic array."""
+    """A function as this call would use it: the types it takes, in the order in which the arguments were given; how many go into its variadic
+    array."""
 
     row: FunctionRow
     takes: tuple[int, ...]

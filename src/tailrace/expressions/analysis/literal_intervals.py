@@ -33,7 +33,7 @@ _UNITS = {
 }
 _PIECE = re.compile(
     r"\s*(?:([+-]?)(\d+):(\d\d)(?::(\d\d(?:\.\d*)?))?(?=$|\s)|([+-]?)(\d+)-(\d+)(?=$|\s)"
-    r"|([+-]?(?:\d+\.?\d*|\.\d+))(?:\s*([a-z]+)(?=$|[\s+-]|\d)|(?=\s*$))|(@)|(ago))",
+    r"|([+-]?(?:\d+\.?\d*|\.\d+))(?:\s*([a-z]+)(?=$|[\s+-]|\d)|(?=\s*$|\s+([+-]?\d+:)))|(@)|(ago))",
     re.IGNORECASE | re.ASCII,
 )
 _ISO = re.compile(r"\s*P(?=.)((?:-?[\d.]+[YMWD])*)(?:T((?:-?[\d.]+[HMS])+))?\s*")
@@ -71,7 +71,7 @@ def _plain(text: str, fields: int) -> dict[str, int]:
         if piece is None or piece.end() == at or ago:
             raise _refusal(text)
         at = piece.end()
-        if piece[11]:
+        if piece[12]:
             ago = True
         elif piece[2] is not None:
             clock = (int(piece[2]) * 60 + int(piece[3])) * 60 + Fraction(piece[4] or 0)
@@ -79,7 +79,7 @@ def _plain(text: str, fields: int) -> dict[str, int]:
         elif piece[6] is not None:
             total["months"] += (int(piece[6]) * 12 + int(piece[7])) * (-1 if piece[5] == "-" else 1)
         elif piece[8] is not None:
-            unit = (piece[9] or "").lower() or _unit_of(fields)
+            unit = (piece[9] or ("day" if piece[10] else "")).lower() or _unit_of(fields)
             if unit not in _UNITS or _UNITS[unit] in seen:
                 raise _refusal(text)
             seen.add(_UNITS[unit])

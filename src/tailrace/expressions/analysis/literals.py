@@ -1,7 +1,7 @@
 """Literals without a type of their own, read by the input function of the type that they turn out to have (coerce_type's string constants).
 
-In: a literal's text, and a type. Out: the stored form. What PostgreSQL's input function takes and ours does not is refused, not guessed: a date that is
-not in ISO form, the name behind a regclass.
+In: a literal's text, and a type. Out: the stored form. What PostgreSQL's input function takes and ours does not is refused, not guessed: a date
+that is not in ISO form, the name behind a regclass.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 import struct
-from decimal import Decimal
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tailrace.errors import TailraceError, UsageError
 from tailrace.expressions.analysis.literal_intervals import read_interval
+from tailrace.expressions.analysis.literal_ranges import canonical_multirange, canonical_range
 from tailrace.expressions.analysis.literal_times import read_date, read_time, read_timestamp
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.types.codec import range_error, syntax_error
@@ -39,12 +40,10 @@ _CONFIGURATIONS = {3734: 3748, 3769: 3765}
 _BITS = (1560, 1562)
 _VECTORS = (22, 30)
 """int2vector and oidvector, whose text has no braces."""
-TSVECTOR = 3614
+TSVECTOR, TSQUERY = 3614, 3615
 _TSVECTOR = re.compile(
     r"(?:\s*(?:'(?:[^'\\]|''|\\.)+'|(?:[^\s':\\]|\\.)+)(?::\d+[A-Da-d]?(?:,\d+[A-Da-d]?)*)?(?=\s|$))*\s*", re.DOTALL
 )
-NUMERIC = 1700
-_BOUNDS = re.compile(r"\s*[\[(]([^,\s]+),([^,\s]+)[\])]\s*")
 _ZONED = frozenset({1184, 1185, 3910, 3911, 4534})
 """timestamptz, and what is made of it."""
 
@@ -60,43 +59,24 @@ def read_literal(state: ParseState, text: str, oid: int, typmod: int, location: 
 
 
 def _read(state: ParseState, text: str, oid: int, typmod: int) -> bytes:
-    if oid in _INTEGERS:
-        return _read_integer(text, oid, state.catalog.major)
-    if oid in _FLOATS:
-        return _read_float(text, oid)
-    if oid in (1082, 1114, 1184):
-        return (read_date if oid == 1082 else read_timestamp)(text, oid, state.style)
-    if oid in (1083, 1266):
-        return read_time(text, oid, state.style)
-    if oid == 1186:
-        return read_interval(text, typmod)
-    if oid == 114:
-        return _read_json(text)
-    if oid in _CONFIGURATIONS and text == "simple":
-        return _CONFIGURATIONS[oid].to_bytes(4, "little")
-    if oid == CHAR:
-        return _read_char(text)
+    reader = _READERS.get(oid)
+    if reader is not None:
+        return reader(state, text, oid, typmod)
     if state.catalog.kind(oid) == "p":
         return _read_pseudo(state, text, oid)
-    if oid >= FIRST_NORMAL_OID:
-        if not state.catalog.element_type(oid) or text.lstrip(_SPACE).startswith("{"):
-            _check_label(state, text, oid)
-            return text.encode("utf-8", "surrogateescape")  # whatever it is: a filter with a user's type is refused
-    if oid in _BITS:
-        return read_bits(text)
-    if oid == 3802:
-        _read_json(text)
-    if oid == 17 and text.startswith("\\x"):
-        _check_hexadecimal(text)
-    if oid == TSVECTOR and not _TSVECTOR.fullmatch(text):
-        raise UsageError(f'syntax error in tsvector: "{text}"', sqlstate="42601")
-    if oid not in _VECTORS and state.catalog.element_type(oid) and not text.lstrip(_SPACE).startswith(("{", "[")):
+    element, subtype = state.catalog.element_type(oid), state.catalog.range_subtype(oid)
+    if element and oid not in _VECTORS and not text.lstrip(_SPACE).startswith(("{", "[")):
         detail = 'Array value must start with "{" or dimension information.'
         raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
-    if state.catalog.range_subtype(oid):
-        _check_range(state, text, state.catalog.range_subtype(oid))
-    if oid == 2206:
-        return _read_type(state, text)
+    if oid >= FIRST_NORMAL_OID:
+        _check_label(state, text, oid)
+        return text.encode("utf-8", "surrogateescape")  # whatever it is: a filter with a user's type is refused
+    if subtype:
+        text = canonical_range(text, subtype, lambda bound: _read(state, bound, subtype, -1))
+    ranges = state.catalog.range_of_multirange(oid) if state.catalog.kind(oid) == "m" else 0
+    if ranges:
+        inner = state.catalog.range_subtype(ranges)
+        text = canonical_multirange(text, inner, lambda bound: _read(state, bound, inner, -1))
     return _by_codec(state, text, oid)
 
 
@@ -158,23 +138,6 @@ def read_bits(text: str) -> bytes:
     return len(digits).to_bytes(4, "little") + bytes(int(padded[at : at + 8], 2) for at in range(0, len(padded), 8))
 
 
-def _check_range(state: ParseState, text: str, subtype: int) -> None:
-    """That the bounds do not stand the wrong way round, which our reader of ranges takes on trust."""
-    bounds = _BOUNDS.fullmatch(text)
-    if not text.lstrip(_SPACE).startswith(("[", "(")) and text.strip(_SPACE).lower() != "empty":
-        detail = "Missing left parenthesis or bracket."
-        raise UsageError(f'malformed range literal: "{text}"', detail=detail, sqlstate="22P02")
-    if bounds is None:
-        return
-    low, high = (_read(state, bound.strip('"'), subtype, -1) for bound in bounds.groups())
-    if subtype == NUMERIC:
-        turned = Decimal(bounds[1].strip('"')) > Decimal(bounds[2].strip('"'))
-    else:
-        turned = int.from_bytes(low, "little", signed=True) > int.from_bytes(high, "little", signed=True)
-    if turned:
-        raise UsageError("range lower bound must be less than or equal to range upper bound", sqlstate="22000")
-
-
 def _read_integer(text: str, oid: int, major: int) -> bytes:
     name, width = _INTEGERS[oid]
     digits = _UNDERSCORES.sub("", text) if major >= _NEW_INTEGERS else text
@@ -227,3 +190,54 @@ def _read_type(state: ParseState, text: str) -> bytes:
 
     oid, _ = type_of_name(state, parse_type_name(text))
     return oid.to_bytes(4, "little")
+
+
+def _read_configuration(state: ParseState, text: str, oid: int) -> bytes:
+    """regconfigin and regdictionaryin, of the one name that every database has."""
+    if text == "simple":
+        return _CONFIGURATIONS[oid].to_bytes(4, "little")
+    return _by_codec(state, text, oid)
+
+
+def _read_jsonb(state: ParseState, text: str, oid: int) -> bytes:
+    _read_json(text)
+    return _by_codec(state, text, oid)
+
+
+def _read_bytea(state: ParseState, text: str, oid: int) -> bytes:
+    if text.startswith("\\x"):
+        _check_hexadecimal(text)
+    return _by_codec(state, text, oid)
+
+
+def _read_tsvector(state: ParseState, text: str, oid: int) -> bytes:
+    if not _TSVECTOR.fullmatch(text):
+        raise UsageError(f'syntax error in tsvector: "{text}"', sqlstate="42601")
+    return _by_codec(state, text, oid)
+
+
+def _read_tsquery(state: ParseState, text: str, oid: int) -> bytes:
+    try:
+        return _by_codec(state, text, oid)
+    except UsageError:
+        raise UsageError(f'syntax error in tsquery: "{text}"', sqlstate="42601") from None
+
+
+_READERS: dict[int, Callable[[ParseState, str, int, int], bytes]] = {
+    **dict.fromkeys(_INTEGERS, lambda state, text, oid, typmod: _read_integer(text, oid, state.catalog.major)),
+    **dict.fromkeys(_FLOATS, lambda state, text, oid, typmod: _read_float(text, oid)),
+    **dict.fromkeys((1114, 1184), lambda state, text, oid, typmod: read_timestamp(text, oid, state.style)),
+    **dict.fromkeys((1083, 1266), lambda state, text, oid, typmod: read_time(text, oid, state.style)),
+    **dict.fromkeys(_CONFIGURATIONS, lambda state, text, oid, typmod: _read_configuration(state, text, oid)),
+    **dict.fromkeys(_BITS, lambda state, text, oid, typmod: read_bits(text)),
+    1082: lambda state, text, oid, typmod: read_date(text, oid, state.style),
+    1186: lambda state, text, oid, typmod: read_interval(text, typmod),
+    114: lambda state, text, oid, typmod: _read_json(text),
+    3802: lambda state, text, oid, typmod: _read_jsonb(state, text, oid),
+    CHAR: lambda state, text, oid, typmod: _read_char(text),
+    17: lambda state, text, oid, typmod: _read_bytea(state, text, oid),
+    TSVECTOR: lambda state, text, oid, typmod: _read_tsvector(state, text, oid),
+    TSQUERY: lambda state, text, oid, typmod: _read_tsquery(state, text, oid),
+    2206: lambda state, text, oid, typmod: _read_type(state, text),
+}
+"""Types whose literals are read here, or looked at first."""

@@ -54,7 +54,8 @@ class ColumnEntry:
 
 @dataclass(slots=True)
 class ParseState:
-    """`base` is how many characters of the text that was parsed stand before the filter's own; `constants` the places of constants, by id of their node."""
+    """`base` is how many characters of the text that was parsed stand before the filter's own; `constants` the places of constants, by id of
+    their node."""
 
     relation: Relation
     catalog: Catalog
@@ -72,7 +73,7 @@ class ParseState:
 
     def error(self, message: str, sqlstate: str, location: int = -1, *, detail: str = "", hint: str = "") -> UsageError:
         position = location + 1 if location >= 0 else None
-        return UsageError(message, detail=detail, hint=hint, sqlstate=sqlstate, position=position)
+        return UsageError(message, detail=detail, hint=hint, sqlstate=sqlstate).in_text(position)
 
     def label(self, oid: int) -> str:
         return self.catalog.label(oid)

@@ -42,7 +42,10 @@ class Filter:
             raise self.error
         if not count or self.part is None:
             return np.zeros(count, np.bool_)
-        vectors = {number: Vector(self.types[number], values[number].valid, False, values[number], self.facts.encoding) for number in self.columns}
+        vectors = {
+            number: Vector(self.types[number], values[number].valid, False, values[number], self.facts.encoding)
+            for number in self.columns
+        }
         try:
             return self._asked(vectors, count)
         except Refused:

@@ -131,9 +131,12 @@ class Catalog:
         made.functions.update((row.oid, row) for row in user.functions)
         made.operators.update((row.oid, row) for row in user.operators)
         made.collations = self.collations | user.collations
-        made.types_named = _joined(self.types_named, _by_name({row.oid: row for row in new}.values()))
-        made.functions_named = _joined(self.functions_named, _by_name(user.functions))
-        made.operators_named = _joined(self.operators_named, _by_name(user.operators))
+        made.types_named = {**self.types_named}
+        made.functions_named = {**self.functions_named}
+        made.operators_named = {**self.operators_named}
+        _add_names(made.types_named, {row.oid: row for row in new}.values())
+        _add_names(made.functions_named, user.functions)
+        _add_names(made.operators_named, user.operators)
         return made
 
     def base_type(self, oid: int) -> int:
@@ -195,8 +198,10 @@ def _by_name(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return dict(found)
 
 
-def _joined(one: dict[str, list[Row]], other: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    return one | {name: [*one.get(name, ()), *rows] for name, rows in other.items()}
+def _add_names(named: dict[str, list[Row]], rows: Iterable[Row]) -> None:
+    """Lists that others share are not touched."""
+    for row in rows:
+        named[row.name] = [*named.get(row.name, []), row]
 
 
 @cache
