@@ -38,7 +38,14 @@ REFUSED_BY_US = {
     "nextval('sq') > 1": "the name behind a regclass is not known",
 }
 """What we refuse, by name, and a server does not, or otherwise."""
-OLDER_GRAMMAR = {"jb IS JSON", "t IS JSON OBJECT", "JSON_EXISTS(jb, '$.a')", "JSON_VALUE(jb, '$.a') = 'x'", "JSON_ARRAY(1, 2) IS NULL", "t = system_user"}
+OLDER_GRAMMAR = {
+    "jb IS JSON",
+    "t IS JSON OBJECT",
+    "JSON_EXISTS(jb, '$.a')",
+    "JSON_VALUE(jb, '$.a') = 'x'",
+    "JSON_ARRAY(1, 2) IS NULL",
+    "t = system_user",
+}
 """What the grammar of 18 reads otherwise than that of a major before 17; it is refused by both."""
 WITHOUT_DETAIL = {"jb = '{bad'", "ai = '{1'"}
 """Input functions whose message we have, but not their detail."""

@@ -84,14 +84,20 @@ def canonical_multirange(text: str, subtype: int, read: Read) -> str:
         match = re.compile(r"\s*,").match(body, at) if found else None
         match = _RANGE.match(body, match.end() if match else at)
         if match is None:
-            raise UsageError(f'cannot read the multirange "{text}"', sqlstate="0A000", hint="Write its ranges in order, none of them empty.")
+            raise UsageError(
+                f'cannot read the multirange "{text}"', sqlstate="0A000", hint="Write its ranges in order, none of them empty."
+            )
         found.append(canonical_range(match[0], subtype, read))
         at = match.end()
     keys = [_RANGE.fullmatch(each) for each in found]
     for before, after in zip(keys, keys[1:], strict=False):
         gap = before and after and before[3] and after[2] and _key(before[3], subtype, read) < _key(after[2], subtype, read)
         if not gap:
-            raise UsageError(f'cannot read the multirange "{text}"', sqlstate="0A000", hint="Write its ranges in order, none of them empty.")
+            raise UsageError(
+                f'cannot read the multirange "{text}"', sqlstate="0A000", hint="Write its ranges in order, none of them empty."
+            )
     if "empty" in found:
-        raise UsageError(f'cannot read the multirange "{text}"', sqlstate="0A000", hint="Write its ranges in order, none of them empty.")
+        raise UsageError(
+            f'cannot read the multirange "{text}"', sqlstate="0A000", hint="Write its ranges in order, none of them empty."
+        )
     return "{" + ",".join(found) + "}"

@@ -19,9 +19,11 @@ from tailrace.expressions.analysis.literal_intervals import read_interval
 from tailrace.expressions.analysis.literal_ranges import canonical_multirange, canonical_range
 from tailrace.expressions.analysis.literal_times import read_date, read_time, read_timestamp
 from tailrace.model import FIRST_NORMAL_OID
+from tailrace.types.arrays.stored import stored_arrays
+from tailrace.types.arrays.text import read_array_literal
 from tailrace.types.codec import range_error, syntax_error
 from tailrace.types.registry import parse_texts
-from tailrace.types.values import Texts
+from tailrace.types.values import Texts, Values
 
 if TYPE_CHECKING:
     from tailrace.expressions.analysis.state import ParseState
@@ -40,6 +42,9 @@ _CONFIGURATIONS = {3734: 3748, 3769: 3765}
 _BITS = (1560, 1562)
 _VECTORS = (22, 30)
 """int2vector and oidvector, whose text has no braces."""
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|\\.', re.DOTALL)
+_MISSING_ELEMENT = re.compile(r"[{,]\s*[,}]")
+_DIMENSION = re.compile(r"\[(?:([+-]?\d+):)?([+-]?\d+)\]")
 TSVECTOR, TSQUERY = 3614, 3615
 _TSVECTOR = re.compile(
     r"(?:\s*(?:'(?:[^'\\]|''|\\.)+'|(?:[^\s':\\]|\\.)+)(?::\d+[A-Da-d]?(?:,\d+[A-Da-d]?)*)?(?=\s|$))*\s*", re.DOTALL
@@ -65,9 +70,8 @@ def _read(state: ParseState, text: str, oid: int, typmod: int) -> bytes:
     if state.catalog.kind(oid) == "p":
         return _read_pseudo(state, text, oid)
     element, subtype = state.catalog.element_type(oid), state.catalog.range_subtype(oid)
-    if element and oid not in _VECTORS and not text.lstrip(_SPACE).startswith(("{", "[")):
-        detail = 'Array value must start with "{" or dimension information.'
-        raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
+    if element and oid not in _VECTORS:
+        return _read_array(state, text, oid, element)
     if oid >= FIRST_NORMAL_OID:
         _check_label(state, text, oid)
         return text.encode("utf-8", "surrogateescape")  # whatever it is: a filter with a user's type is refused
@@ -136,6 +140,27 @@ def read_bits(text: str) -> bytes:
         raise UsageError(f'"{bad}" is not a valid binary digit', sqlstate="22P02")
     padded = digits.ljust(-(-len(digits) // 8) * 8, "0")
     return len(digits).to_bytes(4, "little") + bytes(int(padded[at : at + 8], 2) for at in range(0, len(padded), 8))
+
+
+def _read_array(state: ParseState, text: str, oid: int, element: int) -> bytes:
+    """array_in: each element as a literal of its own."""
+    pg_type = state.catalog.pg_type(oid)
+    if not text.lstrip(_SPACE).startswith(("{", "[")):
+        detail = 'Array value must start with "{" or dimension information.'
+        raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
+    if pg_type is None or pg_type.element is None:
+        return text.encode("utf-8", "surrogateescape")  # a user's type: the filter is refused for it
+    shape, words = read_array_literal(text, pg_type)
+    bare = _QUOTED.sub("x", text)
+    if _MISSING_ELEMENT.search(bare) and bare.strip(_SPACE) != "{}":
+        raise UsageError(f'malformed array literal: "{text}"', detail='Unexpected "," or "}" character.', sqlstate="22P02")
+    declared = [int(high) - int(low or 1) + 1 for low, high in _DIMENSION.findall(bare.partition("{")[0])]
+    if declared and declared != list(shape.lengths):
+        detail = "Specified array dimensions do not match array contents."
+        raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
+    elements = [None if word is None else _read(state, word, element, -1) for word in words]
+    values = Values.of_payloads(elements, pg_type.element.length)
+    return stored_arrays([shape], values, pg_type).payload_list()[0]
 
 
 def _read_integer(text: str, oid: int, major: int) -> bytes:
