@@ -259,6 +259,14 @@ def _read_shape(state: ParseState, text: str, oid: int) -> bytes:
     return _by_codec(state, text, oid)
 
 
+def _read_interval(state: ParseState, text: str, typmod: int) -> bytes:
+    """interval_in. Under IntervalStyle sql_standard a sign at the beginning is of all fields."""
+    if state.style.interval_style.lower() == "sql_standard" and text.lstrip(_SPACE).startswith("-"):
+        hint = "Write the sign of each field, or set IntervalStyle to postgres."
+        raise UsageError(f'cannot read "{text}" as interval', sqlstate="0A000", hint=hint)
+    return read_interval(text, typmod)
+
+
 def _read_tsquery(state: ParseState, text: str, oid: int) -> bytes:
     try:
         return _by_codec(state, text, oid)
@@ -274,7 +282,7 @@ _READERS: dict[int, Callable[[ParseState, str, int, int], bytes]] = {
     **dict.fromkeys(_CONFIGURATIONS, lambda state, text, oid, typmod: _read_configuration(state, text, oid)),
     **dict.fromkeys(_BITS, lambda state, text, oid, typmod: read_bits(text)),
     1082: lambda state, text, oid, typmod: read_date(text, oid, state.style),
-    1186: lambda state, text, oid, typmod: read_interval(text, typmod),
+    1186: lambda state, text, oid, typmod: _read_interval(state, text, typmod),
     114: lambda state, text, oid, typmod: _read_json(text),
     3802: lambda state, text, oid, typmod: _read_jsonb(state, text, oid),
     CHAR: lambda state, text, oid, typmod: _read_char(text),
