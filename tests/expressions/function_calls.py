@@ -78,8 +78,15 @@ def concrete(function: BuiltIn) -> list[tuple[str, ...]]:
 
 
 def result_label(server: psycopg.Connection[Any], function: BuiltIn, types: tuple[str, ...]) -> str:
-    nulls = ", ".join(f"NULL::{label}" for label in types)
-    return str(server.execute(f"SELECT pg_typeof({name_of(function)}({nulls}))::text").fetchone()[0])  # type: ignore[index]
+    """The planner drops the call, which may fail, and knows its type."""
+    called = call_of(function, [cast(None, label) for label in types])
+    return str(server.execute(f"SELECT pg_typeof(CASE WHEN false THEN {called} END)::text").fetchone()[0])  # type: ignore[index]
+
+
+def call_of(function: BuiltIn, arguments: list[str]) -> str:
+    if function.variadic and arguments and function.variadic != 2276:
+        arguments = [*arguments[:-1], "VARIADIC " + arguments[-1]]
+    return f"{name_of(function)}({', '.join(arguments)})"
 
 
 def name_of(function: BuiltIn) -> str:
@@ -113,7 +120,7 @@ class Oracle:
     def stored(self, label: str, text: str) -> bytes | None:
         """A literal's stored form, through the server's own text of it."""
         if (label, text) not in self.known:
-            printed = self.server.execute(f"SELECT {literal(text)}::{label}::text").fetchone()[0]  # type: ignore[index]
+            printed = self.server.execute(f"SELECT format('%s', {cast(text, label)})").fetchone()[0]  # type: ignore[index]
             values = parse_texts(Texts.of([printed]), np.ones(1, np.bool_), LABELS[label])
             self.known[label, text] = values.payload_list()[0]
         return self.known[label, text]
@@ -126,7 +133,7 @@ class Oracle:
         if isinstance(part, str):
             done.refused = part
             return done
-        queries = [f"SELECT ({name_of(function)}({', '.join(cast(text, label) for text, label in zip(row, types, strict=True))}))::text" for row in rows]
+        queries = [f"SELECT ({call_of(function, [cast(text, label) for text, label in zip(row, types, strict=True)])})::text" for row in rows]
         answers = self.server.execute("SELECT good, said, state FROM unnest(%s::text[]) WITH ORDINALITY u(q, n), try(q) ORDER BY n", [queries]).fetchall()
         for row, (good, said, state) in zip(rows, answers, strict=True):
             if not good and state in ("22P02", "22007", "22008") and self.bad_literal(row, types):
@@ -136,7 +143,7 @@ class Oracle:
             found = self.ours(part, row, types)
             if found[0] == "refused":
                 done.refused_rows += 1
-            elif not same(found, expected):
+            elif not same(found, expected) and not (result.label == "character" and blank_trimmed(found) == expected):
                 done.wrong.append(f"{function.label} {row}: expected {expected}, found {found}")
         return done
 
@@ -190,7 +197,15 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def cast(text: str | None, label: str) -> str:
-    return f"{'NULL' if text is None else literal(text)}::{label}"
+    """A literal of a type without a modifier, which `character` and `bit` alone would have."""
+    if label == "bit":
+        return "NULL::bit" if text is None else f"B'{text}'"
+    return f"{'NULL' if text is None else literal(text)}::{'bpchar' if label == 'character' else label}"
+
+
+def blank_trimmed(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """As a cast to text, in which the server's answer comes, makes of a character(n)."""
+    return (*found[:-1], found[-1].rstrip(" "))
 
 
 def literal(text: str) -> str:

@@ -71,7 +71,9 @@ def families(name: str) -> dict[str, list[str]]:
 
 def every_filter() -> list[str]:
     """Each of both files, once."""
-    return list(dict.fromkeys(line for name in ("filters.txt", "forbidden.txt") for lines in families(name).values() for line in lines))
+    return list(
+        dict.fromkeys(line for name in ("filters.txt", "forbidden.txt") for lines in families(name).values() for line in lines)
+    )
 
 
 @cache
@@ -103,8 +105,13 @@ def columns(connection: psycopg.Connection[Any]) -> list[list[Any]]:
     return [list(row) for row in connection.execute(ROWS.encode()).fetchall()]
 
 
-def session_and_relation(major: int, rows: list[list[Any]]) -> tuple[Session, Relation]:
-    """What analysis is given: the table as its server describes it, and what the database has of its own."""
+def recorded_session(major: int) -> tuple[Session, Relation]:
+    """The table and the database as they were when the answers of a major were recorded."""
+    return session_and_relation(major, recorded()[str(major)]["columns"], recorded()[str(major)]["ucs_basic"])
+
+
+def session_and_relation(major: int, rows: list[list[Any]], ucs_basic: int) -> tuple[Session, Relation]:
+    """What analysis is given: the table as its server describes it, and what the database has of its own. The oid of ucs_basic is fixed since 16."""
     user = {row[6 + 1]: _user_type(row, rows) for row in rows if built_in_type(row[2]) is None}
     made = tuple(
         Column(row[0], row[1], built_in_type(row[2]) or user[row[7]], row[3], row[4], 1, generated=row[5]) for row in rows
@@ -114,7 +121,7 @@ def session_and_relation(major: int, rows: list[list[Any]]) -> tuple[Session, Re
     objects = UserObjects(
         functions=(FunctionRow(16390, "uf", (int4,), 16, schema="rf"), FunctionRow(16391, "ueq", (int4, int4), 16, schema="rf")),
         operators=(OperatorRow(16392, "===", int4, int4, 16, 16391, schema="rf"),),
-        collations={("rf", "mycoll"): 16393},
+        collations={("rf", "mycoll"): 16393, ("pg_catalog", "ucs_basic"): ucs_basic},
     )
     collations = {row[0]: row[6] for row in rows if row[6] is not None}
     return Session(major, TextStyle(search_path="rf, public", major=major), objects, collations), relation
@@ -127,7 +134,8 @@ def _user_type(row: list[Any], rows: list[list[Any]]) -> PgType:
         return PgType(number, schema, name, label, "a", -1, 4, element=_user_type(element, rows))
     inner = built_in_type(23) if kind == "d" else None
     fields = (Column(1, "q", built_in_type(23), -1, 4, 4), Column(2, "w", built_in_type(25), -1, -1, 4)) if kind == "c" else ()
-    return PgType(number, schema, name, label, kind, -1 if kind == "c" else 4, 4, element=inner, fields=fields)
+    labels = ((1, "sad"), (2, "happy")) if kind == "e" else ()
+    return PgType(number, schema, name, label, kind, -1 if kind == "c" else 4, 4, element=inner, fields=fields, labels=labels)
 
 
 def record() -> None:
@@ -137,6 +145,7 @@ def record() -> None:
             prepare(connection)
             found[str(major)] = {
                 "columns": columns(connection),
+                "ucs_basic": int(server.value("SELECT oid FROM pg_collation WHERE collname = 'ucs_basic'")),
                 "answers": {where: answer(connection, where) for where in every_filter()},
             }
     RECORDED.write_bytes(gzip.compress(json.dumps(found, separators=(",", ":"), sort_keys=True).encode(), 9, mtime=0))
