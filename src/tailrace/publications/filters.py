@@ -14,7 +14,7 @@ from tailrace.expressions import tree
 from tailrace.expressions.evaluate import Facts, Filter, compile_filter
 from tailrace.expressions.node_tree import read_node_tree
 from tailrace.model import Relation
-from tailrace.publications.publication import NODE_TREE, RowFilter
+from tailrace.publications.publication import NODE_TREE, SQL, RowFilter
 from tailrace.types.encodings.server_encodings import NAMES
 from tailrace.types.style import TextStyle
 
@@ -36,6 +36,10 @@ class FilterCompiler:
             error.context = error.context or f'WHERE clause of a publication, table "{relation}"'
             raise
 
+    def columns_of(self, row_filter: RowFilter, relation: Relation) -> tuple[int, ...]:
+        """The attribute numbers of the columns that it reads."""
+        return tuple(tree.columns_of(self.expression(row_filter, relation)))
+
     def expression(self, row_filter: RowFilter, relation: Relation) -> tree.Expression:
         """The filter's tree, for this relation."""
         if row_filter.form == NODE_TREE:
@@ -48,6 +52,13 @@ def analysed(text: str, relation: Relation, major: int, style: TextStyle) -> tre
     from tailrace.expressions.analysis import Session, analyse  # noqa: PLC0415 - workers that filter by the catalog's trees need no parser
 
     return analyse(text, relation, Session(major=major, style=style))
+
+
+def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relation) -> str:
+    """A WHERE clause for people, in its parentheses: as it was written."""
+    if row_filter.form == SQL:
+        return f"({row_filter.text.strip()})"
+    raise UsageError(f'the WHERE clause of table "{relation}" is stored as a tree, which is not printed yet')
 
 
 def named_as_then(relation: Relation, row_filter: RowFilter) -> Relation:
