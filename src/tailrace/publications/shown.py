@@ -36,14 +36,15 @@ class Shower:
         if publication.schemas:
             names = sorted(self.moment.schema_name(schema) for schema in publication.schemas)
             lines += ["Tables from schemas:", *(f'    "{name}"' for name in names)]
+        if not publication.tables and not publication.schemas:
+            lines.append(_count(1))
         return [*lines, ""]
 
     def listed(self, publications: Sequence[Publication]) -> list[str]:
         """What `\\dRp` prints of all."""
         rows = [(each.name, *self._facts(each).values()) for each in sorted(publications, key=lambda each: each.name)]
         heads = ("Name", *self._facts(Publication("")))
-        count = f"({len(rows)} row{'' if len(rows) == 1 else 's'})"
-        return [*_aligned("List of publications", heads, rows), count, ""]
+        return [*_aligned("List of publications", heads, rows), _count(len(rows)), ""]
 
     def value(self, publication: Publication) -> dict[str, Any]:
         """The same for programs; `defined_here` tells whether it is of the state location, or the source's own."""
@@ -91,6 +92,10 @@ class Shower:
 def _names(relation: Relation, numbers: Sequence[int]) -> list[str]:
     names = {column.number: column.name for column in relation.live_columns}
     return [names[number] for number in numbers if number in names]
+
+
+def _count(rows: int) -> str:
+    return f"({rows} row{'' if rows == 1 else 's'})"
 
 
 def _letter(flag: bool) -> str:
