@@ -103,8 +103,13 @@ def columns(connection: psycopg.Connection[Any]) -> list[list[Any]]:
     return [list(row) for row in connection.execute(ROWS.encode()).fetchall()]
 
 
-def session_and_relation(major: int, rows: list[list[Any]]) -> tuple[Session, Relation]:
-    """What analysis is given: the table as its server describes it, and what the database has of its own."""
+def recorded_session(major: int) -> tuple[Session, Relation]:
+    """The table and the database as they were when the answers of a major were recorded."""
+    return session_and_relation(major, recorded()[str(major)]["columns"], recorded()[str(major)]["ucs_basic"])
+
+
+def session_and_relation(major: int, rows: list[list[Any]], ucs_basic: int) -> tuple[Session, Relation]:
+    """What analysis is given: the table as its server describes it, and what the database has of its own. The oid of ucs_basic is fixed since 16."""
     user = {row[6 + 1]: _user_type(row, rows) for row in rows if built_in_type(row[2]) is None}
     made = tuple(
         Column(row[0], row[1], built_in_type(row[2]) or user[row[7]], row[3], row[4], 1, generated=row[5]) for row in rows
@@ -114,7 +119,7 @@ def session_and_relation(major: int, rows: list[list[Any]]) -> tuple[Session, Re
     objects = UserObjects(
         functions=(FunctionRow(16390, "uf", (int4,), 16, schema="rf"), FunctionRow(16391, "ueq", (int4, int4), 16, schema="rf")),
         operators=(OperatorRow(16392, "===", int4, int4, 16, 16391, schema="rf"),),
-        collations={("rf", "mycoll"): 16393},
+        collations={("rf", "mycoll"): 16393, ("pg_catalog", "ucs_basic"): ucs_basic},
     )
     collations = {row[0]: row[6] for row in rows if row[6] is not None}
     return Session(major, TextStyle(search_path="rf, public", major=major), objects, collations), relation
@@ -137,6 +142,7 @@ def record() -> None:
             prepare(connection)
             found[str(major)] = {
                 "columns": columns(connection),
+                "ucs_basic": int(server.value("SELECT oid FROM pg_collation WHERE collname = 'ucs_basic'")),
                 "answers": {where: answer(connection, where) for where in every_filter()},
             }
     RECORDED.write_bytes(gzip.compress(json.dumps(found, separators=(",", ":"), sort_keys=True).encode(), 9, mtime=0))

@@ -9,7 +9,9 @@ from typing import Any
 
 from pglast import ast
 
+from tailrace.errors import UsageError
 from tailrace.expressions import tree
+from tailrace.expressions.analysis.literals import read_bits
 from tailrace.expressions.analysis.state import BIT, BOOL, INT4, INT8, NUMERIC, UNKNOWN, Node, ParseState
 from tailrace.types.numbers.numeric.text import parse_numeric
 
@@ -53,15 +55,7 @@ def _whole(text: str) -> int | None:
 
 
 def _bits(state: ParseState, text: str, location: int) -> bytes:
-    """bit_in of b… and x…: how many bits, then the bits."""
-    digits = text[1:]
-    if text[0] == "x":
-        bad = next((letter for letter in digits if letter not in "0123456789abcdefABCDEF"), None)
-        if bad is not None:
-            raise state.error(f'"{bad}" is not a valid hexadecimal digit', "22P02", location)
-        digits = "".join(f"{int(letter, 16):04b}" for letter in digits)
-    bad = next((letter for letter in digits if letter not in "01"), None)
-    if bad is not None:
-        raise state.error(f'"{bad}" is not a valid binary digit', "22P02", location)
-    padded = digits.ljust(-(-len(digits) // 8) * 8, "0")
-    return len(digits).to_bytes(4, "little") + bytes(int(padded[at : at + 8], 2) for at in range(0, len(padded), 8))
+    try:
+        return read_bits(text)
+    except UsageError as error:
+        raise state.error(error.message, error.sqlstate, location) from None

@@ -26,6 +26,9 @@ _MOMENT = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _PYTHONS_CYCLE = 400
+SPELLED = 18
+"""Since this major the name of the setting is spelled as in the documentation."""
+_SETTING = ("datestyle", "DateStyle")
 _WORDS = re.compile(r"now|today|tomorrow|yesterday|allballs|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|[0-9]", re.IGNORECASE)
 
 
@@ -39,7 +42,7 @@ def read_date(text: str, oid: int, style: TextStyle) -> bytes:
     fields = _fields(text, oid)
     if fields["year"] is None:
         raise _unread(text, oid)
-    return struct.pack("<i", _days(fields, text))
+    return struct.pack("<i", _days(fields, text, style))
 
 
 def read_timestamp(text: str, oid: int, style: TextStyle) -> bytes:
@@ -52,7 +55,7 @@ def read_timestamp(text: str, oid: int, style: TextStyle) -> bytes:
     fields = _fields(text, oid)
     if fields["year"] is None:
         raise _unread(text, oid)
-    stamp = _days(fields, text) * DAY + _clock(fields, text)
+    stamp = _days(fields, text, style) * DAY + _clock(fields, text)
     if oid == TIMESTAMPTZ:
         stamp -= _east(fields["zone"] or style.time_zone, stamp, text, oid) * SECOND
     return struct.pack("<q", stamp)
@@ -103,7 +106,7 @@ def _range_error(text: str) -> UsageError:
     return UsageError(f'date/time field value out of range: "{text}"', sqlstate="22008")
 
 
-def _days(fields: dict[str, str | None], text: str) -> int:
+def _days(fields: dict[str, str | None], text: str, style: TextStyle) -> int:
     """Days since 2000-01-01; years outside Python's calendar are moved into it by whole cycles."""
     year, month, day = (int(fields[name] or 0) for name in ("year", "month", "day"))
     if (fields["era"] or "").upper() == "BC":
@@ -112,7 +115,7 @@ def _days(fields: dict[str, str | None], text: str) -> int:
         raise _range_error(text)
     cycles = (year - 2000) // _PYTHONS_CYCLE
     if not 1 <= month <= 12 or not 1 <= day <= 31:
-        hint = 'Perhaps you need a different "DateStyle" setting.'
+        hint = f'Perhaps you need a different "{_SETTING[style.major >= SPELLED]}" setting.'
         raise UsageError(f'date/time field value out of range: "{text}"', hint=hint, sqlstate="22008")
     try:
         days = (date(year - _PYTHONS_CYCLE * cycles, month, day) - date(2000, 1, 1)).days + 146_097 * cycles

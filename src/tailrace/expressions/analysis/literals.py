@@ -36,6 +36,7 @@ _NEW_INTEGERS = 16
 _UNREADABLE = frozenset({2276, 2249, 2275, 2278, 705, 2277, 2283})
 _CONFIGURATIONS = {3734: 3748, 3769: 3765}
 """regconfig and regdictionary, and the oid of their "simple", the only one that is the same everywhere."""
+_BITS = (1560, 1562)
 NUMERIC = 1700
 _BOUNDS = re.compile(r"\s*[\[(]([^,\s]+),([^,\s]+)[\])]\s*")
 _ZONED = frozenset({1184, 1185, 3910, 3911, 4534})
@@ -69,6 +70,10 @@ def _read(state: ParseState, text: str, oid: int, typmod: int) -> bytes:
         return _CONFIGURATIONS[oid].to_bytes(4, "little")
     if oid >= FIRST_NORMAL_OID:
         return text.encode("utf-8", "surrogateescape")  # whatever it is: a filter with a user's type is refused
+    if oid in _BITS:
+        return read_bits(text)
+    if oid == 3802:
+        _read_json(text)
     if oid == 17 and text.startswith("\\x"):
         _check_hexadecimal(text)
     if state.catalog.element_type(oid) and not text.lstrip(_SPACE).startswith(("{", "[")):
@@ -103,9 +108,27 @@ def _check_hexadecimal(text: str) -> None:
         raise UsageError("invalid hexadecimal data: odd number of digits")
 
 
+def read_bits(text: str) -> bytes:
+    """bit_in and varbit_in: how many bits, then the bits, of digits behind b, x or nothing."""
+    digits = text[1:] if text[:1] in tuple("bBxX") else text
+    if text[:1] in ("x", "X"):
+        bad = next((letter for letter in digits if letter not in "0123456789abcdefABCDEF"), None)
+        if bad is not None:
+            raise UsageError(f'"{bad}" is not a valid hexadecimal digit', sqlstate="22P02")
+        digits = "".join(f"{int(letter, 16):04b}" for letter in digits)
+    bad = next((letter for letter in digits if letter not in "01"), None)
+    if bad is not None:
+        raise UsageError(f'"{bad}" is not a valid binary digit', sqlstate="22P02")
+    padded = digits.ljust(-(-len(digits) // 8) * 8, "0")
+    return len(digits).to_bytes(4, "little") + bytes(int(padded[at : at + 8], 2) for at in range(0, len(padded), 8))
+
+
 def _check_range(state: ParseState, text: str, subtype: int) -> None:
     """That the bounds do not stand the wrong way round, which our reader of ranges takes on trust."""
     bounds = _BOUNDS.fullmatch(text)
+    if not text.lstrip(_SPACE).startswith(("[", "(")) and text.strip(_SPACE).lower() != "empty":
+        detail = "Missing left parenthesis or bracket."
+        raise UsageError(f'malformed range literal: "{text}"', detail=detail, sqlstate="22P02")
     if bounds is None:
         return
     low, high = (_read(state, bound.strip('"'), subtype, -1) for bound in bounds.groups())
@@ -155,7 +178,7 @@ def _read_json(text: str) -> bytes:
     try:
         json.loads(text, parse_constant=refuse)
     except ValueError:
-        raise syntax_error("json", text) from None
+        raise UsageError("invalid input syntax for type json", sqlstate="22P02") from None
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import pkgutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
@@ -106,28 +107,33 @@ class UserObjects:
 class Catalog:
     """The built-in objects of one major, and a database's own. Immutable once made."""
 
-    def __init__(self, major: int, user: UserObjects = UserObjects()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, major: int) -> None:
         self.major = major
-        self.types: dict[int, TypeRow] = {row.oid: row for row in _table(_types, major)}
-        self.functions: dict[int, FunctionRow] = {row.oid: row for row in _table(_functions, major)}
-        self.operators: dict[int, OperatorRow] = {row.oid: row for row in _table(_operators, major)}
-        self.casts: dict[tuple[int, int], CastRow] = dict(_table(_casts, major))
-        self.collations: dict[tuple[str, str], int] = {(BUILT_IN_SCHEMA, name): oid for oid, name in _table(_collations, major)}
+        self.types: dict[int, TypeRow] = {row.oid: row for row in _types(major)}
+        self.functions: dict[int, FunctionRow] = {row.oid: row for row in _functions(major)}
+        self.operators: dict[int, OperatorRow] = {row.oid: row for row in _operators(major)}
+        self.casts: dict[tuple[int, int], CastRow] = dict(_casts(major))
+        self.collations: dict[tuple[str, str], int] = {(BUILT_IN_SCHEMA, name): oid for oid, name in _collations(major)}
         self.ordering: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
-        for operator, *rest in _table(_btree_operators, major):
+        for operator, *rest in _btree_operators(major):
             self.ordering[operator].append((rest[0], rest[1], rest[2], rest[3]))
-        self._add(user)
-        self.types_named = _by_name(self.types)
-        self.functions_named = _by_name(self.functions)
-        self.operators_named = _by_name(self.operators)
+        self.types_named = _by_name(self.types.values())
+        self.functions_named = _by_name(self.functions.values())
+        self.operators_named = _by_name(self.operators.values())
 
-    def _add(self, user: UserObjects) -> None:
-        for pg_type in user.types:
-            for row in _user_types(pg_type, self.types):
-                self.types.setdefault(row.oid, row)
-        self.functions.update((row.oid, row) for row in user.functions)
-        self.operators.update((row.oid, row) for row in user.operators)
-        self.collations.update(user.collations)
+    def with_objects(self, user: UserObjects) -> Catalog:
+        """A catalog of this one's objects and a database's."""
+        made = copy(self)
+        made.types, made.functions, made.operators = dict(self.types), dict(self.functions), dict(self.operators)
+        new = [row for pg_type in user.types for row in _user_types(pg_type, self.types)]
+        made.types.update((row.oid, row) for row in new)
+        made.functions.update((row.oid, row) for row in user.functions)
+        made.operators.update((row.oid, row) for row in user.operators)
+        made.collations = self.collations | user.collations
+        made.types_named = _joined(self.types_named, _by_name({row.oid: row for row in new}.values()))
+        made.functions_named = _joined(self.functions_named, _by_name(user.functions))
+        made.operators_named = _joined(self.operators_named, _by_name(user.operators))
+        return made
 
     def base_type(self, oid: int) -> int:
         """What a domain is over, to the bottom; any other type itself (getBaseType)."""
@@ -181,11 +187,15 @@ class Catalog:
         return built_in_type(oid)
 
 
-def _by_name(rows: dict[int, Row]) -> dict[str, list[Row]]:
+def _by_name(rows: Iterable[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows.values():
+    for row in rows:
         found[row.name].append(row)
     return dict(found)
+
+
+def _joined(one: dict[str, list[Row]], other: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    return one | {name: [*one.get(name, ()), *rows] for name, rows in other.items()}
 
 
 @cache
@@ -201,13 +211,7 @@ def built_in_catalog(major: int) -> Catalog:
 def catalog_with(major: int, user: UserObjects) -> Catalog:
     """The same, and what a database has beside it."""
     built_in = built_in_catalog(major)
-    return built_in if user == UserObjects() else Catalog(major, user)
-
-
-@cache
-def _table(reader: Callable[[int], Iterator[Any]], major: int) -> tuple[Any, ...]:
-    """What a reader of one of the tables gives, once."""
-    return tuple(reader(major))
+    return built_in if user == UserObjects() else built_in.with_objects(user)
 
 
 def _rows(table: str, major: int) -> Iterator[list[str]]:

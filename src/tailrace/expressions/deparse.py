@@ -1,0 +1,277 @@
+"""An analysed expression as SQL: what pg_get_expr(prqual, prrelid) says, and so \\dRp+ and pg_dump (`adt/ruleutils.c`, get_rule_expr).
+
+In: a tree of `tailrace.expressions.tree`, its table, the session that is imitated. Out: text that PostgreSQL would print, and read back as the same
+tree. Every operator stands in parentheses; CASE goes over several lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tailrace.expressions import tree
+from tailrace.expressions.analysis import Session
+from tailrace.expressions.analysis.catalog import Catalog, catalog_with
+from tailrace.expressions.analysis.state import EXPLICIT_CAST, IMPLICIT_CAST, SQL_SYNTAX, TEXT, UNKNOWN, length_of_coercion, type_of
+from tailrace.expressions.sql_names import quoted_identifier, quoted_literal, type_label
+from tailrace.expressions.sql_syntax import SYNTAX, WITHOUT_SYNTAX
+from tailrace.model import FIRST_NORMAL_OID, Relation
+from tailrace.types.registry import format_values
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Values
+
+INT4, NUMERIC, BOOL, REGTYPE = 23, 1700, 16, 2206
+INDENT, WIDEST_INDENT = 4, 40
+NEW_LINE = "\0"
+"""Stands for the beginning of a line until all is written, for it takes away the spaces before it; no text of PostgreSQL's has it."""
+_SPACES_BEFORE_LINE = re.compile(" *\0")
+_BOOLEAN_TESTS = ("IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE", "IS UNKNOWN", "IS NOT UNKNOWN")
+_XML_NAMES = ("XMLCONCAT", "XMLELEMENT", "XMLFOREST", "XMLPARSE", "XMLPI", "XMLROOT", "XMLSERIALIZE", "")
+_ALIKE_EVERYWHERE = {(3734, 3748): "simple", (3769, 3765): "simple"}
+"""Names behind the oids of regconfig and regdictionary."""
+
+
+def deparse(expression: tree.Expression, relation: Relation, session: Session | None = None) -> str:
+    """The text of pg_get_expr."""
+    session = session or Session()
+    own = [column.type for column in relation.live_columns if column.type is not None and column.type.oid >= FIRST_NORMAL_OID]
+    catalog = catalog_with(session.major, replace(session.user, types=(*session.user.types, *own)))
+    said = Deparser(relation, catalog, _with_names(session.style, catalog)).text(expression)
+    return _SPACES_BEFORE_LINE.sub("\n", said)
+
+
+def filter_sql(expression: tree.Expression, relation: Relation, session: Session | None = None) -> str:
+    """A condition for a WHERE clause on the publisher, which keeps what the filter lets through: of an initial copy, say. It is the text of pg_get_expr,
+    on one line."""
+    return deparse(expression, relation, session).strip()
+
+
+def _with_names(style: TextStyle, catalog: Catalog) -> TextStyle:
+    """The style, which knows the names that are the same in every database too."""
+
+    def name_of(reg_type: int, oid: int) -> str | None:
+        known = style.names(reg_type, oid) if style.names is not None else None
+        return known or (catalog.label(oid) if reg_type == REGTYPE else _ALIKE_EVERYWHERE.get((reg_type, oid)))
+
+    return replace(style, names=name_of, major=catalog.major)
+
+
+@dataclass(slots=True)
+class Deparser:
+    """State: how deep the lines of a CASE are indented."""
+
+    relation: Relation
+    catalog: Catalog
+    style: TextStyle
+    depth: int = field(default=0)
+
+    def text(self, node: Any, *, implicit: bool = False) -> str:
+        """A node; with `implicit` casts that nobody wrote are shown."""
+        if isinstance(node, tree.Relabel) and node.form == IMPLICIT_CAST and not implicit:
+            return self.text(node.arg)
+        if isinstance(node, tree.Collate):
+            return f"({self.text(node.arg, implicit=implicit)} COLLATE {self.collation(node.collation)})"
+        if isinstance(node, tree.Function):
+            return self._function(node, implicit=implicit)
+        return WRITERS[type(node)](self, node)
+
+    def list_of(self, nodes: Sequence[Any]) -> str:
+        return ", ".join(self.text(node, implicit=True) for node in nodes)
+
+    def collation(self, oid: int) -> str:
+        return next((quoted_identifier(name) for (_, name), known in self.catalog.collations.items() if known == oid), str(oid))
+
+    def operator(self, oid: int) -> str:
+        return self.catalog.operators[oid].name
+
+    def type_name(self, oid: int, typmod: int = -1) -> str:
+        return type_label(self.catalog, oid, typmod)
+
+    def constant(self, node: tree.Constant, *, bare: bool = False) -> str:
+        """get_const_expr; `bare` leaves out the type."""
+        if node.value is None:
+            return "NULL" if bare else f"NULL::{self.type_name(node.type, node.typmod)}{self._odd_collation(node)}"
+        pg_type = self.catalog.pg_type(TEXT if node.type == UNKNOWN else node.type)
+        assert pg_type is not None, node.type
+        said = format_values(Values.of_payloads([node.value], pg_type.length), pg_type, self.style).to_list()[0]
+        needs_type = True
+        if node.type == BOOL:
+            said, needs_type = ("true" if said == "t" else "false"), False
+        elif node.type == UNKNOWN:
+            said, needs_type = quoted_literal(said), False
+        elif (node.type == INT4 and said[0] != "-") or (node.type == NUMERIC and said[0].isdigit() and "." in said):
+            needs_type = node.type == NUMERIC and node.typmod >= 0
+        else:
+            said = quoted_literal(said)
+        if bare:
+            return said
+        return f"{said}{f'::{self.type_name(node.type, node.typmod)}' if needs_type else ''}{self._odd_collation(node)}"
+
+    def _odd_collation(self, node: tree.Constant) -> str:
+        odd = node.collation and node.collation != self.catalog.collation_of(node.type)
+        return f" COLLATE {self.collation(node.collation)}" if odd else ""
+
+    def cast(self, arg: Any, kind: int, typmod: int) -> str:
+        """get_coercion_expr."""
+        if isinstance(arg, tree.Constant) and arg.type == kind and arg.typmod == -1:
+            return f"{self.constant(arg, bare=True)}::{self.type_name(kind, typmod)}"
+        return f"({self.text(arg)})::{self.type_name(kind, typmod)}"
+
+    def _function(self, node: tree.Function, *, implicit: bool) -> str:
+        """get_func_expr."""
+        if node.form == IMPLICIT_CAST and not implicit:
+            return self.text(node.args[0])
+        if node.form in (EXPLICIT_CAST, IMPLICIT_CAST):
+            return self.cast(node.args[0], node.type, length_of_coercion(node))
+        row = self.catalog.functions[node.oid]
+        if node.form == SQL_SYNTAX and row.name in SYNTAX and (row.name, row.arguments) not in WITHOUT_SYNTAX:
+            return SYNTAX[row.name](self, node)
+        args = [self.text(arg, implicit=True) for arg in node.args]
+        if node.variadic:
+            args[-1] = f"VARIADIC {args[-1]}"
+        return f"{quoted_identifier(row.name)}({', '.join(args)})"
+
+    def line(self, word: str, before: int = 0, after: int = 0) -> str:
+        """appendContextKeyword: a word at the beginning of a new line."""
+        self.depth += before
+        depth = max(self.depth, 0)
+        if depth >= WIDEST_INDENT:
+            depth = (WIDEST_INDENT + (depth - WIDEST_INDENT) // INDENT) % WIDEST_INDENT
+        self.depth = max(self.depth + after, 0)
+        return f"{NEW_LINE}{' ' * depth}{word}"
+
+
+def _column(deparser: Deparser, node: tree.Column) -> str:
+    return quoted_identifier(deparser.relation.columns[node.attnum - 1].name)
+
+
+def _operator(deparser: Deparser, node: tree.Operator) -> str:
+    *left, right = [deparser.text(arg, implicit=True) for arg in node.args]
+    return f"({''.join(f'{each} ' for each in left)}{deparser.operator(node.oid)} {right})"
+
+
+def _distinct(deparser: Deparser, node: tree.DistinctFrom) -> str:
+    left, right = (deparser.text(arg, implicit=True) for arg in node.args)
+    return f"({left} IS DISTINCT FROM {right})"
+
+
+def _array_comparison(deparser: Deparser, node: tree.ArrayComparison) -> str:
+    left, right = (deparser.text(arg, implicit=True) for arg in node.args)
+    return f"({left} {deparser.operator(node.oid)} {'ANY' if node.use_or else 'ALL'} ({right}))"
+
+
+def _row_comparison(deparser: Deparser, node: tree.RowComparison) -> str:
+    left, right = deparser.list_of(node.left), deparser.list_of(node.right)
+    return f"(ROW({left}) {deparser.operator(node.operators[0])} ROW({right}))"
+
+
+def _and_or(deparser: Deparser, node: tree.And | tree.Or) -> str:
+    joint = " AND " if isinstance(node, tree.And) else " OR "
+    return f"({joint.join(map(deparser.text, node.args))})"
+
+
+def _case(deparser: Deparser, node: tree.Case) -> str:
+    said = [deparser.line("CASE", 0, INDENT)]
+    if node.arg is not None:
+        said.append(f" {deparser.text(node.arg, implicit=True)}")
+    for condition, result in node.whens:
+        shown = _without_test(condition) if node.arg is not None else condition
+        said.append(deparser.line("WHEN "))
+        said.append(deparser.text(shown))
+        said.append(f" THEN {deparser.text(result, implicit=True)}")
+    said.append(deparser.line("ELSE "))
+    said.append(deparser.text(node.default, implicit=True))
+    said.append(deparser.line("END", -INDENT))
+    return "".join(said)
+
+
+def _without_test(condition: Any) -> Any:
+    """What a WHEN of `CASE x WHEN y` compares with."""
+    if isinstance(condition, tree.Operator) and len(condition.args) == 2:
+        first: Any = condition.args[0]
+        while isinstance(first, tree.Relabel | tree.Function) and first.form == IMPLICIT_CAST:
+            first = first.arg if isinstance(first, tree.Relabel) else first.args[0]
+        if isinstance(first, tree.CaseTest):
+            return condition.args[1]
+    return condition
+
+
+def _array(deparser: Deparser, node: tree.ArrayOf) -> str:
+    return f"ARRAY[{deparser.list_of(node.elements)}]{'' if node.elements else f'::{deparser.type_name(node.type)}'}"
+
+
+def _null_test(deparser: Deparser, node: tree.NullTest) -> str:
+    kind = deparser.catalog.kind(type_of(node.arg))
+    words = "IS NOT NULL" if node.negated else "IS NULL"
+    if not node.of_row and kind == "c":
+        words = "IS DISTINCT FROM NULL" if node.negated else "IS NOT DISTINCT FROM NULL"
+    return f"({deparser.text(node.arg, implicit=True)} {words})"
+
+
+def _xml(deparser: Deparser, node: tree.XmlExpression) -> str:
+    if node.op == 7:
+        return f"{deparser.text(node.args[0])} IS DOCUMENT"
+    parts = [] if node.name is None else [f"NAME {quoted_identifier(node.name)}"]
+    named = [
+        f"{deparser.text(arg, implicit=True)} AS {quoted_identifier(name)}"
+        for arg, name in zip(node.named_args, node.arg_names, strict=True)
+    ]
+    if named:
+        parts += named if node.op == 2 else [f"XMLATTRIBUTES({', '.join(named)})"]
+    if node.args:
+        parts.append(_xml_arguments(deparser, node))
+    option = "" if node.op not in (3, 6) else "CONTENT " if node.option else "DOCUMENT "
+    tail = ""
+    if node.op == 6:
+        indent = "" if deparser.catalog.major < INDENTED else " INDENT" if node.indent else " NO INDENT"
+        tail = f" AS {deparser.type_name(node.type, node.typmod)}{indent}"
+    return f"{_XML_NAMES[node.op]}({option}{', '.join(parts)}{tail})"
+
+
+INDENTED = 16
+"""The first major with XMLSERIALIZE … INDENT."""
+
+
+def _xml_arguments(deparser: Deparser, node: tree.XmlExpression) -> str:
+    first = deparser.text(node.args[0], implicit=True)
+    if node.op == 3:
+        keep = isinstance(node.args[1], tree.Constant) and node.args[1].value == b"\1"
+        return f"{first} {'PRESERVE' if keep else 'STRIP'} WHITESPACE"
+    if node.op == 5:
+        version, standalone = node.args[1], node.args[2]
+        empty = isinstance(version, tree.Constant) and version.value is None
+        said = f"{first}, VERSION {'NO VALUE' if empty else deparser.text(version)}"
+        value = standalone.value if isinstance(standalone, tree.Constant) else None
+        words = {0: "YES", 1: "NO", 2: "NO VALUE"}
+        return said if value is None else f"{said}, STANDALONE {words.get(value[0], '')}".removesuffix(", STANDALONE ")
+    return deparser.list_of(node.args)
+
+
+def _called(name: str) -> Callable[[Deparser, Any], str]:
+    return lambda deparser, node: f"{name}({deparser.list_of(node.args)})"
+
+
+WRITERS: dict[type, Callable[[Deparser, Any], str]] = {
+    tree.Column: _column,
+    tree.Constant: lambda deparser, node: deparser.constant(node),
+    tree.Operator: _operator,
+    tree.DistinctFrom: _distinct,
+    tree.NullIf: _called("NULLIF"),
+    tree.ArrayComparison: _array_comparison,
+    tree.RowComparison: _row_comparison,
+    tree.And: _and_or,
+    tree.Or: _and_or,
+    tree.Not: lambda deparser, node: f"(NOT {deparser.text(node.arg)})",
+    tree.Relabel: lambda deparser, node: deparser.cast(node.arg, node.type, node.typmod),
+    tree.CaseTest: lambda deparser, node: "CASE_TEST_EXPR",
+    tree.Case: _case,
+    tree.ArrayOf: _array,
+    tree.RowOf: _called("ROW"),
+    tree.Coalesce: _called("COALESCE"),
+    tree.MinMax: lambda deparser, node: f"{'LEAST' if node.least else 'GREATEST'}({deparser.list_of(node.args)})",
+    tree.XmlExpression: _xml,
+    tree.NullTest: _null_test,
+    tree.BooleanTest: lambda deparser, node: f"({deparser.text(node.arg)} {_BOOLEAN_TESTS[node.kind]})",
+}

@@ -1,0 +1,71 @@
+"""Names and literals as SQL: quoted where they must be; types with their modifiers (`adt/ruleutils.c` quote_identifier, `adt/format_type.c`).
+
+In: a name, a text, a type's oid and modifier. Out: SQL.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pglast.keywords import COL_NAME_KEYWORDS, RESERVED_KEYWORDS, TYPE_FUNC_NAME_KEYWORDS
+
+from tailrace.expressions.analysis.catalog import Catalog
+from tailrace.expressions.analysis.literal_intervals import (
+    DAY_FIELD,
+    FULL_PRECISION,
+    FULL_RANGE,
+    HOUR,
+    MINUTE,
+    MONTH,
+    SECOND_FIELD,
+    YEAR,
+)
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
+_KEYWORDS = frozenset({*COL_NAME_KEYWORDS, *RESERVED_KEYWORDS, *TYPE_FUNC_NAME_KEYWORDS})
+_BIT, _BPCHAR = 1560, 1042
+_STRINGS = {1042: "character", 1043: "character varying"}
+_BITS = {1560: "bit", 1562: "bit varying"}
+_MOMENTS = {1083: "time", 1114: "timestamp", 1266: "time", 1184: "timestamp"}
+_ZONED = frozenset({1266, 1184})
+_FIELDS = {
+    YEAR: " year", MONTH: " month", DAY_FIELD: " day", HOUR: " hour", MINUTE: " minute", SECOND_FIELD: " second",
+    YEAR | MONTH: " year to month", DAY_FIELD | HOUR: " day to hour", DAY_FIELD | HOUR | MINUTE: " day to minute",
+    DAY_FIELD | HOUR | MINUTE | SECOND_FIELD: " day to second", HOUR | MINUTE: " hour to minute",
+    HOUR | MINUTE | SECOND_FIELD: " hour to second", MINUTE | SECOND_FIELD: " minute to second",
+}  # fmt: skip
+
+
+def quoted_identifier(name: str) -> str:
+    """quote_identifier: keywords that are not free to use are quoted as well."""
+    if _PLAIN.fullmatch(name) and name not in _KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_literal(text: str) -> str:
+    """simple_quote_literal, where strings conform to the standard."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def type_label(catalog: Catalog, oid: int, typmod: int = -1) -> str:
+    """format_type_with_typmod."""
+    element = catalog.element_type(oid)
+    if element:
+        return f"{type_label(catalog, element, typmod)}[]"
+    if typmod < 0:
+        return {_BIT: '"bit"', _BPCHAR: "bpchar"}.get(oid, catalog.label(oid))
+    if oid in _STRINGS:
+        return f"{_STRINGS[oid]}({typmod - 4})"
+    if oid in _BITS:
+        return f"{_BITS[oid]}({typmod})"
+    if oid == 1700:
+        scale = (typmod - 4) & 0x7FF
+        return f"numeric({typmod - 4 >> 16 & 0xFFFF},{scale - 0x800 if scale & 0x400 else scale})"
+    if oid in _MOMENTS:
+        return f"{_MOMENTS[oid]}({typmod}) {'with' if oid in _ZONED else 'without'} time zone"
+    if oid == 1186:
+        fields, precision = typmod >> 16 & FULL_RANGE, typmod & FULL_PRECISION
+        digits = "" if precision == FULL_PRECISION else f"({precision})"
+        return f"interval{'' if fields == FULL_RANGE else _FIELDS[fields]}{digits}"
+    return catalog.label(oid)
