@@ -140,3 +140,4 @@ for _symbol in ("bpchar", "varchar", "numeric", "bit", "varbit", "time_scale", "
                            "interval_scale": ["-1", "2147418112", "2147418115", "268435455", "67174399", "470286335"]}.get(_symbol, ["0", "1", "3", "6", "-1"])  # fmt: skip
 SPECIAL["numeric_round", 1] = SPECIAL["numeric_trunc", 1] = ["0", "1", "2", "-1", "-5", "20", "-25", "100"]
 SPECIAL["numeric_fac", 0] = ["0", "1", "5", "30", "-1", "32178"]
+SPECIAL["char_bpchar", 0] = ["a", "b", " "]

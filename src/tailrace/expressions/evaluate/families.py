@@ -5,10 +5,10 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 
-from tailrace.expressions.evaluate import floats, integers, numerics
+from tailrace.expressions.evaluate import bytes_and_bits, extracting, floats, integers, intervals, moments, numerics, patterns, text_order, texts
 from tailrace.expressions.evaluate.calls import Implementation
 
-FAMILIES = (integers, floats, numerics)
+FAMILIES = (integers, floats, numerics, text_order, patterns, texts, bytes_and_bits, intervals, moments, extracting)
 
 IMPLEMENTATIONS: dict[str, Implementation] = {symbol: what for family in FAMILIES for symbol, what in family.FUNCTIONS.items()}
 

@@ -257,7 +257,7 @@ def _lsn_moved(sign: int) -> Callable[[int, Numeric], int]:
 
     def run(lsn: int, distance: Numeric) -> int:
         if distance.kind == NAN_KIND:
-            raise evaluation_error(f"cannot {words[0]} {words[1]}", "22023")
+            raise evaluation_error(f"cannot {words[0]} {words[1]}", "0A000")
         moved = exact.add(Numeric(lsn), distance if sign > 0 else exact.negative(distance))
         return _to_lsn(moved)
 

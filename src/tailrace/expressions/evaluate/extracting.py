@@ -1,0 +1,420 @@
+"""extract, date_part and date_trunc (`adt/timestamp.c`, `adt/date.c`), and AT TIME ZONE with a zone that is named in the expression.
+
+extract gives numeric with as many places as the unit has, date_part double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tailrace.errors import UsageError
+from tailrace.expressions.evaluate import calendar, exact
+from tailrace.expressions.evaluate.calendar import DAY, EPOCH_JULIAN, HOUR, MINUTE, SECOND, UNIX_JULIAN, quotient, rest
+from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
+from tailrace.expressions.evaluate.exact import Numeric
+from tailrace.expressions.evaluate.intervals import INFINITE, Interval, checked
+from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
+from tailrace.types.registry import TextStyle, format_values
+from tailrace.types.built_in import built_in_type
+from tailrace.types.times.zones import utc_offsets
+from tailrace.types.values import Values
+
+_UNIT_WORDS = {
+    "century": "c cent centuries century", "day": "d day days", "decade": "dec decade decades decs", "hour": "h hour hours hr hrs",
+    "minute": "m min mins minute minutes", "millennium": "mil millennia millennium mils", "milliseconds": "millisecon ms msec msecs msecond mseconds",
+    "month": "mon mons month months", "quarter": "qtr quarter", "second": "s sec second seconds secs", "timezone": "timezone",
+    "timezone_hour": "timezone_h", "timezone_minute": "timezone_m", "microseconds": "us usec usecond useconds usecs microsecon",
+    "week": "w week weeks", "year": "y year years yr yrs", "epoch": "epoch", "dow": "dow", "doy": "doy", "isodow": "isodow", "isoyear": "isoyear",
+    "julian": "j jd julian",
+}  # fmt: skip
+UNITS = {word[:10]: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
+"""What units may be called; PostgreSQL looks at ten letters."""
+OTHER_WORDS = frozenset("ago allballs at bc ad dst infinity -infinity now on today tomorrow yesterday undefined invalid am pm".split())
+_DAY_FIRST = frozenset("mon tue wed thu fri sat sun jan feb mar apr may jun jul aug sep sept oct nov dec".split())
+
+
+def unit_of(text: str, label: str) -> str:
+    """The unit that a text names; it raises the server's error for what is none."""
+    word = text.lower()
+    if not word.isascii():
+        raise refused("a unit of time with letters beyond ASCII")
+    found = UNITS.get(word[:10])
+    if found is None:
+        if word[:10] in OTHER_WORDS:
+            raise refused(f'the unit of time "{text}"')
+        raise invalid_parameter(f'unit "{word}" not recognized for type {label}')
+    return found
+
+
+def _unsupported(text: str, label: str) -> Exception:
+    return evaluation_error(f'unit "{text.lower()}" not supported for type {label}', "0A000")
+
+
+def calendar_part(unit: str, year: int, month: int, day: int) -> int | None:
+    """The parts that depend on the day alone; None for others. There is no year 0."""
+    julian = calendar.julian_of(year, month, day)
+    shown = year if year > 0 else year - 1
+    match unit:
+        case "year":
+            return shown
+        case "decade":
+            return year // 10 if year >= 0 else -((8 - shown) // 10) if year < 0 else 0
+        case "century":
+            return (year + 99) // 100 if year > 0 else -((99 - shown) // 100)
+        case "millennium":
+            return (year + 999) // 1000 if year > 0 else -((999 - shown) // 1000)
+        case "quarter":
+            return (month - 1) // 3 + 1
+        case "month":
+            return month
+        case "day":
+            return day
+        case "week":
+            return calendar.iso_year_and_week(year, month, day)[1]
+        case "isoyear":
+            found = calendar.iso_year_and_week(year, month, day)[0]
+            return found if found > 0 else found - 1
+        case "dow":
+            return calendar.weekday(julian)
+        case "isodow":
+            return calendar.weekday(julian) or 7
+        case "doy":
+            return julian - calendar.julian_of(year, 1, 1) + 1
+    return None
+
+
+def clock_part(unit: str, clock: int) -> Numeric | None:
+    """The parts of a time of day, with their places; None for others."""
+    match unit:
+        case "microseconds":
+            return Numeric(rest(clock, MINUTE), 0)
+        case "milliseconds":
+            return Numeric(rest(clock, MINUTE), 3)
+        case "second":
+            return Numeric(rest(clock, MINUTE), 6)
+        case "minute":
+            return Numeric(rest(quotient(clock, MINUTE), 60))
+        case "hour":
+            return Numeric(quotient(clock, HOUR))
+    return None
+
+
+_GROWING = frozenset("year decade century millennium julian isoyear epoch".split())
+_OSCILLATING = frozenset("microseconds milliseconds second minute hour day month quarter week dow isodow doy".split())
+
+
+def _of_infinity(unit: str, positive: bool, text: str, label: str) -> Numeric | None:
+    """What an infinite moment has of a unit: an infinity, or nothing where the unit comes round again."""
+    if unit in _GROWING:
+        return exact.INFINITY if positive else exact.MINUS_INFINITY
+    if unit in _OSCILLATING:
+        return None
+    raise _unsupported(text, label)
+
+
+def _float(value: Numeric | None) -> float | None:
+    if value is None:
+        return None
+    if value.kind:
+        return math.inf if value.kind > 0 else -math.inf
+    return value.digits / 10**value.scale if value.scale else float(value.digits)
+
+
+TIMESTAMP_LABEL = "timestamp without time zone"
+
+
+def extract_timestamp(text: str, moment: int) -> Numeric | None:
+    unit = unit_of(text, TIMESTAMP_LABEL)
+    if calendar.is_endless(moment):
+        return _of_infinity(unit, moment > 0, text, TIMESTAMP_LABEL)
+    year, month, day, clock = calendar.fields_of(moment)
+    found = clock_part(unit, clock)
+    if found is not None:
+        return found
+    if unit == "epoch":
+        return Numeric(moment + (EPOCH_JULIAN - UNIX_JULIAN) * DAY, 6)
+    if unit == "julian":
+        return exact.add(Numeric(calendar.julian_of(year, month, day)), exact.divide(Numeric(clock), Numeric(DAY)))
+    number = calendar_part(unit, year, month, day)
+    if number is None:
+        raise _unsupported(text, TIMESTAMP_LABEL)
+    return Numeric(number)
+
+
+def timestamp_part(text: str, moment: int) -> float | None:
+    unit = unit_of(text, TIMESTAMP_LABEL)
+    if unit in ("second", "milliseconds", "julian") and not calendar.is_endless(moment):
+        year, month, day, clock = calendar.fields_of(moment)
+        whole, fraction = quotient(clock % MINUTE, SECOND), clock % SECOND
+        if unit == "second":
+            return whole + fraction / 1000000.0
+        if unit == "milliseconds":
+            return whole * 1000.0 + fraction / 1000.0
+        return calendar.julian_of(year, month, day) + (clock // SECOND + fraction / 1000000.0) / 86400.0
+    return _float(extract_timestamp(text, moment))
+
+
+_DATE_UNITS = _GROWING | {"day", "month", "quarter", "week", "dow", "isodow", "doy"}
+
+
+def extract_date(text: str, date: int) -> Numeric | None:
+    unit = unit_of(text, "date")
+    if unit not in _DATE_UNITS:
+        raise _unsupported(text, "date")
+    if date in (calendar.DATE_BEGIN, calendar.DATE_END):
+        return _of_infinity(unit, date > 0, text, "date")
+    if unit == "epoch":
+        return Numeric((date + EPOCH_JULIAN - UNIX_JULIAN) * 86400)
+    if unit == "julian":
+        return Numeric(date + EPOCH_JULIAN)
+    return Numeric(calendar_part(unit, *calendar.date_of(date + EPOCH_JULIAN)) or 0)
+
+
+TIME_LABEL, TIMETZ_LABEL, INTERVAL_LABEL = "time without time zone", "time with time zone", "interval"
+
+
+def extract_time(text: str, clock: int) -> Numeric:
+    unit = unit_of(text, TIME_LABEL)
+    found = Numeric(clock, 6) if unit == "epoch" else clock_part(unit, clock)
+    if found is None:
+        raise _unsupported(text, TIME_LABEL)
+    return found
+
+
+def extract_timetz(text: str, time: tuple[int, int]) -> Numeric:
+    unit = unit_of(text, TIMETZ_LABEL)
+    clock, west = time
+    match unit:
+        case "timezone":
+            return Numeric(-west)
+        case "timezone_hour":
+            return Numeric(quotient(-west, 3600))
+        case "timezone_minute":
+            return Numeric(rest(quotient(-west, 60), 60))
+        case "epoch":
+            return Numeric(clock + west * SECOND, 6)
+    found = clock_part(unit, clock)
+    if found is None:
+        raise _unsupported(text, TIMETZ_LABEL)
+    return found
+
+
+def _clock_as_float(extract: Callable[[str, Any], Numeric], label: str) -> Callable[[str, Any], float | None]:
+    """time_part: seconds and milliseconds are sums there."""
+
+    def run(text: str, value: Any) -> float | None:
+        unit = unit_of(text, label)
+        clock = value if isinstance(value, int) else value[0]
+        if unit == "second":
+            return clock % MINUTE // SECOND + clock % SECOND / 1000000.0
+        if unit == "milliseconds":
+            return clock % MINUTE // SECOND * 1000.0 + clock % SECOND / 1000.0
+        if unit == "epoch":
+            return clock / 1000000.0 + (0 if isinstance(value, int) else value[1])
+        return _float(extract(text, value))
+
+    return run
+
+
+def _extract_interval(major: int) -> Callable[[str, Interval], Numeric]:
+    def run(text: str, value: Interval) -> Numeric:
+        if major >= 17 and value in INFINITE:
+            raise refused("an infinite interval")
+        unit = unit_of(text, INTERVAL_LABEL)
+        months, days, clock = value
+        years, month = quotient(months, 12), rest(months, 12)
+        found = clock_part(unit, clock)
+        if found is not None:
+            return found
+        if unit == "epoch":
+            quarters = 4 * days + 4 * 30 * month + 1461 * years
+            return Numeric(quarters * 86400 // 4 * SECOND + clock, 6)
+        if unit in ("week", "quarter") and major >= 18:
+            raise refused(f'the unit "{unit}" of an interval')
+        plain = {
+            "day": days, "month": month, "quarter": quotient(month, 3) + 1, "year": years, "decade": quotient(years, 10), "century": quotient(years, 100),
+            "millennium": quotient(years, 1000),
+        }  # fmt: skip
+        if unit not in plain:
+            raise _unsupported(text, INTERVAL_LABEL)
+        return Numeric(plain[unit])
+
+    return run
+
+
+def _interval_part(major: int) -> Callable[[str, Interval], float | None]:
+    extract = _extract_interval(major)
+
+    def run(text: str, value: Interval) -> float | None:
+        unit = unit_of(text, INTERVAL_LABEL)
+        months, days, clock = value
+        if unit == "epoch" and not (major >= 17 and value in INFINITE):
+            found = clock / 1000000.0
+            found += 365.25 * 86400 * quotient(months, 12)
+            found += 30.0 * 86400 * rest(months, 12)
+            return found + 86400.0 * days
+        if unit == "second":
+            return quotient(rest(clock, MINUTE), SECOND) + rest(clock, SECOND) / 1000000.0
+        if unit == "milliseconds":
+            return quotient(rest(clock, MINUTE), SECOND) * 1000.0 + rest(clock, SECOND) / 1000.0
+        return _float(extract(text, value))
+
+    return run
+
+
+_CLOCK_UNITS = {"second": SECOND, "minute": MINUTE, "hour": HOUR, "milliseconds": 1000, "microseconds": 1}
+
+
+def _truncate(call: Call) -> Implementation:
+    major = call.facts.style.major
+
+    def run(text: str, moment: int) -> int:
+        if calendar.is_endless(moment):
+            if major >= 17:
+                _truncating_unit(text)
+            return moment
+        unit = _truncating_unit(text)
+        year, month, day, clock = calendar.fields_of(moment)
+        if unit in _CLOCK_UNITS:
+            return moment - clock % _CLOCK_UNITS[unit]
+        if unit == "day":
+            return moment - clock
+        if unit == "week":
+            julian = calendar.julian_of(year, month, day)
+            return calendar.valid_moment((julian - (calendar.weekday(julian) - 1) % 7 - EPOCH_JULIAN) * DAY)
+        if unit == "month":
+            return calendar.moment_of(year, month, 1, 0)
+        if unit == "quarter":
+            return calendar.moment_of(year, (month - 1) // 3 * 3 + 1, 1, 0)
+        return calendar.moment_of(_first_year(unit, year), 1, 1, 0)
+
+    return rows(run)
+
+
+def _truncating_unit(text: str) -> str:
+    unit = unit_of(text, TIMESTAMP_LABEL)
+    if unit not in (*_CLOCK_UNITS, "day", "week", "month", "quarter", "year", "decade", "century", "millennium"):
+        raise _unsupported(text, TIMESTAMP_LABEL)
+    return unit
+
+
+def _first_year(unit: str, year: int) -> int:
+    match unit:
+        case "millennium":
+            return (year + 999) // 1000 * 1000 - 999 if year > 0 else -((999 - (year - 1)) // 1000) * 1000 + 1
+        case "century":
+            return (year + 99) // 100 * 100 - 99 if year > 0 else -((99 - (year - 1)) // 100) * 100 + 1
+        case "decade":
+            return year // 10 * 10 if year > 0 else -((8 - (year - 1)) // 10) * 10
+    return year
+
+
+def _truncate_interval(major: int) -> Callable[[str, Interval], Interval]:
+    def run(text: str, value: Interval) -> Interval:
+        if major >= 17 and value in INFINITE:
+            raise refused("an infinite interval")
+        unit = unit_of(text, INTERVAL_LABEL)
+        months, days, clock = value
+        if unit in _CLOCK_UNITS:
+            return checked(months, days, clock - rest(clock, _CLOCK_UNITS[unit]))
+        size = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200, "millennium": 12000}.get(unit)
+        if size is not None:
+            return checked(months - rest(months, size), 0, 0)
+        if unit == "day":
+            return months, days, 0
+        if unit == "week":
+            raise evaluation_error(f'unit "{text.lower()}" not supported for type interval', "0A000")
+        raise _unsupported(text, INTERVAL_LABEL)
+
+    return run
+
+
+# -- time zones --------------------------------------------------------------------------------------------------------------------
+
+
+def _offset(zone: str, moment: int) -> int:
+    """Seconds east of Greenwich."""
+    return int(utc_offsets(np.array([moment]), np.ones(1, np.bool_), zone)[0])
+
+
+def _zone(text: str) -> str:
+    """A zone whose rules are known: by the name of a place, or UTC. Abbreviations mean what the server's files say, so they are refused."""
+    if text.upper() in ("UTC", "GMT", "ZULU", "ETC/UTC", "ETC/GMT", "UCT", "Z"):
+        return "UTC"
+    if "/" not in text:
+        raise refused(f'the time zone "{text}"', "Name a zone by its place, such as Europe/Berlin.")
+    try:
+        _offset(text, 0)
+    except UsageError:
+        raise refused(f'the time zone "{text}"') from None
+    return text
+
+
+def _to_local(text: str, moment: int) -> int:
+    """timestamptz AT TIME ZONE."""
+    if calendar.is_endless(moment):
+        return moment
+    zone = _zone(text)
+    return calendar.valid_moment(moment + _offset(zone, moment) * SECOND)
+
+
+def _from_local(text: str, local: int) -> int:
+    """timestamp AT TIME ZONE: of a local time that is there twice the later one, of one that is not there the one before the change."""
+    if calendar.is_endless(local):
+        return local
+    zone = _zone(text)
+    before, after = _offset(zone, local - DAY), _offset(zone, local + DAY)
+    if before == after and _offset(zone, local) == before:
+        return calendar.valid_moment(local - before * SECOND)
+    early, late = local - DAY, local + DAY
+    while late - early > SECOND:
+        middle = (early + late) // 2
+        early, late = (middle, late) if _offset(zone, middle) == before else (early, middle)
+    change = late // SECOND * SECOND
+    first, second = local - before * SECOND, local - after * SECOND
+    if first < change and second < change:
+        return calendar.valid_moment(first)
+    if first >= change and second >= change:
+        return calendar.valid_moment(second)
+    return calendar.valid_moment(max(first, second))
+
+
+def _fixed_zone(value: Interval) -> int:
+    if value[0] or value[1]:
+        interval = built_in_type(1186)
+        assert interval is not None
+        stored = Values.of_payloads([value[2].to_bytes(8, "little", signed=True) + value[1].to_bytes(4, "little", signed=True)
+                                     + value[0].to_bytes(4, "little", signed=True)], 16)  # fmt: skip
+        (printed,) = format_values(stored, interval, TextStyle()).to_list()
+        raise invalid_parameter(f'interval time zone "{printed}" must not include months or days')
+    return quotient(value[2], SECOND)
+
+
+def _moved(sign: int) -> Callable[[Interval, int], int]:
+    def run(zone: Interval, moment: int) -> int:
+        if calendar.is_endless(moment):
+            return moment
+        return calendar.valid_moment(moment + sign * _fixed_zone(zone) * SECOND)
+
+    return run
+
+
+def _timetz_at(zone: Interval, time: tuple[int, int]) -> tuple[int, int]:
+    west = -_fixed_zone(zone)
+    return (time[0] + (time[1] - west) * SECOND) % DAY, west
+
+
+FUNCTIONS: dict[str, Implementation] = {
+    "extract_timestamp": rows(extract_timestamp), "timestamp_part": rows(timestamp_part), "extract_date": rows(extract_date),
+    "date_part(text, date)": rows(lambda text, date: timestamp_part(text, calendar.moment_of_date(date))),
+    "extract_time": rows(extract_time), "time_part": rows(_clock_as_float(extract_time, TIME_LABEL)), "extract_timetz": rows(extract_timetz),
+    "timetz_part": rows(_clock_as_float(extract_timetz, TIMETZ_LABEL)),
+    "extract_interval": made(lambda call: rows(_extract_interval(call.facts.style.major))),
+    "interval_part": made(lambda call: rows(_interval_part(call.facts.style.major))), "timestamp_trunc": made(_truncate),
+    "interval_trunc": made(lambda call: rows(_truncate_interval(call.facts.style.major))), "timestamptz_zone": rows(_to_local),
+    "timestamp_zone": rows(_from_local), "timestamptz_izone": rows(_moved(1)), "timestamp_izone": rows(_moved(-1)), "timetz_izone": rows(_timetz_at),
+}  # fmt: skip
