@@ -13,7 +13,7 @@ from support.decoding import opened
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.publications.definitions import Defining
-from tailrace.publications.filters import analysed
+from tailrace.publications.filters import FilterCompiler, analysed, facts_of, filter_text
 from tailrace.publications.historic import SourcePublications
 from tailrace.publications.naming import Moment
 from tailrace.publications.publication import SQL, RowFilter
@@ -137,13 +137,15 @@ def test_as_the_server_does(major: int) -> None:
     ]
     assert {outcome[0] for outcome in theirs} >= {"ok", "42601", "42710", "42703", "42P01", "22023", "42704", "3F000", "55000"}
     later = Moment(history, int(history.table("pg_publication").rows.begin.max()) + 1)
-    shower = Shower(later, major, lambda row_filter, _table: f"({row_filter.text})")
+    compiler = FilterCompiler(major, facts_of(history, style))
+    shower = Shower(later, major, lambda row_filter, table: filter_text(compiler, row_filter, table))
     assert "\n".join(shower.listed(list(defining.defined.values()))) + "\n" == shown[0]
-    described = [shower.described(defining.defined[name]) for name in sorted(defining.defined)]
-    assert "\n".join(line for lines in described for line in lines) + "\n" == shown[1]
     # What the source itself has is the same, but for how a WHERE clause is written down.
     found = {each.name: each for each in SourcePublications(history).all_at(later.lsn + (1 << 40))}
     assert found.keys() == defining.defined.keys()
+    for each in (found, defining.defined):
+        described = [shower.described(each[name]) for name in sorted(each)]
+        assert "\n".join(line for lines in described for line in lines) + "\n" == shown[1]
     for name, mine in defining.defined.items():
         for key in ("owner", "all_tables", "actions", "via_root", "generated_columns", "schemas"):
             assert getattr(found[name], key) == getattr(mine, key), (name, key)

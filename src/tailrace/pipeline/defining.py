@@ -110,14 +110,17 @@ def define(files: PublicationFiles, here: SourceMoment, statement: Statement, te
 
 
 def _analysed(here: SourceMoment, where: WhereText, table: Relation) -> RowFilter:
-    """A filter that the server would take, with the names that its columns have now. Positions of errors are those in the statement."""
+    """A filter that the server would take, and that can be evaluated here, with the names that its columns have now. Positions of errors are those in
+    the statement."""
     try:
         analysed(where.text, table, here.major, here.style)
     except UsageError as error:
         if error.position is not None:
             error.position += where.at
         raise
-    return RowFilter(where.text, SQL, tuple((column.number, column.name) for column in table.live_columns))
+    row_filter = RowFilter(where.text, SQL, tuple((column.number, column.name) for column in table.live_columns))
+    here.compiler(row_filter, table)
+    return row_filter
 
 
 def refused_changes(here: SourceMoment, publication: Publication) -> Iterator[TailraceError]:

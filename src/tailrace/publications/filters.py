@@ -14,7 +14,7 @@ from tailrace.expressions import tree
 from tailrace.expressions.evaluate import Facts, Filter, compile_filter
 from tailrace.expressions.node_tree import read_node_tree
 from tailrace.model import Relation
-from tailrace.publications.publication import NODE_TREE, SQL, RowFilter
+from tailrace.publications.publication import NODE_TREE, RowFilter
 from tailrace.types.encodings.server_encodings import NAMES
 from tailrace.types.style import TextStyle
 
@@ -55,10 +55,12 @@ def analysed(text: str, relation: Relation, major: int, style: TextStyle) -> tre
 
 
 def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relation) -> str:
-    """A WHERE clause for people, in its parentheses: as it was written."""
-    if row_filter.form == SQL:
-        return f"({row_filter.text.strip()})"
-    raise UsageError(f'the WHERE clause of table "{relation}" is stored as a tree, which is not printed yet')
+    """A WHERE clause as pg_get_expr prints it, of the relation as it is called now."""
+    from tailrace.expressions.analysis import Session  # noqa: PLC0415
+    from tailrace.expressions.deparse import deparse  # noqa: PLC0415
+
+    session = Session(major=compiler.major, style=compiler.facts.style)
+    return deparse(compiler.expression(row_filter, relation), relation, session)
 
 
 def named_as_then(relation: Relation, row_filter: RowFilter) -> Relation:
