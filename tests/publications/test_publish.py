@@ -1,4 +1,4 @@
-"""The publish stage on batches made by hand: the four cases of an UPDATE, TOAST, DELETEs that say nothing, partitions whose columns stand elsewhere."""
+"""The publish stage on batches made by hand: the four cases of an UPDATE, TOAST, DELETEs that say nothing, partitions in another order."""
 
 from __future__ import annotations
 
