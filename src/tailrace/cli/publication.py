@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,14 +15,15 @@ from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import JsonOption, write_json
 from tailrace.errors import UsageError
 from tailrace.pipeline.choice import On
-from tailrace.pipeline.defining import SourceMoment, define, refused_changes, source_moment
-from tailrace.publications.filters import filter_text
 from tailrace.publications.publication import Publication
-from tailrace.publications.shown import Shower
-from tailrace.publications.statements import CreatePublication, DropPublication, Statement, parse_statement
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import wal_of
+
+if TYPE_CHECKING:  # what reads SQL and evaluates it takes a while to load, and no other verb needs it
+    from tailrace.pipeline.defining import SourceMoment
+    from tailrace.publications.shown import Shower
+    from tailrace.publications.statements import Statement
 
 app = typer.Typer(help="Publications.", no_args_is_help=True)
 StateOption = Annotated[Path, typer.Option("--state", help="State location: the directory in which publications are kept.")]
@@ -32,6 +33,7 @@ CatalogOption = Annotated[Path | None, typer.Option(help="Captured catalog state
 AtOption = Annotated[
     str, typer.Option(help="For transactions that commit here or later, instead of behind the end of the log.", metavar="LSN")
 ]
+CREATE, ALTER, DROP = "CREATE", "ALTER", "DROP"
 _MOST_WARNINGS = 10
 
 
@@ -42,12 +44,11 @@ def create(
     on: OnOption = On.AUTO, as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Define a publication, as CREATE PUBLICATION does."""
-    text = _whole(statement, "CREATE PUBLICATION")
-    parsed = parse_statement(text)
-    if not isinstance(parsed, CreatePublication):
-        raise UsageError("this is no CREATE PUBLICATION", sqlstate="42601")
+    from tailrace.pipeline.defining import refused_changes  # noqa: PLC0415
+
+    text, parsed = _parsed(statement, CREATE)
     here = _opened(source, database, catalog, at, on)
-    publication = _carry_out(state, here, parsed, text, parsed.name, as_json=as_json)
+    publication = _carry_out(state, here, parsed, text, as_json=as_json)
     assert publication is not None
     refused = [f"{error.message} ({error.detail or error.hint})" for error in refused_changes(here, publication)]
     for each in refused[:_MOST_WARNINGS]:
@@ -63,12 +64,8 @@ def alter(
     on: OnOption = On.AUTO, as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Change a publication that is defined here, as ALTER PUBLICATION does."""
-    text = _whole(statement, "ALTER PUBLICATION")
-    parsed = parse_statement(text)
-    if isinstance(parsed, CreatePublication | DropPublication):
-        raise UsageError("this is no ALTER PUBLICATION", sqlstate="42601")
-    name = getattr(parsed, "new", parsed.name)
-    _carry_out(state, _opened(source, database, catalog, at, on), parsed, text, name, as_json=as_json)
+    text, parsed = _parsed(statement, ALTER)
+    _carry_out(state, _opened(source, database, catalog, at, on), parsed, text, as_json=as_json)
 
 
 @app.command()
@@ -78,11 +75,8 @@ def drop(
     on: OnOption = On.AUTO, as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Drop publications that are defined here, as DROP PUBLICATION does. What a log was told with before stays."""
-    text = _whole(names, "DROP PUBLICATION")
-    parsed = parse_statement(text)
-    if not isinstance(parsed, DropPublication):
-        raise UsageError("this is no DROP PUBLICATION", sqlstate="42601")
-    _carry_out(state, _opened(source, database, catalog, at, on), parsed, text, "", as_json=as_json)
+    text, parsed = _parsed(names, DROP)
+    _carry_out(state, _opened(source, database, catalog, at, on), parsed, text, as_json=as_json)
 
 
 @app.command("ls")
@@ -120,15 +114,23 @@ def show(
         _write([line for each in wanted for line in shower.described(each)])
 
 
-def _whole(text: str, begins: str) -> str:
-    """The statement with the words that it begins with."""
-    verb = begins.split(" ", 1)[0]
+def _parsed(text: str, verb: str) -> tuple[str, Statement]:
+    """The whole statement, which may have been given without its first two words, and what it says."""
+    from tailrace.publications.statements import CreatePublication, DropPublication, parse_statement  # noqa: PLC0415
+
     words = text.split(None, 2)
-    has_them = len(words) > 1 and words[0].upper() == verb and words[1].upper() == "PUBLICATION"
-    return text if has_them else f"{begins} {text}"
+    is_whole = len(words) > 1 and words[0].upper() in (CREATE, ALTER, DROP) and words[1].upper() == "PUBLICATION"
+    whole = text if is_whole else f"{verb} PUBLICATION {text}"
+    parsed = parse_statement(whole)
+    is_verb = {CreatePublication: CREATE, DropPublication: DROP}.get(type(parsed), ALTER)
+    if is_verb != verb:
+        raise UsageError(f"this is {is_verb} PUBLICATION, not {verb} PUBLICATION", sqlstate="42601")
+    return whole, parsed
 
 
 def _opened(source: Path, database: str, catalog: Path | None, at: str, on: On) -> SourceMoment:
+    from tailrace.pipeline.defining import source_moment  # noqa: PLC0415
+
     captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     with counted("records") as progress:
         segments = open_segments(wal_of(source))
@@ -136,14 +138,15 @@ def _opened(source: Path, database: str, catalog: Path | None, at: str, on: On) 
         return source_moment(source, database, runner, catalog=captured, at=parse_lsn(at))
 
 
-def _carry_out(
-    state: Path, here: SourceMoment, statement: Statement, text: str, name: str, *, as_json: bool
-) -> Publication | None:
-    """Do it, and say so; the publication of that name as it is then."""
+def _carry_out(state: Path, here: SourceMoment, statement: Statement, text: str, *, as_json: bool) -> Publication | None:
+    """Do it, and say so; the publication that it made or changed, as it is then."""
+    from tailrace.pipeline.defining import define  # noqa: PLC0415
+
     location = SlotLocation.open_or_create(state, here.system, warn=warn)
     done = define(location.publications, here, statement, text)
     for notice in done.notices:
         typer.echo(f"NOTICE:  {notice}", err=True)
+    name = getattr(statement, "new", getattr(statement, "name", ""))
     found = next((each for each in done.definitions.current if each.name == name), None)
     if as_json:
         write_json({"command": done.tag, "since": str(here.lsn)} | ({"publication": _shower(here).value(found)} if found else {}))
@@ -164,6 +167,9 @@ def _all(here: SourceMoment, state: Path, at: str) -> list[Publication]:
 
 
 def _shower(here: SourceMoment) -> Shower:
+    from tailrace.publications.filters import filter_text  # noqa: PLC0415
+    from tailrace.publications.shown import Shower  # noqa: PLC0415
+
     return Shower(here.moment, here.major, lambda found, table: filter_text(here.compiler, found, table))
 
 
