@@ -43,8 +43,9 @@ SHOWN = "".join(
 
 def test_the_manuals_examples(tailrace: Run, tmp_path: Path) -> None:
     with Server(16) as server:
-        server.say(*TABLES)
+        server.checkpoint()
         before = server.flush_lsn()
+        server.say(*TABLES)
         source = (server.data_dir, "--database", server.dbname, "--state", tmp_path / "state")
         said = [tailrace("publication", "create", statement, *source) for statement in STATEMENTS]
         assert [(status, out) for status, out, _ in said] == [(0, "CREATE PUBLICATION\n")] * 4
