@@ -36,7 +36,6 @@ class TailraceError(Exception):
         lsn: int | None = None,
         file: str = "",
         block: int | None = None,
-        position: int | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -47,7 +46,7 @@ class TailraceError(Exception):
         self.lsn = lsn
         self.file = file
         self.block = block
-        self.position = position
+        self.position: int | None = None
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -62,6 +61,11 @@ class TailraceError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark's workers to the driver; the default protocol would drop the keywords.
         return _rebuild, (type(self), self.message, {name: value for name, value in vars(self).items() if name != "message"})
+
+    def in_text(self, position: int | None) -> Self:
+        """The same error, at this character, counted from 1, of a text that was given."""
+        self.position = position
+        return self
 
     def at(self, lsn: int) -> Self:
         """The same error, of the record at this LSN if it did not know of which."""

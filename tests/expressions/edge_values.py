@@ -141,3 +141,10 @@ for _symbol in ("bpchar", "varchar", "numeric", "bit", "varbit", "time_scale", "
 SPECIAL["numeric_round", 1] = SPECIAL["numeric_trunc", 1] = ["0", "1", "2", "-1", "-5", "20", "-25", "100"]
 SPECIAL["numeric_fac", 0] = ["0", "1", "5", "30", "-1", "32178"]
 SPECIAL["char_bpchar", 0] = ["a", "b", " "]
+SPECIAL["timetz_izone", 0] = ["0", "1 hour", "-5:30", "1 day", "1 month", "00:00:01", "12 hours"]
+for _range, _texts in {"int4range[]": ["{}", '{"[1,3)","[2,5)"}', '{"[5,8)",empty,"[1,3)"}', '{NULL}'], "numrange[]": ["{}", '{"[1,3)","(3,5)"}', '{"[1,3)","[3,5)"}'],
+                      "int8range[]": ["{}", '{"[1,3)"}'], "daterange[]": ["{}", '{"[2000-01-01,2000-01-03)","[2000-01-03,2000-01-05)"}'],
+                      "tsrange[]": ["{}", '{"[2000-01-01,2000-01-03)"}'], "tstzrange[]": ["{}", '{"[2000-01-01 00:00+00,2000-01-03 00:00+00)"}']}.items():  # fmt: skip
+    VALUES[_range] = _texts
+SPECIAL["array_fill", 1] = SPECIAL["array_fill_with_lower_bounds", 1] = ["{}", "{2}", "{2,2}", "{0}", "{NULL}", "{3}"]
+SPECIAL["array_fill_with_lower_bounds", 2] = ["{}", "{1}", "{0}", "{1,1}", "{-5}", "{5}"]

@@ -78,8 +78,15 @@ def concrete(function: BuiltIn) -> list[tuple[str, ...]]:
 
 
 def result_label(server: psycopg.Connection[Any], function: BuiltIn, types: tuple[str, ...]) -> str:
-    nulls = ", ".join(f"NULL::{label}" for label in types)
-    return str(server.execute(f"SELECT pg_typeof({name_of(function)}({nulls}))::text").fetchone()[0])  # type: ignore[index]
+    """The planner drops the call, which may fail, and knows its type."""
+    called = call_of(function, [cast(None, label) for label in types])
+    return str(server.execute(f"SELECT pg_typeof(CASE WHEN false THEN {called} END)::text").fetchone()[0])  # type: ignore[index]
+
+
+def call_of(function: BuiltIn, arguments: list[str]) -> str:
+    if function.variadic and arguments and function.variadic != 2276:
+        arguments = [*arguments[:-1], "VARIADIC " + arguments[-1]]
+    return f"{name_of(function)}({', '.join(arguments)})"
 
 
 def name_of(function: BuiltIn) -> str:
@@ -126,7 +133,7 @@ class Oracle:
         if isinstance(part, str):
             done.refused = part
             return done
-        queries = [f"SELECT ({name_of(function)}({', '.join(cast(text, label) for text, label in zip(row, types, strict=True))}))::text" for row in rows]
+        queries = [f"SELECT ({call_of(function, [cast(text, label) for text, label in zip(row, types, strict=True)])})::text" for row in rows]
         answers = self.server.execute("SELECT good, said, state FROM unnest(%s::text[]) WITH ORDINALITY u(q, n), try(q) ORDER BY n", [queries]).fetchall()
         for row, (good, said, state) in zip(rows, answers, strict=True):
             if not good and state in ("22P02", "22007", "22008") and self.bad_literal(row, types):

@@ -71,7 +71,9 @@ def families(name: str) -> dict[str, list[str]]:
 
 def every_filter() -> list[str]:
     """Each of both files, once."""
-    return list(dict.fromkeys(line for name in ("filters.txt", "forbidden.txt") for lines in families(name).values() for line in lines))
+    return list(
+        dict.fromkeys(line for name in ("filters.txt", "forbidden.txt") for lines in families(name).values() for line in lines)
+    )
 
 
 @cache
@@ -132,7 +134,8 @@ def _user_type(row: list[Any], rows: list[list[Any]]) -> PgType:
         return PgType(number, schema, name, label, "a", -1, 4, element=_user_type(element, rows))
     inner = built_in_type(23) if kind == "d" else None
     fields = (Column(1, "q", built_in_type(23), -1, 4, 4), Column(2, "w", built_in_type(25), -1, -1, 4)) if kind == "c" else ()
-    return PgType(number, schema, name, label, kind, -1 if kind == "c" else 4, 4, element=inner, fields=fields)
+    labels = ((1, "sad"), (2, "happy")) if kind == "e" else ()
+    return PgType(number, schema, name, label, kind, -1 if kind == "c" else 4, 4, element=inner, fields=fields, labels=labels)
 
 
 def record() -> None:

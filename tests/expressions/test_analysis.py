@@ -34,9 +34,19 @@ from tailrace.types.style import TextStyle
 REFUSED_BY_US = {
     "jb @? '$.a'": "the input function of jsonpath is not written",
     "jsonb_path_exists(jb, '$.a')": "the input function of jsonpath is not written",
+    "ts = '20200131 101112.5'": "a time of day without colons is not read",
     "nextval('sq') > 1": "the name behind a regclass is not known",
 }
 """What we refuse, by name, and a server does not, or otherwise."""
+OLDER_GRAMMAR = {
+    "jb IS JSON",
+    "t IS JSON OBJECT",
+    "JSON_EXISTS(jb, '$.a')",
+    "JSON_VALUE(jb, '$.a') = 'x'",
+    "JSON_ARRAY(1, 2) IS NULL",
+    "t = system_user",
+}
+"""What the grammar of 18 reads otherwise than that of a major before 17; it is refused by both."""
 WITHOUT_DETAIL = {"jb = '{bad'", "ai = '{1'"}
 """Input functions whose message we have, but not their detail."""
 
@@ -66,7 +76,7 @@ def compared(where: str, told: dict[str, Any], session: Session, relation: Relat
     try:
         found = analyse(where, relation, session)
     except UsageError as error:
-        if where in REFUSED_BY_US:
+        if where in REFUSED_BY_US or (where in OLDER_GRAMMAR and session.major < 17 and "error" in told):
             return None
         said = [error.sqlstate, error.message, error.detail, error.hint, error.position]
         wanted = list(told.get("error", ()))
@@ -87,8 +97,7 @@ def test_the_text_of_a_tree_is_read_as_what_prints_so_again(major: int) -> None:
     answers = recorded()[str(major)]["answers"].items()
     texts = [told["text"] for where, told in answers if "text" in told and where not in REFUSED_BY_US]
     unstable = [text for text in texts if deparse(analyse(text, relation, session), relation, session) != text]
-    assert {"IS DOCUMENT" in text or ") OR (" in text for text in unstable} <= {True}
-    assert len(unstable) < 10  # OR of three comes as two pairs out of IN and IS DISTINCT FROM; IS DOCUMENT lacks parentheses
+    assert len(unstable) == 3  # OR and AND within their like, as IN, IS DISTINCT FROM and BETWEEN make them, are read as one
 
 
 def _compare_live(major: int) -> None:
@@ -166,7 +175,7 @@ def test_an_error_prints_and_travels_with_its_detail() -> None:
     assert (travelled.detail, travelled.position) == ("System columns are not allowed.", 11)
 
 
-def test_a_condition_for_the_publisher_is_on_its_own() -> None:
+def test_a_condition_for_the_publisher_begins_where_it_begins() -> None:
     case = analyse("CASE WHEN a > 1 THEN true ELSE false END", TABLE)
     assert filter_sql(case, TABLE) == "CASE\n    WHEN (a > 1) THEN true\n    ELSE false\nEND"
     assert isinstance(case, tree.Case)

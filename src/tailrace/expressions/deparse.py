@@ -14,7 +14,16 @@ from typing import Any
 from tailrace.expressions import tree
 from tailrace.expressions.analysis import Session
 from tailrace.expressions.analysis.catalog import Catalog, catalog_with
-from tailrace.expressions.analysis.state import EXPLICIT_CAST, IMPLICIT_CAST, SQL_SYNTAX, TEXT, UNKNOWN, length_of_coercion, type_of
+from tailrace.expressions.analysis.literals import CSTRING
+from tailrace.expressions.analysis.state import (
+    EXPLICIT_CAST,
+    IMPLICIT_CAST,
+    SQL_SYNTAX,
+    TEXT,
+    UNKNOWN,
+    length_of_coercion,
+    type_of,
+)
 from tailrace.expressions.sql_names import quoted_identifier, quoted_literal, type_label
 from tailrace.expressions.sql_syntax import SYNTAX, WITHOUT_SYNTAX
 from tailrace.model import FIRST_NORMAL_OID, Relation
@@ -43,8 +52,8 @@ def deparse(expression: tree.Expression, relation: Relation, session: Session | 
 
 
 def filter_sql(expression: tree.Expression, relation: Relation, session: Session | None = None) -> str:
-    """A condition for a WHERE clause on the publisher, which keeps what the filter lets through: of an initial copy, say. It is the text of pg_get_expr,
-    on one line."""
+    """A condition for a WHERE clause on the publisher, which keeps what the filter lets through: of an initial copy, say. It is the text of
+    pg_get_expr, without the new line that a CASE begins with."""
     return deparse(expression, relation, session).strip()
 
 
@@ -93,7 +102,7 @@ class Deparser:
         """get_const_expr; `bare` leaves out the type."""
         if node.value is None:
             return "NULL" if bare else f"NULL::{self.type_name(node.type, node.typmod)}{self._odd_collation(node)}"
-        pg_type = self.catalog.pg_type(TEXT if node.type == UNKNOWN else node.type)
+        pg_type = self.catalog.pg_type(TEXT if node.type in (UNKNOWN, CSTRING) else node.type)
         assert pg_type is not None, node.type
         said = format_values(Values.of_payloads([node.value], pg_type.length), pg_type, self.style).to_list()[0]
         needs_type = True

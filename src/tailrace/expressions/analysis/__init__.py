@@ -1,7 +1,7 @@
 """`WHERE (expr)` of a publication, read as PostgreSQL reads it.
 
-In: the text of a row filter, or what PostgreSQL's grammar made of it; the table; the major version that is imitated. Out: the tree that a server of that
-major would store in pg_publication_rel.prqual (`tailrace.expressions.tree`), or its error: message, DETAIL, HINT, SQLSTATE, position.
+In: the text of a row filter, or what PostgreSQL's grammar made of it; the table; the major version that is imitated. Out: the tree that a server of
+that major would store in pg_publication_rel.prqual (`tailrace.expressions.tree`), or its error: message, DETAIL, HINT, SQLSTATE, position.
 
     text ─► parsing ─► nodes (columns, constants, operators, functions, comparisons, constructs; coercion puts casts in)
          ─► collations ─► virtual generated columns put in place ─► allowed
@@ -32,8 +32,8 @@ VIRTUAL = "v"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the analysis depends on beside the text: the major, settings (search path, TimeZone), objects of the database; and what a Relation does not
-    say of its columns: collations that differ from their types', and the expressions of virtual generated columns, by attribute number."""
+    """What the analysis depends on beside the text: the major, settings (search path, TimeZone), objects of the database; and what a Relation does
+    not say of its columns: collations that differ from their types', and the expressions of virtual generated columns, by attribute number."""
 
     major: int = 18
     style: TextStyle = field(default_factory=TextStyle)
@@ -42,7 +42,9 @@ class Session:
     generated: Mapping[int, tree.Expression] = field(default_factory=dict)
 
 
-def analyse(where: str | Any, relation: Relation, session: Session | None = None, *, constants: Mapping[int, int] | None = None) -> tree.Expression:
+def analyse(
+    where: str | Any, relation: Relation, session: Session | None = None, *, constants: Mapping[int, int] | None = None
+) -> tree.Expression:
     """The tree of a row filter. `where` is its text, or its node of a statement that was parsed by pglast, for which `constants`
     (parsing.constants_of) says where constants stand; positions are then those in the statement. Raises UsageError."""
     session = session or Session()
@@ -68,9 +70,7 @@ def _state(relation: Relation, session: Session, parsed: Parsed) -> ParseState:
         for column in relation.live_columns
         if column.type is not None
     }  # fmt: skip
-    return ParseState(
-        relation, catalog, columns, session.style, session.style.schemas, parsed.constants, parsed.base, transform
-    )
+    return ParseState(relation, catalog, columns, session.style, session.style.schemas, parsed.constants, parsed.base, transform)
 
 
 def _expanded(state: ParseState, node: Any, relation: Relation, session: Session) -> Any:

@@ -11,9 +11,7 @@ from tailrace.expressions import tree
 from tailrace.expressions.analysis.state import Forbidden, ParseState, collation_of, location_of, type_of
 from tailrace.model import FIRST_NORMAL_OID
 
-SIMPLE = (
-    "Only columns, constants, built-in operators, built-in data types, built-in collations, and immutable built-in functions are allowed."
-)
+SIMPLE = "Only columns, constants, built-in operators, built-in data types, built-in collations, and immutable built-in functions are allowed."
 
 
 def check_allowed(state: ParseState, node: Any) -> None:

@@ -66,7 +66,8 @@ def _fits(catalog: Catalog, given: int, takes: int) -> bool:
 
 
 def _by_category(catalog: Catalog, unknown: Sequence[int], candidates: list[Candidate]) -> list[Candidate]:
-    """Those that take, where the type is unknown, what most naturally stands there: a string if any takes one, else the category that all agree on."""
+    """Those that take, where the type is unknown, what most naturally stands there: a string if any takes one, else the category that all agree
+    on."""
     wanted: dict[int, tuple[str, bool]] = {}
     for place in unknown:
         category, preferred, conflict = "", False, False

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tailrace.expressions import tree
 from tailrace.expressions.analysis import polymorphism
 from tailrace.expressions.analysis.catalog import Catalog
-from tailrace.expressions.analysis.literals import read_literal
+from tailrace.expressions.analysis.literals import CSTRING, read_literal
 from tailrace.expressions.analysis.state import (
     ANY,
     BOOL,
@@ -85,7 +85,7 @@ def can_coerce(catalog: Catalog, sources: Sequence[int], targets: Sequence[int],
     """can_coerce_type."""
     generic = False
     for source, target in zip(sources, targets, strict=True):
-        if source == target or target == ANY:
+        if target in (source, ANY):
             continue
         if polymorphism.is_polymorphic(target):
             generic = True
@@ -100,9 +100,7 @@ def can_coerce(catalog: Catalog, sources: Sequence[int], targets: Sequence[int],
     return not generic or polymorphism.are_consistent(catalog, sources, targets)
 
 
-def coerce(
-    state: ParseState, node: Node, target: int, typmod: int, context: Context, form: int, location: int
-) -> Node:
+def coerce(state: ParseState, node: Node, target: int, typmod: int, context: Context, form: int, location: int) -> Node:
     """coerce_type: the node as the target type. The caller has asked `can_coerce`."""
     catalog, source = state.catalog, type_of(node)
     if target == source or target in _UNCHANGED:
@@ -116,7 +114,7 @@ def coerce(
         return made if base == target else Forbidden("CoerceToDomain", target, (made,), typmod, 0, location)
     if isinstance(node, tree.Collate):
         inner = coerce(state, node.arg, target, typmod, context, form, location)
-        return replace(node, arg=inner) if catalog.collation_of(target) else inner
+        return tree.Collate(_known(inner), node.collation, node.location) if catalog.collation_of(target) else inner
     path = find_path(catalog, target, source, context)
     if path is not None:
         return _along(state, node, path, target, typmod, context, form, location)
@@ -134,6 +132,8 @@ def _known(node: Node) -> tree.Expression:
 
 def _constant(state: ParseState, node: tree.Constant, target: int, typmod: int) -> tree.Constant:
     value = None
+    if state.catalog.kind(target) == "p" and node.value is None and target not in (CSTRING, RECORD):
+        raise state.error(f"cannot accept a value of type {state.label(target)}", "0A000", node.location)
     if node.value is not None:
         value = read_literal(state, node.value.decode("utf-8", "surrogateescape"), target, typmod, node.location)
     return tree.Constant(target, value, typmod, state.catalog.collation_of(target), node.location)
@@ -266,7 +266,9 @@ def coerce_to_common(state: ParseState, node: Node, target: int, construct: str)
         return node
     if not can_coerce(state.catalog, [type_of(node)], [target], Context.IMPLICIT):
         raise state.error(
-            f"{construct} could not convert type {state.label(type_of(node))} to {state.label(target)}", "42846", location_of(node)
+            f"{construct} could not convert type {state.label(type_of(node))} to {state.label(target)}",
+            "42846",
+            location_of(node),
         )
     return coerce(state, node, target, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
 

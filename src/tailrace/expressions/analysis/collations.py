@@ -1,7 +1,7 @@
 """Which collation each node of an analysed tree has, and works with (`parser/parse_collate.c`).
 
-In: a tree whose collations are not set, but for columns, constants and COLLATE. Out: the same tree with them. Two explicit collations that differ are an
-error; implicit ones that differ leave the node without any, which only matters to a function that needs one.
+In: a tree whose collations are not set, but for columns, constants and COLLATE. Out: the same tree with them. Two explicit collations that differ
+are an error; implicit ones that differ leave the node without any, which only matters to a function that needs one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Names of columns: of the table, by itself or behind its name (`parser/parse_relation.c`, `parser/parse_expr.c` transformColumnRef).
 
-In: the words of a reference. Out: a `Column`: of the table, one of the system's (a negative number), or the whole row (0). What is not there is refused
-with the server's hint, if a column has nearly that name.
+In: the words of a reference. Out: a `Column`: of the table, one of the system's (a negative number), or the whole row (0). What is not there is
+refused with the server's hint, if a column has nearly that name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.state import CID, OID, ROW_TYPE, TID, XID, Forbidden, Node, ParseState
 
-SYSTEM_COLUMNS = {"ctid": (-1, TID), "xmin": (-2, XID), "cmin": (-3, CID), "xmax": (-4, XID), "cmax": (-5, CID), "tableoid": (-6, OID)}
+SYSTEM_COLUMNS = {
+    "ctid": (-1, TID),
+    "xmin": (-2, XID),
+    "cmin": (-3, CID),
+    "xmax": (-4, XID),
+    "cmax": (-5, CID),
+    "tableoid": (-6, OID),
+}
 """Their numbers and types (`access/sysattr.h`)."""
 EXPLAINED = 16
 """The first major that tells in DETAIL, and not as a HINT, why a table cannot be referred to."""

@@ -6,6 +6,7 @@ In: parsed A_Expr nodes. Out: what PostgreSQL makes of them: BETWEEN is two comp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pglast import ast
@@ -15,7 +16,7 @@ from tailrace.expressions import tree
 from tailrace.expressions.analysis.coercion import Context, can_coerce, coerce_to_boolean, coerce_to_common, common_type
 from tailrace.expressions.analysis.names import name_list, words
 from tailrace.expressions.analysis.operators import make_array_comparison, make_operator, ordering_of
-from tailrace.expressions.analysis.state import BOOL, RECORD, Node, ParseState, type_of
+from tailrace.expressions.analysis.state import BOOL, RECORD, Forbidden, Node, ParseState, first_location, leftmost, type_of
 
 EQUAL, NOT_EQUAL = 3, 6
 """Of RowCompareType; the others are a RowComparison's."""
@@ -35,6 +36,8 @@ def transform_comparison(state: ParseState, raw: Any) -> Node:
     location, names = state.place(raw), words(raw.name)
     left = None if raw.lexpr is None else state.transform(state, raw.lexpr)
     right = state.transform(state, raw.rexpr)
+    if isinstance(left, tree.RowOf) and isinstance(right, Forbidden) and right.what == "SubLink":
+        return replace(right, type=BOOL, location=leftmost(first_location(left.args), right.location))
     if isinstance(raw.lexpr, ast.RowExpr) and isinstance(raw.rexpr, ast.RowExpr):
         return _compare_rows(state, names, _args(left), _args(right), location)
     return make_operator(state, names, left, right, location)
@@ -153,7 +156,7 @@ def transform_in(state: ParseState, raw: Any) -> Node:
         made = _in_array(state, names, use_or, left, plain, location)
         if made is not None:
             listed = [(each, node) for each, node in listed if _has_columns(node)]
-    for each, node in listed:
+    for _, node in listed:
         pair: Node
         if isinstance(left, tree.RowOf) and isinstance(node, tree.RowOf):
             pair = _compare_rows(state, names, left.args, node.args, location)

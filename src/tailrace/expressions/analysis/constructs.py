@@ -28,6 +28,7 @@ from tailrace.expressions.analysis.state import (
     IMPLICIT_CAST,
     INT4,
     RECORD,
+    ROW_TYPE,
     TEXT,
     UNKNOWN,
     XML,
@@ -38,6 +39,7 @@ from tailrace.expressions.analysis.state import (
     type_of,
     typmod_of,
 )
+from tailrace.model import FIRST_NORMAL_OID
 
 _BOOLEAN_TESTS = {
     BoolTestType.IS_TRUE: (0, "IS TRUE"), BoolTestType.IS_NOT_TRUE: (1, "IS NOT TRUE"), BoolTestType.IS_FALSE: (2, "IS FALSE"),
@@ -109,6 +111,8 @@ def transform_array(state: ParseState, raw: Any, array: int = 0, element: int = 
         raise state.error("cannot determine type of empty array", "42P18", location, hint=hint)
     target = common_type(state, elements, "ARRAY")
     array, element = (target, state.catalog.element_type(target)) if many else (state.catalog.array_type(target), target)
+    if target >= FIRST_NORMAL_OID and not array:
+        array = ROW_TYPE  # any user's type is as good: the filter is refused for it
     for found, what in ((element, "element"), (array, "array")):
         if not found:
             raise state.error(f"could not find {what} type for data type {state.label(target)}", "42704", location)

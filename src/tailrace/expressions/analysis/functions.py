@@ -17,7 +17,17 @@ from tailrace.expressions.analysis.candidates import callable_with, select
 from tailrace.expressions.analysis.catalog import BUILT_IN_SCHEMA, FunctionRow
 from tailrace.expressions.analysis.coercion import Context, coerce, coerce_arguments, find_path
 from tailrace.expressions.analysis.names import in_path, name_list
-from tailrace.expressions.analysis.state import ANY, EXPLICIT_CALL, RECORD, UNKNOWN, Forbidden, Node, ParseState, location_of, type_of
+from tailrace.expressions.analysis.state import (
+    ANY,
+    EXPLICIT_CALL,
+    RECORD,
+    UNKNOWN,
+    Forbidden,
+    Node,
+    ParseState,
+    location_of,
+    type_of,
+)
 
 MOST_ARGUMENTS = 100
 PLACE = "WHERE"
@@ -42,7 +52,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A function as this call would use it: the types it takes, in the order in which the arguments were given; how many go into its variadic array."""
+    """A function as this call would use it: the types it takes, in the order in which the arguments were given; how many go into its variadic
+    array."""
 
     row: FunctionRow
     takes: tuple[int, ...]
@@ -146,9 +157,7 @@ def _not_found(
     return state.error(f"function {signature} does not exist", "42883", location, hint=_NONE_FITS)
 
 
-def _check_kind(
-    state: ParseState, row: FunctionRow, names: list[str], given: list[int], call: Call, location: int
-) -> None:
+def _check_kind(state: ParseState, row: FunctionRow, names: list[str], given: list[int], call: Call, location: int) -> None:
     """What only aggregates and window functions may have, and that they may not stand here at all."""
     name = name_list(names)
     if row.kind == "p":
@@ -176,14 +185,12 @@ def _check_kind(
         raise state.error(message, "42809", location)
 
 
-def _made(
-    state: ParseState, chosen: _Candidate, args: Sequence[Node], given: list[int], call: Call, location: int
-) -> Node:
+def _made(state: ParseState, chosen: _Candidate, args: Sequence[Node], given: list[int], call: Call, location: int) -> Node:
     row, variadic = chosen.row, call.variadic
     try:
         declared, result = polymorphism.resolve(state.catalog, given, chosen.takes, row.result)
     except UsageError as error:
-        raise state.error(error.message, error.sqlstate, location) from None
+        raise state.error(error.message, error.sqlstate) from None
     if call.names:
         inner = coerce_arguments(state, [arg.args[0] if isinstance(arg, Forbidden) else arg for arg in args], declared)
         first = len(args) - len(call.names)

@@ -32,7 +32,8 @@ _UNITS = {
     for word in names.split()
 }
 _PIECE = re.compile(
-    r"\s*(?:([+-]?)(\d+):(\d\d)(?::(\d\d(?:\.\d*)?))?|([+-]?)(\d+)-(\d+)|([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]*)|(@)|(ago))(?=$|[\s+-]|\d)",
+    r"\s*(?:([+-]?)(\d+):(\d\d)(?::(\d\d(?:\.\d*)?))?(?=$|\s)|([+-]?)(\d+)-(\d+)(?=$|\s)"
+    r"|([+-]?(?:\d+\.?\d*|\.\d+))(?:\s*([a-z]+)(?=$|[\s+-]|\d)|(?=\s*$|\s+([+-]?\d+:)))|(@)|(ago))",
     re.IGNORECASE | re.ASCII,
 )
 _ISO = re.compile(r"\s*P(?=.)((?:-?[\d.]+[YMWD])*)(?:T((?:-?[\d.]+[HMS])+))?\s*")
@@ -62,6 +63,7 @@ def _refusal(text: str) -> UsageError:
 def _plain(text: str, fields: int) -> dict[str, int]:
     total = {"micros": 0, "days": 0, "months": 0}
     at, ago, end = 0, False, len(text.rstrip())
+    seen: set[tuple[str, int]] = set()
     if not end:
         raise _refusal(text)
     while at < end:
@@ -69,7 +71,7 @@ def _plain(text: str, fields: int) -> dict[str, int]:
         if piece is None or piece.end() == at or ago:
             raise _refusal(text)
         at = piece.end()
-        if piece[11]:
+        if piece[12]:
             ago = True
         elif piece[2] is not None:
             clock = (int(piece[2]) * 60 + int(piece[3])) * 60 + Fraction(piece[4] or 0)
@@ -77,9 +79,10 @@ def _plain(text: str, fields: int) -> dict[str, int]:
         elif piece[6] is not None:
             total["months"] += (int(piece[6]) * 12 + int(piece[7])) * (-1 if piece[5] == "-" else 1)
         elif piece[8] is not None:
-            unit = piece[9].lower() or _unit_of(fields)
-            if unit not in _UNITS:
+            unit = (piece[9] or ("day" if piece[10] else "")).lower() or _unit_of(fields)
+            if unit not in _UNITS or _UNITS[unit] in seen:
                 raise _refusal(text)
+            seen.add(_UNITS[unit])
             _add(total, Fraction(piece[8]), unit)
     return {name: -number for name, number in total.items()} if ago else total
 

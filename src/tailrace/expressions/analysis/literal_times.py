@@ -98,7 +98,9 @@ def _unread(text: str, oid: int) -> UsageError:
     if not _WORDS.search(text):
         return UsageError(f'invalid input syntax for type {NAMES[oid]}: "{text}"', sqlstate="22007")
     return UsageError(
-        f'cannot read "{text}" as {NAMES[oid]}', sqlstate="0A000", hint="Write it in ISO form, such as 2020-01-31 or 2020-01-31 12:30:00+00."
+        f'cannot read "{text}" as {NAMES[oid]}',
+        sqlstate="0A000",
+        hint="Write it in ISO form, such as 2020-01-31 or 2020-01-31 12:30:00+00.",
     )
 
 

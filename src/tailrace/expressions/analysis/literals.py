@@ -1,7 +1,7 @@
 """Literals without a type of their own, read by the input function of the type that they turn out to have (coerce_type's string constants).
 
-In: a literal's text, and a type. Out: the stored form. What PostgreSQL's input function takes and ours does not is refused, not guessed: a date that is
-not in ISO form, the name behind a regclass.
+In: a literal's text, and a type. Out: the stored form. What PostgreSQL's input function takes and ours does not is refused, not guessed: a date
+that is not in ISO form, the name behind a regclass.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 import re
 import struct
-from decimal import Decimal
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tailrace.errors import TailraceError, UsageError
 from tailrace.expressions.analysis.literal_intervals import read_interval
+from tailrace.expressions.analysis.literal_ranges import canonical_multirange, canonical_range
 from tailrace.expressions.analysis.literal_times import read_date, read_time, read_timestamp
 from tailrace.model import FIRST_NORMAL_OID
+from tailrace.types.arrays.stored import stored_arrays
+from tailrace.types.arrays.text import read_array_literal
 from tailrace.types.codec import range_error, syntax_error
 from tailrace.types.registry import parse_texts
-from tailrace.types.values import Texts
+from tailrace.types.values import Texts, Values
 
 if TYPE_CHECKING:
     from tailrace.expressions.analysis.state import ParseState
@@ -33,12 +36,19 @@ _FLOAT = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?
 _FLOATS = {700: ("real", "<f"), 701: ("double precision", "<d")}
 _NEW_INTEGERS = 16
 """Since this major the input functions of integers read what the grammar reads."""
-_UNREADABLE = frozenset({2276, 2249, 2275, 2278, 705, 2277, 2283})
+CHAR, RECORD, CSTRING = 18, 2249, 2275
 _CONFIGURATIONS = {3734: 3748, 3769: 3765}
 """regconfig and regdictionary, and the oid of their "simple", the only one that is the same everywhere."""
 _BITS = (1560, 1562)
-NUMERIC = 1700
-_BOUNDS = re.compile(r"\s*[\[(]([^,\s]+),([^,\s]+)[\])]\s*")
+_VECTORS = (22, 30)
+"""int2vector and oidvector, whose text has no braces."""
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|\\.', re.DOTALL)
+_MISSING_ELEMENT = re.compile(r"[{,]\s*[,}]")
+_DIMENSION = re.compile(r"\[(?:([+-]?\d+):)?([+-]?\d+)\]")
+TSVECTOR, TSQUERY = 3614, 3615
+_TSVECTOR = re.compile(
+    r"(?:\s*(?:'(?:[^'\\]|''|\\.)+'|(?:[^\s':\\]|\\.)+)(?::\d+[A-Da-d]?(?:,\d+[A-Da-d]?)*)?(?=\s|$))*\s*", re.DOTALL
+)
 _ZONED = frozenset({1184, 1185, 3910, 3911, 4534})
 """timestamptz, and what is made of it."""
 
@@ -54,41 +64,29 @@ def read_literal(state: ParseState, text: str, oid: int, typmod: int, location: 
 
 
 def _read(state: ParseState, text: str, oid: int, typmod: int) -> bytes:
-    if oid in _INTEGERS:
-        return _read_integer(text, oid, state.catalog.major)
-    if oid in _FLOATS:
-        return _read_float(text, oid)
-    if oid in (1082, 1114, 1184):
-        return (read_date if oid == 1082 else read_timestamp)(text, oid, state.style)
-    if oid in (1083, 1266):
-        return read_time(text, oid, state.style)
-    if oid == 1186:
-        return read_interval(text, typmod)
-    if oid == 114:
-        return _read_json(text)
-    if oid in _CONFIGURATIONS and text == "simple":
-        return _CONFIGURATIONS[oid].to_bytes(4, "little")
+    reader = _READERS.get(oid)
+    if reader is not None:
+        return reader(state, text, oid, typmod)
+    if state.catalog.kind(oid) == "p":
+        return _read_pseudo(state, text, oid)
+    element, subtype = state.catalog.element_type(oid), state.catalog.range_subtype(oid)
+    if element and oid not in _VECTORS:
+        return _read_array(state, text, oid, element)
     if oid >= FIRST_NORMAL_OID:
+        _check_label(state, text, oid)
         return text.encode("utf-8", "surrogateescape")  # whatever it is: a filter with a user's type is refused
-    if oid in _BITS:
-        return read_bits(text)
-    if oid == 3802:
-        _read_json(text)
-    if oid == 17 and text.startswith("\\x"):
-        _check_hexadecimal(text)
-    if state.catalog.element_type(oid) and not text.lstrip(_SPACE).startswith(("{", "[")):
-        detail = 'Array value must start with "{" or dimension information.'
-        raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
-    if state.catalog.range_subtype(oid):
-        _check_range(state, text, state.catalog.range_subtype(oid))
-    if oid == 2206:
-        return _read_type(state, text)
+    if subtype:
+        text = canonical_range(text, subtype, lambda bound: _read(state, bound, subtype, -1))
+    ranges = state.catalog.range_of_multirange(oid) if state.catalog.kind(oid) == "m" else 0
+    if ranges:
+        inner = state.catalog.range_subtype(ranges)
+        text = canonical_multirange(text, inner, lambda bound: _read(state, bound, inner, -1))
     return _by_codec(state, text, oid)
 
 
 def _by_codec(state: ParseState, text: str, oid: int) -> bytes:
     pg_type = state.catalog.pg_type(oid)
-    if pg_type is None or oid in _UNREADABLE:
+    if pg_type is None:
         raise UsageError(f"cannot read a literal of type {state.label(oid)}", sqlstate="0A000")
     if oid in _ZONED and not state.style.is_utc:
         raise UsageError(
@@ -96,6 +94,27 @@ def _by_codec(state: ParseState, text: str, oid: int) -> bytes:
             hint="Set TimeZone to UTC, and write the zone into the literal.",
         )  # fmt: skip
     return parse_texts(Texts.of([text]), np.ones(1, np.bool_), pg_type).payload_list()[0]
+
+
+def _read_char(text: str) -> bytes:
+    """charin: the first byte, or the one that an escape stands for."""
+    if len(text) == 4 and text[0] == "\\" and set(text[1:]) <= set("01234567"):
+        return bytes([int(text[1:], 8) & 0xFF])
+    return text.encode("utf-8", "surrogateescape")[:1] or b"\0"
+
+
+def _read_pseudo(state: ParseState, text: str, oid: int) -> bytes:
+    if oid == CSTRING:
+        return text.encode("utf-8", "surrogateescape")
+    if oid == RECORD:
+        raise UsageError("input of anonymous composite types is not implemented", sqlstate="0A000")
+    raise UsageError(f"cannot accept a value of type {state.label(oid)}", sqlstate="0A000")
+
+
+def _check_label(state: ParseState, text: str, oid: int) -> None:
+    row = state.catalog.types[oid]
+    if row.labels and text not in row.labels:
+        raise UsageError(f'invalid input value for enum {row.label}: "{text}"', sqlstate="22P02")
 
 
 def _check_hexadecimal(text: str) -> None:
@@ -123,21 +142,25 @@ def read_bits(text: str) -> bytes:
     return len(digits).to_bytes(4, "little") + bytes(int(padded[at : at + 8], 2) for at in range(0, len(padded), 8))
 
 
-def _check_range(state: ParseState, text: str, subtype: int) -> None:
-    """That the bounds do not stand the wrong way round, which our reader of ranges takes on trust."""
-    bounds = _BOUNDS.fullmatch(text)
-    if not text.lstrip(_SPACE).startswith(("[", "(")) and text.strip(_SPACE).lower() != "empty":
-        detail = "Missing left parenthesis or bracket."
-        raise UsageError(f'malformed range literal: "{text}"', detail=detail, sqlstate="22P02")
-    if bounds is None:
-        return
-    low, high = (_read(state, bound.strip('"'), subtype, -1) for bound in bounds.groups())
-    if subtype == NUMERIC:
-        turned = Decimal(bounds[1].strip('"')) > Decimal(bounds[2].strip('"'))
-    else:
-        turned = int.from_bytes(low, "little", signed=True) > int.from_bytes(high, "little", signed=True)
-    if turned:
-        raise UsageError("range lower bound must be less than or equal to range upper bound", sqlstate="22000")
+def _read_array(state: ParseState, text: str, oid: int, element: int) -> bytes:
+    """array_in: each element as a literal of its own."""
+    pg_type = state.catalog.pg_type(oid)
+    if not text.lstrip(_SPACE).startswith(("{", "[")):
+        detail = 'Array value must start with "{" or dimension information.'
+        raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
+    if pg_type is None or pg_type.element is None:
+        return text.encode("utf-8", "surrogateescape")  # a user's type: the filter is refused for it
+    shape, words = read_array_literal(text, pg_type)
+    bare = _QUOTED.sub("x", text)
+    if _MISSING_ELEMENT.search(bare) and bare.strip(_SPACE) != "{}":
+        raise UsageError(f'malformed array literal: "{text}"', detail='Unexpected "," or "}" character.', sqlstate="22P02")
+    declared = [int(high) - int(low or 1) + 1 for low, high in _DIMENSION.findall(bare.partition("{")[0])]
+    if declared and declared != list(shape.lengths):
+        detail = "Specified array dimensions do not match array contents."
+        raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
+    elements = [None if word is None else _read(state, word, element, -1) for word in words]
+    values = Values.of_payloads(elements, pg_type.element.length)
+    return stored_arrays([shape], values, pg_type).payload_list()[0]
 
 
 def _read_integer(text: str, oid: int, major: int) -> bytes:
@@ -194,3 +217,52 @@ def _read_type(state: ParseState, text: str) -> bytes:
     return oid.to_bytes(4, "little")
 
 
+def _read_configuration(state: ParseState, text: str, oid: int) -> bytes:
+    """regconfigin and regdictionaryin, of the one name that every database has."""
+    if text == "simple":
+        return _CONFIGURATIONS[oid].to_bytes(4, "little")
+    return _by_codec(state, text, oid)
+
+
+def _read_jsonb(state: ParseState, text: str, oid: int) -> bytes:
+    _read_json(text)
+    return _by_codec(state, text, oid)
+
+
+def _read_bytea(state: ParseState, text: str, oid: int) -> bytes:
+    if text.startswith("\\x"):
+        _check_hexadecimal(text)
+    return _by_codec(state, text, oid)
+
+
+def _read_tsvector(state: ParseState, text: str, oid: int) -> bytes:
+    if not _TSVECTOR.fullmatch(text):
+        raise UsageError(f'syntax error in tsvector: "{text}"', sqlstate="42601")
+    return _by_codec(state, text, oid)
+
+
+def _read_tsquery(state: ParseState, text: str, oid: int) -> bytes:
+    try:
+        return _by_codec(state, text, oid)
+    except UsageError:
+        raise UsageError(f'syntax error in tsquery: "{text}"', sqlstate="42601") from None
+
+
+_READERS: dict[int, Callable[[ParseState, str, int, int], bytes]] = {
+    **dict.fromkeys(_INTEGERS, lambda state, text, oid, typmod: _read_integer(text, oid, state.catalog.major)),
+    **dict.fromkeys(_FLOATS, lambda state, text, oid, typmod: _read_float(text, oid)),
+    **dict.fromkeys((1114, 1184), lambda state, text, oid, typmod: read_timestamp(text, oid, state.style)),
+    **dict.fromkeys((1083, 1266), lambda state, text, oid, typmod: read_time(text, oid, state.style)),
+    **dict.fromkeys(_CONFIGURATIONS, lambda state, text, oid, typmod: _read_configuration(state, text, oid)),
+    **dict.fromkeys(_BITS, lambda state, text, oid, typmod: read_bits(text)),
+    1082: lambda state, text, oid, typmod: read_date(text, oid, state.style),
+    1186: lambda state, text, oid, typmod: read_interval(text, typmod),
+    114: lambda state, text, oid, typmod: _read_json(text),
+    3802: lambda state, text, oid, typmod: _read_jsonb(state, text, oid),
+    CHAR: lambda state, text, oid, typmod: _read_char(text),
+    17: lambda state, text, oid, typmod: _read_bytea(state, text, oid),
+    TSVECTOR: lambda state, text, oid, typmod: _read_tsvector(state, text, oid),
+    TSQUERY: lambda state, text, oid, typmod: _read_tsquery(state, text, oid),
+    2206: lambda state, text, oid, typmod: _read_type(state, text),
+}
+"""Types whose literals are read here, or looked at first."""

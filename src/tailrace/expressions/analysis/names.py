@@ -48,7 +48,8 @@ def check_schema(state: ParseState, names: Sequence[str], location: int) -> None
 def in_path(
     state: ParseState, rows: Sequence[Object], names: Sequence[str], location: int, signature: Callable[[Object], object]
 ) -> list[Object]:
-    """The objects that a name means: of its schema if it names one, else of the search path's; one of a nearer schema hides others of its signature."""
+    """The objects that a name means: of its schema if it names one, else of the search path's; one of a nearer schema hides others of its
+    signature."""
     if len(names) > 3:
         raise state.error(f"improper qualified name (too many dotted names): {name_list(names)}", "42601", location)
     if len(names) == 3:

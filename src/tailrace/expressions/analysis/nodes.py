@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pglast import ast
-from pglast.enums import A_Expr_Kind, BoolExprType, CoercionForm, SubLinkType, SQLValueFunctionOp
+from pglast.enums import A_Expr_Kind, BoolExprType, CoercionForm, SQLValueFunctionOp, SubLinkType
 
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
@@ -23,6 +23,7 @@ from tailrace.expressions.analysis.operators import make_operator
 from tailrace.expressions.analysis.state import (
     BOOL,
     INT4,
+    RECORD,
     TEXT,
     UNKNOWN,
     Forbidden,
@@ -36,11 +37,13 @@ from tailrace.expressions.analysis.type_names import type_of_name
 _JSONB = 3802
 _NAME, _DATE, _TIMETZ, _TIMESTAMPTZ, _TIME, _TIMESTAMP = 19, 1082, 1266, 1184, 1083, 1114
 _VALUE_FUNCTIONS = {
-    SQLValueFunctionOp.SVFOP_CURRENT_DATE: _DATE, SQLValueFunctionOp.SVFOP_CURRENT_TIME: _TIMETZ, SQLValueFunctionOp.SVFOP_CURRENT_TIME_N: _TIMETZ,
-    SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP: _TIMESTAMPTZ, SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP_N: _TIMESTAMPTZ, SQLValueFunctionOp.SVFOP_LOCALTIME: _TIME,
-    SQLValueFunctionOp.SVFOP_LOCALTIME_N: _TIME, SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP: _TIMESTAMP, SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP_N: _TIMESTAMP,
+    "CURRENT_DATE": _DATE, "CURRENT_TIME": _TIMETZ, "CURRENT_TIME_N": _TIMETZ, "CURRENT_TIMESTAMP": _TIMESTAMPTZ,
+    "CURRENT_TIMESTAMP_N": _TIMESTAMPTZ, "LOCALTIME": _TIME, "LOCALTIME_N": _TIME, "LOCALTIMESTAMP": _TIMESTAMP,
+    "LOCALTIMESTAMP_N": _TIMESTAMP,
 }  # fmt: skip
 """current_user and the others are names."""
+_JSON_FUNCTIONS = (BOOL, _JSONB, TEXT, RECORD)
+"""What JSON_EXISTS, JSON_QUERY, JSON_VALUE and JSON_TABLE give."""
 _JSON_NODES = {"JsonIsPredicate": (16, BOOL), "JsonParseExpr": (17, 114), "JsonScalarExpr": (17, 114), "JsonSerializeExpr": (17, TEXT),
                "JsonFuncExpr": (17, TEXT), "JsonObjectConstructor": (16, 114), "JsonArrayConstructor": (16, 114)}  # fmt: skip
 """SQL/JSON: the major that has it, and its type where nothing else is asked for. No row filter may have it."""
@@ -55,6 +58,8 @@ def transform(state: ParseState, raw: Any) -> Node:
         since, kind = _JSON_NODES[name]
         if state.catalog.major < since:
             raise state.error("syntax error in SQL/JSON, which this server does not have", "42601", state.place(raw))
+        if name == "JsonFuncExpr":
+            kind = _JSON_FUNCTIONS[int(raw.op)]
         return Forbidden(name, kind, location=_json_location(state, raw))
     return TRANSFORMS.get(name, _refuse)(state, raw)
 
@@ -158,12 +163,12 @@ def _indirection(state: ParseState, raw: Any) -> Node:
         if isinstance(step, ast.A_Indices):
             node = _subscript(state, node, step)
         elif isinstance(step, ast.String):
-            found = columns.field_of(state, node, step.sval, -1)
+            found = columns.field_of(state, node, str(step.sval), -1)
             if found is None:
-                raise _no_field(state, node, step.sval)
+                raise _no_field(state, node, str(step.sval))
             node = found
         else:
-            raise state.error("row expansion via \"*\" is not supported here", "0A000", location_of(node))
+            raise state.error('row expansion via "*" is not supported here', "0A000", location_of(node))
     return node
 
 
@@ -196,7 +201,9 @@ def _sublink(state: ParseState, raw: Any) -> Node:
     if raw.subLinkType in (SubLinkType.EXISTS_SUBLINK, SubLinkType.ANY_SUBLINK, SubLinkType.ALL_SUBLINK):
         return Forbidden("SubLink", BOOL, location=location)
     query = raw.subselect
-    targets = getattr(query, "targetList", None) or ()
+    targets: Any = getattr(query, "targetList", None) or ()
+    if raw.subLinkType == SubLinkType.EXPR_SUBLINK and len(targets) > 1:
+        return Forbidden("SubLink", RECORD, location=location)
     if raw.subLinkType == SubLinkType.EXPR_SUBLINK and len(targets) == 1 and isinstance(targets[0].val, ast.A_Const):
         kind = type_of(transform(state, targets[0].val))
         return Forbidden("SubLink", TEXT if kind == UNKNOWN else kind, location=location)
@@ -204,7 +211,11 @@ def _sublink(state: ParseState, raw: Any) -> Node:
 
 
 def _value_function(state: ParseState, raw: Any) -> Node:
-    return Forbidden("SQLValueFunction", _VALUE_FUNCTIONS.get(raw.op, _NAME), location=state.place(raw))
+    return Forbidden(
+        "SQLValueFunction",
+        _VALUE_FUNCTIONS.get(SQLValueFunctionOp(raw.op).name.removeprefix("SVFOP_"), _NAME),
+        location=state.place(raw),
+    )
 
 
 def _xml_serialize(state: ParseState, raw: Any) -> Node:

@@ -63,7 +63,11 @@ def _refusal(state: ParseState, names: list[str], left: int | None, right: int, 
     if ambiguous:
         hint = "Could not choose a best candidate operator. You might need to add explicit type casts."
         return state.error(f"operator is not unique: {signature}", "42725", location, hint=hint)
-    which = "type. You might need to add an explicit type cast." if left is None else "types. You might need to add explicit type casts."
+    which = (
+        "type. You might need to add an explicit type cast."
+        if left is None
+        else "types. You might need to add explicit type casts."
+    )
     hint = f"No operator matches the given name and argument {which}"
     return state.error(f"operator does not exist: {signature}", "42883", location, hint=hint)
 

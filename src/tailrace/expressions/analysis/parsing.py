@@ -25,7 +25,8 @@ _NEW_NUMBERS = 16
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The expression; places of constants by id of their node, in characters of the text that was parsed; how many characters stand before the filter."""
+    """The expression; places of constants by id of their node, in characters of the text that was parsed; how many characters stand before the
+    filter."""
 
     expression: Any
     constants: dict[int, int]
@@ -37,9 +38,10 @@ def parse_filter(text: str, major: int) -> Parsed:
     statement = f"{_BEFORE}{text}{_AFTER}"
     try:
         (parsed,) = parse_sql(statement)
-        (subject,) = parsed.stmt.pubobjects
+        made: Any = parsed.stmt
+        (subject,) = made.pubobjects
         expression = subject.pubtable.whereClause
-        whole = subject.pubtable.columns is None and expression is not None and not parsed.stmt.options
+        whole = subject.pubtable.columns is None and expression is not None and not made.options
     except ParseError as error:
         raise _syntax_error(error, len(_BEFORE), len(statement)) from None
     except ValueError:
@@ -47,14 +49,15 @@ def parse_filter(text: str, major: int) -> Parsed:
     if not whole:
         raise UsageError("a row filter must be one expression", sqlstate="42601")
     _check_numbers(statement, major, len(_BEFORE))
-    return Parsed(expression, constants_of(parsed.stmt, statement), len(_BEFORE))
+    return Parsed(expression, constants_of(made, statement), len(_BEFORE))
 
 
 def parse_type_name(text: str) -> Any:
     """The TypeName that a text is."""
     try:
         (parsed,) = parse_sql(f"SELECT NULL::{text}")
-        return parsed.stmt.targetList[0].val.typeName
+        made: Any = parsed.stmt
+        return made.targetList[0].val.typeName
     except (ParseError, ValueError, AttributeError):
         raise UsageError(f'invalid type name "{text}"', sqlstate="42601") from None
 
@@ -88,14 +91,14 @@ def _constants(node: Any) -> Iterator[Any]:
         for each in node:
             yield from _constants(each)
     elif isinstance(node, ast.Node):
-        for name in type(node).__slots__:
+        for name in node:
             yield from _constants(getattr(node, name, None))
 
 
 def _syntax_error(error: ParseError, base: int, length: int) -> UsageError:
     message, at = str(error.args[0]), error.args[1] if len(error.args) > 1 else None
     position = (length if at is None else int(at)) - base + 1
-    return UsageError(message, sqlstate="42601", position=position)
+    return UsageError(message, sqlstate="42601").in_text(position)
 
 
 def _check_numbers(statement: str, major: int, base: int) -> None:
@@ -105,8 +108,5 @@ def _check_numbers(statement: str, major: int, base: int) -> None:
     for token in scan(statement):
         word = statement[token.start : token.end + 1]
         if token.name in ("ICONST", "FCONST") and re.search(r"[xXoObB_]", word):
-            start = re.match(r"0[xXoObB]|\d+_?", word)
-            shown = word if start is None else word
-            raise UsageError(
-                f'trailing junk after numeric literal at or near "{shown}"', sqlstate="42601", position=token.start - base + 1
-            )
+            message = f'trailing junk after numeric literal at or near "{word}"'
+            raise UsageError(message, sqlstate="42601").in_text(token.start - base + 1)

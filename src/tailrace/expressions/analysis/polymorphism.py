@@ -22,6 +22,10 @@ _FIRST = ELEMENTS | {ANYARRAY, RANGE, MULTIRANGE}
 _SECOND = COMPATIBLE | {COMPATIBLE_ARRAY, COMPATIBLE_RANGE, COMPATIBLE_MULTIRANGE}
 
 
+_RANGES = {RANGE: "range", MULTIRANGE: "range", COMPATIBLE_RANGE: "compatible_range", COMPATIBLE_MULTIRANGE: "compatible_range"}
+"""What must be known of an argument, and does not follow from the type of an element."""
+
+
 def is_polymorphic(oid: int) -> bool:
     return oid in _FIRST or oid in _SECOND
 
@@ -71,9 +75,10 @@ def _find(catalog: Catalog, sources: Sequence[int], targets: Sequence[int]) -> _
         elif target == COMPATIBLE_MULTIRANGE:
             found.put("compatible_multirange", base)
     _join_first(catalog, found)
-    if found.agree and (ELEMENTS & set(targets)) and found.element:
-        found.agree = not (NON_ARRAY in targets and catalog.base_element_type(found.element))
-        found.agree &= not (ENUM in targets and catalog.kind(found.element) != "e")
+    if NON_ARRAY in targets and catalog.base_element_type(found.element):
+        found.agree = False
+    if ENUM in targets and catalog.kind(found.element) != "e":
+        found.agree = False
     _join_second(catalog, found, targets)
     return found
 
@@ -125,7 +130,7 @@ def common_of(catalog: Catalog, oids: Sequence[int]) -> int:
 
 def resolve(catalog: Catalog, sources: Sequence[int], targets: Sequence[int], result: int) -> tuple[list[int], int]:
     """enforce_generic_type_consistency: the declared types, where arguments must be coerced to something else than they are, and the result's."""
-    if not any(map(is_polymorphic, (*targets, result))):
+    if not any(map(is_polymorphic, targets)):
         return list(targets), result
     found = _find(catalog, sources, targets)
     if not found.agree:
@@ -134,6 +139,10 @@ def resolve(catalog: Catalog, sources: Sequence[int], targets: Sequence[int], re
         raise UsageError("could not determine polymorphic type because input has type unknown", sqlstate="42804")
     if any(target in _SECOND for target in targets) and not found.common:
         found.common = TEXT
+    for target in targets:
+        if target in _RANGES and not getattr(found, _RANGES[target]):
+            name = catalog.types[target].name
+            raise UsageError(f"could not determine polymorphic type {name} because input has type unknown", sqlstate="42804")
     declared = []
     for source, target in zip(sources, targets, strict=True):
         known_first = target in _FIRST and source != UNKNOWN

@@ -54,7 +54,8 @@ class ColumnEntry:
 
 @dataclass(slots=True)
 class ParseState:
-    """`base` is how many characters of the text that was parsed stand before the filter's own; `constants` the places of constants, by id of their node."""
+    """`base` is how many characters of the text that was parsed stand before the filter's own; `constants` the places of constants, by id of
+    their node."""
 
     relation: Relation
     catalog: Catalog
@@ -70,11 +71,9 @@ class ParseState:
         at = self.constants.get(id(raw), -1) if type(raw).__name__ == "A_Const" else getattr(raw, "location", -1)
         return -1 if at is None or at < 0 else at - self.base
 
-    def error(
-        self, message: str, sqlstate: str, location: int = -1, *, detail: str = "", hint: str = ""
-    ) -> UsageError:
+    def error(self, message: str, sqlstate: str, location: int = -1, *, detail: str = "", hint: str = "") -> UsageError:
         position = location + 1 if location >= 0 else None
-        return UsageError(message, detail=detail, hint=hint, sqlstate=sqlstate, position=position)
+        return UsageError(message, detail=detail, hint=hint, sqlstate=sqlstate).in_text(position)
 
     def label(self, oid: int) -> str:
         return self.catalog.label(oid)
@@ -151,7 +150,12 @@ def location_of(node: Node | None) -> int:
             return leftmost(node.location, first_location(node.args))
         case Forbidden(what="SubscriptingRef") | Forbidden(what="FieldSelect"):
             return location_of(node.args[0])
-        case Forbidden(what="CoerceViaIO") | Forbidden(what="ArrayCoerceExpr") | Forbidden(what="NamedArgExpr") | Forbidden(what="CoerceToDomain"):
+        case (
+            Forbidden(what="CoerceViaIO")
+            | Forbidden(what="ArrayCoerceExpr")
+            | Forbidden(what="NamedArgExpr")
+            | Forbidden(what="CoerceToDomain")
+        ):
             return leftmost(node.location, first_location(node.args))
         case _:
             return node.location

@@ -50,7 +50,7 @@ def _modifier(state: ParseState, oid: int, raw: Any, location: int) -> int:
         raise state.error(f'type modifier is not allowed for type "{name_list(words(raw.names))}"', "42601", location)
     given: list[int] = []
     for each in raw.typmods:
-        value = getattr(each, "val", None)
+        value: Any = getattr(each, "val", None)
         if not hasattr(value, "ival"):
             raise state.error("type modifiers must be simple constants or identifiers", "42601", location)
         given.append(int(value.ival or 0))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tailrace.expressions.evaluate.forms import DTYPES, array_of
 from tailrace.expressions.evaluate.functions import BuiltIn
-from tailrace.expressions.evaluate.refusals import refused
+from tailrace.expressions.evaluate.refusals import evaluation_error, refused
 from tailrace.expressions.evaluate.vectors import Facts, Vector
 from tailrace.types.values import Mask
 
@@ -76,6 +76,15 @@ def whole(function: Callable[[Sequence[Vector], int, Mask], NDArray]) -> Impleme
 
 def made(function: Callable[[Call], Implementation]) -> Implementation:
     return Implementation(made=function)
+
+
+def not_in_an_aggregate(symbol: str) -> Implementation:
+    """A step of an aggregate that refuses to be called by others."""
+
+    def run(*arguments: object) -> None:
+        raise evaluation_error(f"{symbol} called in non-aggregate context", "XX000")
+
+    return rows(run)
 
 
 def bound(implementation: Implementation, call: Call) -> Implementation:

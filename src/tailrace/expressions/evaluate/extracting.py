@@ -34,17 +34,22 @@ _UNIT_WORDS = {
 UNITS = {word[:10]: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
 """What units may be called; PostgreSQL looks at ten letters."""
 OTHER_WORDS = frozenset("ago allballs at bc ad dst infinity -infinity now on today tomorrow yesterday undefined invalid am pm".split())
-_DAY_FIRST = frozenset("mon tue wed thu fri sat sun jan feb mar apr may jun jul aug sep sept oct nov dec".split())
 
 
-def unit_of(text: str, label: str) -> str:
-    """The unit that a text names; it raises the server's error for what is none."""
+SPECIAL = frozenset("epoch dow doy isodow isoyear julian".split())
+"""Units that can be extracted, and that nothing can be truncated to."""
+
+
+def unit_of(text: str, label: str, special: bool = True) -> str:
+    """The unit that a text names; it raises the server's error for what is none. Without `special` only what has a length is one."""
     word = text.lower()
     if not word.isascii():
         raise refused("a unit of time with letters beyond ASCII")
     found = UNITS.get(word[:10])
+    if found in SPECIAL and not special:
+        found = None
     if found is None:
-        if word[:10] in OTHER_WORDS:
+        if special and word[:10] in OTHER_WORDS:
             raise refused(f'the unit of time "{text}"')
         raise invalid_parameter(f'unit "{word}" not recognized for type {label}')
     return found
@@ -104,7 +109,7 @@ def clock_part(unit: str, clock: int) -> Numeric | None:
 
 
 _GROWING = frozenset("year decade century millennium julian isoyear epoch".split())
-_OSCILLATING = frozenset("microseconds milliseconds second minute hour day month quarter week dow isodow doy".split())
+_OSCILLATING = frozenset("microseconds milliseconds second minute hour day month quarter week dow isodow doy timezone timezone_hour timezone_minute".split())
 
 
 def _of_infinity(unit: str, positive: bool, text: str, label: str) -> Numeric | None:
@@ -296,7 +301,7 @@ def _truncate(call: Call) -> Implementation:
 
 
 def _truncating_unit(text: str) -> str:
-    unit = unit_of(text, TIMESTAMP_LABEL)
+    unit = unit_of(text, TIMESTAMP_LABEL, False)
     if unit not in (*_CLOCK_UNITS, "day", "week", "month", "quarter", "year", "decade", "century", "millennium"):
         raise _unsupported(text, TIMESTAMP_LABEL)
     return unit
@@ -317,7 +322,7 @@ def _truncate_interval(major: int) -> Callable[[str, Interval], Interval]:
     def run(text: str, value: Interval) -> Interval:
         if major >= 17 and value in INFINITE:
             raise refused("an infinite interval")
-        unit = unit_of(text, INTERVAL_LABEL)
+        unit = unit_of(text, INTERVAL_LABEL, False)
         months, days, clock = value
         if unit in _CLOCK_UNITS:
             return checked(months, days, clock - rest(clock, _CLOCK_UNITS[unit]))

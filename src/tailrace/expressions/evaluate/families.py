@@ -5,10 +5,10 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 
-from tailrace.expressions.evaluate import bytes_and_bits, extracting, floats, integers, intervals, moments, numerics, patterns, text_order, texts
+from tailrace.expressions.evaluate import arrays, bytes_and_bits, extracting, floats, integers, intervals, jsonbs, moments, numerics, patterns, ranges, text_order, texts
 from tailrace.expressions.evaluate.calls import Implementation
 
-FAMILIES = (integers, floats, numerics, text_order, patterns, texts, bytes_and_bits, intervals, moments, extracting)
+FAMILIES = (integers, floats, numerics, text_order, patterns, texts, bytes_and_bits, intervals, moments, extracting, arrays, ranges, jsonbs)
 
 IMPLEMENTATIONS: dict[str, Implementation] = {symbol: what for family in FAMILIES for symbol, what in family.FUNCTIONS.items()}
 

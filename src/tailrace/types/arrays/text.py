@@ -196,6 +196,11 @@ def parse_arrays(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     return _with_elements([_Literal(text, delimiter).read() if present else None for text, present in rows], pg_type)
 
 
+def read_array_literal(text: str, pg_type: PgType) -> tuple[Shape, list[str | None]]:
+    """The shape of one array, and the texts of its elements, for who reads elements otherwise than their codec."""
+    return _Literal(text, element_of(pg_type).delimiter).read()
+
+
 def parse_vectors(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As int2vectorin: always one dimension from 0."""
     rows = zip(texts.to_list(), valid.tolist(), strict=True)

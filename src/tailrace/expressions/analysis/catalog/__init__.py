@@ -48,6 +48,7 @@ class TypeRow:
     schema: str = BUILT_IN_SCHEMA
     base: int = 0
     fields: tuple[tuple[str, int, int], ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,12 @@ class Catalog:
         made.functions.update((row.oid, row) for row in user.functions)
         made.operators.update((row.oid, row) for row in user.operators)
         made.collations = self.collations | user.collations
-        made.types_named = _joined(self.types_named, _by_name({row.oid: row for row in new}.values()))
-        made.functions_named = _joined(self.functions_named, _by_name(user.functions))
-        made.operators_named = _joined(self.operators_named, _by_name(user.operators))
+        made.types_named = {**self.types_named}
+        made.functions_named = {**self.functions_named}
+        made.operators_named = {**self.operators_named}
+        _add_names(made.types_named, {row.oid: row for row in new}.values())
+        _add_names(made.functions_named, user.functions)
+        _add_names(made.operators_named, user.operators)
         return made
 
     def base_type(self, oid: int) -> int:
@@ -194,8 +198,10 @@ def _by_name(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return dict(found)
 
 
-def _joined(one: dict[str, list[Row]], other: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    return one | {name: [*one.get(name, ()), *rows] for name, rows in other.items()}
+def _add_names(named: dict[str, list[Row]], rows: Iterable[Row]) -> None:
+    """Lists that others share are not touched."""
+    for row in rows:
+        named[row.name] = [*named.get(row.name, []), row]
 
 
 @cache
@@ -284,4 +290,5 @@ def _user_types(pg_type: PgType, known: dict[int, TypeRow]) -> Iterator[TypeRow]
         inner if pg_type.kind == "a" else 0, 0, False, ARRAY_SUBSCRIPTING if pg_type.kind == "a" else 0,
         inner if pg_type.kind == "r" else 0, 0, 0, pg_type.label, pg_type.schema, inner if pg_type.kind == "d" else 0,
         tuple((each.name, each.type.oid, each.typmod) for each in pg_type.fields if each.type is not None),
+        tuple(label for _, label in pg_type.labels),
     )  # fmt: skip

@@ -1,0 +1,80 @@
+"""How two values of a type compare where something else compares them: elements of arrays, bounds of ranges, fields of rows.
+
+In: a type and `Facts`. Out: a function that says -1, 0 or 1 for two values in working form, as the type's default B-tree operator class does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cmp_to_key
+from typing import Any
+
+from tailrace.expressions.evaluate import bytes_and_bits, exact, intervals, moments
+from tailrace.expressions.evaluate.forms import DTYPES, type_of
+from tailrace.expressions.evaluate.refusals import refused
+from tailrace.expressions.evaluate.vectors import Facts
+
+Compare = Callable[[Any, Any], int]
+
+
+def plain(left: Any, right: Any) -> int:
+    return (left > right) - (left < right)
+
+
+def floats(left: float, right: float) -> int:
+    """NaN equals NaN, and is above all."""
+    if math.isnan(left) or math.isnan(right):
+        return math.isnan(left) - math.isnan(right)
+    return plain(left, right)
+
+
+def _by(key: Callable[[Any], Any]) -> Compare:
+    return lambda left, right: plain(key(left), key(right))
+
+
+_COMPARES: dict[int, Compare] = {
+    700: floats, 701: floats, 1700: exact.compare, 1186: _by(intervals.span), 1266: _by(moments.timetz_key), 1042: _by(lambda text: text.rstrip(" ")),
+    1560: bytes_and_bits.order, 1562: bytes_and_bits.order, 17: plain, 2950: plain, 829: plain, 774: plain, 27: plain, 19: plain, 25: plain, 1043: plain,
+}  # fmt: skip
+_TEXTS = (19, 25, 1042, 1043)
+_FACTORIES: dict[int, Callable[[Facts], Compare]] = {}
+_BY_KIND: dict[str, Callable[[int, Facts, int], Compare]] = {}
+
+
+def register_order(type_oid: int, make: Callable[[Facts], Compare]) -> None:
+    """A type's order, which stands in the module of its family."""
+    _FACTORIES[type_oid] = make
+
+
+def register_kind_order(kind: str, make: Callable[[int, Facts, int], Compare]) -> None:
+    """The same for arrays, ranges and multiranges; called with the type, facts and the collation."""
+    _BY_KIND[kind] = make
+
+
+def comparison(type_oid: int, facts: Facts, collation: int = 100) -> Compare:
+    """How values of the type compare. Texts are refused where the collation is not known."""
+    if type_oid in _TEXTS and type_oid != 19 and not facts.compares_as_c(collation):
+        raise refused(f"a comparison of texts under collation {collation}")
+    if type_oid in _COMPARES:
+        return _COMPARES[type_oid]
+    if type_oid in DTYPES and type_oid not in (28, 29):
+        return plain
+    if type_oid in _FACTORIES:
+        return _FACTORIES[type_oid](facts)
+    pg_type = type_of(type_oid)
+    if pg_type.kind in _BY_KIND:
+        return _BY_KIND[pg_type.kind](type_oid, facts, collation)
+    raise refused(f'an order of values of type "{pg_type.label}"')
+
+
+def equality(type_oid: int, facts: Facts) -> Callable[[Any, Any], bool]:
+    """Whether values of the type are equal, which no collation changes."""
+    if type_oid in (19, 25, 1043, 28, 29):
+        return lambda left, right: left == right
+    compare = comparison(type_oid, facts, 950)
+    return lambda left, right: compare(left, right) == 0
+
+
+def sorting_key(compare: Compare) -> Callable[[Any], Any]:
+    return cmp_to_key(compare)

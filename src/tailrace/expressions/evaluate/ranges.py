@@ -1,0 +1,406 @@
+"""Ranges and multiranges (`adt/rangetypes.c`, `adt/multirangetypes.c`).
+
+A range is a `Span`; a multirange a tuple of them, in order, none empty, none touching another. Discrete ranges are kept as [low, high).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import Any, NamedTuple
+
+from tailrace.expressions.evaluate import calendar, ordering
+from tailrace.expressions.evaluate.calls import Call, Implementation, made, not_in_an_aggregate, rows
+from tailrace.expressions.evaluate.forms import reader_of, register_kind, type_of
+from tailrace.expressions.evaluate.refusals import evaluation_error, out_of_range
+from tailrace.expressions.evaluate.vectors import Facts
+from tailrace.expressions.evaluate.wholes import Array
+from tailrace.model import PgType
+from tailrace.types.ranges.stored import LOWER_INCLUSIVE, UPPER_INCLUSIVE, Range, read_ranges, subtype_of
+from tailrace.types.values import Values
+
+
+class Span(NamedTuple):
+    """None for a bound that is infinite; `empty` alone counts where it is true."""
+
+    empty: bool
+    low: Any = None
+    high: Any = None
+    low_included: bool = False
+    high_included: bool = False
+
+
+EMPTY = Span(True)
+Multi = tuple[Span, ...]
+DISCRETE = {3904: 23, 3926: 20, 3912: 1082}
+"""int4range, int8range, daterange: the types of their bounds."""
+
+
+def _span(stored: Range, read: Callable[[bytes], Any]) -> Span:
+    if stored.flags & 1:
+        return EMPTY
+    low = None if stored.lower is None else read(bytes(stored.lower))  # type: ignore[arg-type]
+    high = None if stored.upper is None else read(bytes(stored.upper))  # type: ignore[arg-type]
+    return Span(False, low, high, bool(stored.flags & LOWER_INCLUSIVE), bool(stored.flags & UPPER_INCLUSIVE))
+
+
+def _reader(pg_type: PgType, encoding: str) -> Callable[[bytes], Any]:
+    read = reader_of(subtype_of(pg_type), encoding)
+
+    def run(payload: bytes) -> Any:
+        (spans,) = read_ranges(Values.of_payloads([payload], -1), pg_type)
+        found = tuple(_span(each, read) for each in spans)
+        return found if pg_type.kind == "m" else found[0]
+
+    return run
+
+
+register_kind("r", _reader)
+register_kind("m", _reader)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The order in which bounds of a range type lie, and its steps if it has any."""
+
+    compare: ordering.Compare
+    range_type: int
+
+    # -- bounds: (value, is low, included); None is infinite --------------------------------------------------------------------
+
+    def bounds(self, one: tuple[Any, bool, bool], other: tuple[Any, bool, bool]) -> int:
+        """Where one bound lies to another: an excluded low one is after its value, an excluded high one before (`range_cmp_bounds`)."""
+        (value, low, included), (value2, low2, included2) = one, other
+        if value is None or value2 is None:
+            mine = 0 if value is not None else -1 if low else 1
+            theirs = 0 if value2 is not None else -1 if low2 else 1
+            return ordering.plain(mine, theirs)
+        found = self.compare(value, value2)
+        if found:
+            return -1 if found < 0 else 1
+        side = 0 if included else 1 if low else -1
+        side2 = 0 if included2 else 1 if low2 else -1
+        return ordering.plain(side, side2)
+
+    def order(self, left: Span, right: Span) -> int:
+        """An empty range is first; then by the low bounds, then by the high ones."""
+        if left.empty or right.empty:
+            return right.empty - left.empty if left.empty != right.empty else 0
+        return self.bounds(low_of(left), low_of(right)) or self.bounds(high_of(left), high_of(right))
+
+    def contains_value(self, span: Span, value: Any) -> bool:
+        if span.empty:
+            return False
+        if span.low is not None:
+            found = self.compare(span.low, value)
+            if found > 0 or (found == 0 and not span.low_included):
+                return False
+        if span.high is not None:
+            found = self.compare(span.high, value)
+            if found < 0 or (found == 0 and not span.high_included):
+                return False
+        return True
+
+    def contains(self, left: Span, right: Span) -> bool:
+        if right.empty or left.empty:
+            return right.empty
+        return self.bounds(low_of(left), low_of(right)) <= 0 and self.bounds(high_of(left), high_of(right)) >= 0
+
+    def before(self, left: Span, right: Span) -> bool:
+        return not (left.empty or right.empty) and self.bounds(high_of(left), low_of(right)) < 0
+
+    def overlaps(self, left: Span, right: Span) -> bool:
+        if left.empty or right.empty:
+            return False
+        return self.bounds(low_of(left), high_of(right)) <= 0 and self.bounds(low_of(right), high_of(left)) <= 0
+
+    def touches(self, high: tuple[Any, bool, bool], low: tuple[Any, bool, bool]) -> bool:
+        """Whether nothing lies between a high bound and a low one behind it, and they do not overlap (`bounds_adjacent`)."""
+        if high[0] is None or low[0] is None:
+            return False
+        found = self.compare(high[0], low[0])
+        if found < 0 and self.range_type in DISCRETE:
+            return self.made(high[0], low[0], not high[2], not low[2]).empty
+        return found == 0 and high[2] != low[2]
+
+    def adjacent(self, left: Span, right: Span) -> bool:
+        if left.empty or right.empty:
+            return False
+        return self.touches(high_of(left), low_of(right)) or self.touches(high_of(right), low_of(left))
+
+    def overleft(self, left: Span, right: Span) -> bool:
+        return not (left.empty or right.empty) and self.bounds(high_of(left), high_of(right)) <= 0
+
+    def overright(self, left: Span, right: Span) -> bool:
+        return not (left.empty or right.empty) and self.bounds(low_of(left), low_of(right)) >= 0
+
+    # -- new ranges ------------------------------------------------------------------------------------------------------------
+
+    def made(self, low: Any, high: Any, low_included: bool, high_included: bool) -> Span:
+        """A range of two bounds, in its canonical form (`make_range`)."""
+        low_included, high_included = low_included and low is not None, high_included and high is not None
+        if low is not None and high is not None:
+            found = self.compare(low, high)
+            if found > 0:
+                raise evaluation_error("range lower bound must be less than or equal to range upper bound", "22000")
+            if found == 0 and not (low_included and high_included):
+                return EMPTY
+        span = Span(False, low, high, low_included, high_included)
+        return canonical(span, DISCRETE[self.range_type]) if self.range_type in DISCRETE else span
+
+    def of_bounds(self, low: tuple[Any, bool, bool], high: tuple[Any, bool, bool]) -> Span:
+        return self.made(low[0], high[0], low[2], high[2])
+
+    def union(self, left: Span, right: Span, strict: bool) -> Span:
+        if left.empty or right.empty:
+            return right if left.empty else left
+        if strict and not self.overlaps(left, right) and not self.adjacent(left, right):
+            raise evaluation_error("result of range union would not be contiguous", "22000")
+        low = low_of(left) if self.bounds(low_of(left), low_of(right)) < 0 else low_of(right)
+        high = high_of(left) if self.bounds(high_of(left), high_of(right)) > 0 else high_of(right)
+        return self.of_bounds(low, high)
+
+    def intersection(self, left: Span, right: Span) -> Span:
+        if not self.overlaps(left, right):
+            return EMPTY
+        low = low_of(left) if self.bounds(low_of(left), low_of(right)) >= 0 else low_of(right)
+        high = high_of(left) if self.bounds(high_of(left), high_of(right)) <= 0 else high_of(right)
+        return self.of_bounds(low, high)
+
+    def difference(self, left: Span, right: Span) -> list[Span]:
+        """What remains: nothing, one range, or the two beside a range in the middle."""
+        if left.empty or right.empty or not self.overlaps(left, right):
+            return [left]
+        found = []
+        if self.bounds(low_of(left), low_of(right)) < 0:
+            found.append(self.of_bounds(low_of(left), (right.low, False, not right.low_included)))
+        if self.bounds(high_of(left), high_of(right)) > 0:
+            found.append(self.of_bounds((right.high, True, not right.high_included), high_of(left)))
+        return [each for each in found if not each.empty]
+
+    def minus(self, left: Span, right: Span) -> Span:
+        found = self.difference(left, right)
+        if len(found) > 1:
+            raise evaluation_error("result of range difference would not be contiguous", "22000")
+        return found[0] if found else EMPTY
+
+    def multi(self, spans: Iterable[Span]) -> Multi:
+        """Those ranges as a multirange: sorted, and what touches is one (`multirange_canonicalize`)."""
+        found: list[Span] = []
+        for each in sorted((span for span in spans if not span.empty), key=cmp_to_key(self.order)):
+            if found and (self.overlaps(found[-1], each) or self.adjacent(found[-1], each)):
+                found[-1] = self.union(found[-1], each, False)
+            else:
+                found.append(each)
+        return tuple(found)
+
+
+def low_of(span: Span) -> tuple[Any, bool, bool]:
+    return span.low, True, span.low_included
+
+
+def high_of(span: Span) -> tuple[Any, bool, bool]:
+    return span.high, False, span.high_included
+
+
+def canonical(span: Span, subtype: int) -> Span:
+    """[low, high) of a type with steps (`int4range_canonical`); infinite dates have no next day."""
+    if span.empty:
+        return span
+    low, high = span.low, span.high
+    if low is not None and not span.low_included and not _endless(low, subtype):
+        low = _next(low, subtype)
+    low_included = low is not None and (span.low_included or not _endless(span.low, subtype))
+    high_included = span.high_included
+    if high is not None and span.high_included and not _endless(high, subtype):
+        high, high_included = _next(high, subtype), False
+    if low is not None and high is not None and low == high and not (low_included and high_included):
+        return EMPTY
+    return Span(False, low, high, low_included, high_included)
+
+
+def _endless(value: int, subtype: int) -> bool:
+    return subtype == 1082 and value in (calendar.DATE_BEGIN, calendar.DATE_END)
+
+
+def _next(value: int, subtype: int) -> int:
+    if subtype == 1082:
+        if value + 1 >= calendar.DATE_LIMIT:
+            raise calendar.date_out_of_range()
+    elif value + 1 >= 1 << (31 if subtype == 23 else 63):
+        raise out_of_range("integer" if subtype == 23 else "bigint")
+    return value + 1
+
+
+def range_type_of(type_oid: int) -> PgType:
+    """The range type that a range or a multirange is of."""
+    found = type_of(type_oid)
+    return found.element if found.kind == "m" and found.element is not None else found
+
+
+def line_of(type_oid: int, facts: Facts) -> Line:
+    range_type = range_type_of(type_oid)
+    return Line(ordering.comparison(subtype_of(range_type).oid, facts), range_type.oid)
+
+
+ordering.register_kind_order("r", lambda type_oid, facts, collation: line_of(type_oid, facts).order)
+ordering.register_kind_order("m", lambda type_oid, facts, collation: _multi_order(line_of(type_oid, facts)))
+
+
+def _multi_order(line: Line) -> ordering.Compare:
+    def run(left: Multi, right: Multi) -> int:
+        for mine, other in zip(left, right, strict=False):
+            found = line.order(mine, other)
+            if found:
+                return found
+        return ordering.plain(len(left), len(right))
+
+    return run
+
+
+def _with_line(how: Callable[..., Any], place: int | None = None) -> Implementation:
+    """A function that takes the line of the range type before its arguments; the type is that of an argument, or of the result."""
+
+    def make(call: Call) -> Implementation:
+        kinds = [each for each in (*call.types, call.result) if type_of(each).kind in "rm"]
+        line = line_of(kinds[0], call.facts)
+        return rows(lambda *arguments: how(line, *arguments), False)
+
+    return made(make)
+
+
+def _many(value: Any) -> Multi:
+    """A range or a multirange as a tuple of ranges that are not empty."""
+    if isinstance(value, Span):
+        return () if value.empty else (value,)
+    return tuple(value)
+
+
+def _hull(line: Line, spans: Sequence[Span]) -> Span:
+    return line.of_bounds(low_of(spans[0]), high_of(spans[-1])) if spans else EMPTY
+
+
+def _multi_contains(line: Line, left: Any, right: Any) -> bool:
+    return all(any(line.contains(mine, each) for mine in _many(left)) for each in _many(right))
+
+
+def _multi_overlaps(line: Line, left: Any, right: Any) -> bool:
+    return any(line.overlaps(mine, other) for mine in _many(left) for other in _many(right))
+
+
+def _ends(how: Callable[[Line, Span, Span], bool]) -> Implementation:
+    """A test of the first and the last of their ranges; false where one has none."""
+
+    def run(line: Line, left: Any, right: Any) -> bool:
+        mine, other = _many(left), _many(right)
+        return bool(mine and other) and how(line, _hull(line, mine), _hull(line, other))
+
+    return _with_line(run)
+
+
+def _multi_adjacent(line: Line, left: Any, right: Any) -> bool:
+    mine, other = _many(left), _many(right)
+    if not mine or not other:
+        return False
+    return line.touches(high_of(mine[-1]), low_of(other[0])) or line.touches(high_of(other[-1]), low_of(mine[0]))
+
+
+def _multi_intersection(line: Line, left: Multi, right: Multi) -> Multi:
+    return line.multi(line.intersection(mine, other) for mine in left for other in right)
+
+
+def _multi_minus(line: Line, left: Multi, right: Multi) -> Multi:
+    found = list(left)
+    for other in right:
+        found = [piece for each in found for piece in line.difference(each, other)]
+    return line.multi(found)
+
+
+def _constructed(line: Line, low: Any, high: Any, flags: str | None = "[)") -> Span:
+    if flags is None:
+        raise evaluation_error("range constructor flags argument must not be null", "22000")
+    if flags not in ("[]", "[)", "(]", "()"):
+        raise evaluation_error("invalid range bound flags", "42601", 'Valid values are "[]", "[)", "(]", and "()".')
+    return line.made(low, high, flags[0] == "[", flags[1] == "]")
+
+
+def _multi_constructed(line: Line, spans: Array) -> Multi:
+    if len(spans.lengths) > 1:
+        raise evaluation_error("multiranges cannot be constructed from multidimensional arrays", "21000")
+    if None in spans.items:
+        raise evaluation_error("multirange values cannot contain null members", "22004")
+    return line.multi(spans.items)
+
+
+def _bound(low: bool) -> Callable[[Any], Any]:
+    def run(value: Any) -> Any:
+        spans = _many(value)
+        if not spans:
+            return None
+        return spans[0].low if low else spans[-1].high
+
+    return run
+
+
+def _included(low: bool) -> Callable[[Any], bool]:
+    def run(value: Any) -> bool:
+        spans = _many(value)
+        return bool(spans) and (spans[0].low_included if low else spans[-1].high_included)
+
+    return run
+
+
+def _infinite(low: bool) -> Callable[[Any], bool]:
+    def run(value: Any) -> bool:
+        spans = _many(value)
+        return bool(spans) and (spans[0].low if low else spans[-1].high) is None
+
+    return run
+
+
+TESTS: dict[str, Callable[[int], bool]] = {
+    "eq": lambda found: found == 0, "ne": lambda found: found != 0, "lt": lambda found: found < 0, "le": lambda found: found <= 0,
+    "gt": lambda found: found > 0, "ge": lambda found: found >= 0,
+}  # fmt: skip
+FUNCTIONS: dict[str, Implementation] = {
+    "range_contains": _with_line(Line.contains), "range_contained_by": _with_line(lambda line, left, right: line.contains(right, left)),
+    "range_contains_elem": _with_line(Line.contains_value), "elem_contained_by_range": _with_line(lambda line, value, span: line.contains_value(span, value)),
+    "range_before": _with_line(Line.before), "range_after": _with_line(lambda line, left, right: line.before(right, left)),
+    "range_overlaps": _with_line(Line.overlaps), "range_adjacent": _with_line(Line.adjacent), "range_overleft": _with_line(Line.overleft),
+    "range_overright": _with_line(Line.overright), "range_union": _with_line(lambda line, left, right: line.union(left, right, True)),
+    "range_merge": _with_line(lambda line, left, right: line.union(left, right, False)), "range_intersect": _with_line(Line.intersection),
+    "range_minus": _with_line(Line.minus), "range_cmp": _with_line(Line.order),
+    "range_empty": rows(lambda span: span.empty, True), "multirange_empty": rows(lambda spans: not spans, True),
+    "range_constructor2": _with_line(_constructed), "range_constructor3": _with_line(_constructed), "multirange_constructor0": rows(lambda: (), True),
+    "multirange_constructor1": rows(_many, True), "multirange_constructor2": _with_line(_multi_constructed),
+    "range_merge_from_multirange": _with_line(_hull), "multirange_union": _with_line(lambda line, left, right: line.multi((*left, *right))),
+    "multirange_intersect": _with_line(_multi_intersection),
+    "multirange_minus": _with_line(_multi_minus), "multirange_cmp": _with_line(lambda line, left, right: _multi_order(line)(left, right)),
+    "multirange_contains_elem": _with_line(lambda line, spans, value: any(line.contains_value(each, value) for each in spans)),
+    "elem_contained_by_multirange": _with_line(lambda line, value, spans: any(line.contains_value(each, value) for each in spans)),
+    "int4range_canonical": rows(lambda span: canonical(span, 23)), "int8range_canonical": rows(lambda span: canonical(span, 20)),
+    "daterange_canonical": rows(lambda span: canonical(span, 1082)),
+}  # fmt: skip
+for _symbol in ("range_intersect_agg_transfn", "multirange_intersect_agg_transfn"):
+    FUNCTIONS[_symbol] = not_in_an_aggregate(_symbol)
+for _name, _test in TESTS.items():
+    FUNCTIONS[f"range_{_name}"] = _with_line(lambda line, left, right, test=_test: test(line.order(left, right)))
+    FUNCTIONS[f"multirange_{_name}"] = _with_line(lambda line, left, right, test=_test: test(_multi_order(line)(left, right)))
+for _kind in ("range", "multirange"):
+    FUNCTIONS.update(
+        {
+            f"{_kind}_lower": rows(_bound(True), True), f"{_kind}_upper": rows(_bound(False), True), f"{_kind}_lower_inc": rows(_included(True), True),
+            f"{_kind}_upper_inc": rows(_included(False), True), f"{_kind}_lower_inf": rows(_infinite(True), True),
+            f"{_kind}_upper_inf": rows(_infinite(False), True),
+        }
+    )  # fmt: skip
+for _pair in ("range_{}_multirange", "multirange_{}_range", "multirange_{}_multirange"):
+    FUNCTIONS[_pair.format("contains")] = _with_line(_multi_contains)
+    FUNCTIONS[_pair.format("contained_by")] = _with_line(lambda line, left, right: _multi_contains(line, right, left))
+    FUNCTIONS[_pair.format("overlaps")] = _with_line(_multi_overlaps)
+    FUNCTIONS[_pair.format("adjacent")] = _with_line(_multi_adjacent)
+    FUNCTIONS[_pair.format("before")] = _ends(Line.before)
+    FUNCTIONS[_pair.format("after")] = _ends(lambda line, left, right: line.before(right, left))
+    FUNCTIONS[_pair.format("overleft")] = _ends(Line.overleft)
+    FUNCTIONS[_pair.format("overright")] = _ends(Line.overright)
