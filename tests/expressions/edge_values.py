@@ -151,3 +151,4 @@ SPECIAL["array_fill_with_lower_bounds", 2] = ["{}", "{1}", "{0}", "{1,1}", "{-5}
 # What our reader of boxes makes of corners that are no numbers is not what is tried here.
 SPECIAL["points_box", 0] = SPECIAL["points_box", 1] = ["(0,0)", "(1,2)", "(-1.5,2.5)", "(1e-7,0)", "(3,4)"]
 SPECIAL["box_mul", 1] = ["(1,2)", "(-1.5,2.5)", "(3,4)", "(1e300,1e300)"]
+SPECIAL["tsvector_setweight", 1] = SPECIAL["tsvector_setweight_by_filter", 1] = ["a", "B", "Z", " "]

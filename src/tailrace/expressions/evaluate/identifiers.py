@@ -121,6 +121,7 @@ FUNCTIONS: dict[str, Implementation] = {
     "int2_mul_cash": rows(lambda factor, value: _money(value * factor)), "cash_div_int8": rows(_quotient), "cash_div_int4": rows(_quotient),
     "cash_div_int2": rows(_quotient), "cash_mul_flt8": rows(_float_product), "flt8_mul_cash": rows(lambda factor, value: _float_product(value, factor)),
     "cash_div_flt8": rows(_float_quotient), "cash_div_cash": rows(_ratio),
+    "cash_mul_flt4": rows(_float_product), "flt4_mul_cash": rows(lambda factor, value: _float_product(value, factor)), "cash_div_flt4": rows(_float_quotient),
     "record_eq": _rows_compared(lambda found: found == 0), "record_ne": _rows_compared(lambda found: found != 0),
     "record_lt": _rows_compared(lambda found: found < 0), "record_le": _rows_compared(lambda found: found <= 0),
     "record_gt": _rows_compared(lambda found: found > 0), "record_ge": _rows_compared(lambda found: found >= 0),

@@ -380,8 +380,6 @@ def _count(call: Call) -> Implementation:
     def run(text: str, pattern: str, start: int = 1) -> int:
         if start <= 0:
             raise invalid_parameter(f'invalid value for parameter "start": {start}')
-        if start > len(text) + 1:
-            return 0
         return len(_matches(searcher.pattern(pattern), text, start - 1))
 
     return rows(run)

@@ -1,6 +1,6 @@
 """tsvector and tsquery (`adt/tsvector_op.c`, `adt/tsquery_op.c`): what needs neither a dictionary nor a parser of documents.
 
-A tsvector is its lexemes in their stored order, each (word, positions); a position is the place in its low 14 bits, the weight above.
+A tsquery is its stored form. A tsvector is its lexemes in their stored order, each (word, positions); a position is the place in its low 14 bits, the weight above.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from tailrace.expressions.evaluate.calls import Implementation, rows
 from tailrace.expressions.evaluate.refusals import evaluation_error, refused
 from tailrace.expressions.evaluate.wholes import Array
-from tailrace.types.text_search.tsquery.stored import AND, NOT, OR, PHRASE, Query, write_query
+from tailrace.types.text_search.tsquery.stored import AND, NOT, OR, PHRASE, Query, read_query, write_query
 
 Lexeme = tuple[bytes, tuple[int, ...]]
 Vector = list[Lexeme]
@@ -98,29 +98,25 @@ def _matches(vector: Vector, query: Query) -> bool:
     return _matches(vector, query.left) or _matches(vector, query.right)
 
 
-def _match(vector: Vector, query: Query | None) -> bool:
-    if query is None or not vector:
-        return query is not None and _matches_nothing(query)
-    return _matches(vector, query)
-
-
-def _matches_nothing(query: Query) -> bool:
-    return _matches([], query)
+def _match(vector: Vector, stored: bytes) -> bool:
+    query = read_query(stored)
+    return query is not None and _matches(vector, query)
 
 
 # -- queries -----------------------------------------------------------------------------------------------------------------------
 
 
-def _joined(operator: int, distance: int = 0) -> Callable[[Query | None, Query | None], Query | None]:
-    def run(left: Query | None, right: Query | None) -> Query | None:
-        if left is None or right is None:
-            return right if left is None else left
-        return Query(operator, distance, left=left, right=right)
+def _joined(operator: int, distance: int = 0) -> Callable[[bytes, bytes], bytes]:
+    def run(left: bytes, right: bytes) -> bytes:
+        one, two = read_query(left), read_query(right)
+        if one is None or two is None:
+            return right if one is None else left
+        return write_query(Query(operator, distance, left=one, right=two))
 
     return run
 
 
-def _phrase(left: Query | None, right: Query | None, distance: int) -> Query | None:
+def _phrase(left: bytes, right: bytes, distance: int) -> bytes:
     if not 0 <= distance <= 16384:
         raise evaluation_error("distance in phrase operator must be an integer value between zero and 16384 inclusive", "22023")
     return _joined(PHRASE, distance)(left, right)
@@ -138,12 +134,20 @@ def _words(query: Query | None) -> set[bytes]:
     return {query.word} if not query.operator else _words(query.left) | _words(query.right)
 
 
-def _negated(query: Query | None) -> Query | None:
-    return None if query is None else Query(NOT, left=query)
+def _negated(stored: bytes) -> bytes:
+    query = read_query(stored)
+    return stored if query is None else write_query(Query(NOT, left=query))
 
 
-def _same(left: Query | None, right: Query | None) -> bool:
-    return write_query(left) == write_query(right)
+def _bare(query: Query | None) -> Query | None:
+    """Without weights and marks of prefixes, at which comparisons do not look (`QTNodeCompare`)."""
+    if query is None:
+        return None
+    return Query(query.operator, query.distance, _bare(query.left), _bare(query.right), query.word)
+
+
+def _same(left: bytes, right: bytes) -> bool:
+    return write_query(_bare(read_query(left))) == write_query(_bare(read_query(right)))
 
 
 def _safe(function: Callable[..., Any]) -> Implementation:
@@ -158,7 +162,7 @@ FUNCTIONS: dict[str, Implementation] = {
     "array_to_tsvector": rows(_array_to_vector), "tsvector_eq": _safe(lambda left, right: left == right),
     "tsvector_ne": _safe(lambda left, right: left != right), "ts_match_vq": rows(_match), "ts_match_qv": rows(lambda query, vector: _match(vector, query)),
     "tsquery_and": _safe(_joined(AND)), "tsquery_or": _safe(_joined(OR)), "tsquery_not": _safe(_negated), "tsquery_phrase": _safe(_joined(PHRASE, 1)),
-    "tsquery_phrase_distance": rows(_phrase), "tsquery_numnode": _safe(_nodes), "tsquery_eq": _safe(_same),
-    "tsquery_ne": _safe(lambda left, right: not _same(left, right)), "tsq_mcontains": _safe(lambda left, right: _words(left) >= _words(right)),
-    "tsq_mcontained": _safe(lambda left, right: _words(left) <= _words(right)),
+    "tsquery_phrase_distance": rows(_phrase), "tsquery_numnode": _safe(lambda stored: _nodes(read_query(stored))), "tsquery_eq": _safe(_same),
+    "tsquery_ne": _safe(lambda left, right: not _same(left, right)), "tsq_mcontains": _safe(lambda left, right: _words(read_query(left)) >= _words(read_query(right))),
+    "tsq_mcontained": _safe(lambda left, right: _words(read_query(left)) <= _words(read_query(right))),
 }  # fmt: skip
