@@ -20,6 +20,7 @@ from tailrace.publications.filters import FilterCompiler, facts_of
 from tailrace.publications.naming import Moment
 from tailrace.publications.publication import SQL, Actions, Publication, PublishedTable, RowFilter
 from tailrace.publications.statements import parse_statement
+from tailrace.publications.timeline import timeline_of
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.types.style import TextStyle
 
@@ -88,6 +89,9 @@ def _check_told(pipeline: Pipeline, told: Told, files: PublicationFiles) -> None
         return sent_by(pipeline, _asking(told, "ours"), compile_filter, definitions.in_order)
 
     assert sent(run(told.start, text)) == told.sent, told.scenario.name
+    # What the source has, by a timeline of all that comes out of the plan.
+    whole = timeline_of(pipeline.plan, history, told.scenario.names)
+    assert sent_by(pipeline, told, compile_filter, timeline=whole) == told.sent, told.scenario.name
     # From the second transaction on it publishes nothing, and from the third on all again. What was told before stays.
     second, third = told.sent[1].commit_lsn, told.sent[2].commit_lsn
     run(second, "ALTER PUBLICATION ours SET (publish = '')")
