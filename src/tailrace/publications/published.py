@@ -83,6 +83,21 @@ def check_found(entry: RelationEntry, major: int) -> None:
         raise UsageError(f'publication "{entry.missing[0]}" does not exist', sqlstate="42704")
 
 
+def missing_warnings(entry: RelationEntry, major: int) -> list[UsageError]:
+    """What the server warns of instead, in majors where it goes on: one for each publication that is not there, whenever it looks for them anew."""
+    if major < FIRST_THAT_PASSES_OVER_MISSING:
+        return []
+    return [
+        UsageError(
+            f'skipped loading publication "{name}"',
+            detail="The publication does not exist at this point in the WAL.",
+            hint="Create the publication if it does not exist.",
+            sqlstate="55000",
+        )
+        for name in entry.missing
+    ]
+
+
 def shown_columns(relation: Relation, listed: frozenset[int] | None, generated: bool) -> tuple[Column, ...]:
     """The relation's columns that are published with a list, or without (`logicalrep_should_publish_column`)."""
     if listed is not None:
