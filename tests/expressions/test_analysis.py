@@ -143,6 +143,11 @@ def test_literals_without_a_zone_are_of_the_sessions() -> None:
     )
 
 
+def test_a_sign_that_means_something_else_in_sql_standard_is_refused() -> None:
+    with pytest.raises(UsageError, match='cannot read "-1 2:03:04" as interval'):
+        analyse("interval '-1 2:03:04' > '1 day'", TABLE, Session(style=TextStyle(interval_style="sql_standard")))
+
+
 def test_virtual_generated_columns_are_written_out() -> None:
     twice = analyse("a * 2 > 0", TABLE).args[0]  # type: ignore[union-attr]
     found = analyse("w > 1", TABLE, Session(generated={4: twice}))

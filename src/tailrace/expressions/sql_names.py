@@ -23,6 +23,8 @@ from tailrace.expressions.analysis.literal_intervals import (
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
 _KEYWORDS = frozenset({*COL_NAME_KEYWORDS, *RESERVED_KEYWORDS, *TYPE_FUNC_NAME_KEYWORDS})
+_VECTORS = (22, 30)
+"""int2vector and oidvector, which have names of their own."""
 _BIT, _BPCHAR = 1560, 1042
 _STRINGS = {1042: "character", 1043: "character varying"}
 _BITS = {1560: "bit", 1562: "bit varying"}
@@ -51,7 +53,7 @@ def quoted_literal(text: str) -> str:
 def type_label(catalog: Catalog, oid: int, typmod: int = -1) -> str:
     """format_type_with_typmod."""
     element = catalog.element_type(oid)
-    if element:
+    if element and oid not in _VECTORS:
         return f"{type_label(catalog, element, typmod)}[]"
     if typmod < 0:
         return {_BIT: '"bit"', _BPCHAR: "bpchar"}.get(oid, catalog.label(oid))

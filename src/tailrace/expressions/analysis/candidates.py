@@ -34,7 +34,9 @@ def select(catalog: Catalog, given: Sequence[int], candidates: Sequence[Candidat
     """func_select_candidate: None where several would do equally well."""
     bases = [oid if oid == UNKNOWN else catalog.base_type(oid) for oid in given]
     unknown = [place for place, oid in enumerate(bases) if oid == UNKNOWN]
-    left = _best(candidates, lambda each: sum(oid not in (UNKNOWN,) and oid == takes for oid, takes in zip(bases, each.takes)))  # noqa: B905
+    left = _best(
+        candidates, lambda each: sum(oid != UNKNOWN and oid == takes for oid, takes in zip(bases, each.takes, strict=True))
+    )
     if len(left) == 1:
         return left[0]
     left = _best(left, lambda each: sum(_fits(catalog, oid, takes) for oid, takes in zip(bases, each.takes, strict=True)))

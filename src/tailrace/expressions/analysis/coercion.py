@@ -220,15 +220,6 @@ def _relabelled(node: Node, target: int, typmod: int, form: int, location: int) 
     return tree.Relabel(_known(node), target, typmod, collation, form, location)
 
 
-def is_binary_coercible(catalog: Catalog, source: int, target: int) -> bool:
-    """IsBinaryCoercible, of types that are not polymorphic."""
-    source = catalog.base_type(source)
-    if source == target:
-        return True
-    cast = catalog.casts.get((source, target))
-    return cast is not None and cast.method == "b" and cast.context == "i"
-
-
 def common_type(state: ParseState, nodes: Sequence[Node], construct: str | None) -> int:
     """select_common_type; without a construct that errors could name, 0 where there is none."""
     catalog, first = state.catalog, type_of(nodes[0])

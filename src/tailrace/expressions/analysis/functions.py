@@ -14,7 +14,7 @@ from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis import polymorphism
 from tailrace.expressions.analysis.candidates import callable_with, select
-from tailrace.expressions.analysis.catalog import BUILT_IN_SCHEMA, FunctionRow
+from tailrace.expressions.analysis.catalog import FunctionRow
 from tailrace.expressions.analysis.coercion import Context, coerce, coerce_arguments, find_path
 from tailrace.expressions.analysis.names import in_path, name_list
 from tailrace.expressions.analysis.state import (
@@ -217,7 +217,3 @@ def _made(state: ParseState, chosen: _Candidate, args: Sequence[Node], given: li
     return tree.Function(
         row.oid, result, tuple(passed), call.form, variadic=variadic, returns_set=row.returns_set, location=location
     )
-
-
-def is_built_in(names: Sequence[str]) -> bool:
-    return len(names) == 2 and names[0] == BUILT_IN_SCHEMA

@@ -1,7 +1,7 @@
 """Literals of ranges in the form in which PostgreSQL stores them (`adt/rangetypes.c`, range_in; `adt/multirangetypes.c`).
 
-In: `(1,5]` and the range's subtype. Out: the same range as the type's own functions would write it: of integers and dates `[2,6)`, of what holds nothing
-`empty`. The readers of `types/ranges` take such text on trust, as the server prints no other.
+In: `(1,5]` and the range's subtype. Out: the same range as the type's own functions would write it: of integers and dates `[2,6)`, of what holds
+nothing `empty`. The readers of `types/ranges` take such text on trust, as the server prints no other.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def canonical_multirange(text: str, subtype: int, read: Read) -> str:
         raise UsageError(f'malformed multirange literal: "{text}"', detail="Missing left brace.", sqlstate="22P02")
     if not inner.endswith("}"):
         raise UsageError(f'malformed multirange literal: "{text}"', detail="Unexpected end of input.", sqlstate="22P02")
-    found, at, body = [], 0, inner[1:-1]
+    found: list[str] = []
+    at, body = 0, inner[1:-1]
     while body[at:].strip():
         match = re.compile(r"\s*,").match(body, at) if found else None
         match = _RANGE.match(body, match.end() if match else at)

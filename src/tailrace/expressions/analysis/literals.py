@@ -42,12 +42,18 @@ _CONFIGURATIONS = {3734: 3748, 3769: 3765}
 _BITS = (1560, 1562)
 _VECTORS = (22, 30)
 """int2vector and oidvector, whose text has no braces."""
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|\\.', re.DOTALL)
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BESIDE_QUOTED = re.compile(r"\x00\s*[^\x00,}\s]|[^\x00{,\s]\s*\x00|\x00\s+\x00")
+_NEW_ARRAYS = 17
+"""Since this major arrays are read by another function, which says otherwise what is wrong with them."""
 _MISSING_ELEMENT = re.compile(r"[{,]\s*[,}]")
 _DIMENSION = re.compile(r"\[(?:([+-]?\d+):)?([+-]?\d+)\]")
+POINT = 600
+_POINT = re.compile(r"\s*\(?[^,()\[\]]+,[^,()\[\]]+\)?\s*")
+_SHAPE = re.compile(r"[\s0-9.,()\[\]<>{}+\-a-zA-Z]+")
 TSVECTOR, TSQUERY = 3614, 3615
 _TSVECTOR = re.compile(
-    r"(?:\s*(?:'(?:[^'\\]|''|\\.)+'|(?:[^\s':\\]|\\.)+)(?::\d+[A-Da-d]?(?:,\d+[A-Da-d]?)*)?(?=\s|$))*\s*", re.DOTALL
+    r"(?:\s*(?:'(?:[^'\\]|''|\\.)+'|(?:[^\s':\\]|\\.)+)(?::0*[1-9]\d*[A-Da-d]?(?:,0*[1-9]\d*[A-Da-d]?)*)?(?=\s|$))*\s*", re.DOTALL
 )
 _ZONED = frozenset({1184, 1185, 3910, 3911, 4534})
 """timestamptz, and what is made of it."""
@@ -151,7 +157,10 @@ def _read_array(state: ParseState, text: str, oid: int, element: int) -> bytes:
     if pg_type is None or pg_type.element is None:
         return text.encode("utf-8", "surrogateescape")  # a user's type: the filter is refused for it
     shape, words = read_array_literal(text, pg_type)
-    bare = _QUOTED.sub("x", text)
+    bare = _QUOTED.sub("\0", text)
+    if _BESIDE_QUOTED.search(bare):
+        detail = "Incorrectly quoted array element." if state.catalog.major >= _NEW_ARRAYS else "Unexpected array element."
+        raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
     if _MISSING_ELEMENT.search(bare) and bare.strip(_SPACE) != "{}":
         raise UsageError(f'malformed array literal: "{text}"', detail='Unexpected "," or "}" character.', sqlstate="22P02")
     declared = [int(high) - int(low or 1) + 1 for low, high in _DIMENSION.findall(bare.partition("{")[0])]
@@ -241,6 +250,23 @@ def _read_tsvector(state: ParseState, text: str, oid: int) -> bytes:
     return _by_codec(state, text, oid)
 
 
+def _read_shape(state: ParseState, text: str, oid: int) -> bytes:
+    """point and its kin: numbers, commas and brackets, and nothing else."""
+    if not (_POINT if oid == POINT else _SHAPE).fullmatch(text) or any(
+        text.count(a) != text.count(b) for a, b in ("()", "[]", "<>", "{}")
+    ):
+        raise syntax_error(state.label(oid), text)
+    return _by_codec(state, text, oid)
+
+
+def _read_interval(state: ParseState, text: str, typmod: int) -> bytes:
+    """interval_in. Under IntervalStyle sql_standard a sign at the beginning is of all fields."""
+    if state.style.interval_style.lower() == "sql_standard" and text.lstrip(_SPACE).startswith("-"):
+        hint = "Write the sign of each field, or set IntervalStyle to postgres."
+        raise UsageError(f'cannot read "{text}" as interval', sqlstate="0A000", hint=hint)
+    return read_interval(text, typmod)
+
+
 def _read_tsquery(state: ParseState, text: str, oid: int) -> bytes:
     try:
         return _by_codec(state, text, oid)
@@ -256,12 +282,13 @@ _READERS: dict[int, Callable[[ParseState, str, int, int], bytes]] = {
     **dict.fromkeys(_CONFIGURATIONS, lambda state, text, oid, typmod: _read_configuration(state, text, oid)),
     **dict.fromkeys(_BITS, lambda state, text, oid, typmod: read_bits(text)),
     1082: lambda state, text, oid, typmod: read_date(text, oid, state.style),
-    1186: lambda state, text, oid, typmod: read_interval(text, typmod),
+    1186: lambda state, text, oid, typmod: _read_interval(state, text, typmod),
     114: lambda state, text, oid, typmod: _read_json(text),
     3802: lambda state, text, oid, typmod: _read_jsonb(state, text, oid),
     CHAR: lambda state, text, oid, typmod: _read_char(text),
     17: lambda state, text, oid, typmod: _read_bytea(state, text, oid),
     TSVECTOR: lambda state, text, oid, typmod: _read_tsvector(state, text, oid),
+    **dict.fromkeys((POINT, 601, 602, 603, 604, 628, 718), lambda state, text, oid, typmod: _read_shape(state, text, oid)),
     TSQUERY: lambda state, text, oid, typmod: _read_tsquery(state, text, oid),
     2206: lambda state, text, oid, typmod: _read_type(state, text),
 }

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
@@ -198,7 +198,7 @@ def _by_name(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return dict(found)
 
 
-def _add_names(named: dict[str, list[Row]], rows: Iterable[Row]) -> None:
+def _add_names(named: dict[str, Any], rows: Iterable[Any]) -> None:
     """Lists that others share are not touched."""
     for row in rows:
         named[row.name] = [*named.get(row.name, []), row]
