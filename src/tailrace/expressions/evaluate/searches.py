@@ -40,6 +40,8 @@ def _set_weight(vector: Vector, letter: int) -> Vector:
 
 
 def _set_weight_of(vector: Vector, letter: int, words: Array) -> Vector:
+    if chr(letter).upper() not in WEIGHTS:
+        raise evaluation_error(f"unrecognized weight: {chr(letter)}", "XX000")
     weight, chosen = _weight(letter), {_raw(word) for word in words.items if word is not None}
     return [(word, tuple(place & _PLACE | weight << 14 for place in places) if word in chosen else places) for word, places in vector]
 
