@@ -6,6 +6,7 @@ each what its slot gave, or the error that it raised.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,7 +105,7 @@ def sent_by(
     relations |= {relation.oid for truncation in truncations for relation in truncation.relations}
     committed = Committed(plan.transactions.first_lsn, commits, wanted)
     timeline = timeline or entry_timeline(pipeline.history, relations, told.scenario.names, committed, told.start, definitions)
-    publisher = Publisher(timeline, major, compile_filter)
+    publisher = pickle.loads(pickle.dumps(Publisher(timeline, major, compile_filter)))
     found: dict[int, list[tuple[tuple[int, int], Change]]] = {}
     for alike in decoded:
         for shown in publisher.publish_alike(alike):
