@@ -19,8 +19,8 @@ from tailrace.publications.definition_file import Definitions, Stage, read_defin
 from tailrace.publications.filters import FilterCompiler, facts_of
 from tailrace.publications.naming import Moment
 from tailrace.publications.publication import SQL, Actions, Publication, PublishedTable, RowFilter
+from tailrace.publications.publish import publisher_of
 from tailrace.publications.statements import parse_statement
-from tailrace.publications.timeline import timeline_of
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.types.style import TextStyle
 
@@ -90,8 +90,8 @@ def _check_told(pipeline: Pipeline, told: Told, files: PublicationFiles) -> None
 
     assert sent(run(told.start, text)) == told.sent, told.scenario.name
     # What the source has, by a timeline of all that comes out of the plan.
-    whole = timeline_of(pipeline.plan, history, told.scenario.names)
-    assert sent_by(pipeline, told, compile_filter, timeline=whole) == told.sent, told.scenario.name
+    whole = publisher_of(pipeline.plan, history, told.scenario.names, TextStyle())
+    assert sent_by(pipeline, told, whole.compile, timeline=whole.timeline) == told.sent, told.scenario.name
     # From the second transaction on it publishes nothing, and from the third on all again. What was told before stays.
     second, third = told.sent[1].commit_lsn, told.sent[2].commit_lsn
     run(second, "ALTER PUBLICATION ours SET (publish = '')")
