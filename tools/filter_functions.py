@@ -40,7 +40,7 @@ ORDER BY p.oid
 """Without those that cannot be called with values at all: arguments or results of type internal or cstring."""
 
 APART = {
-    "hash support": r"hash|_hash$|_hash_extended$",
+    "hash support": r"hash|.*_hash$|.*_hash_extended$",
     "binary output": r".*send$",
     "support of window frames": r"in_range_",
     "support of aggregates": r"(float|int|interval).*_(accum|accum_inv|avg|combine|sum|finalfn|corr|covar_\w+|regr_\w+|stddev_\w+|var_\w+)$",

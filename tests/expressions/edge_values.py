@@ -148,3 +148,7 @@ for _range, _texts in {"int4range[]": ["{}", '{"[1,3)","[2,5)"}', '{"[5,8)",empt
     VALUES[_range] = _texts
 SPECIAL["array_fill", 1] = SPECIAL["array_fill_with_lower_bounds", 1] = ["{}", "{2}", "{2,2}", "{0}", "{NULL}", "{3}"]
 SPECIAL["array_fill_with_lower_bounds", 2] = ["{}", "{1}", "{0}", "{1,1}", "{-5}", "{5}"]
+# What our reader of boxes makes of corners that are no numbers is not what is tried here.
+SPECIAL["points_box", 0] = SPECIAL["points_box", 1] = ["(0,0)", "(1,2)", "(-1.5,2.5)", "(1e-7,0)", "(3,4)"]
+SPECIAL["box_mul", 1] = ["(1,2)", "(-1.5,2.5)", "(3,4)", "(1e300,1e300)"]
+SPECIAL["tsvector_setweight", 1] = SPECIAL["tsvector_setweight_by_filter", 1] = ["a", "B", "Z", " "]

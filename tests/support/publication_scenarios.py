@@ -115,7 +115,7 @@ CHAIN = (*WORK, "INSERT INTO x VALUES (1, 'a'), (5, 'm'), (9, 'z')", "UPDATE x S
          "UPDATE x SET v = NULL WHERE id = 9", "UPDATE x SET id = id + 10", "UPDATE x SET id = 3 WHERE id = 16", "DELETE FROM x")  # fmt: skip
 BIG = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 300) i)"
 TOAST = (f"INSERT INTO x SELECT 1, 1, {BIG}", "UPDATE x SET a = 10 WHERE id = 1", "UPDATE x SET a = 11 WHERE id = 1",
-         "UPDATE x SET a = 2 WHERE id = 1", "UPDATE x SET id = 7 WHERE id = 1", "UPDATE x SET id = 2", "UPDATE x SET id = 9, big = 'short'")  # fmt: skip
+         "UPDATE x SET a = 2 WHERE id = 1", "UPDATE x SET id = 7 WHERE id = 1", "UPDATE x SET id = 2", "UPDATE x SET id = 9, big = 'short'")  # fmt: skip  # noqa: E501
 HEAVY = "CREATE TABLE x (id int PRIMARY KEY, a int, big text)"
 EXTERNAL = "ALTER TABLE x ALTER big SET STORAGE EXTERNAL"
 
@@ -134,14 +134,14 @@ WITH_FILTERS = (
     Scenario("its schema in the same", (KEYED, "CREATE PUBLICATION w1 FOR TABLES IN SCHEMA sc, TABLE x WHERE (id < 3)"), CHAIN, ("w1",), 15),
     Scenario("same columns, other filters", (KEYED, "CREATE PUBLICATION w1 FOR TABLE x (id) WHERE (id < 3)",
              "CREATE PUBLICATION w2 FOR TABLE x (id) WHERE (id > 7)"), CHAIN, ("w1", "w2"), 15),
-    *(Scenario(f"TOAST, identity {identity}", (HEAVY, EXTERNAL, *altered, f"CREATE PUBLICATION w1 FOR TABLE x WHERE ({condition})"), TOAST, ("w1",), 15)
+    *(Scenario(f"TOAST, identity {identity}", (HEAVY, EXTERNAL, *altered, f"CREATE PUBLICATION w1 FOR TABLE x WHERE ({condition})"), TOAST, ("w1",), 15)  # noqa: E501
       for identity, altered, condition in (
           ("full", ("ALTER TABLE x REPLICA IDENTITY FULL",), "a > 5"),
           ("full of the value", ("ALTER TABLE x REPLICA IDENTITY FULL",), "a > 5 AND big IS NOT NULL"),
           ("default", (), "id > 5"),
           ("of the value", ("ALTER TABLE x ALTER big SET NOT NULL", "CREATE UNIQUE INDEX xi ON x (id, a)", "ALTER TABLE x ALTER a SET NOT NULL",
                             "ALTER TABLE x REPLICA IDENTITY USING INDEX xi"), "id > 5 AND a > 1"))),
-    Scenario("root, and an ignored filter of a partition", (*PARTITIONED, f"CREATE PUBLICATION w1 FOR TABLE p WHERE (id % 2 = 0), p1 WHERE (id > 100) {ROOT}"),
+    Scenario("root, and an ignored filter of a partition", (*PARTITIONED, f"CREATE PUBLICATION w1 FOR TABLE p WHERE (id % 2 = 0), p1 WHERE (id > 100) {ROOT}"),  # noqa: E501
              SPREAD, ("w1",), 15),
     Scenario("partitions by themselves", (*PARTITIONED, "CREATE PUBLICATION w1 FOR TABLE p, p1 WHERE (id > 2)"), SPREAD, ("w1",), 15),
     Scenario("partition in one, root in another", (*PARTITIONED, "CREATE PUBLICATION w1 FOR TABLE p1 WHERE (id > 5)",

@@ -6,6 +6,7 @@ each what its slot gave, or the error that it raised.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,12 @@ from support.cases import DBNAME
 from support.decoding import opened
 from support.pgoutput import UNCHANGED, Change, Sent, Values, read_sent
 from support.servers import Server
+from tailrace.catalog.moments import Committed
 from tailrace.decode import DELETE, INSERT, UPDATE, Batch, decode_alike
 from tailrace.errors import TailraceError
 from tailrace.pipeline import Pipeline
 from tailrace.publications.publish import Publisher
-from tailrace.publications.timeline import Definitions, timeline_of
+from tailrace.publications.timeline import Definitions, EntryTimeline, entry_timeline
 from tailrace.types import registry
 
 SLOT = "s"
@@ -87,24 +89,33 @@ def told_by(server: Server, scenarios: Sequence[Scenario]) -> tuple[list[Told], 
     return [tell(server, scenario) for scenario in scenarios if scenario.first <= server.major], start
 
 
-def sent_by(pipeline: Pipeline, told: Told, compile_filter: Any, definitions: Definitions = ()) -> list[Sent]:
+def sent_by(
+    pipeline: Pipeline, told: Told, compile_filter: Any, definitions: Definitions = (), timeline: EntryTimeline | None = None
+) -> list[Sent]:
     """What tailrace publishes of the transactions of a scenario."""
     plan = pipeline.plan
     major = pipeline.catalogs.state.major
-    publisher = Publisher(timeline_of(plan, pipeline.history, told.scenario.names, definitions), major, compile_filter)
     commits = plan.transactions.commit_lsn
     wanted = (commits >= told.start) & (commits < told.stop)
+    read = pipeline.source.segments.read
+    decoded = [alike for stretch in plan.restricted_to(wanted) for alike in decode_alike(stretch, read)]
+    truncations = [each for each in plan.truncations if wanted[each.ordinal]]
+    # Of the relations of this scenario only: all of a server's scenarios would be asked for each time.
+    relations = {relation.oid for alike in decoded for relation in alike.relations}
+    relations |= {relation.oid for truncation in truncations for relation in truncation.relations}
+    committed = Committed(plan.transactions.first_lsn, commits, wanted)
+    timeline = timeline or entry_timeline(pipeline.history, relations, told.scenario.names, committed, told.start, definitions)
+    publisher = pickle.loads(pickle.dumps(Publisher(timeline, major, compile_filter)))
     found: dict[int, list[tuple[tuple[int, int], Change]]] = {}
-    for stretch in plan.restricted_to(wanted):
-        for alike in decode_alike(stretch, pipeline.source.segments.read):
-            for shown in publisher.publish_alike(alike):
-                for batch in shown.batches():
-                    for row, change in enumerate(changes_of(batch, major)):
-                        place = int(batch.lsn[row]), int(batch.sequence[row])
-                        found.setdefault(int(batch.ordinal[row]), []).append((place, change))
-    for truncation in plan.truncations:
-        if wanted[truncation.ordinal] and (relations := publisher.truncated(truncation)):
-            change = Change("truncate", tuple(relation.oid for relation in relations))
+    for alike in decoded:
+        for shown in publisher.publish_alike(alike):
+            for batch in shown.batches():
+                for row, change in enumerate(changes_of(batch, major)):
+                    place = int(batch.lsn[row]), int(batch.sequence[row])
+                    found.setdefault(int(batch.ordinal[row]), []).append((place, change))
+    for truncation in truncations:
+        if named := publisher.truncated(truncation):
+            change = Change("truncate", tuple(relation.oid for relation in named))
             found.setdefault(truncation.ordinal, []).append(((int(truncation.lsn), 0), change))
     return [
         Sent(int(commits[ordinal]), int(plan.transactions.xid[ordinal]), [change for _, change in sorted(found[ordinal], key=lambda pair: pair[0])])

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tailrace.cli import archive, catalog, decode, demo, messages, slot, spool, wal
+from tailrace.cli import archive, catalog, decode, demo, messages, publication, slot, spool, wal
 from tailrace.cli.ending import WriteFailed
 
 
@@ -31,5 +31,6 @@ app.command("demo")(demo.demo)
 app.add_typer(wal.app, name="wal")
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(slot.app, name="slot")
+app.add_typer(publication.app, name="publication")
 app.add_typer(archive.app, name="archive")
 app.add_typer(spool.app, name="spool")

@@ -41,12 +41,14 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class RelationEntry:
     """`actions` are of all publications that have the relation; `members` those which publish it as `published_as` (None: as itself), whose numbers
-    of columns count. `missing` are publications that were asked for and are not there."""
+    of columns count. `missing` are publications that were asked for and are not there; `unknown` says what of the
+    catalogs is not known, so that nothing can be said."""
 
     actions: Actions = NO_ACTIONS
     published_as: Relation | None = None
     members: tuple[Member, ...] = ()
     missing: tuple[str, ...] = ()
+    unknown: str = ""
 
 
 def topmost_level(publication: Publication, ancestors: Sequence[tuple[int, int]]) -> int:

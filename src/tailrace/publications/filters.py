@@ -36,6 +36,10 @@ class FilterCompiler:
             error.context = error.context or f'WHERE clause of a publication, table "{relation}"'
             raise
 
+    def columns_of(self, row_filter: RowFilter, relation: Relation) -> tuple[int, ...]:
+        """The attribute numbers of the columns that it reads."""
+        return tuple(tree.columns_of(self.expression(row_filter, relation)))
+
     def expression(self, row_filter: RowFilter, relation: Relation) -> tree.Expression:
         """The filter's tree, for this relation."""
         if row_filter.form == NODE_TREE:
@@ -48,6 +52,15 @@ def analysed(text: str, relation: Relation, major: int, style: TextStyle) -> tre
     from tailrace.expressions.analysis import Session, analyse  # noqa: PLC0415 - workers that filter by the catalog's trees need no parser
 
     return analyse(text, relation, Session(major=major, style=style))
+
+
+def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relation) -> str:
+    """A WHERE clause as pg_get_expr prints it, of the relation as it is called now."""
+    from tailrace.expressions.analysis import Session  # noqa: PLC0415
+    from tailrace.expressions.deparse import deparse  # noqa: PLC0415
+
+    session = Session(major=compiler.major, style=compiler.facts.style)
+    return deparse(compiler.expression(row_filter, relation), relation, session)
 
 
 def named_as_then(relation: Relation, row_filter: RowFilter) -> Relation:

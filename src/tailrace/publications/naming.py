@@ -22,6 +22,8 @@ _KINDS = {
     "f": "foreign tables", "I": "partitioned indexes",
 }  # fmt: skip
 """`errdetail_relkind_not_supported`."""
+_NOT_OPENED = {"i": "an index", "I": "an index", "c": "a composite type"}
+_FIRST_THAT_SAYS_WHY = 16
 _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "cmin", "xmax", "cmax", "tableoid"})
 _PG_CATALOG, _PG_TOAST = 11, 99
 """Oids of schemas (`catalog/pg_namespace.dat`)."""
@@ -43,14 +45,13 @@ class Moment:
     # -- relations -------------------------------------------------------------------------------------------------------------------
 
     def table(self, named: TableNamed) -> Relation:
-        """Raises UsageError (42P01) if there is none."""
+        """Raises UsageError if there is none (42P01), or not even its schema (3F000)."""
+        if named.schema:
+            self.schema(named.schema)
         for schema in [named.schema] if named.schema else self.search_path:
             found = self.history.relation_named(schema, named.name, self.lsn)
             if found is not None:
-                if found.kind in "iIc":  # `validate_relation_kind`
-                    raise UsageError(
-                        f'cannot open relation "{found.name}"', detail=_unsupported(_KINDS[found.kind]), sqlstate="42809"
-                    )
+                _check_opens(found, self.history.major)
                 return found
         raise UsageError(f'relation "{named}" does not exist', sqlstate="42P01")
 
@@ -111,6 +112,15 @@ class Moment:
         rows = roles.rows.seen(np.arange(len(roles.rows)), self.lsn, -1)
         if name not in roles.of("rolname", rows).tolist():
             raise UsageError(f'role "{name}" does not exist', sqlstate="42704")
+
+
+def _check_opens(relation: Relation, major: int) -> None:
+    """Raise UsageError (42809) for what is no table of any kind (`table_openrv`)."""
+    if relation.kind not in _NOT_OPENED:
+        return
+    if major < _FIRST_THAT_SAYS_WHY:
+        raise UsageError(f'"{relation.name}" is {_NOT_OPENED[relation.kind]}', sqlstate="42809")
+    raise UsageError(f'cannot open relation "{relation.name}"', detail=_unsupported(_KINDS[relation.kind]), sqlstate="42809")
 
 
 def check_publishable(relation: Relation) -> None:

@@ -43,13 +43,11 @@ ALL_ACTIONS = Actions(insert=True, update=True, delete=True, truncate=True)
 @dataclass(frozen=True, slots=True)
 class RowFilter:
     """A WHERE clause. `text` is an expression in the `form` of the catalog (pg_node_tree), whose columns are attribute numbers, or in SQL. `names`
-    are, for SQL, the table's columns by the number and the name that they had when it was written; `shown` is what pg_get_expr prints of it, if
-    that is known."""
+    are, for SQL, the table's columns by the number and the name that they had when it was written."""
 
     text: str
     form: str = NODE_TREE
     names: tuple[tuple[int, str], ...] = ()
-    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.history import History
 from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE, Alike, Batch
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn, Relation
+from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
 from tailrace.publications.entry import RelationEntry, is_publishable
+from tailrace.publications.filters import FilterCompiler, facts_of
 from tailrace.publications.publication import RowFilter
 from tailrace.publications.published import Published, check_found, published
 from tailrace.publications.replica_identity import replica_identity_error
 from tailrace.publications.row_filter import NEW, NONE, Changes, Condition, Tuples, chosen, filtered, from_old
-from tailrace.publications.timeline import EntryTimeline
+from tailrace.publications.timeline import Definitions, EntryTimeline, timeline_of
+from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 
 Compile = Callable[[RowFilter, Relation], Condition]
@@ -171,6 +175,15 @@ class Publisher:
             kind: None if found is None else [self._condition(each, what.published_as) for each in found]
             for kind, found in filters.items()
         }
+
+
+def publisher_of(
+    plan: Plan, history: History, names: Sequence[str], style: TextStyle, definitions: Definitions = ()
+) -> Publisher:
+    """The publisher of all that comes out of a plan, for who asks for publications of these names. Filters are evaluated with the settings of
+    `style`."""
+    compile_filter = FilterCompiler(history.major, facts_of(history, style))
+    return Publisher(timeline_of(plan, history, names, definitions), history.major, compile_filter)
 
 
 def _places(batch: Batch, what: Published) -> dict[int, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tailrace.errors import UsageError
+from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Column, Relation
 from tailrace.publications.entry import Member, RelationEntry
 from tailrace.publications.publication import (
@@ -75,9 +75,27 @@ def published(entry: RelationEntry, relation: Relation, major: int) -> Published
 
 
 def check_found(entry: RelationEntry, major: int) -> None:
-    """Raise UsageError if a publication that was asked for is missing, in majors where that stops the stream."""
+    """Raise UsageError if a publication that was asked for is missing, in majors where that stops the stream; MissingHistory if the catalogs do not
+    tell what is published."""
+    if entry.unknown:
+        raise MissingHistory(entry.unknown)
     if entry.missing and major < FIRST_THAT_PASSES_OVER_MISSING:
         raise UsageError(f'publication "{entry.missing[0]}" does not exist', sqlstate="42704")
+
+
+def missing_warnings(entry: RelationEntry, major: int) -> list[UsageError]:
+    """What the server warns of instead, in majors where it goes on: one for each publication that is not there, whenever it looks for them anew."""
+    if major < FIRST_THAT_PASSES_OVER_MISSING:
+        return []
+    return [
+        UsageError(
+            f'skipped loading publication "{name}"',
+            detail="The publication does not exist at this point in the WAL.",
+            hint="Create the publication if it does not exist.",
+            sqlstate="55000",
+        )
+        for name in entry.missing
+    ]
 
 
 def shown_columns(relation: Relation, listed: frozenset[int] | None, generated: bool) -> tuple[Column, ...]:

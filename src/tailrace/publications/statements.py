@@ -112,7 +112,7 @@ def parse_statement(text: str) -> Statement:
         parsed = parse_sql(text)
     except ParseError as error:
         message, at = error.args
-        raise UsageError(str(message), sqlstate="42601", position=None if at is None else int(at) + 1) from None
+        raise UsageError(str(message), sqlstate="42601").in_text(None if at is None else int(at) + 1) from None
     if len(parsed) != 1:
         raise UsageError(f"one statement is expected, not {len(parsed)}", sqlstate="42601")
     statement = _statement(parsed[0].stmt, _where_texts(text))

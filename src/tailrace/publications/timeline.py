@@ -155,12 +155,13 @@ class _Entries:
         return EntrySpans(tuple(starts), tuple(entries))
 
     def entry(self, oid: int, lsn: int, ordinal: int) -> RelationEntry:
-        """What holds for a change at `lsn`. Of a relation that is not there, or is just being made, nothing is published."""
+        """What holds for a change at `lsn`. Nothing is published of a relation that is not there; an error about catalogs is for changes that lie
+        there, and for nobody else."""
         try:
             standing = self._source.standing(oid, lsn, ordinal)
             return self._entry(standing, lsn, ordinal) if standing else NOTHING
-        except MissingHistory:
-            return NOTHING
+        except MissingHistory as error:
+            return RelationEntry(unknown=error.message)
 
     def _entry(self, standing: Standing, lsn: int, ordinal: int) -> RelationEntry:
         about = ((standing.oid, standing.schema), *standing.ancestors)

@@ -22,6 +22,13 @@ from tailrace.expressions.evaluate.vectors import Facts, Scope, Vector, constant
 from tailrace.expressions.evaluate.wholes import Array, Row
 
 
+DEFAULTS: dict[str, tuple[object, ...]] = {
+    "unicode_normalize_func": ("NFC",), "unicode_is_normalized": ("NFC",), "jsonb_set": (True,), "jsonb_insert": (False,),
+    "jsonb_set_lax": (True, "use_json_null"), "make_interval": (0, 0, 0, 0, 0, 0, 0.0),
+}  # fmt: skip
+"""What stands for arguments at the end that a call leaves out (pg_proc.proargdefaults), which the planner fills in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A compiled node. `value` is what it gives where it is constant; `safe` that it never raises."""
@@ -87,9 +94,14 @@ class Compiler:
         self, oid: int, parts: list[Part], args: Sequence[tree.Expression], result: int, collation: int, variadic: bool = False
     ) -> Part:
         function = function_of(oid)
+        types = tuple(type_given(arg) for arg in args)
+        missing = len(function.arguments) - len(parts)
+        if missing > 0:
+            defaults = DEFAULTS.get(function.symbol, ())[-missing:]
+            parts = [*parts, *(fixed(constant(kind, value)) for kind, value in zip(function.arguments[-missing:], defaults, strict=True))]
+            types = (*types, *function.arguments[-missing:])
         if function.strict and any(part.value is not None and part.value.is_null for part in parts):
             return fixed(constant(result, None))
-        types = tuple(type_given(arg) for arg in args)
         what = self.implementation(function, types, result, collation, parts, variadic)
         runs, strict = [part.run for part in parts], function.strict
 

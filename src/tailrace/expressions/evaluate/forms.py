@@ -17,7 +17,6 @@ from tailrace.expressions.evaluate.exact import read_numeric_payload, write_nume
 from tailrace.expressions.evaluate.refusals import refused
 from tailrace.model import PgType
 from tailrace.types.built_in import built_in_type
-from tailrace.types.text_search.tsquery.stored import read_query, write_query
 from tailrace.types.text_search.tsvector import read_lexemes, write_lexemes
 from tailrace.types.values import Values
 
@@ -204,12 +203,12 @@ _READERS: dict[int, Callable[[bytes], Any]] = {
     BYTEA: _identity, UUID: _identity, MACADDR: _identity, MACADDR8: _identity, INET: _identity, CIDR: _identity, 1033: _identity,
     NUMERIC: read_numeric_payload, INTERVAL: _interval, TIMETZ: _timetz, BIT: _bits, VARBIT: _bits, POINT: _floats, LSEG: _floats, BOX: _floats,
     LINE: _floats, CIRCLE: _floats, PATH: _path, POLYGON: _polygon, TID: _tid, TXID_SNAPSHOT: _snapshot, PG_SNAPSHOT: _snapshot, TSVECTOR: read_lexemes,
-    TSQUERY: read_query,
+    TSQUERY: _identity,
 }  # fmt: skip
 _WRITERS: dict[int, Callable[[Any], bytes]] = {
     BYTEA: _identity, UUID: _identity, MACADDR: _identity, MACADDR8: _identity, INET: _identity, CIDR: _identity,
     NUMERIC: write_numeric_payload, INTERVAL: _write_interval, TIMETZ: lambda value: struct.pack("<qi", *value), BIT: _write_bits, VARBIT: _write_bits,
     POINT: lambda value: struct.pack("<2d", *value), LSEG: lambda value: struct.pack("<4d", *value), BOX: lambda value: struct.pack("<4d", *value),
-    LINE: lambda value: struct.pack("<3d", *value), CIRCLE: lambda value: struct.pack("<3d", *value), TSQUERY: write_query, TSVECTOR: write_lexemes,
+    LINE: lambda value: struct.pack("<3d", *value), CIRCLE: lambda value: struct.pack("<3d", *value), TSQUERY: _identity, TSVECTOR: write_lexemes,
     TID: lambda value: struct.pack("<HHH", value[0] >> 16, value[0] & 0xFFFF, value[1]),
 }  # fmt: skip

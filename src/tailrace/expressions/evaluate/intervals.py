@@ -196,7 +196,7 @@ def _finite_only(function: Callable[..., object]) -> Implementation:
 
         def run(*arguments: object) -> object:
             for each in arguments:
-                if each in INFINITE:
+                if each in INFINITE or (isinstance(each, float) and not math.isfinite(each)):
                     raise refused("an infinite interval")
             found = function(*arguments)
             if found in INFINITE:

@@ -1,0 +1,91 @@
+"""Write docs/row_filters.md from what the evaluator has: `PYTHONPATH=src python tools/row_filters.py`. A test checks that it is up to date."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from tailrace.expressions.evaluate.families import IMPLEMENTATIONS
+from tailrace.expressions.evaluate.functions import built_in_functions
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs/row_filters.md"
+COUNTED = ROOT / "tests/cases/row_filters/functions.tsv"
+TARGET = 0.85
+HEAD = """# Row filters
+
+A publication may say which rows of a table it publishes: `CREATE PUBLICATION … FOR TABLE t WHERE (condition)`, since PostgreSQL 15. tailrace evaluates such a
+condition over batches of rows as they are stored, with PostgreSQL's own results, NULLs and errors, or refuses it by name when it reads the publication. There is
+nothing between the two: a function that would be right almost always is refused.
+
+This page is made by `tools/row_filters.py` from the evaluator's tables and from what PostgreSQL 15 says of its functions.
+
+## What every condition may have
+
+Columns, constants, operators, functions, AND, OR, NOT, IS [NOT] NULL, IS [NOT] TRUE, FALSE or UNKNOWN, IS [NOT] DISTINCT FROM, IN, BETWEEN, ANY and ALL of an array,
+comparisons of rows, CASE, COALESCE, NULLIF, GREATEST, LEAST, ARRAY[…], ROW(…), COLLATE, and casts that PostgreSQL carries out with a function or without any.
+AND, OR, CASE and COALESCE evaluate what they need and no more, so a guard such as `a <> 0 AND 1 / a > 2` works. What is constant is evaluated once, before the first
+row, as the planner does.
+
+## What depends on the database
+
+- `<`, `>`, BETWEEN, GREATEST and LEAST of text are evaluated under the collations C, POSIX, ucs_basic and pg_c_utf8, and under the database's default one if its locale
+  is C, POSIX or C.UTF-8. Under others they are refused; `=` and `<>` compare bytes and always work. `COLLATE "C"` in the filter helps.
+- Letters beyond ASCII have another case only where the locale says so: `lower`, `upper`, `initcap` and ILIKE of such a letter are refused unless the locale is C.
+- Regular expressions are evaluated without back references, lookbehind and options in the middle; functions that ask where a match ends take patterns that can match
+  in one way only.
+- A time zone is named by its place, such as Europe/Berlin, or is UTC; its rules are those of this machine's time zone database.
+
+## What is refused by the row
+
+Some functions are right but for a few values, for which they are refused when such a row comes: infinite intervals (since 17), ages of infinite timestamps, phrases in
+a tsquery, characters that Unicode did not have yet.
+
+## Functions by family
+
+Operators are counted with the functions behind them, as are casts.
+"""
+
+
+def render() -> str:
+    families: dict[str, list[tuple[str, bool]]] = defaultdict(list)
+    apart: dict[str, list[tuple[str, bool]]] = defaultdict(list)
+    for label, family, reason, there in counted():
+        (apart[reason] if reason else families[family]).append((label, there))
+    lines = [HEAD, "| family | functions | evaluated | share |", "|---|---|---|---|"]
+    for family in sorted(families):
+        lines.append(_row(family, families[family]))
+    every = [each for group in families.values() for each in group]
+    lines += [_row("**all**", every), "", "Counted apart, as PostgreSQL has them for itself:", "", "| for | functions | evaluated | share |", "|---|---|---|---|"]
+    lines += [_row(reason, apart[reason]) for reason in sorted(apart)]
+    lines += ["", "## What is refused", ""]
+    for family in sorted(families):
+        missing = sorted({label for label, there in families[family] if not there})
+        if missing:
+            lines.append(f"- **{family}**: " + ", ".join(f"`{label}`" for label in missing))
+    return "\n".join(lines) + "\n"
+
+
+def counted() -> list[tuple[str, str, str, bool]]:
+    """(function, family, why it is counted apart, whether it is evaluated)."""
+    known = built_in_functions()
+    found = []
+    for line in COUNTED.read_text().splitlines()[1:]:
+        oid, label, _, _, family, reason = line.split("\t")
+        found.append((label, family, reason, known[int(oid)].symbol in IMPLEMENTATIONS))
+    return found
+
+
+def share() -> float:
+    """Of the functions that are not counted apart."""
+    there = [evaluated for _, _, reason, evaluated in counted() if not reason]
+    return sum(there) / len(there)
+
+
+def _row(name: str, group: list[tuple[str, bool]]) -> str:
+    there = sum(evaluated for _, evaluated in group)
+    return f"| {name} | {len(group)} | {there} | {there / len(group):.0%} |"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(render())
