@@ -52,6 +52,7 @@ __all__ = [
     "Catalogs",
     "LocalRunner",
     "Pipeline",
+    "PrintedWindow",
     "Runner",
     "Scanning",
     "Source",
@@ -145,10 +146,13 @@ class Pipeline:
 
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's."""
+        return self.printed(plugin).lines(self.runner)
+
+    def printed(self, plugin: OutputPlugin) -> PrintedWindow:
+        """The same, to be run elsewhere."""
         plugin.demand.check_met(self.plan.demand, plugin.name)
         plugin = plugin.knowing(None, codec_named(self.catalogs.state.encoding))
-        plan = self._with_ties_resolved()
-        return drive(plan, plugin, partial(self.runner.run, heavy=True), partial(_format, self.source.segments, plugin))
+        return PrintedWindow(self._with_ties_resolved(), plugin, self.source.segments)
 
     def _with_ties_resolved(self) -> Plan:
         ties = find_ties(self.log, self.plan, self.catalogs.state.database)
@@ -156,6 +160,19 @@ class Pipeline:
             return self.plan
         results = list(self.runner.run(partial(_queued, self.source.segments), ties.requests))
         return replace(self.plan, messages=resolved(ties, self.plan, results))
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedWindow:
+    """All that it takes to have a plugin print a window, and no more: it travels."""
+
+    plan: Plan
+    plugin: OutputPlugin
+    segments: Segments
+
+    def lines(self, runner: Runner) -> Iterator[Lines]:
+        """What the plugin prints, in commit order."""
+        return drive(self.plan, self.plugin, partial(runner.run, heavy=True), partial(_format, self.segments, self.plugin))
 
 
 def _queued(segments: Segments, request: QueuedChangesRequest) -> QueuedChanges:
