@@ -1,8 +1,8 @@
 """`spark.readStream.format("tailrace")`: what a slot gives, micro-batch by micro-batch.
 
 In: options `state` and `slot`, and `table`, or `tables`, or neither for all; or `plugin`. Out: rows as `spark.read` has them, typed of one table,
-maps of text of several, or what the plugin prints. An offset is an LSN: a batch is what commits from one up to the next, whoever asks, so a batch that is
-repeated is the same.
+maps of text of several, or what the plugin prints. An offset is an LSN: a batch is what commits from one up to the next, whoever asks, so a batch
+that is repeated is the same.
 
 One process per query plans, and owns the slot from the first `latestOffset` on (Spark makes a second reader, which only hands `read` to workers; and
 it ends processes without a word, so nothing is left to `stop`). `commit` confirms the slot: one batch late, as Spark calls it. Where the query's
