@@ -14,7 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from support.cases import open_case
 from support.servers import Server
 from support.slots import create_both, theirs
+from tailrace.catalog.statefile import write_state
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner, Source, capture
 
 pytestmark = pytest.mark.spark
 _APP = "printed"
@@ -53,13 +55,19 @@ def test_options(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.postgres
-def test_a_stream_has_every_row_once_in_order(spark: SparkSession, tmp_path: Path) -> None:
-    """Into Delta, in batches of any size; about each second batch fails once it is written."""
+@pytest.mark.parametrize("has_slot", [True, False])
+def test_a_stream_has_every_row_once_in_order(spark: SparkSession, has_slot: bool, tmp_path: Path) -> None:
+    """Of a slot, or of the log alone: into Delta, in batches of any size; about each second batch fails once it is written."""
     dice = random.Random(11)
     sink = _Sink(tmp_path / "lake", dice)
     with Server(16) as server:
         server.say("CREATE TABLE t (id serial PRIMARY KEY, v text)")
         create_both(server, "mine", tmp_path / "state")
+        server.sql("CHECKPOINT")
+        source = Source.open(server.data_dir)
+        (tmp_path / "app.state").write_bytes(write_state(capture(source, LocalRunner(), server.dbname)))
+        alone = {"source": str(server.data_dir), "database": server.dbname, "catalog": str(tmp_path / "app.state")}
+        origin = {"state": str(tmp_path / "state"), "slot": "mine"} if has_slot else alone
         for turn in range(3):
             for _ in range(3):
                 server.say(
@@ -67,7 +75,7 @@ def test_a_stream_has_every_row_once_in_order(spark: SparkSession, tmp_path: Pat
                     f"UPDATE t SET v = '{turn}' WHERE id % {dice.randrange(2, 9)} = 0",
                     f"SELECT pg_logical_emit_message(false, 'p', 'turn {turn}')",
                 )
-            stream = spark.readStream.format("tailrace").option("state", str(tmp_path / "state")).option("slot", "mine")
+            stream = spark.readStream.format("tailrace").options(**origin)
             stream = stream.option("plugin", "test_decoding").option("maxBytesPerTrigger", dice.choice(["1MB", "64MB"]))
             while not _ran(stream.load(), sink, tmp_path / "checkpoint"):
                 pass

@@ -34,6 +34,7 @@ from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.spark.followed import Followed
+from tailrace.spark.origin import KeptSlot, LogAlone, Origin
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.printed import OPTION, PickledWindow, PrintedReader, plugin_of, printed_schema
 from tailrace.spark.rows import Shape, oids_of, rows_of
@@ -124,8 +125,11 @@ class TailraceSource(DataSource):
         settle()
         if "state" in self._options:
             return spark_schema(self._wanted().schema())
-        if "plugin" in self._options:
-            return spark_schema(printed_schema(self._plan_printed()[0]))
+        options = self._options
+        if "plugin" in options:
+            return spark_schema(printed_schema(plugin_of(options, Source.open(_needed(options, "source")).segments.major)))
+        if "catalog" in options and not {"table", "tables"} & options.keys():  # a stream of all tables
+            return spark_schema(Shape.of(options).schema(None))
         _, _, tables, shape = self._plan()
         return spark_schema(shape.schema(tables[0].relation if tables else None))
 
@@ -141,10 +145,7 @@ class TailraceSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         settle()
         options = self._options
-        for name in ("state", "slot"):
-            if not options.get(name):
-                raise UsageError(f'option "{name}" missing', hint="A stream is what a slot gives: tailrace slot create.")
-        return TailraceStreamReader(options["state"], options["slot"], self._wanted(), options.get("maxbytespertrigger"))
+        return TailraceStreamReader(_origin(options), self._wanted(), options.get("maxbytespertrigger"))
 
     @property
     def _options(self) -> dict[str, str]:
@@ -154,20 +155,18 @@ class TailraceSource(DataSource):
         """Of a stream; asked for once, where Spark asks for the schema, and again in the process that plans batches."""
         if self._of_stream is None:
             options = self._options
-            self._of_stream = wanted_of(options["state"], options.get("slot", ""), options, Shape.of(options))
+            self._of_stream = wanted_of(_origin(options), options, Shape.of(options))
         return self._of_stream
 
     def _plan_printed(self) -> tuple[OutputPlugin, list[InputPartition]]:
         if self._printed is None:
             options = self._options
-            for name in ("source", "database"):
-                if not options.get(name):
-                    raise UsageError(f'option "{name}" missing')
+            database = _needed(options, "database")
             source, catalog, scanning = _source(options)
             plugin = plugin_of(options, source.segments.major)
             windows = open_windows(
-                source, options["database"], catalog=catalog, start_lsn=_lsn(options.get("startlsn")),
-                upto_lsn=_lsn(options.get("endlsn")), scanning=scanning, demand=plugin.demand,
+                source, database, catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
+                scanning=scanning, demand=plugin.demand,
             )  # fmt: skip
             self._printed = plugin, [PickledWindow(window.printed(plugin)) for window in windows]
         return self._printed
@@ -177,8 +176,7 @@ class TailraceSource(DataSource):
             options = self._options
             one = "tables" if "tables" in options else "table"
             for name in ("source", "database", one):
-                if not options.get(name):
-                    raise UsageError(f'option "{name}" missing')
+                _needed(options, name)
             shape = Shape.of(options)
             feed = _open(options, shape.style.text.schemas)
             named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
@@ -226,6 +224,21 @@ def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> LogFeed:
         source, options["database"], catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
         scanning=scanning, demand=replace(OF_TABLES, search_path=search_path),
     )  # fmt: skip
+
+
+def _needed(options: Mapping[str, str], name: str, hint: str = "") -> str:
+    if not options.get(name):
+        raise UsageError(f'option "{name}" missing', hint=hint)
+    return options[name]
+
+
+def _origin(options: Mapping[str, str]) -> Origin:
+    """Of a stream."""
+    hint = "A stream is what a slot gives (state, slot), or a log alone (source, database, catalog)."
+    if "state" in options or "slot" in options or "source" not in options:
+        return KeptSlot(_needed(options, "state", hint), _needed(options, "slot", hint))
+    source, database, catalog = (_needed(options, name, hint) for name in ("source", "database", "catalog"))
+    return LogAlone(source, database, catalog, _lsn(options.get("startlsn")))
 
 
 def _lsn(text: str | None) -> Lsn | None:

@@ -1,8 +1,8 @@
 """`spark.readStream.format("tailrace")`: what a slot gives, micro-batch by micro-batch.
 
-In: options `state` and `slot`, and `table`, or `tables`, or neither for all; or `plugin`. Out: rows as `spark.read` has them, typed of one table,
-maps of text of several, or what the plugin prints. An offset is an LSN: a batch is what commits from one up to the next, whoever asks, so a batch
-that is repeated is the same.
+In: a slot (options `state` and `slot`), or a log alone (`source`, `database`, `catalog`); and `table`, or `tables`, or neither for all; or `plugin`.
+Out: rows as `spark.read` has them, typed of one table, maps of text of several, or what the plugin prints. An offset is an LSN: a batch is what
+commits from one up to the next, whoever asks, so a batch that is repeated is the same.
 
 One process per query plans, and owns the slot from the first `latestOffset` on (Spark makes a second reader, which only hands `read` to workers; and
 it ends processes without a word, so nothing is left to `stop`). `commit` confirms the slot: one batch late, as Spark calls it. Where the query's
@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,18 +26,16 @@ from tailrace.catalog.partitions import PARTITIONED, partitions_of
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import decode_piece
 from tailrace.model import Lsn, Relation
-from tailrace.pipeline import LocalRunner, Pipeline
-from tailrace.pipeline.consumer import Consumer, consuming
-from tailrace.pipeline.following import open_patiently
-from tailrace.pipeline.from_mark import catalogs_at_end
+from tailrace.pipeline import Pipeline
+from tailrace.pipeline.consumer import Consumer
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.spark.followed import Followed
+from tailrace.spark.origin import Origin
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.printed import plugin_of, printed_rows, printed_schema
 from tailrace.spark.rows import Shape, oids_of, rows_of
 from tailrace.spark.workers import settle
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.window import WindowSize, parse_size
 
 _BATCH = WindowSize()
@@ -120,8 +117,8 @@ class Wanted:
 class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches where Spark keeps it, and decodes pieces where Spark sends it."""
 
-    def __init__(self, state: str, slot: str, wanted: Wanted | Printed, most_bytes: str | None) -> None:
-        self._state, self._slot, self._wanted = state, slot, wanted
+    def __init__(self, origin: Origin, wanted: Wanted | Printed, most_bytes: str | None) -> None:
+        self._origin, self._wanted = origin, wanted
         self._most_bytes = parse_size(most_bytes) if most_bytes else _BATCH.wal_bytes
         self._owned: tuple[ExitStack, Consumer] | None = None
         self._stop: Lsn | None = None
@@ -130,7 +127,8 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_owned": None}
 
     def initialOffset(self) -> dict[str, str]:
-        return _offset(SlotLocation.open(Path(self._state)).slot(self._slot).confirmed_flush_lsn)
+        begins_at = self._origin.begins_at()
+        return _offset(self._consumer().slot.confirmed_flush_lsn if begins_at is None else begins_at)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxBytes(self._most_bytes)
@@ -172,8 +170,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _consumer(self) -> Consumer:
         if self._owned is None:
             stack = ExitStack()
-            location = SlotLocation.open(Path(self._state))
-            self._owned = stack, stack.enter_context(consuming(location, self._slot, LocalRunner()))
+            self._owned = stack, stack.enter_context(self._origin.consumer())
         return self._owned[1]
 
     def _at(self, start: Lsn) -> Lsn:
@@ -190,18 +187,16 @@ def _lsn(offset: Mapping[str, Any]) -> Lsn:
     return Lsn.parse(str(offset["lsn"]))
 
 
-def wanted_of(state: str, slot: str, options: Mapping[str, str], shape: Shape) -> Wanted | Printed:
+def wanted_of(origin: Origin, options: Mapping[str, str], shape: Shape) -> Wanted | Printed:
     """Which tables the options name; of one, what it is at the end of the log. Or the plugin that they name."""
     if "plugin" in options:
-        known = SlotLocation.open(Path(state)).slot(slot)
-        major = open_patiently(Path(known.source), known.restart_lsn, lambda _: None).segments.major
-        return Printed(plugin_of(options, major, known))
+        return Printed(plugin_of(options, origin.major(), origin.slot()))
     if "tables" in options:
         return Wanted(tuple(read_table_names(options["tables"])), shape)
     if "table" not in options:
         return Wanted(None, shape)
     schema, name = read_table_name(options["table"])
-    history, end = catalogs_at_end(SlotLocation.open(Path(state)), slot, LocalRunner())
+    history, end = origin.catalogs_at_end()
     relation = history.relation_named(schema, name, int(end) + 1)
     if relation is None:
         raise UsageError(f'relation "{schema}.{name}" does not exist', sqlstate="42P01", context=f"at {end}")
