@@ -2,8 +2,8 @@
 
     python benchmarks/scan_profile.py inserts,mixed,wide --scale 0.2
 
-Steps are told apart by doing without those that follow: bytes are read; pages and records are framed; checksums are computed; records are parsed, and facts
-noted of them; arrays are made of the facts. Printed are CPU milliseconds for each 64 MB of WAL, nanoseconds a record, and shares.
+Steps are told apart by doing without those that follow: bytes are read; pages and records are framed; checksums are computed; records are parsed, and
+facts noted of them; arrays are made of the facts. Printed are CPU milliseconds for each 64 MB of WAL, nanoseconds a record, and shares.
 """
 
 from __future__ import annotations
