@@ -5,12 +5,15 @@
     python benchmarks/memory.py --workloads singles --outlets dataframe --on spark --window 64MB
 
 Each workload's log is made at a third of the scale and in full. Printed are MB of WAL, seconds, MB of WAL a second, and the peak resident
-memory of the largest process of each kind; a DataFrame is planned in a process of Spark's own.
+memory of the largest process of each kind; a DataFrame is planned in a process of Spark's own. What the JVM has taken is not what it needs: on
+Spark, *heap* is what was left of it by the most thorough collection, and by the least thorough one, in the later half of the run.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -87,16 +90,26 @@ def _line(work: Workload, data: Path, on: str, outlet: str, window: str) -> None
         command = [sys.executable, "-c", (_BEFORE + _OUTLETS[outlet]).format(**given)]
 
     def run() -> int:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        tools = {"JAVA_TOOL_OPTIONS": f"-Xlog:gc:file={lake}/gc-%p.log"} if on == "spark" else {}
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | tools)
         return 0
 
     taken: Measure = measured(run, [psutil.Process().pid], _kind)
+    heap = _heap(Path(lake))
     shutil.rmtree(lake)
     peaks = ", ".join(f"{kind} {peak / 1e6:.0f}" for kind, peak in sorted(taken.peak.items()) if kind != "bench")
     sys.stdout.write(
-        f"| {work.name} | {size:.0f} | {outlet} | {on} | {window} | {taken.wall:.1f} | {size / taken.wall:.0f} | {peaks} |\n"
+        f"| {work.name} | {size:.0f} | {outlet} | {on} | {window} | {taken.wall:.1f} | {size / taken.wall:.0f} | {peaks}{heap} |\n"
     )
     sys.stdout.flush()
+
+
+def _heap(folder: Path) -> str:
+    """What collections left of the heap of the JVM that had the most of them, MB."""
+    logs = [[int(left) for left in re.findall(r"Pause.* \d+M->(\d+)M\(", log.read_text())] for log in folder.glob("gc-*.log")]
+    left = max(logs, key=len, default=[])
+    later = left[len(left) // 2 :]
+    return f", heap {min(later)} to {max(later)}" if later else ""
 
 
 def _kind(process: psutil.Process) -> str:

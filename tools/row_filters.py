@@ -56,7 +56,14 @@ def render() -> str:
     for family in sorted(families):
         lines.append(_row(family, families[family]))
     every = [each for group in families.values() for each in group]
-    lines += [_row("**all**", every), "", "Counted apart, as PostgreSQL has them for itself:", "", "| for | functions | evaluated | share |", "|---|---|---|---|"]
+    lines += [
+        _row("**all**", every),
+        "",
+        "Counted apart, as PostgreSQL has them for itself:",
+        "",
+        "| for | functions | evaluated | share |",
+        "|---|---|---|---|",
+    ]
     lines += [_row(reason, apart[reason]) for reason in sorted(apart)]
     lines += ["", "## What is refused", ""]
     for family in sorted(families):

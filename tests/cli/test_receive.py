@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -128,6 +129,50 @@ def test_the_file_is_the_slot_s_whatever_its_name(tailrace: Run, tmp_path: Path)
         position.write_bytes(POSITION_FILE.write({**before, "lsn": int(said.lsn)}, {}))
         assert received("yours") == (0, "")
         assert Position.read(position.read_bytes(), "here").identity not in ("", said.identity)
+
+
+def test_a_temporary_slot_lives_as_long_as_its_command(tailrace: Run, tmp_path: Path) -> None:
+    """Ended or killed: then it is gone, and its name is free."""
+    state, file = tmp_path / "state", tmp_path / "out"
+    with Server(16) as server:
+        server.sql("CREATE TABLE t (id serial PRIMARY KEY)")
+        new = ("--create-slot", server.data_dir, "--database", server.dbname)
+        for end in (signal.SIGTERM, signal.SIGKILL):
+            for each in (file, file.with_name("out.position")):
+                each.unlink(missing_ok=True)
+            with _receiver(file, state, *new, "--temporary") as process:
+                until(lambda: "mine\t" in _listed(tailrace, state) or process.poll() is not None)
+                server.sql("INSERT INTO t DEFAULT VALUES")
+                until(lambda: file.exists() and "INSERT: id[integer]" in file.read_text())
+                status, out, _ = tailrace("slot", "show", "mine", "--state", state, "--json")
+                assert (status, json.loads(out)["temporary"], json.loads(out)["active_pid"]) == (0, True, process.pid)
+                assert tailrace("slot", "drop", "mine", "--state", state)[0] == 1
+                process.send_signal(end)
+                process.wait(30)
+            status, _, err = tailrace("slot", "show", "mine", "--state", state)
+            assert (status, 'replication slot "mine" does not exist' in err) == (1, True)
+            assert not list((state / "slots").iterdir())
+
+
+def test_a_slot_is_created_and_received_in_one(tailrace: Run, tmp_path: Path) -> None:
+    """Without --temporary it stays; --if-not-exists then takes it, and without that its name is taken."""
+    state = ("--state", tmp_path / "state")
+    with Server(16) as server:
+        server.sql("CREATE TABLE t (id serial PRIMARY KEY)")
+        receive = ("slot", "receive", "mine", *state, "-f", tmp_path / "out")
+        new = ("--create-slot", server.data_dir, "--database", server.dbname)
+        assert tailrace(*receive, *new, "--endpos", server.flush_lsn())[0] == 0
+        server.say("INSERT INTO t DEFAULT VALUES")
+        status, _, err = tailrace(*receive, *new)
+        assert (status, 'replication slot "mine" already exists' in err) == (1, True)
+        assert tailrace(*receive, *new, "--if-not-exists", "--endpos", server.flush_lsn())[0] == 0
+        assert "id[integer]:1" in (tmp_path / "out").read_text()
+        status, _, err = tailrace(*receive, "--temporary")
+        assert (status, "options of a new slot need --create-slot" in err) == (1, True)
+
+
+def _listed(tailrace: Run, state: Path) -> str:
+    return tailrace("slot", "ls", "--state", state)[1] if (state / "location").exists() else ""
 
 
 @contextmanager

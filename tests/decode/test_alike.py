@@ -61,6 +61,7 @@ def test_slices_show_nowhere(pipeline: Pipeline, slice_bytes: int, monkeypatch: 
     read = pipeline.source.segments.read
     before = sum(1 for stretch in pipeline.plan.stretches for _ in decode_alike(stretch, read))
     monkeypatch.setattr("tailrace.decode.SLICE", slice_bytes)
+    monkeypatch.setattr("tailrace.decode.SLICED_FROM", 0)
     assert [(part.lsn.tolist(), part.texts.data.tobytes()) for part in pipeline.lines(plugin)] == whole
     assert sum(1 for stretch in pipeline.plan.stretches for _ in decode_alike(stretch, read)) > before
 

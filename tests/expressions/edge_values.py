@@ -98,11 +98,71 @@ UNITS = ["year", "month", "day", "hour", "minute", "second", "microseconds", "mi
 for _symbol in ("extract_date", "extract_time", "extract_timetz", "extract_timestamp", "extract_interval", "time_part", "timetz_part", "timestamp_part",
                 "interval_part", "date_part(text, date)", "timestamp_trunc", "interval_trunc"):  # fmt: skip
     SPECIAL[_symbol, 0] = UNITS
-PATTERNS = ["a%", "%a", "%b%", "_", "__", "abc", "a\\%", "", "%", "%_%", "a_c%", "%c%a%", "A%", "\\", "äö_", "%\\_%", "_ö%", "a%c", "%%", "x\\%y%"]
+PATTERNS = [
+    "a%",
+    "%a",
+    "%b%",
+    "_",
+    "__",
+    "abc",
+    "a\\%",
+    "",
+    "%",
+    "%_%",
+    "a_c%",
+    "%c%a%",
+    "A%",
+    "\\",
+    "äö_",
+    "%\\_%",
+    "_ö%",
+    "a%c",
+    "%%",
+    "x\\%y%",
+]
 for _symbol in ("textlike", "textnlike", "texticlike", "texticnlike", "namelike", "namenlike", "nameiclike", "nameicnlike"):
     SPECIAL[_symbol, 1] = PATTERNS
-REGEXES = ["a", "^a", "c$", "b|c", "[abc]+", "[^a]", "a.c", "(abc)+", "a*", "\\d", "^$", ".", "\\mabc\\M", "a{2}", "a{2,}", "(?i)ABC", "\\s", "\\w+", "x?", "[[:alpha:]]+",
-           "(a)(b)", "a|", "^.{3}$", "\\.", "a+?", "(?:ab)c", "[", "(", "*", "ä", "[a-c]{2}", "\\", "a(?=b)", "(.)\\1", "\\yabc\\y", "b.*c", "[0-9]+", "^\\S+$", "a.*?c"]
+REGEXES = [
+    "a",
+    "^a",
+    "c$",
+    "b|c",
+    "[abc]+",
+    "[^a]",
+    "a.c",
+    "(abc)+",
+    "a*",
+    "\\d",
+    "^$",
+    ".",
+    "\\mabc\\M",
+    "a{2}",
+    "a{2,}",
+    "(?i)ABC",
+    "\\s",
+    "\\w+",
+    "x?",
+    "[[:alpha:]]+",
+    "(a)(b)",
+    "a|",
+    "^.{3}$",
+    "\\.",
+    "a+?",
+    "(?:ab)c",
+    "[",
+    "(",
+    "*",
+    "ä",
+    "[a-c]{2}",
+    "\\",
+    "a(?=b)",
+    "(.)\\1",
+    "\\yabc\\y",
+    "b.*c",
+    "[0-9]+",
+    "^\\S+$",
+    "a.*?c",
+]
 for _symbol in ("textregexeq", "textregexne", "texticregexeq", "texticregexne", "nameregexeq", "nameregexne", "nameicregexeq", "nameicregexne", "regexp_like_no_flags",
                 "regexp_like", "regexp_count_no_start", "regexp_count_no_flags", "regexp_count", "textregexsubstr", "regexp_substr_no_start", "regexp_instr_no_start",
                 "textregexreplace_noopt", "textregexreplace", "regexp_match_no_flags", "regexp_match", "regexp_split_to_array_no_flags", "regexp_split_to_array"):  # fmt: skip
@@ -115,26 +175,93 @@ SPECIAL["binary_decode", 0] = ["", "616263", "YWJj", "a\\\\b", "6", "zz", "YW Jj
 SPECIAL["translate", 1] = ["", "abc", "a", "äb"]
 SPECIAL["repeat", 1] = ["0", "1", "3", "-1"]
 SPECIAL["lpad", 1] = SPECIAL["rpad", 1] = ["0", "1", "3", "10", "-1"]
-SPECIAL["pg_size_bytes", 0] = ["1", "1 kB", "1.5MB", " 2 GB ", "-1TB", "x", "1 foo", "1e3 bytes", "9223372036854775807", "1 PB", ".5 kB", "1.", "", "- 1"]
+SPECIAL["pg_size_bytes", 0] = [
+    "1",
+    "1 kB",
+    "1.5MB",
+    " 2 GB ",
+    "-1TB",
+    "x",
+    "1 foo",
+    "1e3 bytes",
+    "9223372036854775807",
+    "1 PB",
+    ".5 kB",
+    "1.",
+    "",
+    "- 1",
+]
 SPECIAL["parse_ident", 0] = ["a", "A.b", '"A".b', "a..b", "", "1a", "a b", ' a . "b c" ', 'a."b', "a+", "_x$1"]
-SPECIAL["timestamp_zone", 0] = SPECIAL["timestamptz_zone", 0] = ["UTC", "Europe/Berlin", "America/New_York", "EST", "nonsense", "+02", "PST8PDT", "utc"]
+SPECIAL["timestamp_zone", 0] = SPECIAL["timestamptz_zone", 0] = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "EST",
+    "nonsense",
+    "+02",
+    "PST8PDT",
+    "utc",
+]
 SPECIAL["make_date", 0] = ["2024", "0", "-1", "2023", "5874897", "5874898"]
 SPECIAL["make_date", 1] = ["1", "2", "0", "13", "12"]
 SPECIAL["make_date", 2] = ["1", "29", "30", "31", "0"]
-for _place, _texts in enumerate((["2024", "0", "-5", "294276"], ["1", "2", "13"], ["1", "29", "31"], ["0", "23", "24", "25"], ["0", "59", "60"], ["0", "59.999999", "60", "61", "NaN"])):
+for _place, _texts in enumerate(
+    (
+        ["2024", "0", "-5", "294276"],
+        ["1", "2", "13"],
+        ["1", "29", "31"],
+        ["0", "23", "24", "25"],
+        ["0", "59", "60"],
+        ["0", "59.999999", "60", "61", "NaN"],
+    )
+):
     SPECIAL["make_timestamp", _place] = _texts
-for _place, _texts in enumerate((["0", "23", "24", "25", "-1"], ["0", "59", "60"], ["0", "1.5", "59.9999999", "60", "61", "-1", "NaN"])):
+for _place, _texts in enumerate(
+    (["0", "23", "24", "25", "-1"], ["0", "59", "60"], ["0", "1.5", "59.9999999", "60", "61", "-1", "NaN"])
+):
     SPECIAL["make_time", _place] = _texts
-for _symbol in ("jsonb_object_field", "jsonb_object_field_text", "jsonb_exists", "jsonb_delete", "json_object_field", "json_object_field_text"):
+for _symbol in (
+    "jsonb_object_field",
+    "jsonb_object_field_text",
+    "jsonb_exists",
+    "jsonb_delete",
+    "json_object_field",
+    "json_object_field_text",
+):
     SPECIAL[_symbol, 1] = ["a", "b", "c", "", "äö"]
-for _symbol in ("jsonb_extract_path", "jsonb_extract_path_text", "json_extract_path", "json_extract_path_text", "jsonb_delete_path", "jsonb_set", "jsonb_insert"):
+for _symbol in (
+    "jsonb_extract_path",
+    "jsonb_extract_path_text",
+    "json_extract_path",
+    "json_extract_path_text",
+    "jsonb_delete_path",
+    "jsonb_set",
+    "jsonb_insert",
+):
     SPECIAL[_symbol, 1] = ["{}", "{a}", "{b,1}", "{b,1,c}", "{0}", "{-1}", "{a,b,c}", "{NULL}", "{x}", "{5}"]
-for _symbol in ("jsonb_array_element", "jsonb_array_element_text", "jsonb_delete_idx", "json_array_element", "json_array_element_text"):
+for _symbol in (
+    "jsonb_array_element",
+    "jsonb_array_element_text",
+    "jsonb_delete_idx",
+    "json_array_element",
+    "json_array_element_text",
+):
     SPECIAL[_symbol, 1] = ["0", "1", "-1", "5", "-2147483648"]
 for _symbol in ("range_constructor3",):
     SPECIAL[_symbol, 2] = ["[]", "[)", "(]", "()", "x", ""]
 SPECIAL["trim_array", 1] = ["0", "1", "-1", "5"]
-for _symbol in ("bpchar", "varchar", "numeric", "bit", "varbit", "time_scale", "timestamp_scale", "timestamptz_scale", "timetz_scale", "interval_scale"):
+for _symbol in (
+    "bpchar",
+    "varchar",
+    "numeric",
+    "bit",
+    "varbit",
+    "time_scale",
+    "timestamp_scale",
+    "timestamptz_scale",
+    "timetz_scale",
+    "interval_scale",
+):
     SPECIAL[_symbol, 1] = {"bpchar": ["5", "6", "-1", "9"], "varchar": ["5", "6", "-1", "9"], "numeric": ["-1", "262148", "327686", "655366", "131075"],
                            "bit": ["0", "1", "3", "8", "-1"], "varbit": ["0", "1", "3", "8", "-1"],
                            "interval_scale": ["-1", "2147418112", "2147418115", "268435455", "67174399", "470286335"]}.get(_symbol, ["0", "1", "3", "6", "-1"])  # fmt: skip

@@ -40,7 +40,9 @@ def value_of(name: str, row: int) -> str | None:
 
 
 def make_table(server: psycopg.Connection[Any]) -> None:
-    server.execute(f"DROP TABLE IF EXISTS filtered CASCADE; CREATE TABLE filtered (id int PRIMARY KEY, {', '.join(f'{name} {label}' for name, label in COLUMNS.items())})")
+    server.execute(
+        f"DROP TABLE IF EXISTS filtered CASCADE; CREATE TABLE filtered (id int PRIMARY KEY, {', '.join(f'{name} {label}' for name, label in COLUMNS.items())})"
+    )
     for row in range(ROWS):
         values = [value_of(name, row) for name in COLUMNS]
         casts = ", ".join(f"%s::text::{label}" for label in COLUMNS.values())
@@ -59,7 +61,9 @@ def stored_rows(server: psycopg.Connection[Any]) -> dict[int, Values]:
     """The table's columns in stored form, by attribute number."""
     found = {}
     for column in model_columns():
-        rows = server.execute(f"SELECT {column.name} IS NOT NULL, format('%s', {column.name}) FROM filtered ORDER BY id").fetchall()
+        rows = server.execute(
+            f"SELECT {column.name} IS NOT NULL, format('%s', {column.name}) FROM filtered ORDER BY id"
+        ).fetchall()
         valid = np.array([row[0] for row in rows], np.bool_)
         assert column.type is not None
         found[column.number] = parse_texts(Texts.of([row[1] if row[0] else "" for row in rows]), valid, column.type)
@@ -82,7 +86,9 @@ def judge(server: psycopg.Connection[Any], expression: str, stored: dict[int, Va
         return Outcome("invalid", f"{error.diag.message_primary}: {error.diag.message_detail}")
     (tree_text,) = server.execute("SELECT prqual::text FROM pg_publication_rel").fetchone()  # type: ignore[misc]
     try:
-        expected: Any = [row[0] is True for row in server.execute(f"SELECT ({expression}) FROM filtered ORDER BY id".encode()).fetchall()]
+        expected: Any = [
+            row[0] is True for row in server.execute(f"SELECT ({expression}) FROM filtered ORDER BY id".encode()).fetchall()
+        ]
     except psycopg.Error as error:
         expected = (error.diag.sqlstate, error.diag.message_primary)
     try:

@@ -23,7 +23,10 @@ from tailrace.types.values import Values
 CASES = Path(__file__).parents[1] / "cases/row_filters"
 WRITTEN = [line for line in (CASES / "expressions.txt").read_text().splitlines() if not line.startswith("# ")]
 SEEDS, MADE_EACH = (1, 2, 3), 500
-MAJORS = [pytest.param(18, marks=pytest.mark.postgres), *(pytest.param(major, marks=[pytest.mark.postgres, pytest.mark.matrix]) for major in (15, 16, 17))]
+MAJORS = [
+    pytest.param(18, marks=pytest.mark.postgres),
+    *(pytest.param(major, marks=[pytest.mark.postgres, pytest.mark.matrix]) for major in (15, 16, 17)),
+]
 
 
 @pytest.fixture(scope="module", params=MAJORS)
@@ -56,7 +59,9 @@ def test_functions_give_what_the_server_gives(server: tuple[psycopg.Connection[A
     assert sum(each.refused_rows for each in tried) < 1_000
 
 
-def test_written_filters_let_the_same_rows_through(server: tuple[psycopg.Connection[Any], int], stored: dict[int, Values]) -> None:
+def test_written_filters_let_the_same_rows_through(
+    server: tuple[psycopg.Connection[Any], int], stored: dict[int, Values]
+) -> None:
     found = outcomes(server, WRITTEN, stored)
     assert [each.said for each in found if each.kind not in ("agrees", "refused")] == []
     assert sum(each.kind == "agrees" for each in found) > len(WRITTEN) - 10

@@ -14,6 +14,8 @@ from support.servers import Server
 from support.slots import create_both, theirs
 from support.spark_driver import Driver
 from support.waiting import until
+from tailrace.catalog.statefile import write_state
+from tailrace.pipeline import LocalRunner, Source, capture
 from tailrace.storage.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
@@ -24,24 +26,30 @@ _LOCAL = {"master": "local[2]", "app": "killed"}
 @pytest.mark.parametrize(
     "kills", [pytest.param(3, id="a few", marks=pytest.mark.soak), pytest.param(30, id="many", marks=pytest.mark.marathon)]
 )
-def test_every_change_once_whatever_is_killed(kills: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_slot", [True, False], ids=["of a slot", "of the log alone"])
+def test_every_change_once_whatever_is_killed(kills: int, has_slot: bool, tmp_path: Path) -> None:
     dice = random.Random(kills)
     log = tmp_path / "lake/_delta_log"
     with Server(16) as server:
         server.say("CREATE TABLE t (id serial PRIMARY KEY, v text)")
         create_both(server, "mine", tmp_path / "state")
+        origin = {"state": str(tmp_path / "state"), "slot": "mine"}
+        if not has_slot:
+            server.sql("CHECKPOINT")
+            (tmp_path / "app.state").write_bytes(write_state(capture(Source.open(server.data_dir), LocalRunner(), server.dbname)))
+            origin = {"source": str(server.data_dir), "database": server.dbname, "catalog": str(tmp_path / "app.state")}
         for _ in range(kills):
             _write(server, dice)
             with Driver() as driver:
                 driver.call(_LOCAL, _nothing)
-                driver.ask(_LOCAL, _stream, str(tmp_path))
+                driver.ask(_LOCAL, _stream, str(tmp_path), origin)
                 enough = _commits(log) + dice.randrange(4)
                 until(lambda enough=enough: _commits(log) >= enough)
                 time.sleep(dice.uniform(0, 0.5))
                 driver.kill()
         _write(server, dice)
         with Driver() as driver:
-            driver.call(_LOCAL, _stream, str(tmp_path))
+            driver.call(_LOCAL, _stream, str(tmp_path), origin)
         expected = [row.split("\t", 2)[2] for row in theirs(server).splitlines() if "\ttable " in row]
     assert _commits(log) > kills, "rows were to come in many batches"
     lake = DeltaTable(tmp_path / "lake").to_pyarrow_table()
@@ -50,7 +58,7 @@ def test_every_change_once_whatever_is_killed(kills: int, tmp_path: Path) -> Non
     told = [f"table public.t: {row['kind'].upper()}: id[integer]:{dict(row['new'] or row['old'])['id']}" for row in rows]
     assert told == [line.split(" v[")[0] for line in expected]
     slot = SlotLocation.open(tmp_path / "state").slot("mine")
-    assert slot.confirmed_flush_lsn > slot.two_phase_at
+    assert not has_slot or slot.confirmed_flush_lsn > slot.two_phase_at
 
 
 def _write(server: Server, dice: random.Random) -> None:
@@ -71,7 +79,7 @@ def _nothing(spark: Any) -> None:
     """So that the session is there before the clock starts."""
 
 
-def _stream(spark: Any, home: str) -> None:
+def _stream(spark: Any, home: str, origin: dict[str, str]) -> None:
     """What is new, into Delta. Runs in the driver's process."""
     lake = Path(home) / "lake"
 
@@ -82,7 +90,7 @@ def _stream(spark: Any, home: str) -> None:
             properties = CommitProperties(app_transactions=[Transaction(_APP, number)])
             write_deltalake(lake, rows, mode="append", commit_properties=properties)
 
-    source = spark.readStream.format("tailrace").option("state", f"{home}/state").option("slot", "mine")
+    source = spark.readStream.format("tailrace").options(**origin)
     batches = source.option("maxBytesPerTrigger", "1MB").load().writeStream.foreachBatch(write)
     query = batches.trigger(availableNow=True).option("checkpointLocation", f"{home}/checkpoint").start()
     query.awaitTermination()

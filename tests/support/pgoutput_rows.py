@@ -54,7 +54,9 @@ def their_error(server: Server, slot: str, options: Mapping[str, str]) -> tuple[
     return str(raised.value.sqlstate), str(raised.value.diag.message_primary)
 
 
-def ours(pipeline_or_dir: Pipeline | Path, options: Mapping[str, str], *, start_lsn: str = "", two_phase: bool = False, **more: Any) -> list[Row]:
+def ours(
+    pipeline_or_dir: Pipeline | Path, options: Mapping[str, str], *, start_lsn: str = "", two_phase: bool = False, **more: Any
+) -> list[Row]:
     """The same of a stopped data directory."""
     plugin = PgOutput()
     plugin.two_phase = two_phase
@@ -79,7 +81,9 @@ def check_same(found: list[Row], expected: list[Row], what: str) -> None:
     """To the last byte; else the rows around the first difference."""
     if found == expected:
         return
-    at = next((i for i, (mine, other) in enumerate(zip(found, expected, strict=False)) if mine != other), min(len(found), len(expected)))
+    at = next(
+        (i for i, (mine, other) in enumerate(zip(found, expected, strict=False)) if mine != other), min(len(found), len(expected))
+    )
     shown = [
         f"{who} {_shown(row)}" for who, rows in (("tailrace  ", found), ("PostgreSQL", expected)) for row in rows[max(0, at - 2) : at + 3]
     ]  # fmt: skip

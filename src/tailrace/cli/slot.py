@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,28 +13,27 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from tailrace.catalog.statefile import read_state
 from tailrace.cli.decode import SetOption, parse_lsn, parse_pairs, parse_parameters, write_lines
 from tailrace.cli.engine import OnOption, WindowOption, runner_for
+from tailrace.cli.new_slot import NewSlot
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import row_of, shown, write_slot
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline import Source
 from tailrace.pipeline.choice import On
-from tailrace.pipeline.consumer import Consumer, consuming
+from tailrace.pipeline.consumer import Consumer, consuming, consuming_new
 from tailrace.pipeline.receiving import receive_into
-from tailrace.pipeline.slot_creation import Moment, consistent_place
+from tailrace.pipeline.slot_creation import Moment
 from tailrace.plugins.ordering import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
 from tailrace.plugins.registry import plugin_named
 from tailrace.slots.location import format_settings
-from tailrace.slots.slot import Slot, check_name
+from tailrace.slots.slot import Slot
 from tailrace.storage.output_file import output_to
 from tailrace.storage.segment_files import open_segments
-from tailrace.storage.slot_location import SlotLocation, new_identity
+from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import wal_of
 from tailrace.window import WindowSize, parse_size
 
@@ -67,33 +65,12 @@ def create(
     ] = "",
 ) -> None:
     """Create a slot at the end of the log, or at a past LSN or time; or as soon after that as what is open there is known from its beginning."""
-    check_name(name)
-    options, moment = parse_pairs(option), parse_moment(at)
-    segments = Source.open(source).segments
-    plugin_named(plugin).startup(options, segments.major)
-    location = SlotLocation.open_or_create(state, segments.system, warn=warn)
-    location.check_free(name)
-    captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
-    with counted("records") as progress:
-        runner = runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)
-        place = consistent_place(
-            source.absolute(),
-            database,
-            runner,
-            _waits,
-            catalog=captured,
-            window=_window(window),
-            moment=moment,
-            location=location,
-        )
-    location.create_slot(
-        Slot(
-            name=name, plugin=plugin, options=options, database=database, database_oid=place.state.database, system=segments.system,
-            timeline=place.state.timeline, source=str(source.absolute()), two_phase=two_phase, two_phase_at=place.lsn, temporary=False,
-            restart_lsn=place.restart_lsn, confirmed_flush_lsn=place.lsn, inactive_since=int(time.time() * 1e6), identity=new_identity(),
-        ),
-        place,
+    wanted = NewSlot(
+        name=name, source=source, database=database, plugin=plugin, options=parse_pairs(option), catalog=catalog, two_phase=two_phase,
+        moment=parse_moment(at),
     )  # fmt: skip
+    location, slot, place = wanted.placed(state, on, _window(window))
+    location.create_slot(slot, place)
     write_slot(location, name, f"{name}\t{place.lsn}", as_json=as_json)
 
 
@@ -112,12 +89,6 @@ def parse_moment(text: str) -> Moment | None:
     return Moment(text, time=since // timedelta(microseconds=1))
 
 
-def _waits(xids: Sequence[int]) -> None:
-    """Where PostgreSQL logs for how many it waits (`snapbuild.c`)."""
-    named = ", ".join(str(xid & 0xFFFFFFFF) for xid in xids[:_NAMED]) + (", …" if len(xids) > _NAMED else "")
-    warn(f"waiting for transactions to end whose beginning is not in the log at hand: {named}")
-
-
 @app.command()
 def ls(state: StateOption, as_json: JsonOption = False) -> None:
     """List the slots, with the columns of pg_replication_slots."""
@@ -126,8 +97,8 @@ def ls(state: StateOption, as_json: JsonOption = False) -> None:
     if as_json:
         write_json(rows)
         return
-    columns = ("slot_name", "plugin", "database", "active_pid", "restart_lsn", "confirmed_flush_lsn", "wal_status")
-    write_listing(Listing(columns, [tuple("" if row[name] is None else row[name] for name in columns) for row in rows]))
+    columns = ("slot_name", "plugin", "database", "temporary", "active_pid", "restart_lsn", "confirmed_flush_lsn", "wal_status")
+    write_listing(Listing(columns, [tuple(shown(row[name]) for name in columns) for row in rows]))
 
 
 @app.command()
@@ -249,19 +220,66 @@ def receive(
     endpos: Annotated[str, typer.Option(help="End when all that commits before here has been written.")] = "",
     fsync_interval: Annotated[float, typer.Option("-F", "--fsync-interval", help="Seconds between syncs of the file.")] = 10.0,
     no_loop: Annotated[bool, typer.Option("-n", "--no-loop", help="End where the source cannot be read, instead of trying again.")] = False,
+    create_from: Annotated[
+        Path | None, typer.Option("--create-slot", help="Create the slot first, on this source, as slot create does.", metavar="SOURCE")
+    ] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="With --create-slot: use the slot if it is there.")] = False,
+    temporary: Annotated[bool, typer.Option(help="With --create-slot: drop the slot when this command ends, however it ends.")] = False,
+    database: Annotated[str, typer.Option(help="With --create-slot: database whose changes the slot gives.")] = "",
+    plugin: Annotated[str, typer.Option(help="With --create-slot: output plugin.")] = "test_decoding",
+    catalog: Annotated[Path | None, typer.Option(help="With --create-slot: captured catalog state, for WAL alone.")] = None,
+    two_phase: Annotated[bool, typer.Option("--two-phase", help="With --create-slot: give prepared transactions at PREPARE.")] = False,
     window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
     """Write what the slot gives as it comes, like pg_recvlogical --start: into a file every line exactly once. SIGHUP opens the file anew."""
-    location = SlotLocation.open(state, warn=warn)
-    upto = parse_lsn(endpos)
+    upto, options = parse_lsn(endpos), parse_pairs(option)
+    new: NewSlot | None = None
+    if create_from is not None:
+        if not database:
+            raise UsageError("no database specified", hint="--create-slot needs --database.", sqlstate="42601")
+        new = NewSlot(
+            name=name, source=create_from, database=database, plugin=plugin, options=options, catalog=catalog, two_phase=two_phase,
+            temporary=temporary,
+        )  # fmt: skip
+    elif if_not_exists or temporary or database or catalog or two_phase:
+        raise UsageError("options of a new slot need --create-slot", sqlstate="42601")
     progress = Progress("rows", shown=False)
-    with _consuming(location, name, window, on, progress.tell) as consumer:
-        plugin = _plugin_of(consumer, parse_pairs(option), parse_parameters(parameter))
+    with _received(name, state, new, _Engine(window, on), if_not_exists, progress.tell) as consumer:
+        printing = _plugin_of(consumer, options, parse_parameters(parameter))
         with output_to(file, consumer.slot) as output:
             receive_into(
-                consumer, plugin, output, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,
+                consumer, printing, output, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,
                 printed=as_json_rows if as_json else as_lines,
             )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """Where to decode, and how much at once, as they were given."""
+
+    window: str
+    on: On
+
+
+@contextmanager
+def _received(
+    name: str, state: Path, new: NewSlot | None, engine: _Engine, if_not_exists: bool, tell: Callable[[str], None]
+) -> Iterator[Consumer]:  # fmt: skip
+    """The consumer of the slot, which is created if it is `new`."""
+    if new is None or (if_not_exists and _exists(name, state)):
+        with _consuming(SlotLocation.open(state, warn=warn), name, engine.window, engine.on, tell) as consumer:
+            yield consumer
+        return
+    location, slot, place = new.placed(state, engine.on, _window(engine.window))
+    runner = runner_for(engine.on, 0, tell)
+    with consuming_new(location, slot, place, runner, _window(engine.window)) as consumer:
+        yield consumer
+
+
+def _exists(name: str, state: Path) -> bool:
+    if not state.is_dir() or not any(state.iterdir()):
+        return False
+    return any(slot.name == name for slot in SlotLocation.open(state, warn=warn).slots())
 
 
 @app.command()

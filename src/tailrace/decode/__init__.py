@@ -31,9 +31,9 @@ from tailrace.wal.reading import Reader
 
 __all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Alike", "Batch", "Reader", "decode", "decode_alike"]
 
-SLICE = 4 << 20
-"""Rows become columns, and columns texts, some at a time: so much of their tuples, each row counting as _ROW_COST bytes more. What a stretch of 64 MB
-would need at once is four times as much as it holds, and memory that was used just now is used again faster."""
+SLICE, SLICED_FROM = 4 << 20, 48 << 20
+"""Of a large stretch, rows become columns, and columns texts, some at a time: so much of their tuples, each row counting as _ROW_COST bytes more. At
+once, a stretch of 64 MB would need four times as much as it holds. Stretches of 32 MB are not cut: putting texts end to end takes time, too."""
 _ROW_COST = 64
 
 
@@ -214,8 +214,10 @@ def _whole(rows: Rows) -> Iterable[slice]:
 
 def _slices(rows: Rows) -> Iterable[slice]:
     """The rows in order, as many at a time as SLICE says."""
-    costs = np.cumsum(rows.new_length + rows.old_length + _ROW_COST) // SLICE
-    cuts = [0, *(np.flatnonzero(np.diff(costs)) + 1).tolist(), len(costs)]
+    costs = np.cumsum(rows.new_length + rows.old_length + _ROW_COST)
+    if costs[-1] < SLICED_FROM:
+        return _whole(rows)
+    cuts = [0, *(np.flatnonzero(np.diff(costs // SLICE)) + 1).tolist(), len(costs)]
     return starmap(slice, pairwise(cuts))
 
 

@@ -42,9 +42,7 @@ from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.formatted import Formatted
 from tailrace.plugins.ordering import Lines
 from tailrace.plugins.plugin import Formatter, OutputPlugin, PlanFacts
-from tailrace.publications.filters import FilterCompiler, facts_of
-from tailrace.publications.publish import Publisher
-from tailrace.publications.timeline import timeline_of
+from tailrace.publications.publish import Publisher, publisher_of
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.blocks import NO_BLOCKS, Blocks, StreamedByXid, with_blocks
@@ -62,6 +60,7 @@ __all__ = [
     "Catalogs",
     "LocalRunner",
     "Pipeline",
+    "PrintedWindow",
     "Runner",
     "Scanning",
     "Source",
@@ -176,20 +175,19 @@ class Pipeline:
 
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's."""
+        return self.printed(plugin).lines(self.runner)
+
+    def printed(self, plugin: OutputPlugin) -> PrintedWindow:
+        """The same, to be run elsewhere."""
         plugin.demand.check_met(self.plan.demand, plugin.name)
         plugin.codec = codec_named(self.catalogs.state.encoding)
         plan = self._with_ties_resolved()
-        publisher = self._publisher(plan, plugin) if plugin.publication_names is not None else None
+        publisher = None
+        if plugin.publication_names is not None:
+            publisher = publisher_of(plan, self.history, plugin.publication_names, plugin.style, plugin.definitions)
         if plugin.tells_relations:
             plugin.planned(PlanFacts(plan, self.history, self._stale(), publisher))
-        format_one = partial(_format, self.source.segments, plugin.formatter, publisher)
-        return drive(plan, plugin, partial(self.runner.run, heavy=True), format_one, publisher)
-
-    def _publisher(self, plan: Plan, plugin: OutputPlugin) -> Publisher:
-        names = plugin.publication_names or ()
-        major = self.catalogs.state.major
-        timeline = timeline_of(plan, self.history, names, plugin.definitions)
-        return Publisher(timeline, major, FilterCompiler(major, facts_of(self.history, plugin.style)))
+        return PrintedWindow(plan, plugin, self.source.segments, publisher)
 
     def _stale(self) -> StaleRelations:
         """What commits in this window made stale."""
@@ -202,6 +200,21 @@ class Pipeline:
             return self.plan
         results = list(self.runner.run(partial(_queued, self.source.segments), ties.requests))
         return replace(self.plan, messages=resolved(ties, self.plan, results))
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedWindow:
+    """All that it takes to have a plugin print a window, and no more: it travels."""
+
+    plan: Plan
+    plugin: OutputPlugin
+    segments: Segments
+    publisher: Publisher | None
+
+    def lines(self, runner: Runner) -> Iterator[Lines]:
+        """What the plugin prints, in commit order."""
+        format_one = partial(_format, self.segments, self.plugin.formatter, self.publisher)
+        return drive(self.plan, self.plugin, partial(runner.run, heavy=True), format_one, self.publisher)
 
 
 def _queued(segments: Segments, request: QueuedChangesRequest) -> QueuedChanges:

@@ -44,20 +44,34 @@ def consuming(
     location: SlotLocation, name: str, runner: Runner, window: WindowSize | None = None
 ) -> Iterator[Consumer]:  # fmt: skip
     """The consumer of a slot, which is nobody else's until the block ends. Raises UsageError (55006) while it is."""
-    with location.owned(name) as slot:
-        if slot.invalidation_reason:
-            raise _lost(slot)
-        source = open_patiently(Path(slot.source), slot.restart_lsn, partial(check_line, slot))
-        if slot.restart_lsn < source.segments.first_lsn:
-            location.save(replace(slot, invalidation_reason=WAL_REMOVED))
-            raise _lost(slot)
-        carried = location.mark_upto(slot.database_oid, slot.confirmed_flush_lsn, left_at(source.segments))
-        followed = Followed.behind(carried, Path(slot.source), source)
-        consumer = Consumer(location, slot, runner, window or runner.window, carried, followed)
-        try:
-            yield consumer
-        finally:
-            consumer.rest()
+    with location.owned(name) as slot, _consumer_of(location, slot, runner, window) as consumer:
+        yield consumer
+
+
+@contextmanager
+def consuming_new(
+    location: SlotLocation, slot: Slot, place: Carried, runner: Runner, window: WindowSize | None = None
+) -> Iterator[Consumer]:  # fmt: skip
+    """The same of a slot that begins here, at `place`, and that nobody else has had; one that is temporary is dropped where the block ends."""
+    with location.created(slot, place) as created, _consumer_of(location, created, runner, window) as consumer:
+        yield consumer
+
+
+@contextmanager
+def _consumer_of(location: SlotLocation, slot: Slot, runner: Runner, window: WindowSize | None) -> Iterator[Consumer]:
+    if slot.invalidation_reason:
+        raise _lost(slot)
+    source = open_patiently(Path(slot.source), slot.restart_lsn, partial(check_line, slot))
+    if slot.restart_lsn < source.segments.first_lsn:
+        location.save(replace(slot, invalidation_reason=WAL_REMOVED))
+        raise _lost(slot)
+    carried = location.mark_upto(slot.database_oid, slot.confirmed_flush_lsn, left_at(source.segments))
+    followed = Followed.behind(carried, Path(slot.source), source)
+    consumer = Consumer(location, slot, runner, window or runner.window, carried, followed)
+    try:
+        yield consumer
+    finally:
+        consumer.rest()
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
+from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import read_state
 from tailrace.changes import COLUMNS
 from tailrace.errors import UsageError
@@ -28,13 +29,17 @@ from tailrace.feed import Decoder
 from tailrace.model import Lsn
 from tailrace.pipeline import STRETCH_BYTES, Scanning, Source
 from tailrace.pipeline.log_feed import LogFeed, open_feed
+from tailrace.pipeline.windows import open_windows
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
+from tailrace.plugins.plugin import OutputPlugin
 from tailrace.spark.followed import Followed
+from tailrace.spark.origin import KeptSlot, LogAlone, Origin
 from tailrace.spark.pickling import pack, unpack
+from tailrace.spark.printed import OPTION, PickledWindow, PrintedReader, plugin_of, printed_schema
 from tailrace.spark.rows import Shape, oids_of, rows_of
 from tailrace.spark.schemas import spark_schema
-from tailrace.spark.stream import TailraceStreamReader, Wanted, wanted_of
+from tailrace.spark.stream import Printed, TailraceStreamReader, Wanted, wanted_of
 from tailrace.spark.workers import settle
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS
@@ -46,6 +51,8 @@ OPTIONS = {
     "table": "schema.name, as in SQL and as it is called at the end of the range; it is followed through renames and rewrites; "
     "a partitioned table has the changes of its leaves",
     "tables": "several, with commas between them, instead: rows are maps of PostgreSQL's text, and say their schema and table",
+    "plugin": "an output plugin, instead: rows lsn, xid and data of what it prints, in commit order",
+    "plugin.": "what an option of the plugin's own begins with, as plugin.skip-empty-xacts",
     "catalog": "file of a captured catalog state",
     "window": "how much WAL to plan at once, such as 64MB; 256MB unless told. The memory of Spark's planner follows it",
     "index": "directory where indexes are kept, and used again, so that WAL is scanned once",
@@ -106,7 +113,8 @@ class TailraceSource(DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         self._planned: tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape] | None = None
-        self._of_stream: Wanted | None = None
+        self._printed: tuple[OutputPlugin, list[InputPartition]] | None = None
+        self._of_stream: Wanted | Printed | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -116,13 +124,20 @@ class TailraceSource(DataSource):
     def schema(self) -> StructType:
         settle()
         if "state" in self._options:
-            wanted = self._wanted()
-            return spark_schema(wanted.shape.schema(wanted.relation))
+            return spark_schema(self._wanted().schema())
+        options = self._options
+        if "plugin" in options:
+            return spark_schema(printed_schema(plugin_of(options, Source.open(_needed(options, "source")).segments.major)))
+        if "catalog" in options and not {"table", "tables"} & options.keys():  # a stream of all tables
+            return spark_schema(Shape.of(options).schema(None))
         _, _, tables, shape = self._plan()
         return spark_schema(shape.schema(tables[0].relation if tables else None))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         settle()
+        if "plugin" in self._options:
+            (_, windows), self._printed = self._plan_printed(), None
+            return PrintedReader(windows)
         # Spark sends source and reader along with every task: neither must hold the stretches of all.
         (decode, pieces, _, shape), self._planned = self._plan(), None
         return TailraceReader(decode, pieces, shape)
@@ -130,29 +145,38 @@ class TailraceSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         settle()
         options = self._options
-        for name in ("state", "slot"):
-            if not options.get(name):
-                raise UsageError(f'option "{name}" missing', hint="A stream is what a slot gives: tailrace slot create.")
-        return TailraceStreamReader(options["state"], options["slot"], self._wanted(), options.get("maxbytespertrigger"))
+        return TailraceStreamReader(_origin(options), self._wanted(), options.get("maxbytespertrigger"))
 
     @property
     def _options(self) -> dict[str, str]:
         return _checked({name.lower(): value for name, value in self.options.items()})
 
-    def _wanted(self) -> Wanted:
+    def _wanted(self) -> Wanted | Printed:
         """Of a stream; asked for once, where Spark asks for the schema, and again in the process that plans batches."""
         if self._of_stream is None:
             options = self._options
-            self._of_stream = wanted_of(options["state"], options.get("slot", ""), options, Shape.of(options))
+            self._of_stream = wanted_of(_origin(options), options, Shape.of(options))
         return self._of_stream
+
+    def _plan_printed(self) -> tuple[OutputPlugin, list[InputPartition]]:
+        if self._printed is None:
+            options = self._options
+            database = _needed(options, "database")
+            source, catalog, scanning = _source(options)
+            plugin = plugin_of(options, source.segments.major)
+            windows = open_windows(
+                source, database, catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
+                scanning=scanning, demand=plugin.demand,
+            )  # fmt: skip
+            self._printed = plugin, [PickledWindow(window.printed(plugin)) for window in windows]
+        return self._printed
 
     def _plan(self) -> tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape]:
         if self._planned is None:
             options = self._options
             one = "tables" if "tables" in options else "table"
             for name in ("source", "database", one):
-                if not options.get(name):
-                    raise UsageError(f'option "{name}" missing')
+                _needed(options, name)
             shape = Shape.of(options)
             feed = _open(options, shape.style.text.schemas)
             named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
@@ -174,15 +198,16 @@ def _checked(options: dict[str, str]) -> dict[str, str]:
                 "conflicting or redundant options", hint="Give the source once: as the path, or as an option.", sqlstate="42601"
             )
         options["source"] = path
-    if "table" in options and "tables" in options:
-        raise UsageError("conflicting or redundant options", hint="Give either table or tables.", sqlstate="42601")
+    if sum(name in options for name in ("table", "tables", "plugin")) > 1:
+        raise UsageError("conflicting or redundant options", hint="Give one of table, tables and plugin.", sqlstate="42601")
     for name in options:
-        if name not in OPTIONS:
+        if name not in OPTIONS and not ("plugin" in options and name.startswith(OPTION)):
             raise UsageError(f'unrecognized option "{name}"', hint=f"Options: {', '.join(OPTIONS)}.")
     return options
 
 
-def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> LogFeed:
+def _source(options: Mapping[str, str]) -> tuple[Source, CatalogState | None, Scanning]:
+    """The source, a captured state, and how to scan."""
     path, index, window = options.get("catalog"), options.get("index"), options.get("window")
     catalog = read_state(Path(path).read_bytes(), path) if path else None
     # Spark plans in a process of its own, which ends before the tasks begin.
@@ -190,10 +215,30 @@ def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> LogFeed:
     scanning = Scanning(
         STRETCH_BYTES, IndexStore(Path(index).absolute()) if index else None, WindowSize(parse_size(window)) if window else None
     )
+    return source, catalog, scanning
+
+
+def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> LogFeed:
+    source, catalog, scanning = _source(options)
     return open_feed(
         source, options["database"], catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
         scanning=scanning, demand=replace(OF_TABLES, search_path=search_path),
     )  # fmt: skip
+
+
+def _needed(options: Mapping[str, str], name: str, hint: str = "") -> str:
+    if not options.get(name):
+        raise UsageError(f'option "{name}" missing', hint=hint)
+    return options[name]
+
+
+def _origin(options: Mapping[str, str]) -> Origin:
+    """Of a stream."""
+    hint = "A stream is what a slot gives (state, slot), or a log alone (source, database, catalog)."
+    if "state" in options or "slot" in options or "source" not in options:
+        return KeptSlot(_needed(options, "state", hint), _needed(options, "slot", hint))
+    source, database, catalog = (_needed(options, name, hint) for name in ("source", "database", "catalog"))
+    return LogAlone(source, database, catalog, _lsn(options.get("startlsn")))
 
 
 def _lsn(text: str | None) -> Lsn | None:

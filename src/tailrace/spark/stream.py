@@ -1,7 +1,8 @@
 """`spark.readStream.format("tailrace")`: what a slot gives, micro-batch by micro-batch.
 
-In: options `state` and `slot`, and `table`, or `tables`, or neither for all. Out: rows as `spark.read` has them, typed of one table, and maps of text
-of several. An offset is an LSN: a batch is what commits from one up to the next, whoever asks, so a batch that is repeated is the same.
+In: a slot (options `state` and `slot`), or a log alone (`source`, `database`, `catalog`); and `table`, or `tables`, or neither for all; or `plugin`.
+Out: rows as `spark.read` has them, typed of one table, maps of text of several, or what the plugin prints. An offset is an LSN: a batch is what
+commits from one up to the next, whoever asks, so a batch that is repeated is the same.
 
 One process per query plans, and owns the slot from the first `latestOffset` on (Spark makes a second reader, which only hands `read` to workers; and
 it ends processes without a word, so nothing is left to `stop`). `commit` confirms the slot: one batch late, as Spark calls it. Where the query's
@@ -14,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -26,22 +26,39 @@ from tailrace.catalog.partitions import PARTITIONED, partitions_of
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import decode_piece
 from tailrace.model import Lsn, Relation
-from tailrace.pipeline import LocalRunner, Pipeline
-from tailrace.pipeline.consumer import Consumer, consuming
-from tailrace.pipeline.from_mark import catalogs_at_end
-from tailrace.plan.demand import OF_TABLES
+from tailrace.pipeline import Pipeline
+from tailrace.pipeline.consumer import Consumer
+from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.plugins.plugin import OutputPlugin
 from tailrace.spark.followed import Followed
+from tailrace.spark.origin import Origin
 from tailrace.spark.pickling import pack, unpack
+from tailrace.spark.printed import plugin_of, printed_rows, printed_schema
 from tailrace.spark.rows import Shape, oids_of, rows_of
 from tailrace.spark.workers import settle
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.window import WindowSize, parse_size
 
 _BATCH = WindowSize()
 
 
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A stream gives what this plugin prints."""
+
+    plugin: OutputPlugin
+
+    def demand(self) -> Demand:
+        return self.plugin.demand
+
+    def schema(self) -> pa.Schema:
+        return printed_schema(self.plugin)
+
+    def packed(self, window: Pipeline) -> list[InputPartition]:
+        return [_Packed(printed_rows, window.printed(self.plugin))]
+
+
 class _Packed(InputPartition):
-    """All that a worker needs: Spark's reader there knows nothing of the batch."""
+    """All that a worker needs, Spark's reader there knowing nothing of the batch: a function that gives rows, and its arguments."""
 
     def __init__(self, *parts: Any) -> None:
         self._packed = pack(parts)
@@ -60,6 +77,18 @@ class Wanted:
     shape: Shape
     relation: Relation | None = None
     known_at: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+
+    def demand(self) -> Demand:
+        return replace(OF_TABLES, search_path=self.shape.style.text.schemas)
+
+    def schema(self) -> pa.Schema:
+        return self.shape.schema(self.relation)
+
+    def packed(self, window: Pipeline) -> list[InputPartition]:
+        """The window's partitions."""
+        tables = self.tables(window)
+        decode = partial(decode_piece, window.source.segments.read)
+        return [_Packed(rows_of, decode, piece, tables, self.shape) for piece in window.pieces(oids_of(tables))]
 
     def tables(self, window: Pipeline) -> tuple[Followed, ...]:
         """As they are at the end of the window; of all, those that changed. Raises UsageError if the one table has other columns by then than the
@@ -88,8 +117,8 @@ class Wanted:
 class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches where Spark keeps it, and decodes pieces where Spark sends it."""
 
-    def __init__(self, state: str, slot: str, wanted: Wanted, most_bytes: str | None) -> None:
-        self._state, self._slot, self._wanted = state, slot, wanted
+    def __init__(self, origin: Origin, wanted: Wanted | Printed, most_bytes: str | None) -> None:
+        self._origin, self._wanted = origin, wanted
         self._most_bytes = parse_size(most_bytes) if most_bytes else _BATCH.wal_bytes
         self._owned: tuple[ExitStack, Consumer] | None = None
         self._stop: Lsn | None = None
@@ -98,7 +127,8 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_owned": None}
 
     def initialOffset(self) -> dict[str, str]:
-        return _offset(SlotLocation.open(Path(self._state)).slot(self._slot).confirmed_flush_lsn)
+        begins_at = self._origin.begins_at()
+        return _offset(self._consumer().slot.confirmed_flush_lsn if begins_at is None else begins_at)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxBytes(self._most_bytes)
@@ -117,15 +147,9 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._at(_lsn(start))
         upto = _lsn(end)
         packed: list[InputPartition] = []
-        demand = replace(OF_TABLES, search_path=self._wanted.shape.style.text.schemas)
         consumer = self._consumer()
-        for window in consumer.take(demand, upto):
-            tables = self._wanted.tables(window)
-            read = window.source.segments.read
-            packed += [
-                _Packed(partial(decode_piece, read), piece, tables, self._wanted.shape)
-                for piece in window.pieces(oids_of(tables))
-            ]
+        for window in consumer.take(self._wanted.demand(), upto):
+            packed += self._wanted.packed(window)
         if consumer.read_upto < upto:
             raise MissingHistory(
                 f"the log ends at {consumer.read_upto}, but the query's checkpoint says {upto}",
@@ -139,15 +163,14 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, _Packed):
-            decode, piece, tables, shape = partition.parts()
-            yield from rows_of(decode, piece, tables, shape)
+            rows, *arguments = partition.parts()
+            yield from rows(*arguments)
         settle()
 
     def _consumer(self) -> Consumer:
         if self._owned is None:
             stack = ExitStack()
-            location = SlotLocation.open(Path(self._state))
-            self._owned = stack, stack.enter_context(consuming(location, self._slot, LocalRunner()))
+            self._owned = stack, stack.enter_context(self._origin.consumer())
         return self._owned[1]
 
     def _at(self, start: Lsn) -> Lsn:
@@ -164,14 +187,16 @@ def _lsn(offset: Mapping[str, Any]) -> Lsn:
     return Lsn.parse(str(offset["lsn"]))
 
 
-def wanted_of(state: str, slot: str, options: Mapping[str, str], shape: Shape) -> Wanted:
-    """Which tables the options name; of one, what it is at the end of the log."""
+def wanted_of(origin: Origin, options: Mapping[str, str], shape: Shape) -> Wanted | Printed:
+    """Which tables the options name; of one, what it is at the end of the log. Or the plugin that they name."""
+    if "plugin" in options:
+        return Printed(plugin_of(options, origin.major(), origin.slot()))
     if "tables" in options:
         return Wanted(tuple(read_table_names(options["tables"])), shape)
     if "table" not in options:
         return Wanted(None, shape)
     schema, name = read_table_name(options["table"])
-    history, end = catalogs_at_end(SlotLocation.open(Path(state)), slot, LocalRunner())
+    history, end = origin.catalogs_at_end()
     relation = history.relation_named(schema, name, int(end) + 1)
     if relation is None:
         raise UsageError(f'relation "{schema}.{name}" does not exist', sqlstate="42P01", context=f"at {end}")

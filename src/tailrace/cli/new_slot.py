@@ -1,0 +1,68 @@
+"""A slot that does not exist yet, for the verbs that create one.
+
+In: what the command line says of it. Out: the state location, the slot, and the place in the log where it begins. Nothing is created here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailrace.catalog.statefile import read_state
+from tailrace.cli.engine import runner_for
+from tailrace.cli.progress import counted, warn
+from tailrace.pipeline import Source
+from tailrace.pipeline.choice import On
+from tailrace.pipeline.slot_creation import Moment, consistent_place
+from tailrace.plan.carried import Carried
+from tailrace.plugins.registry import plugin_named
+from tailrace.slots.slot import Slot, check_name
+from tailrace.storage.slot_location import SlotLocation, new_identity
+from tailrace.window import WindowSize
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSlot:
+    """What is asked for. `moment` is a past one to begin at; `catalog` a file."""
+
+    name: str
+    source: Path
+    database: str
+    plugin: str
+    options: dict[str, str | None]
+    catalog: Path | None
+    two_phase: bool
+    temporary: bool = False
+    moment: Moment | None = None
+
+    def placed(self, state: Path, on: On, window: WindowSize | None) -> tuple[SlotLocation, Slot, Carried]:
+        """Where it can begin, which may have to be waited for. The location is made if there is none."""
+        check_name(self.name)
+        segments = Source.open(self.source).segments
+        plugin_named(self.plugin).startup(self.options, segments.major)
+        location = SlotLocation.open_or_create(state, segments.system, warn=warn)
+        location.check_free(self.name)
+        captured = read_state(self.catalog.read_bytes(), str(self.catalog)) if self.catalog else None
+        with counted("records") as progress:
+            runner = runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)
+            place = consistent_place(
+                self.source.absolute(), self.database, runner, _waits, catalog=captured, window=window, moment=self.moment,
+                location=location,
+            )  # fmt: skip
+        slot = Slot(
+            name=self.name, plugin=self.plugin, options=self.options, database=self.database, database_oid=place.state.database,
+            system=segments.system, timeline=place.state.timeline, source=str(self.source.absolute()), two_phase=self.two_phase,
+            two_phase_at=place.lsn, temporary=self.temporary, restart_lsn=place.restart_lsn, confirmed_flush_lsn=place.lsn,
+            inactive_since=int(time.time() * 1e6), identity=new_identity(),
+        )  # fmt: skip
+        return location, slot, place
+
+
+def _waits(xids: Sequence[int]) -> None:
+    """Where PostgreSQL logs for how many it waits (`snapbuild.c`)."""
+    named = ", ".join(str(xid & 0xFFFFFFFF) for xid in xids[:_NAMED]) + (", …" if len(xids) > _NAMED else "")
+    warn(f"waiting for transactions to end whose beginning is not in the log at hand: {named}")

@@ -1,0 +1,110 @@
+"""What an output plugin prints, as a DataFrame: the rows of pg_logical_slot_get_changes.
+
+In: options `plugin` and `plugin.NAME`, windows of a log. Out: rows lsn, xid and data, in commit order within each partition; a window is a partition,
+and partitions are in order, too. A worker decodes and prints a window; nothing of a row passes through Spark's planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from os import cpu_count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner, PrintedWindow
+from tailrace.plugins.ordering import Lines
+from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.printing import few_at_a_time, up_to_zero
+from tailrace.plugins.registry import plugin_named
+from tailrace.slots.slot import Slot
+from tailrace.spark.pickling import pack, unpack
+from tailrace.spark.workers import settle
+from tailrace.types.style import PARAMETERS
+
+OPTION = "plugin."
+"""What a plugin's own options begin with."""
+_THREADS = 2
+
+
+def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) -> OutputPlugin:
+    """The plugin that the options name, started up with those of its own. With the slot's plugin the slot's options hold, where none is given."""
+    plugin = plugin_named(options["plugin"])
+    plugin.style = plugin.style.under({name: options[name] for name in PARAMETERS if name in options})
+    if "unknowntypes" in options:
+        plugin.style = replace(plugin.style, unknown_types=options["unknowntypes"])
+    kept = slot.options if slot is not None and slot.plugin == options["plugin"] else {}
+    if slot is not None:
+        plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
+    given = {name.removeprefix(OPTION): value for name, value in options.items() if name.startswith(OPTION)}
+    plugin.startup({**kept, **given}, major)
+    if plugin.streams:
+        raise UsageError(
+            "transactions in progress are not streamed into DataFrames",
+            hint="Leave the option out: they come when they end.",
+            sqlstate="0A000",
+        )
+    return plugin
+
+
+def printed_schema(plugin: OutputPlugin) -> pa.Schema:
+    """Positions are numbers, as in the rows of tables. Binary output is binary."""
+    data = pa.binary() if plugin.writes_binary else pa.string()
+    return pa.schema([("lsn", pa.int64()), ("xid", pa.int64()), ("data", data)])
+
+
+def printed_rows(window: PrintedWindow) -> Iterator[pa.RecordBatch]:
+    """Runs in a worker."""
+    runner = LocalRunner(min(_THREADS, cpu_count() or 1))
+    for lines in window.lines(runner):
+        for few in few_at_a_time(lines):
+            yield _batch(few, window.plugin)
+
+
+def _batch(lines: Lines, plugin: OutputPlugin) -> pa.RecordBatch:
+    texts = lines.texts if plugin.writes_binary else up_to_zero(lines.texts)
+    offsets = pa.py_buffer(texts.offsets.astype(np.int32))
+    data = pa.Array.from_buffers(pa.binary(), len(lines), [None, offsets, pa.py_buffer(np.ascontiguousarray(texts.data))])
+    schema = printed_schema(plugin)
+    try:
+        columns = [pa.array(lines.lsn), pa.array(lines.xid.astype(np.int64)), data.cast(schema.field("data").type)]
+    except pa.ArrowInvalid:
+        raise UsageError(
+            'invalid byte sequence for encoding "UTF8"', hint='Take the rows as binary, such as with option "plugin.force-binary".',
+            context=f"between {Lsn(int(lines.lsn.min()))} and {Lsn(int(lines.lsn.max()))}", sqlstate="22021",
+        ) from None  # fmt: skip
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class PickledWindow(InputPartition):
+    """A window on its way to where a plugin prints it."""
+
+    def __init__(self, window: PrintedWindow) -> None:
+        self._packed = pack(window)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        window: PrintedWindow = unpack(self._packed)
+        yield from printed_rows(window)
+
+
+class PrintedReader(DataSourceReader):
+    """Has a plugin print windows."""
+
+    def __init__(self, windows: list[InputPartition]) -> None:
+        self._windows = windows
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_windows": []}
+
+    def partitions(self) -> list[InputPartition]:
+        return self._windows
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, PickledWindow):
+            yield from partition.rows()
+        settle()
