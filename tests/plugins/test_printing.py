@@ -25,7 +25,7 @@ def lines_of(texts: list[bytes]) -> Lines:
     offsets = np.cumsum([0, *map(len, texts)])
     data = np.frombuffer(b"".join(texts), np.uint8)
     return Lines(
-        np.array(LSNS[: len(texts)], np.int64), np.array(XIDS[: len(texts)], np.uint32), Texts(offsets, data), np.arange(len(texts)) + 1
+        np.array(LSNS[: len(texts)], np.int64), np.array(XIDS[: len(texts)], np.uint32), Texts(offsets, data), np.arange(len(texts)) + 1, np.zeros(0, np.int64),
     )  # fmt: skip
 
 
