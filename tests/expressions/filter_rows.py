@@ -19,12 +19,17 @@ from tailrace.types.style import TextStyle
 from tailrace.types.values import Texts, Values
 
 COLUMNS = {
-    "b": "boolean", "i2": "smallint", "i4": "integer", "i8": "bigint", "f4": "real", "f8": "double precision", "n": "numeric", "m": "money", "o": "oid",
-    "x": "xid", "x8": "xid8", "l": "pg_lsn", "td": "tid", "t": "text", "v": "character varying", "c": "character(5)", "nm": "name", "by": "bytea", "d": "date",
-    "ti": "time without time zone", "tz": "time with time zone", "ts": "timestamp without time zone", "tt": "timestamp with time zone", "iv": "interval",
-    "u": "uuid", "ip": "inet", "ci": "cidr", "ma": "macaddr", "m8": "macaddr8", "vb": "bit varying", "pt": "point", "ls": "lseg", "bx": "box", "pa": "path",
+    "b": "boolean", "i2": "smallint", "i4": "integer", "i8": "bigint", "f4": "real", "f8": "double precision", "n": "numeric", "m": "money",
+    "o": "oid",
+    "x": "xid", "x8": "xid8", "l": "pg_lsn", "td": "tid", "t": "text", "v": "character varying", "c": "character(5)", "nm": "name", "by": "bytea",
+    "d": "date",
+    "ti": "time without time zone", "tz": "time with time zone", "ts": "timestamp without time zone", "tt": "timestamp with time zone",
+    "iv": "interval",
+    "u": "uuid", "ip": "inet", "ci": "cidr", "ma": "macaddr", "m8": "macaddr8", "vb": "bit varying", "pt": "point", "ls": "lseg", "bx": "box",
+    "pa": "path",
     "po": "polygon", "li": "line", "cr": "circle", "j": "json", "jb": "jsonb", "tv": "tsvector", "tq": "tsquery", "ia": "integer[]", "ta": "text[]",
-    "na": "numeric[]", "r4": "int4range", "rn": "numrange", "rd": "daterange", "mr": "int4multirange", "t2": "text", "i4b": "integer", "f8b": "double precision",
+    "na": "numeric[]", "r4": "int4range", "rn": "numrange", "rd": "daterange", "mr": "int4multirange", "t2": "text", "i4b": "integer",
+    "f8b": "double precision",
 }  # fmt: skip
 ROWS = 36
 LABELS = {pg_type.label: pg_type for pg_type in built_in_types().values()}
@@ -40,7 +45,8 @@ def value_of(name: str, row: int) -> str | None:
 
 
 def make_table(server: psycopg.Connection[Any]) -> None:
-    server.execute(f"DROP TABLE IF EXISTS filtered CASCADE; CREATE TABLE filtered (id int PRIMARY KEY, {', '.join(f'{name} {label}' for name, label in COLUMNS.items())})")
+    columns = ", ".join(f"{name} {label}" for name, label in COLUMNS.items())
+    server.execute(f"DROP TABLE IF EXISTS filtered CASCADE; CREATE TABLE filtered (id int PRIMARY KEY, {columns})")
     for row in range(ROWS):
         values = [value_of(name, row) for name in COLUMNS]
         casts = ", ".join(f"%s::text::{label}" for label in COLUMNS.values())
@@ -59,7 +65,9 @@ def stored_rows(server: psycopg.Connection[Any]) -> dict[int, Values]:
     """The table's columns in stored form, by attribute number."""
     found = {}
     for column in model_columns():
-        rows = server.execute(f"SELECT {column.name} IS NOT NULL, format('%s', {column.name}) FROM filtered ORDER BY id").fetchall()
+        rows = server.execute(
+            f"SELECT {column.name} IS NOT NULL, format('%s', {column.name}) FROM filtered ORDER BY id"
+        ).fetchall()
         valid = np.array([row[0] for row in rows], np.bool_)
         assert column.type is not None
         found[column.number] = parse_texts(Texts.of([row[1] if row[0] else "" for row in rows]), valid, column.type)
@@ -82,7 +90,9 @@ def judge(server: psycopg.Connection[Any], expression: str, stored: dict[int, Va
         return Outcome("invalid", f"{error.diag.message_primary}: {error.diag.message_detail}")
     (tree_text,) = server.execute("SELECT prqual::text FROM pg_publication_rel").fetchone()  # type: ignore[misc]
     try:
-        expected: Any = [row[0] is True for row in server.execute(f"SELECT ({expression}) FROM filtered ORDER BY id".encode()).fetchall()]
+        expected: Any = [
+            row[0] is True for row in server.execute(f"SELECT ({expression}) FROM filtered ORDER BY id".encode()).fetchall()
+        ]
     except psycopg.Error as error:
         expected = (error.diag.sqlstate, error.diag.message_primary)
     try:

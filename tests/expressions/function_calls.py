@@ -65,14 +65,25 @@ def concrete(function: BuiltIn) -> list[tuple[str, ...]]:
         return [tuple(labels)]
     found = []
     for number in range(max(len(POLYMORPHIC[label]) for label in labels if label in POLYMORPHIC)):
-        chosen = [POLYMORPHIC[label][min(number, len(POLYMORPHIC[label]) - 1)] if label in POLYMORPHIC else label for label in labels]
-        containers = [each for label, each in zip(labels, chosen, strict=True) if label not in ("anyelement", "anycompatible") and label in POLYMORPHIC]
+        chosen = [
+            POLYMORPHIC[label][min(number, len(POLYMORPHIC[label]) - 1)] if label in POLYMORPHIC else label for label in labels
+        ]
+        containers = [
+            each
+            for label, each in zip(labels, chosen, strict=True)
+            if label not in ("anyelement", "anycompatible") and label in POLYMORPHIC
+        ]
         if containers:
             element = ELEMENT.get(containers[0], "integer")
-            chosen = [element if label in ("anyelement", "anycompatible") else each for label, each in zip(labels, chosen, strict=True)]
+            chosen = [
+                element if label in ("anyelement", "anycompatible") else each for label, each in zip(labels, chosen, strict=True)
+            ]
             if {"anyrange", "anymultirange"} <= set(labels):
                 family = ("int4range", "int4multirange") if element == "integer" else ("numrange", "nummultirange")
-                chosen = [family[label == "anymultirange"] if label in ("anyrange", "anymultirange") else each for label, each in zip(labels, chosen, strict=True)]
+                chosen = [
+                    family[label == "anymultirange"] if label in ("anyrange", "anymultirange") else each
+                    for label, each in zip(labels, chosen, strict=True)
+                ]
         if tuple(chosen) not in found:
             found.append(tuple(chosen))
     return found
@@ -134,8 +145,13 @@ class Oracle:
         if isinstance(part, str):
             done.refused = part
             return done
-        queries = [f"SELECT ({call_of(function, [cast(text, label) for text, label in zip(row, types, strict=True)])})::text" for row in rows]
-        answers = self.server.execute("SELECT good, said, state FROM unnest(%s::text[]) WITH ORDINALITY u(q, n), try(q) ORDER BY n", [queries]).fetchall()
+        queries = [
+            f"SELECT ({call_of(function, [cast(text, label) for text, label in zip(row, types, strict=True)])})::text"
+            for row in rows
+        ]
+        answers = self.server.execute(
+            "SELECT good, said, state FROM unnest(%s::text[]) WITH ORDINALITY u(q, n), try(q) ORDER BY n", [queries]
+        ).fetchall()
         for row, (good, said, state) in zip(rows, answers, strict=True):
             if not good and state in ("22P02", "22007", "22008") and self.bad_literal(row, types):
                 continue
@@ -169,7 +185,7 @@ class Oracle:
             return ("refused", str(error))
         except UsageError as error:
             return ("error", error.sqlstate, error.message)
-        except Exception as error:  # noqa: BLE001 (what should not happen is what is looked for)
+        except Exception as error:
             return ("broken", repr(error))
         return ("null",) if value is None else ("value", value)
 
@@ -188,7 +204,13 @@ def decoded(text: str, pg_type: PgType) -> Any:
 
 
 def same(found: Any, expected: Any) -> bool:
-    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], bytes) and isinstance(expected[-1], bytes) and expected[0] == "value":
+    if (
+        isinstance(found, tuple)
+        and len(found) == 2
+        and isinstance(found[1], bytes)
+        and isinstance(expected[-1], bytes)
+        and expected[0] == "value"
+    ):
         return found == expected or printed_query(found[1]) == printed_query(expected[1])
     if isinstance(found, tuple) and isinstance(expected, tuple):
         return len(found) == len(expected) and all(map(same, found, expected))
@@ -225,5 +247,3 @@ def literal(text: str) -> str:
 
 def all_functions() -> list[BuiltIn]:
     return list(built_in_functions().values())
-
-

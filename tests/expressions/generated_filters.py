@@ -33,7 +33,9 @@ class Generator:
         self.by_result: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
         known = {oid for oid, function in built_in_functions().items() if function.symbol in IMPLEMENTATIONS}
         for left, name, right, result, function in server.execute(OPERATORS).fetchall():
-            if function in known and all(each in VALUES and each in self.columns and each not in SKIPPED for each in (left, right)):
+            if function in known and all(
+                each in VALUES and each in self.columns and each not in SKIPPED for each in (left, right)
+            ):
                 self.by_result[result].append((left, name, right))
         self.types = [label for label in self.columns if label in VALUES and label not in SKIPPED]
 

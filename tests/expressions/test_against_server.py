@@ -1,7 +1,7 @@
 """The evaluator against servers: what functions give for edge values, and which rows filters let through, written ones and ones made by chance.
 
-The truth is the server's: `SELECT (filter) FROM t`, with its errors. A filter comes to tailrace as it is stored in pg_publication_rel. No row may be wrong; a refusal is
-no error, but there may be few.
+The truth is the server's: `SELECT (filter) FROM t`, with its errors. A filter comes to tailrace as it is stored in pg_publication_rel. No row may be
+wrong; a refusal is no error, but there may be few.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from tailrace.types.values import Values
 CASES = Path(__file__).parents[1] / "cases/row_filters"
 WRITTEN = [line for line in (CASES / "expressions.txt").read_text().splitlines() if not line.startswith("# ")]
 SEEDS, MADE_EACH = (1, 2, 3), 500
-MAJORS = [pytest.param(18, marks=pytest.mark.postgres), *(pytest.param(major, marks=[pytest.mark.postgres, pytest.mark.matrix]) for major in (15, 16, 17))]
+MAJORS = [
+    pytest.param(18, marks=pytest.mark.postgres),
+    *(pytest.param(major, marks=[pytest.mark.postgres, pytest.mark.matrix]) for major in (15, 16, 17)),
+]
 
 
 @pytest.fixture(scope="module", params=MAJORS)
@@ -49,6 +52,8 @@ def test_functions_give_what_the_server_gives(server: tuple[psycopg.Connection[A
     connection, major = server
     oracle = Oracle(connection, major)
     present = {row[0] for row in connection.execute("SELECT oid::int FROM pg_proc WHERE oid < 10000").fetchall()}
+    if major == 18:  # the wheel's has no xml
+        present -= {each.oid for each in all_functions() if 142 in each.arguments}
     functions = [each for each in all_functions() if each.oid in present and each.symbol in IMPLEMENTATIONS]
     tried = [oracle.tried(function, types) for function in functions for types in concrete(function)]
     assert [wrong for each in tried for wrong in each.wrong] == []
@@ -56,7 +61,9 @@ def test_functions_give_what_the_server_gives(server: tuple[psycopg.Connection[A
     assert sum(each.refused_rows for each in tried) < 1_000
 
 
-def test_written_filters_let_the_same_rows_through(server: tuple[psycopg.Connection[Any], int], stored: dict[int, Values]) -> None:
+def test_written_filters_let_the_same_rows_through(
+    server: tuple[psycopg.Connection[Any], int], stored: dict[int, Values]
+) -> None:
     found = outcomes(server, WRITTEN, stored)
     assert [each.said for each in found if each.kind not in ("agrees", "refused")] == []
     assert sum(each.kind == "agrees" for each in found) > len(WRITTEN) - 10

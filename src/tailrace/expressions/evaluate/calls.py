@@ -112,7 +112,9 @@ def apply(implementation: Implementation, result: int, strict: bool, arguments: 
     return _apply_rows(implementation, result, arguments, valid, is_constant)
 
 
-def _apply_columns(function: Callable[..., Any], result: int, arguments: Sequence[Vector], valid: Mask, is_constant: bool) -> Vector:
+def _apply_columns(
+    function: Callable[..., Any], result: int, arguments: Sequence[Vector], valid: Mask, is_constant: bool
+) -> Vector:
     some = not valid.all()
     arrays = [each.data[valid] if some and not each.constant else each.data for each in arguments]
     found = function(*arrays)
@@ -126,7 +128,9 @@ def _apply_columns(function: Callable[..., Any], result: int, arguments: Sequenc
     return Vector(result, valid, is_constant, None, "UTF8", data)
 
 
-def _apply_rows(implementation: Implementation, result: int, arguments: Sequence[Vector], valid: Mask, is_constant: bool) -> Vector:
+def _apply_rows(
+    implementation: Implementation, result: int, arguments: Sequence[Vector], valid: Mask, is_constant: bool
+) -> Vector:
     function = implementation.rows
     assert function is not None
     count = len(valid)
@@ -139,7 +143,9 @@ def _apply_rows(implementation: Implementation, result: int, arguments: Sequence
     return Vector(result, there, is_constant, None, "UTF8", array_of(result, objects))
 
 
-def _apply_loose(implementation: Implementation, result: int, arguments: Sequence[Vector], count: int, is_constant: bool) -> Vector:
+def _apply_loose(
+    implementation: Implementation, result: int, arguments: Sequence[Vector], count: int, is_constant: bool
+) -> Vector:
     function = implementation.rows
     assert function is not None, "a function that takes NULL takes a row at a time"
     lists = [each.objects(count) for each in arguments]

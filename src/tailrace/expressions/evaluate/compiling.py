@@ -1,6 +1,7 @@
 """A tree made functions over columns: what the planner does with a filter before its first row (`optimizer/util/clauses.c`), and the executor then.
 
-In: an `Expression` and `Facts`. Out: a `Part`, which gives a `Vector` for a `Scope`. What is constant is evaluated once, in the planner's order and with its
+In: an `Expression` and `Facts`. Out: a `Part`, which gives a `Vector` for a `Scope`. What is constant is evaluated once,
+in the planner's order and with its
 shortcuts, as an error in there is raised, or not, for all rows alike. A construct that is not evaluated exactly is refused by name.
 """
 
@@ -13,14 +14,14 @@ import numpy as np
 
 from tailrace.expressions import tree
 from tailrace.expressions.evaluate import conditions as logic
+from tailrace.expressions.evaluate import patterns, searches, text_order
 from tailrace.expressions.evaluate.calls import Call, Implementation, apply, bound
 from tailrace.expressions.evaluate.families import IMPLEMENTATIONS, OPERATOR_FUNCTIONS
-from tailrace.expressions.evaluate.forms import array_of, reader_of, type_of
+from tailrace.expressions.evaluate.forms import NAME, TEXTS, array_of, reader_of, type_of
 from tailrace.expressions.evaluate.functions import BuiltIn, built_in_functions
 from tailrace.expressions.evaluate.refusals import refused
-from tailrace.expressions.evaluate.vectors import Facts, Scope, Vector, constant
+from tailrace.expressions.evaluate.vectors import MULTIBYTE, Facts, Scope, Vector, constant
 from tailrace.expressions.evaluate.wholes import Array, Row
-
 
 DEFAULTS: dict[str, tuple[object, ...]] = {
     "unicode_normalize_func": ("NFC",), "unicode_is_normalized": ("NFC",), "jsonb_set": (True,), "jsonb_insert": (False,),
@@ -98,7 +99,10 @@ class Compiler:
         missing = len(function.arguments) - len(parts)
         if missing > 0:
             defaults = DEFAULTS.get(function.symbol, ())[-missing:]
-            parts = [*parts, *(fixed(constant(kind, value)) for kind, value in zip(function.arguments[-missing:], defaults, strict=True))]
+            parts = [
+                *parts,
+                *(fixed(constant(kind, value)) for kind, value in zip(function.arguments[-missing:], defaults, strict=True)),
+            ]
             types = (*types, *function.arguments[-missing:])
         if function.strict and any(part.value is not None and part.value.is_null for part in parts):
             return fixed(constant(result, None))
@@ -113,13 +117,28 @@ class Compiler:
         return Part(run, None, what.safe and all(part.safe for part in parts))
 
     def implementation(
-        self, function: BuiltIn, types: tuple[int, ...], result: int, collation: int, parts: Sequence[Part] = (), variadic: bool = False
+        self,
+        function: BuiltIn,
+        types: tuple[int, ...],
+        result: int,
+        collation: int,
+        parts: Sequence[Part] = (),
+        variadic: bool = False,
     ) -> Implementation:
         found = IMPLEMENTATIONS.get(function.symbol)
         if found is None:
             raise refused(f"function {function.label}")
+        self.check_encoding(function, (*types, result))
         call = Call(function, types, result, collation, self.facts, tuple(part.value for part in parts), variadic)
         return bound(found, call)
+
+    def check_encoding(self, function: BuiltIn, types: tuple[int, ...]) -> None:
+        """Beside UTF8 only comparisons of texts are known to be right, and where each byte is a character, LIKE."""
+        encoding, symbol = self.facts.encoding, function.symbol
+        if encoding == "UTF8" or symbol in text_order.FUNCTIONS or (symbol in patterns.FUNCTIONS and encoding not in MULTIBYTE):
+            return
+        if symbol in searches.FUNCTIONS or any(each in TEXTS or each == NAME for each in types):
+            raise refused(f"function {function.label} in a database whose encoding is {encoding}")
 
     def equality(self, oid: int, args: Sequence[tree.Expression], collation: int) -> Callable[[Sequence[Vector], int], Vector]:
         """An operator's function, to be called with vectors: for constructs that compare."""
@@ -204,7 +223,9 @@ class Compiler:
     def _nulltest(self, node: tree.NullTest) -> Part:
         if node.of_row and isinstance(node.arg, tree.RowOf):
             parts = self.parts(node.arg.args)
-            return self._folded(parts, lambda scope: logic.row_null_test([part.run(scope) for part in parts], node.negated, scope.count))
+            return self._folded(
+                parts, lambda scope: logic.row_null_test([part.run(scope) for part in parts], node.negated, scope.count)
+            )
         if node.of_row:
             raise refused("IS NULL of a composite value")
         part = self.part(node.arg)
@@ -283,7 +304,14 @@ class Compiler:
             lists = [part.run(scope).objects(count) for part in parts]
             rows = [Array.of_elements(list(row), node.element_type, node.many_dimensions) for row in zip(*lists, strict=True)]
             rows = rows or [Array((), (), [], node.element_type)] * count
-            return Vector(node.type, np.ones(len(rows), np.bool_), count == 1 and not _varies(parts), None, "UTF8", array_of(node.type, rows))
+            return Vector(
+                node.type,
+                np.ones(len(rows), np.bool_),
+                count == 1 and not _varies(parts),
+                None,
+                "UTF8",
+                array_of(node.type, rows),
+            )
 
         return self._folded(parts, run)
 

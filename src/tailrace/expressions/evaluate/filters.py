@@ -1,8 +1,9 @@
 """A row filter, compiled: which rows of a batch it lets through.
 
-In: an `Expression`, the columns of the relation, and `Facts`. Out: a `Filter`, to be asked about batches of rows in stored form. What is not evaluated
-exactly as PostgreSQL does is refused when the filter is compiled (`Refused`); errors that the server would raise for a row are raised with its words and
-SQLSTATE for the first such row.
+In: an `Expression`, the columns of the relation, and `Facts`. Out: a `Filter`,
+to be asked about batches of rows in stored form. What is not evaluated
+exactly as PostgreSQL does is refused when the filter is compiled (`Refused`); errors that the server
+would raise for a row are raised with its words and SQLSTATE for the first such row.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ class Filter:
             raise self.error
         if not count or self.part is None:
             return np.zeros(count, np.bool_)
-        vectors = {number: Vector(self.types[number], values[number].valid, False, values[number], self.facts.encoding) for number in self.columns}
+        vectors = {
+            number: Vector(self.types[number], values[number].valid, False, values[number], self.facts.encoding)
+            for number in self.columns
+        }
         try:
             return self._asked(vectors, count)
         except Refused:

@@ -1,7 +1,8 @@
 """In which form the values of a type are worked on, and how the stored form becomes that.
 
 In: `Values` of a type. Out: a NumPy array, of numbers where a type is a number of a fixed width, else of Python objects: str for text, `Numeric`
-for numeric, tuples for most others (each type's is said in `_READERS`). `read_payloads` and `write_payloads` are each other's reverse, where a type has both.
+for numeric, tuples for most others (each type's is said in `_READERS`). `read_payloads` and `write_payloads` are each other's reverse,
+where a type has both.
 """
 
 from __future__ import annotations
@@ -29,7 +30,17 @@ JSON, XML, POINT, LSEG, PATH, BOX, POLYGON, LINE, CIDR, FLOAT4, FLOAT8, CIRCLE, 
 BPCHAR, VARCHAR, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, TIMETZ, BIT, VARBIT, NUMERIC, RECORD = (
     1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1560, 1562, 1700, 2249,
 )  # fmt: skip
-UUID, PG_LSN, TSVECTOR, TSQUERY, JSONB, JSONPATH, XID8, TXID_SNAPSHOT, PG_SNAPSHOT = 2950, 3220, 3614, 3615, 3802, 4072, 5069, 2970, 5038
+UUID, PG_LSN, TSVECTOR, TSQUERY, JSONB, JSONPATH, XID8, TXID_SNAPSHOT, PG_SNAPSHOT = (
+    2950,
+    3220,
+    3614,
+    3615,
+    3802,
+    4072,
+    5069,
+    2970,
+    5038,
+)
 """Type oids (`catalog/pg_type.dat`)."""
 
 OID_ALIASES = (24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191)
@@ -192,12 +203,14 @@ def _identity(payload: bytes) -> bytes:
 _READERS: dict[int, Callable[[bytes], Any]] = {
     BYTEA: _identity, UUID: _identity, MACADDR: _identity, MACADDR8: _identity, INET: _identity, CIDR: _identity, 1033: _identity,
     NUMERIC: read_numeric_payload, INTERVAL: _interval, TIMETZ: _timetz, BIT: _bits, VARBIT: _bits, POINT: _floats, LSEG: _floats, BOX: _floats,
-    LINE: _floats, CIRCLE: _floats, PATH: _path, POLYGON: _polygon, TID: _tid, TXID_SNAPSHOT: _snapshot, PG_SNAPSHOT: _snapshot, TSVECTOR: read_lexemes,
+    LINE: _floats, CIRCLE: _floats, PATH: _path, POLYGON: _polygon, TID: _tid, TXID_SNAPSHOT: _snapshot, PG_SNAPSHOT: _snapshot,
+    TSVECTOR: read_lexemes,
     TSQUERY: _identity,
 }  # fmt: skip
 _WRITERS: dict[int, Callable[[Any], bytes]] = {
     BYTEA: _identity, UUID: _identity, MACADDR: _identity, MACADDR8: _identity, INET: _identity, CIDR: _identity,
-    NUMERIC: write_numeric_payload, INTERVAL: _write_interval, TIMETZ: lambda value: struct.pack("<qi", *value), BIT: _write_bits, VARBIT: _write_bits,
+    NUMERIC: write_numeric_payload, INTERVAL: _write_interval, TIMETZ: lambda value: struct.pack("<qi", *value), BIT: _write_bits,
+    VARBIT: _write_bits,
     POINT: lambda value: struct.pack("<2d", *value), LSEG: lambda value: struct.pack("<4d", *value), BOX: lambda value: struct.pack("<4d", *value),
     LINE: lambda value: struct.pack("<3d", *value), CIRCLE: lambda value: struct.pack("<3d", *value), TSQUERY: _identity, TSVECTOR: write_lexemes,
     TID: lambda value: struct.pack("<HHH", value[0] >> 16, value[0] & 0xFFFF, value[1]),
