@@ -277,7 +277,7 @@ def _truncate(call: Call) -> Implementation:
 
     def run(text: str, moment: int) -> int:
         if calendar.is_endless(moment):
-            if major >= 17:
+            if major >= 18:
                 _truncating_unit(text)
             return moment
         unit = _truncating_unit(text)

@@ -47,8 +47,8 @@ class Facts:
         return collation == DEFAULT_COLLATION and self.provider in "cb" and self.collate in C_LOCALES
 
     def letters(self, collation: int) -> str:
-        """Which letters have another case, and are letters at all, as far as we know: `ascii` only those, as under C itself; `others` too, so that nothing
-        is known of what is not ASCII; or `unknown`, where not even i and I need be the same letter, as in Turkish."""
+        """What is known of which characters are letters, and of their cases: only `ascii` ones are, as under C itself; or `others` are, too, and
+        nothing is known of them; or it is `unknown`, as not even i and I need be the same letter, which they are not in Turkish."""
         if collation in {950, 951, 962} or collation in self.c_collations:
             return "ascii"
         if collation == DEFAULT_COLLATION and self.provider == "c" and self.ctype in {"C", "POSIX"}:
