@@ -19,7 +19,8 @@ OF_18 = (
     ":location -1}"
 )
 XML = (
-    "{XMLEXPR :op 2 :name <> :named_args ({VAR :varno 1 :varattno 2 :vartype 25 :vartypmod -1 :varcollid 100 :varlevelsup 0 :varnosyn 1 :varattnosyn 2 "
+    "{XMLEXPR :op 2 :name <> :named_args ({VAR :varno 1 :varattno 2 :vartype 25 :vartypmod -1 :varcollid 100 :varlevelsup 0 :varnosyn 1 "
+    ":varattnosyn 2 "
     ':location 80}) :arg_names ("q\\ \\(x\\)") :args <> :xmloption 0 :type 142 :typmod -1 :location 70}'
 )
 NULL = "{CONST :consttype 16 :consttypmod -1 :constcollid 0 :constlen 1 :constbyval true :constisnull true :location 1 :constvalue <>}"
