@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,11 @@ def test_null_does_not_match() -> None:
     found = compile_filter(tree.Operator(0, GREATER, BOOL, (A, integer(5))), columns())
     assert found.matches(rows([4, None, 6]), 3).tolist() == [False, False, True]
     assert found.columns == (1,)
+
+
+def test_a_filter_travels_to_other_processes() -> None:
+    found = pickle.loads(pickle.dumps(compile_filter(tree.Operator(0, GREATER, BOOL, (A, integer(5))), columns())))
+    assert found.matches(rows([4, 6]), 2).tolist() == [False, True]
 
 
 def test_an_error_is_raised_with_the_servers_words() -> None:
