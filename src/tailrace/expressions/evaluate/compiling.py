@@ -8,7 +8,7 @@ shortcuts, as an error in there is raised, or not, for all rows alike. A constru
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,14 @@ DEFAULTS: dict[str, tuple[object, ...]] = {
     "jsonb_set_lax": (True, "use_json_null"), "make_interval": (0, 0, 0, 0, 0, 0, 0.0),
 }  # fmt: skip
 """What stands for arguments at the end that a call leaves out (pg_proc.proargdefaults), which the planner fills in."""
+
+
+_OPPOSITES = (
+    ("box_lt", "box_ge"), ("box_gt", "box_le"), ("lseg_lt", "lseg_ge"), ("lseg_gt", "lseg_le"), ("lseg_eq", "lseg_ne"), ("circle_lt", "circle_ge"),
+    ("circle_gt", "circle_le"), ("circle_eq", "circle_ne"), ("point_eq", "point_ne"),
+)  # fmt: skip
+NEGATORS = {one: two for pair in _OPPOSITES for one, two in (pair, pair[::-1])}
+"""Functions whose operators are each other's opposite (pg_operator.oprnegate), and that are both false of a NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,11 @@ class Compiler:
     # -- calls -----------------------------------------------------------------------------------------------------------------
 
     def _operator(self, node: tree.Operator) -> Part:
+        symbol = function_of(node.function).symbol
+        if symbol in ("booleq", "boolne"):  # the planner makes b = false of it NOT b (`simplify_boolean_equality`)
+            for fixed_one, other in (node.args, node.args[::-1]):
+                if isinstance(fixed_one, tree.Constant) and fixed_one.value is not None:
+                    return self.part(other if (fixed_one.value != b"\0") == (symbol == "booleq") else tree.Not(other))
         return self._called(node.function, self.parts(node.args), node.args, node.type, node.input_collation)
 
     def _function(self, node: tree.Function) -> Part:
@@ -217,8 +230,36 @@ class Compiler:
         return Part(lambda scope: logic.junction(steps, decisive, scope), None, all(part.safe for part in parts))
 
     def _not(self, node: tree.Not) -> Part:
+        negated = self.negated(node.arg)
+        if negated is not None:
+            return self.part(negated)
         part = self.part(node.arg)
         return self._folded([part], lambda scope: logic.negation(part.run(scope)), part.safe)
+
+    def negated(self, node: tree.Expression) -> tree.Expression | None:
+        """NOT moved inwards as the planner does (`negate_clause`). It puts the opposite operator for one that has any, which is not the same where a
+        shape has a NaN: then neither < nor >= is true. None where NOT stays."""
+        match node:
+            case tree.And():
+                return tree.Or(tuple(tree.Not(each) for each in node.args))
+            case tree.Or():
+                return tree.And(tuple(tree.Not(each) for each in node.args))
+            case tree.Not():
+                return node.arg
+            case tree.Operator() | tree.ArrayComparison():
+                function = function_of(node.function)
+                opposite = NEGATORS.get(function.symbol)
+                if opposite is None:
+                    return None
+                found = next(
+                    each.oid
+                    for each in built_in_functions().values()
+                    if each.symbol == opposite and each.arguments == function.arguments
+                )
+                if isinstance(node, tree.ArrayComparison):
+                    return replace(node, function=found, use_or=not node.use_or)
+                return replace(node, function=found)
+        return None
 
     def _nulltest(self, node: tree.NullTest) -> Part:
         if node.of_row and isinstance(node.arg, tree.RowOf):

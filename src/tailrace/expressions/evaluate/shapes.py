@@ -11,6 +11,7 @@ from tailrace.expressions.evaluate.planes import (
     Point,
     above,
     added,
+    apart,
     at_least,
     at_most,
     below,
@@ -178,7 +179,7 @@ FUNCTIONS: dict[str, Implementation] = {
     "circle_contain_pt": rows(lambda circle, point: distance(circle[:2], point) <= circle[2]),
     "pt_contained_circle": rows(lambda point, circle: distance(circle[:2], point) <= circle[2]), "dist_pc": rows(_point_circle),
     "dist_cpoint": rows(lambda circle, point: _point_circle(point, circle)), "cr_circle": _safe(lambda point, radius: (*point, radius)),
-    "circle_ne": rows(lambda one, two: not near(circle_area(one), circle_area(two))),
+    "circle_ne": rows(lambda one, two: apart(circle_area(one), circle_area(two))),
 }  # fmt: skip
 for _name, _test in TESTS.items():
     FUNCTIONS[f"box_{_name}"] = rows(lambda one, two, test=_test: test(_area(one), _area(two)))
