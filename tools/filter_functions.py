@@ -1,7 +1,9 @@
 """Write which functions a row filter may use, from live servers of 15 to 18: `PYTHONPATH=tests python tools/filter_functions.py`.
 
-Out: functions.tsv and orderings.tsv in src/tailrace/expressions/evaluate, what the evaluator must know of each by its oid; and tests/cases/row_filters/functions.tsv, the list of
-those of 15, by family, against which coverage is counted. A family is named for the types of the arguments. What PostgreSQL has for itself (support of
+Out: functions.tsv and orderings.tsv in src/tailrace/expressions/evaluate,
+what the evaluator must know of each by its oid; and tests/cases/row_filters/functions.tsv, the list of
+those of 15, by family,
+against which coverage is counted. A family is named for the types of the arguments. What PostgreSQL has for itself (support of
 indexes, aggregates and windows) can be called in a filter, too; it is on the list with the reason why it is counted apart.
 """
 
@@ -52,7 +54,8 @@ FAMILIES = (
     ("multiranges", "multirange"), ("ranges", "range"), ("rows", "record"), ("text search", "tsvector tsquery regconfig regdictionary"),
     ("json", "jsonb jsonpath json"), ("xml", "xml"), ("arrays", r"[]  anyarray anycompatiblearray int2vector oidvector"),
     ("shapes", "point box lseg line path polygon circle"), ("network addresses", "inet cidr macaddr"), ("bit strings", "bit"), ("uuid", "uuid"),
-    ("intervals", "interval"), ("dates and times", "timestamp date time"), ("money", "money"), ("system identifiers", "pg_lsn xid cid tid oid snapshot reg"),
+    ("intervals", "interval"), ("dates and times", "timestamp date time"), ("money", "money"), ("system identifiers",
+    "pg_lsn xid cid tid oid snapshot reg"),
     ("numeric", "numeric"), ("bytea", "bytea"), ("text", "text name character char"), ("floating point", "double real"),
     ("integers", "bigint integer smallint"), ("boolean", "boolean"),
 )  # fmt: skip

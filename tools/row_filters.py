@@ -14,31 +14,40 @@ COUNTED = ROOT / "tests/cases/row_filters/functions.tsv"
 TARGET = 0.85
 HEAD = """# Row filters
 
-A publication may say which rows of a table it publishes: `CREATE PUBLICATION … FOR TABLE t WHERE (condition)`, since PostgreSQL 15. tailrace evaluates such a
-condition over batches of rows as they are stored, with PostgreSQL's own results, NULLs and errors, or refuses it by name when it reads the publication. There is
+A publication may say which rows of a table it publishes: `CREATE PUBLICATION … FOR TABLE t WHERE (condition)`,
+since PostgreSQL 15. tailrace evaluates such a
+condition over batches of rows as they are stored,
+with PostgreSQL's own results, NULLs and errors, or refuses it by name when it reads the publication. There is
 nothing between the two: a function that would be right almost always is refused.
 
 This page is made by `tools/row_filters.py` from the evaluator's tables and from what PostgreSQL 15 says of its functions.
 
 ## What every condition may have
 
-Columns, constants, operators, functions, AND, OR, NOT, IS [NOT] NULL, IS [NOT] TRUE, FALSE or UNKNOWN, IS [NOT] DISTINCT FROM, IN, BETWEEN, ANY and ALL of an array,
-comparisons of rows, CASE, COALESCE, NULLIF, GREATEST, LEAST, ARRAY[…], ROW(…), COLLATE, and casts that PostgreSQL carries out with a function or without any.
-AND, OR, CASE and COALESCE evaluate what they need and no more, so a guard such as `a <> 0 AND 1 / a > 2` works. What is constant is evaluated once, before the first
+Columns, constants, operators, functions, AND, OR, NOT, IS [NOT] NULL, IS [NOT] TRUE, FALSE or UNKNOWN, IS [NOT] DISTINCT FROM, IN, BETWEEN,
+ANY and ALL of an array,
+comparisons of rows, CASE, COALESCE, NULLIF, GREATEST, LEAST, ARRAY[…], ROW(…), COLLATE,
+and casts that PostgreSQL carries out with a function or without any.
+AND, OR, CASE and COALESCE evaluate what they need and no more,
+so a guard such as `a <> 0 AND 1 / a > 2` works. What is constant is evaluated once, before the first
 row, as the planner does.
 
 ## What depends on the database
 
-- `<`, `>`, BETWEEN, GREATEST and LEAST of text are evaluated under the collations C, POSIX, ucs_basic and pg_c_utf8, and under the database's default one if its locale
+- `<`, `>`, BETWEEN, GREATEST and LEAST of text are evaluated under the collations C, POSIX, ucs_basic and pg_c_utf8,
+and under the database's default one if its locale
   is C, POSIX or C.UTF-8. Under others they are refused; `=` and `<>` compare bytes and always work. `COLLATE "C"` in the filter helps.
-- Letters beyond ASCII have another case only where the locale says so: `lower`, `upper`, `initcap` and ILIKE of such a letter are refused unless the locale is C.
-- Regular expressions are evaluated without back references, lookbehind and options in the middle; functions that ask where a match ends take patterns that can match
+- Letters beyond ASCII have another case only where the locale says so: `lower`, `upper`,
+`initcap` and ILIKE of such a letter are refused unless the locale is C.
+- Regular expressions are evaluated without back references,
+lookbehind and options in the middle; functions that ask where a match ends take patterns that can match
   in one way only.
 - A time zone is named by its place, such as Europe/Berlin, or is UTC; its rules are those of this machine's time zone database.
 
 ## What is refused by the row
 
-Some functions are right but for a few values, for which they are refused when such a row comes: infinite intervals (since 17), ages of infinite timestamps, phrases in
+Some functions are right but for a few values, for which they are refused when such a row comes: infinite intervals (since 17),
+ages of infinite timestamps, phrases in
 a tsquery, characters that Unicode did not have yet.
 
 ## Functions by family

@@ -9,10 +9,13 @@ VALUES: dict[str, list[str]] = {
     "bigint": ["0", "1", "-1", "2", "7", "-7", "9223372036854775807", "-9223372036854775808", "4294967296", "2147483648", "-2147483649", "1048576",
                "10240", "32767", "9999999999"],
     "real": ["0", "-0", "1", "-1", "1.5", "2.5", "-2.5", "0.1", "3.4e38", "-3.4e38", "1e-45", "NaN", "Infinity", "-Infinity", "16777217", "100.25"],
-    "double precision": ["0", "-0", "1", "-1", "0.5", "1.5", "2.5", "-2.5", "-0.5", "0.1", "1e308", "-1e308", "5e-324", "1e-300", "NaN", "Infinity", "-Infinity",
+    "double precision": ["0", "-0", "1", "-1", "0.5", "1.5", "2.5", "-2.5", "-0.5", "0.1", "1e308", "-1e308", "5e-324", "1e-300", "NaN",
+    "Infinity", "-Infinity",
                          "9007199254740993", "32767.5", "2147483647.5", "9223372036854775807", "4", "2", "3", "1e15", "123456789012345678"],
-    "numeric": ["0", "0.00", "1", "-1", "1.0", "1.5", "2.5", "-2.5", "0.5", "-0.5", "NaN", "Infinity", "-Infinity", "123456789.987654321", "1e20", "1e-20",
-                "-99999999999999999999.99", "0.1", "3", "7", "10000", "9999.9999", "32767.5", "2147483647", "9223372036854775807.4", "4", "100", "12345678901234567890"],
+    "numeric": ["0", "0.00", "1", "-1", "1.0", "1.5", "2.5", "-2.5", "0.5", "-0.5", "NaN", "Infinity", "-Infinity", "123456789.987654321", "1e20",
+    "1e-20",
+                "-99999999999999999999.99", "0.1", "3", "7", "10000", "9999.9999", "32767.5", "2147483647", "9223372036854775807.4", "4", "100",
+                "12345678901234567890"],
     "money": ["0", "1", "-1", "12.34", "-0.05", "92233720368547758.07", "-92233720368547758.08", "1000000"],
     "oid": ["0", "1", "25", "4294967295", "16384", "2147483648"],
     "xid": ["0", "3", "4294967295", "2147483648"],
@@ -21,45 +24,58 @@ VALUES: dict[str, list[str]] = {
     "pg_lsn": ["0/0", "0/1", "FFFFFFFF/FFFFFFFF", "16/B374D848", "1/0"],
     "tid": ["(0,1)", "(0,0)", "(4294967295,65535)", "(1,1)", "(65536,2)"],
     "\"char\"": ["a", "b", "", "Z", "\\377", " "],
-    "text": ["", "a", "abc", "ABC", "aBc dEf", "  trim  ", "äöü", "日本語", "x%y_z", "a\\b", "it's", 'quo"te', "line\nbreak", "tab\there", "abcabcabc", "éa", "zz",
+    "text": ["", "a", "abc", "ABC", "aBc dEf", "  trim  ", "äöü", "日本語", "x%y_z", "a\\b", "it's", 'quo"te', "line\nbreak", "tab\there",
+    "abcabcabc", "éa", "zz",
              "123", "-1.5", "true", "A", "b", "\U0001f600x", "a,b,,c", "foo.bar", "%", "_", "abc ", "select"],
     "character varying": ["", "a", "abc", "äöü", "abc   "],
     "character": ["", "a", "abc", "a ", "äö", "B"],
     "name": ["", "a", "abc", "ABC", "pg_class", "äöü", "a" * 63],
     "bytea": ["", "\\x00", "\\x00ff", "abc", "\\xdeadbeef", "\\x616263", "a\\\\b", "%", "\\x6125", "\\xe4", "abcabc"],
-    "date": ["2000-01-01", "1999-12-31", "2024-02-29", "0001-01-01", "4713-01-01 BC", "5874897-12-31", "infinity", "-infinity", "2024-12-31", "2023-01-31", "1900-03-01"],
+    "date": ["2000-01-01", "1999-12-31", "2024-02-29", "0001-01-01", "4713-01-01 BC", "5874897-12-31", "infinity", "-infinity", "2024-12-31",
+    "2023-01-31", "1900-03-01"],
     "time without time zone": ["00:00", "23:59:59.999999", "24:00", "12:34:56.789", "06:00", "01:30"],
     "time with time zone": ["00:00+00", "23:59:59.999999-12", "24:00+14", "12:34:56+05:30", "12:00-00:30", "12:00+00"],
-    "timestamp without time zone": ["2000-01-01", "1999-12-31 23:59:59.999999", "2024-02-29 12:34:56.789", "infinity", "-infinity", "0001-01-01", "4714-11-24 BC",
+    "timestamp without time zone": ["2000-01-01", "1999-12-31 23:59:59.999999", "2024-02-29 12:34:56.789", "infinity", "-infinity", "0001-01-01",
+    "4714-11-24 BC",
                                     "294276-12-31 23:59:59.999999", "2024-12-31", "2023-01-31 08:00", "1500-06-15 12:00", "2021-01-03"],
-    "timestamp with time zone": ["2000-01-01 00:00+00", "1999-12-31 23:59:59.999999+00", "2024-02-29 12:34:56.789+02", "infinity", "-infinity", "0001-01-01 00:00+00",
+    "timestamp with time zone": ["2000-01-01 00:00+00", "1999-12-31 23:59:59.999999+00", "2024-02-29 12:34:56.789+02", "infinity", "-infinity",
+    "0001-01-01 00:00+00",
                                  "4714-11-24 00:00+00 BC", "294276-12-31 23:59:59.999999+00", "2023-07-31 08:00+00"],
-    "interval": ["0", "1 day", "-1 day", "1 month", "30 days", "24 hours", "1 year 2 mons 3 days 04:05:06.789", "-1 mon +1 day", "-00:00:00.000001", "1 day -24:00:00",
+    "interval": ["0", "1 day", "-1 day", "1 month", "30 days", "24 hours", "1 year 2 mons 3 days 04:05:06.789", "-1 mon +1 day",
+    "-00:00:00.000001", "1 day -24:00:00",
                  "178000000 years", "-178000000 years", "2147483647 days", "100:00:00", "45 days", "-37 days 25:00:00", "1.5 hours", "12 days"],
-    "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12",
+    "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+    "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12",
              "018f3c5e-7b1a-7cde-8f00-123456789abc"],
-    "inet": ["0.0.0.0", "127.0.0.1", "10.1.2.3/8", "10.0.0.0/8", "255.255.255.255", "192.168.1.5/24", "::1", "::", "fe80::1/64", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "inet": ["0.0.0.0", "127.0.0.1", "10.1.2.3/8", "10.0.0.0/8", "255.255.255.255", "192.168.1.5/24", "::1", "::", "fe80::1/64",
+    "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
              "192.168.1.5", "10.1.2.3/0", "2001:db8::/32"],
     "cidr": ["0.0.0.0/0", "10.0.0.0/8", "192.168.1.0/24", "127.0.0.1/32", "10.128.0.0/9", "::/0", "2001:db8::/32", "::1/128", "10.64.0.0/10"],
     "macaddr": ["00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "08:00:2b:01:02:03", "08:00:2b:01:02:04"],
     "macaddr8": ["00:00:00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff:ff:ff", "08:00:2b:01:02:03:04:05", "08:00:2b:ff:fe:01:02:03"],
-    "bit": ["", "0", "1", "101", "010", "11110000", "111100001", "0000000000000001", "10000000000000000000000000000000", "1" * 33, "1" * 64, "0" * 65],
+    "bit": ["", "0", "1", "101", "010", "11110000", "111100001", "0000000000000001", "10000000000000000000000000000000", "1" * 33, "1" * 64,
+    "0" * 65],
     "bit varying": ["", "0", "1", "101", "010", "11110000", "111100001", "0000000000000001", "1010"],
     "point": ["(0,0)", "(1,2)", "(-1.5,2.5)", "(1e-7,0)", "(NaN,0)", "(Infinity,1)", "(3,4)", "(1,1)", "(0,1)", "(1e300,1e300)", "(5,5)"],
     "lseg": ["[(0,0),(1,1)]", "[(0,0),(0,2)]", "[(1,0),(3,0)]", "[(0,0),(0,0)]", "[(-1,5),(4,-2.5)]", "[(0,1),(1,0)]", "[(2,2),(5,5)]"],
     "box": ["(1,1),(0,0)", "(2,2),(1,1)", "(0,0),(0,0)", "(5,5),(-5,-5)", "(3,1),(2,0.5)", "(10,10),(9,9)", "(1,5),(0,4)"],
     "path": ["[(0,0),(1,1)]", "((0,0),(1,1),(1,0))", "[(0,0),(1,1),(2,0)]", "[(5,5)]", "((0,0),(0,4),(4,4),(4,0))", "[(-1,2),(3,2)]"],
-    "polygon": ["((0,0),(1,1),(1,0))", "((0,0),(0,4),(4,4),(4,0))", "((1,1))", "((1,1),(1,2),(2,2),(2,1))", "((10,10),(12,10),(11,14))", "((-1,0),(0,1),(1,0),(0,-1))",
+    "polygon": ["((0,0),(1,1),(1,0))", "((0,0),(0,4),(4,4),(4,0))", "((1,1))", "((1,1),(1,2),(2,2),(2,1))", "((10,10),(12,10),(11,14))",
+    "((-1,0),(0,1),(1,0),(0,-1))",
                 "((0,0),(6,0),(6,6),(3,3),(0,6))"],
     "line": ["{1,-1,0}", "{0,1,0}", "{1,0,-1}", "{0,-1,5}", "{2,-2,3}", "{1,1,1}", "{-1,0,2}"],
     "circle": ["<(0,0),1>", "<(1,1),0>", "<(0,0),5>", "<(3,4),1.5>", "<(10,0),2>", "<(0,0),0.5>", "<(-3,0),2>"],
-    "json": ["null", "1", '"a"', "true", "[]", "{}", "[1,2,3]", '{"a":1,"b":[1,{"c":null}]}', '{"a":"x","a":"y"}', ' { "a" : 1.50 } ', '"é\\n"', "[null, 1]",
+    "json": ["null", "1", '"a"', "true", "[]", "{}", "[1,2,3]", '{"a":1,"b":[1,{"c":null}]}', '{"a":"x","a":"y"}', ' { "a" : 1.50 } ', '"é\\n"',
+    "[null, 1]",
              '{"a": null, "b": 1}', '[[1,2],{"x":"y"}]', '["a","b"]', '"tab\\t\\u0041"'],
-    "jsonb": ["null", "1", '"a"', "true", "false", "[]", "{}", "[1,2,3]", '{"a":1,"b":[1,{"c":null}]}', '{"a":"x"}', '{"a":1.50}', "[null, 1]", "[1]", "1.0", "-5", '"b"',
-              '{"a":{"b":{"c":"deep"}}}', '["a","b"]', '["a"]', "1e20", '{"b":1,"a":2,"aa":3}', "[[1,2],[3]]", "32768", "2147483648.5", '"äö"', '{"a":null}'],
+    "jsonb": ["null", "1", '"a"', "true", "false", "[]", "{}", "[1,2,3]", '{"a":1,"b":[1,{"c":null}]}', '{"a":"x"}', '{"a":1.50}', "[null, 1]",
+    "[1]", "1.0", "-5", '"b"',
+              '{"a":{"b":{"c":"deep"}}}', '["a","b"]', '["a"]', "1e20", '{"b":1,"a":2,"aa":3}', "[[1,2],[3]]", "32768", "2147483648.5", '"äö"',
+              '{"a":null}'],
     "jsonpath": ["$", "$.a", "$.b[*]", '$.a ? (@ == 1)', "$[*] > 1", "exists($.a)"],
     "tsvector": ["", "'a'", "'a':1 'b':2A", "'abc':1,5 'def':3B,4C 'x'", "'fat':2 'cat':3 'rat':4", "'a b' 'c''d'", "'cat':1A 'fat':5"],
-    "tsquery": ["", "'a'", "'a' & 'b'", "'fat' & ( 'rat' | 'cat' )", "!'a'", "'fat' <-> 'cat'", "'a':*", "'b':A", "'fat' <2> 'rat' | 'x'", "!( 'a' | 'b' )"],
+    "tsquery": ["", "'a'", "'a' & 'b'", "'fat' & ( 'rat' | 'cat' )", "!'a'", "'fat' <-> 'cat'", "'a':*", "'b':A", "'fat' <2> 'rat' | 'x'",
+    "!( 'a' | 'b' )"],
     "pg_snapshot": ["10:20:10,14,15", "10:10:", "1:100:50"],
     "txid_snapshot": ["10:20:10,14,15", "10:10:", "1:100:50"],
     "xml": ["<a/>", "text", "<a>b</a>"],
@@ -93,9 +109,11 @@ VALUES: dict[str, list[str]] = {
 SPECIAL: dict[tuple[str, int], list[str]] = {}
 """Values for one argument of one function (its C symbol, the place), where those of its type would rarely mean anything."""
 
-UNITS = ["year", "month", "day", "hour", "minute", "second", "microseconds", "milliseconds", "epoch", "dow", "doy", "isodow", "isoyear", "week", "quarter", "decade",
+UNITS = ["year", "month", "day", "hour", "minute", "second", "microseconds", "milliseconds", "epoch", "dow", "doy", "isodow", "isoyear", "week",
+"quarter", "decade",
          "century", "millennium", "julian", "timezone", "timezone_hour", "timezone_minute", "nonsense", "DAY", "mon", "ms"]  # fmt: skip
-for _symbol in ("extract_date", "extract_time", "extract_timetz", "extract_timestamp", "extract_interval", "time_part", "timetz_part", "timestamp_part",
+for _symbol in ("extract_date", "extract_time", "extract_timetz", "extract_timestamp", "extract_interval", "time_part", "timetz_part",
+"timestamp_part",
                 "interval_part", "date_part(text, date)", "timestamp_trunc", "interval_trunc"):  # fmt: skip
     SPECIAL[_symbol, 0] = UNITS
 PATTERNS = [
@@ -163,9 +181,12 @@ REGEXES = [
     "^\\S+$",
     "a.*?c",
 ]
-for _symbol in ("textregexeq", "textregexne", "texticregexeq", "texticregexne", "nameregexeq", "nameregexne", "nameicregexeq", "nameicregexne", "regexp_like_no_flags",
-                "regexp_like", "regexp_count_no_start", "regexp_count_no_flags", "regexp_count", "textregexsubstr", "regexp_substr_no_start", "regexp_instr_no_start",
-                "textregexreplace_noopt", "textregexreplace", "regexp_match_no_flags", "regexp_match", "regexp_split_to_array_no_flags", "regexp_split_to_array"):  # fmt: skip
+for _symbol in ("textregexeq", "textregexne", "texticregexeq", "texticregexne", "nameregexeq", "nameregexne", "nameicregexeq", "nameicregexne",
+"regexp_like_no_flags",
+                "regexp_like", "regexp_count_no_start", "regexp_count_no_flags", "regexp_count", "textregexsubstr", "regexp_substr_no_start",
+                "regexp_instr_no_start",
+                "textregexreplace_noopt", "textregexreplace", "regexp_match_no_flags", "regexp_match", "regexp_split_to_array_no_flags",
+                "regexp_split_to_array"):  # fmt: skip
     SPECIAL[_symbol, 1] = REGEXES
 SPECIAL["regexp_like", 2] = SPECIAL["regexp_match", 2] = ["", "i", "c", "n", "s", "x", "g", "z"]
 SPECIAL["textregexreplace", 3] = ["", "g", "i", "gi", "z"]
@@ -262,16 +283,20 @@ for _symbol in (
     "timetz_scale",
     "interval_scale",
 ):
-    SPECIAL[_symbol, 1] = {"bpchar": ["5", "6", "-1", "9"], "varchar": ["5", "6", "-1", "9"], "numeric": ["-1", "262148", "327686", "655366", "131075"],
+    SPECIAL[_symbol, 1] = {"bpchar": ["5", "6", "-1", "9"], "varchar": ["5", "6", "-1", "9"], "numeric": ["-1", "262148", "327686", "655366",
+    "131075"],
                            "bit": ["0", "1", "3", "8", "-1"], "varbit": ["0", "1", "3", "8", "-1"],
-                           "interval_scale": ["-1", "2147418112", "2147418115", "268435455", "67174399", "470286335"]}.get(_symbol, ["0", "1", "3", "6", "-1"])  # fmt: skip
+                           "interval_scale": ["-1", "2147418112", "2147418115", "268435455", "67174399", "470286335"]}.get(_symbol, ["0", "1",
+                           "3", "6", "-1"])  # fmt: skip
 SPECIAL["numeric_round", 1] = SPECIAL["numeric_trunc", 1] = ["0", "1", "2", "-1", "-5", "20", "-25", "100"]
 SPECIAL["numeric_fac", 0] = ["0", "1", "5", "30", "-1", "32178"]
 SPECIAL["char_bpchar", 0] = ["a", "b", " "]
 SPECIAL["timetz_izone", 0] = ["0", "1 hour", "-5:30", "1 day", "1 month", "00:00:01", "12 hours"]
-for _range, _texts in {"int4range[]": ["{}", '{"[1,3)","[2,5)"}', '{"[5,8)",empty,"[1,3)"}', '{NULL}'], "numrange[]": ["{}", '{"[1,3)","(3,5)"}', '{"[1,3)","[3,5)"}'],
+for _range, _texts in {"int4range[]": ["{}", '{"[1,3)","[2,5)"}', '{"[5,8)",empty,"[1,3)"}', '{NULL}'], "numrange[]": ["{}", '{"[1,3)","(3,5)"}',
+'{"[1,3)","[3,5)"}'],
                       "int8range[]": ["{}", '{"[1,3)"}'], "daterange[]": ["{}", '{"[2000-01-01,2000-01-03)","[2000-01-03,2000-01-05)"}'],
-                      "tsrange[]": ["{}", '{"[2000-01-01,2000-01-03)"}'], "tstzrange[]": ["{}", '{"[2000-01-01 00:00+00,2000-01-03 00:00+00)"}']}.items():  # fmt: skip
+                      "tsrange[]": ["{}", '{"[2000-01-01,2000-01-03)"}'], "tstzrange[]": ["{}",
+                      '{"[2000-01-01 00:00+00,2000-01-03 00:00+00)"}']}.items():  # fmt: skip
     VALUES[_range] = _texts
 SPECIAL["array_fill", 1] = SPECIAL["array_fill_with_lower_bounds", 1] = ["{}", "{2}", "{2,2}", "{0}", "{NULL}", "{3}"]
 SPECIAL["array_fill_with_lower_bounds", 2] = ["{}", "{1}", "{0}", "{1,1}", "{-5}", "{5}"]

@@ -19,12 +19,17 @@ from tailrace.types.style import TextStyle
 from tailrace.types.values import Texts, Values
 
 COLUMNS = {
-    "b": "boolean", "i2": "smallint", "i4": "integer", "i8": "bigint", "f4": "real", "f8": "double precision", "n": "numeric", "m": "money", "o": "oid",
-    "x": "xid", "x8": "xid8", "l": "pg_lsn", "td": "tid", "t": "text", "v": "character varying", "c": "character(5)", "nm": "name", "by": "bytea", "d": "date",
-    "ti": "time without time zone", "tz": "time with time zone", "ts": "timestamp without time zone", "tt": "timestamp with time zone", "iv": "interval",
-    "u": "uuid", "ip": "inet", "ci": "cidr", "ma": "macaddr", "m8": "macaddr8", "vb": "bit varying", "pt": "point", "ls": "lseg", "bx": "box", "pa": "path",
+    "b": "boolean", "i2": "smallint", "i4": "integer", "i8": "bigint", "f4": "real", "f8": "double precision", "n": "numeric", "m": "money",
+    "o": "oid",
+    "x": "xid", "x8": "xid8", "l": "pg_lsn", "td": "tid", "t": "text", "v": "character varying", "c": "character(5)", "nm": "name", "by": "bytea",
+    "d": "date",
+    "ti": "time without time zone", "tz": "time with time zone", "ts": "timestamp without time zone", "tt": "timestamp with time zone",
+    "iv": "interval",
+    "u": "uuid", "ip": "inet", "ci": "cidr", "ma": "macaddr", "m8": "macaddr8", "vb": "bit varying", "pt": "point", "ls": "lseg", "bx": "box",
+    "pa": "path",
     "po": "polygon", "li": "line", "cr": "circle", "j": "json", "jb": "jsonb", "tv": "tsvector", "tq": "tsquery", "ia": "integer[]", "ta": "text[]",
-    "na": "numeric[]", "r4": "int4range", "rn": "numrange", "rd": "daterange", "mr": "int4multirange", "t2": "text", "i4b": "integer", "f8b": "double precision",
+    "na": "numeric[]", "r4": "int4range", "rn": "numrange", "rd": "daterange", "mr": "int4multirange", "t2": "text", "i4b": "integer",
+    "f8b": "double precision",
 }  # fmt: skip
 ROWS = 36
 LABELS = {pg_type.label: pg_type for pg_type in built_in_types().values()}
@@ -40,9 +45,8 @@ def value_of(name: str, row: int) -> str | None:
 
 
 def make_table(server: psycopg.Connection[Any]) -> None:
-    server.execute(
-        f"DROP TABLE IF EXISTS filtered CASCADE; CREATE TABLE filtered (id int PRIMARY KEY, {', '.join(f'{name} {label}' for name, label in COLUMNS.items())})"
-    )
+    columns = ", ".join(f"{name} {label}" for name, label in COLUMNS.items())
+    server.execute(f"DROP TABLE IF EXISTS filtered CASCADE; CREATE TABLE filtered (id int PRIMARY KEY, {columns})")
     for row in range(ROWS):
         values = [value_of(name, row) for name in COLUMNS]
         casts = ", ".join(f"%s::text::{label}" for label in COLUMNS.values())

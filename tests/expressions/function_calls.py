@@ -152,17 +152,38 @@ class Oracle:
         answers = self.server.execute(
             "SELECT good, said, state FROM unnest(%s::text[]) WITH ORDINALITY u(q, n), try(q) ORDER BY n", [queries]
         ).fetchall()
+        together: list[tuple[tuple[str | None, ...], Any]] = []
         for row, (good, said, state) in zip(rows, answers, strict=True):
             if not good and state in ("22P02", "22007", "22008") and self.bad_literal(row, types):
                 continue
             done.calls += 1
             expected = ("error", state, said) if not good else ("null",) if said is None else ("value", decoded(said, result))
             found = self.ours(part, row, types)
+            if found[0] in ("value", "null"):
+                together.append((row, found))
             if found[0] == "refused":
                 done.refused_rows += 1
             elif not same(found, expected) and not (result.label == "character" and blank_trimmed(found) == expected):
                 done.wrong.append(f"{function.label} {row}: expected {expected}, found {found}")
+        done.wrong += self.wrong_together(part, together, types)
         return done
+
+    def wrong_together(self, part: Any, rows: list[tuple[tuple[str | None, ...], Any]], types: tuple[str, ...]) -> list[str]:
+        """Calls that give something else as one batch than each alone."""
+        if not rows or not types:
+            return []
+        vectors = []
+        for place, label in enumerate(types):
+            payloads = [None if row[place] is None else self.stored(label, row[place]) for row, _ in rows]
+            values = Values.of_payloads(payloads, LABELS[label].length)
+            vectors.append(Vector(LABELS[label].oid, values.valid, False, values))
+        found = part.run(Scope(len(rows), lambda number: vectors[number - 1])).objects(len(rows))
+        pairs = zip(found, rows, strict=True)
+        return [
+            f"{row}: {each} in a batch"
+            for each, (row, alone) in pairs
+            if not same(("null",) if each is None else ("value", each), alone)
+        ]
 
     def bad_literal(self, row: tuple[str | None, ...], types: tuple[str, ...]) -> bool:
         try:

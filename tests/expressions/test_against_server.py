@@ -1,7 +1,7 @@
 """The evaluator against servers: what functions give for edge values, and which rows filters let through, written ones and ones made by chance.
 
-The truth is the server's: `SELECT (filter) FROM t`, with its errors. A filter comes to tailrace as it is stored in pg_publication_rel. No row may be wrong; a refusal is
-no error, but there may be few.
+The truth is the server's: `SELECT (filter) FROM t`, with its errors. A filter comes to tailrace as it is stored in pg_publication_rel. No row may be
+wrong; a refusal is no error, but there may be few.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def test_functions_give_what_the_server_gives(server: tuple[psycopg.Connection[A
     connection, major = server
     oracle = Oracle(connection, major)
     present = {row[0] for row in connection.execute("SELECT oid::int FROM pg_proc WHERE oid < 10000").fetchall()}
+    if major == 18:  # the wheel's has no xml
+        present -= {each.oid for each in all_functions() if 142 in each.arguments}
     functions = [each for each in all_functions() if each.oid in present and each.symbol in IMPLEMENTATIONS]
     tried = [oracle.tried(function, types) for function in functions for types in concrete(function)]
     assert [wrong for each in tried for wrong in each.wrong] == []

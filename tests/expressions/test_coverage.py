@@ -6,6 +6,9 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+from tailrace.expressions.evaluate.families import FAMILIES
+from tailrace.expressions.evaluate.functions import built_in_functions
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -30,9 +33,6 @@ def test_the_page_of_row_filters_is_current() -> None:
 
 
 def test_each_implementation_is_of_a_function_that_there_is() -> None:
-    from tailrace.expressions.evaluate.families import FAMILIES
-    from tailrace.expressions.evaluate.functions import built_in_functions
-
     symbols = {function.symbol for function in built_in_functions().values()}
     named = [symbol for family in FAMILIES for symbol in family.FUNCTIONS]
     assert sorted(set(named) - symbols) == []

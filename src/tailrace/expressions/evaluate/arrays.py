@@ -114,7 +114,10 @@ def _equal(negated: bool) -> Implementation:
             if left.lengths != right.lengths or left.lowers != right.lowers:
                 return negated
             pairs = zip(left.items, right.items, strict=True)
-            same = all((mine is None and other is None) or (mine is not None and other is not None and equal(mine, other)) for mine, other in pairs)
+            same = all(
+                (mine is None and other is None) or (mine is not None and other is not None and equal(mine, other))
+                for mine, other in pairs
+            )
             return same != negated
 
         return rows(run, True)
@@ -330,7 +333,8 @@ def _oidvector(test: Callable[[int], Any]) -> Implementation:
 
 
 FUNCTIONS: dict[str, Implementation] = {
-    "array_eq": _equal(False), "array_ne": _equal(True), "array_lt": _compared(lambda found: found < 0), "array_le": _compared(lambda found: found <= 0),
+    "array_eq": _equal(False), "array_ne": _equal(True), "array_lt": _compared(lambda found: found < 0),
+    "array_le": _compared(lambda found: found <= 0),
     "array_gt": _compared(lambda found: found > 0), "array_ge": _compared(lambda found: found >= 0), "btarraycmp": _compared(lambda found: found),
     "array_larger": _pick(True), "array_smaller": _pick(False), "arraycontains": _related(_contains),
     "arraycontained": _related(lambda left, right, equal: _contains(right, left, equal)), "arrayoverlap": _related(_overlaps),
@@ -342,6 +346,8 @@ FUNCTIONS: dict[str, Implementation] = {
     "array_prepend": made(_prepend), "array_cat": rows(concatenated), "array_remove": made(_remove), "array_replace": made(_replace),
     "trim_array": rows(_trim), "array_fill": made(_fill), "array_fill_with_lower_bounds": made(_fill), "width_bucket_array": made(_width_bucket),
     "pg_num_nulls": _count_nulls(True), "pg_num_nonnulls": _count_nulls(False),
-    "oidvectoreq": _oidvector(lambda found: found == 0), "oidvectorne": _oidvector(lambda found: found != 0), "oidvectorlt": _oidvector(lambda found: found < 0),
-    "oidvectorle": _oidvector(lambda found: found <= 0), "oidvectorgt": _oidvector(lambda found: found > 0), "oidvectorge": _oidvector(lambda found: found >= 0),
+    "oidvectoreq": _oidvector(lambda found: found == 0), "oidvectorne": _oidvector(lambda found: found != 0),
+    "oidvectorlt": _oidvector(lambda found: found < 0),
+    "oidvectorle": _oidvector(lambda found: found <= 0), "oidvectorgt": _oidvector(lambda found: found > 0),
+    "oidvectorge": _oidvector(lambda found: found >= 0),
 }  # fmt: skip

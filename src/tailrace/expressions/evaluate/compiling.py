@@ -1,32 +1,41 @@
 """A tree made functions over columns: what the planner does with a filter before its first row (`optimizer/util/clauses.c`), and the executor then.
 
-In: an `Expression` and `Facts`. Out: a `Part`, which gives a `Vector` for a `Scope`. What is constant is evaluated once, in the planner's order and with its
+In: an `Expression` and `Facts`. Out: a `Part`, which gives a `Vector` for a `Scope`. What is constant is evaluated once,
+in the planner's order and with its
 shortcuts, as an error in there is raised, or not, for all rows alike. A construct that is not evaluated exactly is refused by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tailrace.expressions import tree
 from tailrace.expressions.evaluate import conditions as logic
+from tailrace.expressions.evaluate import patterns, searches, text_order
 from tailrace.expressions.evaluate.calls import Call, Implementation, apply, bound
 from tailrace.expressions.evaluate.families import IMPLEMENTATIONS, OPERATOR_FUNCTIONS
-from tailrace.expressions.evaluate.forms import array_of, reader_of, type_of
+from tailrace.expressions.evaluate.forms import NAME, TEXTS, array_of, reader_of, type_of
 from tailrace.expressions.evaluate.functions import BuiltIn, built_in_functions
 from tailrace.expressions.evaluate.refusals import refused
-from tailrace.expressions.evaluate.vectors import Facts, Scope, Vector, constant
+from tailrace.expressions.evaluate.vectors import MULTIBYTE, Facts, Scope, Vector, constant
 from tailrace.expressions.evaluate.wholes import Array, Row
-
 
 DEFAULTS: dict[str, tuple[object, ...]] = {
     "unicode_normalize_func": ("NFC",), "unicode_is_normalized": ("NFC",), "jsonb_set": (True,), "jsonb_insert": (False,),
     "jsonb_set_lax": (True, "use_json_null"), "make_interval": (0, 0, 0, 0, 0, 0, 0.0),
 }  # fmt: skip
 """What stands for arguments at the end that a call leaves out (pg_proc.proargdefaults), which the planner fills in."""
+
+
+_OPPOSITES = (
+    ("box_lt", "box_ge"), ("box_gt", "box_le"), ("lseg_lt", "lseg_ge"), ("lseg_gt", "lseg_le"), ("lseg_eq", "lseg_ne"), ("circle_lt", "circle_ge"),
+    ("circle_gt", "circle_le"), ("circle_eq", "circle_ne"), ("point_eq", "point_ne"),
+)  # fmt: skip
+NEGATORS = {one: two for pair in _OPPOSITES for one, two in (pair, pair[::-1])}
+"""Functions whose operators are each other's opposite (pg_operator.oprnegate), and that are both false of a NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,11 @@ class Compiler:
     # -- calls -----------------------------------------------------------------------------------------------------------------
 
     def _operator(self, node: tree.Operator) -> Part:
+        symbol = function_of(node.function).symbol
+        if symbol in ("booleq", "boolne"):  # the planner makes b = false of it NOT b (`simplify_boolean_equality`)
+            for fixed_one, other in (node.args, node.args[::-1]):
+                if isinstance(fixed_one, tree.Constant) and fixed_one.value is not None:
+                    return self.part(other if (fixed_one.value != b"\0") == (symbol == "booleq") else tree.Not(other))
         return self._called(node.function, self.parts(node.args), node.args, node.type, node.input_collation)
 
     def _function(self, node: tree.Function) -> Part:
@@ -98,7 +112,10 @@ class Compiler:
         missing = len(function.arguments) - len(parts)
         if missing > 0:
             defaults = DEFAULTS.get(function.symbol, ())[-missing:]
-            parts = [*parts, *(fixed(constant(kind, value)) for kind, value in zip(function.arguments[-missing:], defaults, strict=True))]
+            parts = [
+                *parts,
+                *(fixed(constant(kind, value)) for kind, value in zip(function.arguments[-missing:], defaults, strict=True)),
+            ]
             types = (*types, *function.arguments[-missing:])
         if function.strict and any(part.value is not None and part.value.is_null for part in parts):
             return fixed(constant(result, None))
@@ -124,8 +141,17 @@ class Compiler:
         found = IMPLEMENTATIONS.get(function.symbol)
         if found is None:
             raise refused(f"function {function.label}")
+        self.check_encoding(function, (*types, result))
         call = Call(function, types, result, collation, self.facts, tuple(part.value for part in parts), variadic)
         return bound(found, call)
+
+    def check_encoding(self, function: BuiltIn, types: tuple[int, ...]) -> None:
+        """Beside UTF8 only comparisons of texts are known to be right, and where each byte is a character, LIKE."""
+        encoding, symbol = self.facts.encoding, function.symbol
+        if encoding == "UTF8" or symbol in text_order.FUNCTIONS or (symbol in patterns.FUNCTIONS and encoding not in MULTIBYTE):
+            return
+        if symbol in searches.FUNCTIONS or any(each in TEXTS or each == NAME for each in types):
+            raise refused(f"function {function.label} in a database whose encoding is {encoding}")
 
     def equality(self, oid: int, args: Sequence[tree.Expression], collation: int) -> Callable[[Sequence[Vector], int], Vector]:
         """An operator's function, to be called with vectors: for constructs that compare."""
@@ -204,8 +230,36 @@ class Compiler:
         return Part(lambda scope: logic.junction(steps, decisive, scope), None, all(part.safe for part in parts))
 
     def _not(self, node: tree.Not) -> Part:
+        negated = self.negated(node.arg)
+        if negated is not None:
+            return self.part(negated)
         part = self.part(node.arg)
         return self._folded([part], lambda scope: logic.negation(part.run(scope)), part.safe)
+
+    def negated(self, node: tree.Expression) -> tree.Expression | None:
+        """NOT moved inwards as the planner does (`negate_clause`). It puts the opposite operator for one that has any, which is not the same where a
+        shape has a NaN: then neither < nor >= is true. None where NOT stays."""
+        match node:
+            case tree.And():
+                return tree.Or(tuple(tree.Not(each) for each in node.args))
+            case tree.Or():
+                return tree.And(tuple(tree.Not(each) for each in node.args))
+            case tree.Not():
+                return node.arg
+            case tree.Operator() | tree.ArrayComparison():
+                function = function_of(node.function)
+                opposite = NEGATORS.get(function.symbol)
+                if opposite is None:
+                    return None
+                found = next(
+                    each.oid
+                    for each in built_in_functions().values()
+                    if each.symbol == opposite and each.arguments == function.arguments
+                )
+                if isinstance(node, tree.ArrayComparison):
+                    return replace(node, function=found, use_or=not node.use_or)
+                return replace(node, function=found)
+        return None
 
     def _nulltest(self, node: tree.NullTest) -> Part:
         if node.of_row and isinstance(node.arg, tree.RowOf):

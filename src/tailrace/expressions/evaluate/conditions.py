@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tailrace.expressions.evaluate.calls import Implementation, apply
-from tailrace.expressions.evaluate.forms import (
-    DTYPES, OID, TEXT, TEXTS, array_of, type_of,
-)  # fmt: skip
+from tailrace.expressions.evaluate.forms import BIT, CIDR, DATE, DTYPES, INET, TEXTS, VARBIT, array_of, type_of
 from tailrace.expressions.evaluate.functions import BuiltIn, built_in_functions
 from tailrace.expressions.evaluate.refusals import evaluation_error, refused
 from tailrace.expressions.evaluate.vectors import Scope, Vector, conditions, constant, vector_of
@@ -199,8 +197,7 @@ def first_valid(runs: Sequence[Run], type_oid: int, scope: Scope) -> Vector:
 def extreme(vectors: Sequence[Vector], less: Implementation, least: bool, type_oid: int, count: int) -> Vector:
     """GREATEST or LEAST of what is not NULL; of equals the first."""
     count = 1 if all(each.constant for each in vectors) else count
-    best = [each.objects(count) for each in vectors[:1]][0]
-    found = vector_of(type_oid, best)
+    found = vector_of(type_oid, vectors[0].objects(count))
     for each in vectors[1:]:
         other = vector_of(type_oid, each.objects(count))
         better = apply(less, BOOLEAN, True, [other, found] if least else [found, other], count)
@@ -220,21 +217,24 @@ def element_type(array_type: int) -> int:
     return found.element.oid
 
 
-_SAME = {**{oid: TEXT for oid in TEXTS}, **{oid: OID for oid, dtype in DTYPES.items() if dtype == "<u4"}}
+_FORMS = {**dict.fromkeys(TEXTS, "text"), BIT: "bits", VARBIT: "bits", CIDR: "address", INET: "address"}
+
+
+def _form_of(type_oid: int) -> object:
+    """What types with the same working form have in common; integers of four bytes, with a sign or not, are the same bytes."""
+    if DTYPES.get(type_oid) in ("<i4", "<u4") and type_oid != DATE:
+        return 4
+    return _FORMS.get(type_oid, type_oid)
 
 
 def same_form(source: int, target: int) -> bool:
-    """Whether values of both types have the same working form."""
-    if source == target or _SAME.get(source, source) == _SAME.get(target, target):
+    """Whether values of one type can be seen as the other's without changing them."""
+    if _form_of(source) == _form_of(target):
         return True
-    pairs = {(1560, 1562), (650, 869), (1562, 1560), (869, 650), (23, 26), (23, 28), (23, 2205), (23, 24)}
-    kinds = (type_of(source), type_of(target))
-    if all(kind.kind == "a" and kind.element is not None for kind in kinds):
-        return (
-            same_form(*(kind.element.oid for kind in kinds if kind.element is not None))
-            and DTYPES.get(kinds[0].element.oid) is None
-        )  # type: ignore[union-attr]
-    return (source, target) in pairs or (target, source) in pairs or {DTYPES.get(source), DTYPES.get(target)} == {"<i4", "<u4"}
+    one, two = type_of(source).element, type_of(target).element
+    if type_of(source).kind != "a" or type_of(target).kind != "a" or one is None or two is None:
+        return False
+    return one.oid not in DTYPES and same_form(one.oid, two.oid)
 
 
 def relabelled(vector: Vector, target: int) -> Vector:

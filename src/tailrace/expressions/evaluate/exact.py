@@ -1,6 +1,7 @@
 """numeric as PostgreSQL computes with it (`adt/numeric.c`): exact numbers with a display scale, NaN and the infinities.
 
-In: stored payloads. Out: `Numeric`, an integer and how many of its decimal places are behind the point, on which arithmetic gives the same numbers and the
+In: stored payloads. Out: `Numeric`, an integer and how many of its decimal places are behind the point,
+on which arithmetic gives the same numbers and the
 same scales as on the server. Errors are the server's.
 """
 
@@ -291,7 +292,7 @@ def to_integer(value: Numeric, bits: int, label: str) -> int:
 
 def square_root(value: Numeric, major: int) -> Numeric:
     """With at least 16 significant digits; the choice of the scale changed in 16."""
-    if value.kind == NAN_KIND or value.kind == PLUS:
+    if value.kind in (NAN_KIND, PLUS):
         return value
     if sign_of(value) < 0:
         raise evaluation_error("cannot take square root of a negative number", "2201F")

@@ -1,4 +1,4 @@
-"""extract, date_part and date_trunc (`adt/timestamp.c`, `adt/date.c`), and AT TIME ZONE with a zone that is named in the expression.
+"""extract, date_part and date_trunc (`adt/timestamp.c`, `adt/date.c`).
 
 extract gives numeric with as many places as the unit has, date_part double precision.
 """
@@ -9,19 +9,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from tailrace.errors import UsageError
 from tailrace.expressions.evaluate import calendar, exact
 from tailrace.expressions.evaluate.calendar import DAY, EPOCH_JULIAN, HOUR, MINUTE, SECOND, UNIX_JULIAN, quotient, rest
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.exact import Numeric
 from tailrace.expressions.evaluate.intervals import INFINITE, Interval, checked
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
-from tailrace.types.registry import TextStyle, format_values
-from tailrace.types.built_in import built_in_type
-from tailrace.types.times.zones import utc_offsets
-from tailrace.types.values import Values
 
 _UNIT_WORDS = {
     "century": "c cent centuries century", "day": "d day days", "decade": "dec decade decades decs", "hour": "h hour hours hr hrs",
@@ -33,7 +26,9 @@ _UNIT_WORDS = {
 }  # fmt: skip
 UNITS = {word[:10]: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
 """What units may be called; PostgreSQL looks at ten letters."""
-OTHER_WORDS = frozenset("ago allballs at bc ad dst infinity -infinity now on today tomorrow yesterday undefined invalid am pm".split())
+OTHER_WORDS = frozenset(
+    "ago allballs at bc ad dst infinity -infinity now on today tomorrow yesterday undefined invalid am pm".split()
+)
 
 
 SPECIAL = frozenset("epoch dow doy isodow isoyear julian".split())
@@ -59,7 +54,7 @@ def _unsupported(text: str, label: str) -> Exception:
     return evaluation_error(f'unit "{text.lower()}" not supported for type {label}', "0A000")
 
 
-def calendar_part(unit: str, year: int, month: int, day: int) -> int | None:
+def calendar_part(unit: str, year: int, month: int, day: int) -> int | None:  # noqa: PLR0911 (a unit each)
     """The parts that depend on the day alone; None for others. There is no year 0."""
     julian = calendar.julian_of(year, month, day)
     shown = year if year > 0 else year - 1
@@ -109,7 +104,9 @@ def clock_part(unit: str, clock: int) -> Numeric | None:
 
 
 _GROWING = frozenset("year decade century millennium julian isoyear epoch".split())
-_OSCILLATING = frozenset("microseconds milliseconds second minute hour day month quarter week dow isodow doy timezone timezone_hour timezone_minute".split())
+_OSCILLATING = frozenset(
+    "microseconds milliseconds second minute hour day month quarter week dow isodow doy timezone timezone_hour timezone_minute".split()
+)
 
 
 def _of_infinity(unit: str, positive: bool, text: str, label: str) -> Numeric | None:
@@ -241,7 +238,8 @@ def _extract_interval(major: int) -> Callable[[str, Interval], Numeric]:
         if unit in ("week", "quarter") and major >= 18:
             raise refused(f'the unit "{unit}" of an interval')
         plain = {
-            "day": days, "month": month, "quarter": quotient(month, 3) + 1, "year": years, "decade": quotient(years, 10), "century": quotient(years, 100),
+            "day": days, "month": month, "quarter": quotient(month, 3) + 1, "year": years, "decade": quotient(years, 10),
+            "century": quotient(years, 100),
             "millennium": quotient(years, 1000),
         }  # fmt: skip
         if unit not in plain:
@@ -279,7 +277,7 @@ def _truncate(call: Call) -> Implementation:
 
     def run(text: str, moment: int) -> int:
         if calendar.is_endless(moment):
-            if major >= 17:
+            if major >= 18:
                 _truncating_unit(text)
             return moment
         unit = _truncating_unit(text)
@@ -338,81 +336,6 @@ def _truncate_interval(major: int) -> Callable[[str, Interval], Interval]:
     return run
 
 
-# -- time zones --------------------------------------------------------------------------------------------------------------------
-
-
-def _offset(zone: str, moment: int) -> int:
-    """Seconds east of Greenwich."""
-    return int(utc_offsets(np.array([moment]), np.ones(1, np.bool_), zone)[0])
-
-
-def _zone(text: str) -> str:
-    """A zone whose rules are known: by the name of a place, or UTC. Abbreviations mean what the server's files say, so they are refused."""
-    if text.upper() in ("UTC", "GMT", "ZULU", "ETC/UTC", "ETC/GMT", "UCT", "Z"):
-        return "UTC"
-    if "/" not in text:
-        raise refused(f'the time zone "{text}"', "Name a zone by its place, such as Europe/Berlin.")
-    try:
-        _offset(text, 0)
-    except UsageError:
-        raise refused(f'the time zone "{text}"') from None
-    return text
-
-
-def _to_local(text: str, moment: int) -> int:
-    """timestamptz AT TIME ZONE."""
-    if calendar.is_endless(moment):
-        return moment
-    zone = _zone(text)
-    return calendar.valid_moment(moment + _offset(zone, moment) * SECOND)
-
-
-def _from_local(text: str, local: int) -> int:
-    """timestamp AT TIME ZONE: of a local time that is there twice the later one, of one that is not there the one before the change."""
-    if calendar.is_endless(local):
-        return local
-    zone = _zone(text)
-    before, after = _offset(zone, local - DAY), _offset(zone, local + DAY)
-    if before == after and _offset(zone, local) == before:
-        return calendar.valid_moment(local - before * SECOND)
-    early, late = local - DAY, local + DAY
-    while late - early > SECOND:
-        middle = (early + late) // 2
-        early, late = (middle, late) if _offset(zone, middle) == before else (early, middle)
-    change = late // SECOND * SECOND
-    first, second = local - before * SECOND, local - after * SECOND
-    if first < change and second < change:
-        return calendar.valid_moment(first)
-    if first >= change and second >= change:
-        return calendar.valid_moment(second)
-    return calendar.valid_moment(max(first, second))
-
-
-def _fixed_zone(value: Interval) -> int:
-    if value[0] or value[1]:
-        interval = built_in_type(1186)
-        assert interval is not None
-        stored = Values.of_payloads([value[2].to_bytes(8, "little", signed=True) + value[1].to_bytes(4, "little", signed=True)
-                                     + value[0].to_bytes(4, "little", signed=True)], 16)  # fmt: skip
-        (printed,) = format_values(stored, interval, TextStyle()).to_list()
-        raise invalid_parameter(f'interval time zone "{printed}" must not include months or days')
-    return quotient(value[2], SECOND)
-
-
-def _moved(sign: int) -> Callable[[Interval, int], int]:
-    def run(zone: Interval, moment: int) -> int:
-        if calendar.is_endless(moment):
-            return moment
-        return calendar.valid_moment(moment + sign * _fixed_zone(zone) * SECOND)
-
-    return run
-
-
-def _timetz_at(zone: Interval, time: tuple[int, int]) -> tuple[int, int]:
-    west = -_fixed_zone(zone)
-    return (time[0] + (time[1] - west) * SECOND) % DAY, west
-
-
 FUNCTIONS: dict[str, Implementation] = {
     "extract_timestamp": rows(extract_timestamp), "timestamp_part": rows(timestamp_part), "extract_date": rows(extract_date),
     "date_part(text, date)": rows(lambda text, date: timestamp_part(text, calendar.moment_of_date(date))),
@@ -420,6 +343,4 @@ FUNCTIONS: dict[str, Implementation] = {
     "timetz_part": rows(_clock_as_float(extract_timetz, TIMETZ_LABEL)),
     "extract_interval": made(lambda call: rows(_extract_interval(call.facts.style.major))),
     "interval_part": made(lambda call: rows(_interval_part(call.facts.style.major))), "timestamp_trunc": made(_truncate),
-    "interval_trunc": made(lambda call: rows(_truncate_interval(call.facts.style.major))), "timestamptz_zone": rows(_to_local),
-    "timestamp_zone": rows(_from_local), "timestamptz_izone": rows(_moved(1)), "timestamp_izone": rows(_moved(-1)), "timetz_izone": rows(_timetz_at),
-}  # fmt: skip
+    "interval_trunc": made(lambda call: rows(_truncate_interval(call.facts.style.major))), }  # fmt: skip

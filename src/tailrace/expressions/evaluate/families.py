@@ -5,10 +5,36 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 
-from tailrace.expressions.evaluate import arrays, bytes_and_bits, extracting, floats, identifiers, integers, intervals, jsonbs, jsons, moments, networks, numerics, patterns, ranges, regexes, searches, segments_and_lines, shapes, text_order, texts
+from tailrace.expressions.evaluate import (
+    arrays,
+    bytes_and_bits,
+    extracting,
+    floats,
+    identifiers,
+    integers,
+    intervals,
+    jsonbs,
+    jsons,
+    moments,
+    networks,
+    numerics,
+    paths_and_polygons,
+    patterns,
+    ranges,
+    regexes,
+    searches,
+    segments_and_lines,
+    shapes,
+    text_order,
+    texts,
+    zones,
+)
 from tailrace.expressions.evaluate.calls import Implementation
 
-FAMILIES = (integers, floats, numerics, text_order, patterns, texts, bytes_and_bits, intervals, moments, extracting, arrays, ranges, jsonbs, jsons, networks, identifiers, shapes, segments_and_lines, regexes, searches)
+FAMILIES = (
+    arrays, bytes_and_bits, extracting, floats, identifiers, integers, intervals, jsonbs, jsons, moments, networks,
+    numerics, paths_and_polygons, patterns, ranges, regexes, searches, segments_and_lines, shapes, text_order, texts, zones,
+)  # fmt: skip
 
 IMPLEMENTATIONS: dict[str, Implementation] = {symbol: what for family in FAMILIES for symbol, what in family.FUNCTIONS.items()}
 

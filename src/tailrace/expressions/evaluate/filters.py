@@ -1,8 +1,9 @@
 """A row filter, compiled: which rows of a batch it lets through.
 
-In: an `Expression`, the columns of the relation, and `Facts`. Out: a `Filter`, to be asked about batches of rows in stored form. What is not evaluated
-exactly as PostgreSQL does is refused when the filter is compiled (`Refused`); errors that the server would raise for a row are raised with its words and
-SQLSTATE for the first such row.
+In: an `Expression`, the columns of the relation, and `Facts`. Out: a `Filter`,
+to be asked about batches of rows in stored form. What is not evaluated
+exactly as PostgreSQL does is refused when the filter is compiled (`Refused`); errors that the server
+would raise for a row are raised with its words and SQLSTATE for the first such row.
 """
 
 from __future__ import annotations
@@ -25,13 +26,21 @@ from tailrace.types.values import Mask, Values
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`columns` are the attribute numbers that it needs; `error` what the planner would raise before the first row."""
+    """`columns` are the attribute numbers that it needs; `error` what the planner would raise before the first row.
+
+    Its functions do not travel to other processes: there it is compiled again from the tree.
+    """
 
     columns: tuple[int, ...]
     part: Part | None
     types: Mapping[int, int]
     facts: Facts
     error: UsageError | None = field(default=None, compare=False)
+    made_of: tuple[tree.Expression, tuple[Column, ...], Facts] | None = field(default=None, repr=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        assert self.made_of is not None
+        return compile_filter, self.made_of
 
     def matches(self, values: Mapping[int, Values], count: int) -> Mask:
         """Which of `count` rows pass: those for which the expression is true; NULL does not pass. `values` by attribute number.
@@ -101,5 +110,5 @@ def compile_filter(expression: tree.Expression, columns: Sequence[Column], facts
     except Refused:
         raise
     except UsageError as error:
-        return Filter(needed, None, types, facts, error)
-    return Filter(needed, part, types, facts)
+        return Filter(needed, None, types, facts, error, (expression, tuple(columns), facts))
+    return Filter(needed, part, types, facts, None, (expression, tuple(columns), facts))

@@ -198,6 +198,7 @@ FUNCTIONS.update(
         "dsqrt": columns(_square_root), "dround": _plain(np.rint), "dtrunc": _plain(np.trunc), "dceil": _plain(np.ceil), "dfloor": _plain(np.floor),
         "dsign": columns(_sign, True), "dpi": columns(lambda: np.array([math.pi]), True),
         "degrees": columns(_scaled(math.pi / 180.0, True)), "radians": columns(_scaled(math.pi / 180.0, False)),
-        "width_bucket_float8": made(lambda call: rows(partial(_width_bucket, call.facts.style.major >= 16))), "in_range_float8_float8": rows(_in_range), "in_range_float4_float8": rows(_in_range),
+        "width_bucket_float8": made(lambda call: rows(partial(_width_bucket, call.facts.style.major >= 16))),
+        "in_range_float8_float8": rows(_in_range), "in_range_float4_float8": rows(_in_range),
     }
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """In which form the values of a type are worked on, and how the stored form becomes that.
 
 In: `Values` of a type. Out: a NumPy array, of numbers where a type is a number of a fixed width, else of Python objects: str for text, `Numeric`
-for numeric, tuples for most others (each type's is said in `_READERS`). `read_payloads` and `write_payloads` are each other's reverse, where a type has both.
+for numeric, tuples for most others (each type's is said in `_READERS`). `read_payloads` and `write_payloads` are each other's reverse,
+where a type has both.
 """
 
 from __future__ import annotations
@@ -202,12 +203,14 @@ def _identity(payload: bytes) -> bytes:
 _READERS: dict[int, Callable[[bytes], Any]] = {
     BYTEA: _identity, UUID: _identity, MACADDR: _identity, MACADDR8: _identity, INET: _identity, CIDR: _identity, 1033: _identity,
     NUMERIC: read_numeric_payload, INTERVAL: _interval, TIMETZ: _timetz, BIT: _bits, VARBIT: _bits, POINT: _floats, LSEG: _floats, BOX: _floats,
-    LINE: _floats, CIRCLE: _floats, PATH: _path, POLYGON: _polygon, TID: _tid, TXID_SNAPSHOT: _snapshot, PG_SNAPSHOT: _snapshot, TSVECTOR: read_lexemes,
+    LINE: _floats, CIRCLE: _floats, PATH: _path, POLYGON: _polygon, TID: _tid, TXID_SNAPSHOT: _snapshot, PG_SNAPSHOT: _snapshot,
+    TSVECTOR: read_lexemes,
     TSQUERY: _identity,
 }  # fmt: skip
 _WRITERS: dict[int, Callable[[Any], bytes]] = {
     BYTEA: _identity, UUID: _identity, MACADDR: _identity, MACADDR8: _identity, INET: _identity, CIDR: _identity,
-    NUMERIC: write_numeric_payload, INTERVAL: _write_interval, TIMETZ: lambda value: struct.pack("<qi", *value), BIT: _write_bits, VARBIT: _write_bits,
+    NUMERIC: write_numeric_payload, INTERVAL: _write_interval, TIMETZ: lambda value: struct.pack("<qi", *value), BIT: _write_bits,
+    VARBIT: _write_bits,
     POINT: lambda value: struct.pack("<2d", *value), LSEG: lambda value: struct.pack("<4d", *value), BOX: lambda value: struct.pack("<4d", *value),
     LINE: lambda value: struct.pack("<3d", *value), CIRCLE: lambda value: struct.pack("<3d", *value), TSQUERY: _identity, TSVECTOR: write_lexemes,
     TID: lambda value: struct.pack("<HHH", value[0] >> 16, value[0] & 0xFFFF, value[1]),

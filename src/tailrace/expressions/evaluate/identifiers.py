@@ -61,7 +61,6 @@ def _ratio(left: int, right: int) -> float:
     return float(left) / float(right)
 
 
-
 def _visible(xid: int, snapshot: tuple[int, int, tuple[int, ...]]) -> bool:
     xmin, xmax, running = snapshot
     xid &= (1 << 64) - 1
@@ -75,9 +74,14 @@ def _row_compare(call: Call) -> Callable[[Row, Row], int]:
     """By the first field that differs; NULL is above all, and equals NULL (`record_cmp`)."""
 
     def run(left: Row, right: Row) -> int:
-        for mine_type, other_type, mine, other, place in zip(left.types, right.types, left.values, right.values, range(1, 1664), strict=False):
+        for mine_type, other_type, mine, other, place in zip(
+            left.types, right.types, left.values, right.values, range(1, 1664), strict=False
+        ):
             if mine_type != other_type:
-                raise evaluation_error(f"cannot compare dissimilar column types {_label(mine_type)} and {_label(other_type)} at record column {place}", "42804")
+                raise evaluation_error(
+                    f"cannot compare dissimilar column types {_label(mine_type)} and {_label(other_type)} at record column {place}",
+                    "42804",
+                )
             if mine is None or other is None:
                 if (mine is None) != (other is None):
                     return 1 if mine is None else -1
@@ -119,9 +123,11 @@ FUNCTIONS: dict[str, Implementation] = {
     "cash_mul_int4": rows(lambda value, factor: _money(value * factor)), "cash_mul_int2": rows(lambda value, factor: _money(value * factor)),
     "int8_mul_cash": rows(lambda factor, value: _money(value * factor)), "int4_mul_cash": rows(lambda factor, value: _money(value * factor)),
     "int2_mul_cash": rows(lambda factor, value: _money(value * factor)), "cash_div_int8": rows(_quotient), "cash_div_int4": rows(_quotient),
-    "cash_div_int2": rows(_quotient), "cash_mul_flt8": rows(_float_product), "flt8_mul_cash": rows(lambda factor, value: _float_product(value, factor)),
+    "cash_div_int2": rows(_quotient), "cash_mul_flt8": rows(_float_product), "flt8_mul_cash": rows(lambda factor, value: _float_product(value,
+    factor)),
     "cash_div_flt8": rows(_float_quotient), "cash_div_cash": rows(_ratio),
-    "cash_mul_flt4": rows(_float_product), "flt4_mul_cash": rows(lambda factor, value: _float_product(value, factor)), "cash_div_flt4": rows(_float_quotient),
+    "cash_mul_flt4": rows(_float_product), "flt4_mul_cash": rows(lambda factor, value: _float_product(value, factor)),
+    "cash_div_flt4": rows(_float_quotient),
     "record_eq": _rows_compared(lambda found: found == 0), "record_ne": _rows_compared(lambda found: found != 0),
     "record_lt": _rows_compared(lambda found: found < 0), "record_le": _rows_compared(lambda found: found <= 0),
     "record_gt": _rows_compared(lambda found: found > 0), "record_ge": _rows_compared(lambda found: found >= 0),

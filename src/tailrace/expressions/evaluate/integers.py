@@ -116,9 +116,10 @@ def _absolute(width: int) -> Callable[[NDArray], NDArray]:
 def _shift(left: bool, width: int) -> Callable[[NDArray, NDArray], NDArray]:
     """As the processor does: only the low bits of the distance count (5, of bigint 6); a smallint is shifted as an integer."""
     mask = 63 if width == 8 else 31
-    wide, dtype = (np.int64 if width == 8 else np.int32), f"<i{width}"
+    wide: Any = np.int64 if width == 8 else np.int32
+    dtype = f"<i{width}"
 
-    def shift(value: NDArray, distance: NDArray) -> NDArray:
+    def shift(value: Any, distance: Any) -> NDArray:
         places = (distance & mask).astype(wide)
         found = value.astype(wide) << places if left else value.astype(wide) >> places
         return found.astype(dtype)
@@ -187,11 +188,12 @@ def _add_width(width: int) -> None:
             prefix + "xor": columns(np.bitwise_xor, True), prefix + "not": columns(np.invert, True),
             prefix + "shl": columns(_shift(True, width), True), prefix + "shr": columns(_shift(False, width), True),
             prefix + "larger": columns(larger, True), prefix + "smaller": columns(smaller, True),
-            prefix + "gcd": rows(_gcd(LABELS[width], least)), prefix + "lcm": rows(_lcm(LABELS[width], least)),
-            prefix + "inc": columns(lambda value: _arithmetic(add, width)(value, np.ones(1, np.int64))),
-            prefix + "dec": columns(lambda value: _arithmetic(subtract, width)(value, np.ones(1, np.int64))),
         }
     )  # fmt: skip
+    if width > 2:
+        FUNCTIONS[prefix + "gcd"] = rows(_gcd(LABELS[width], least))
+        FUNCTIONS[prefix + "lcm"] = rows(_lcm(LABELS[width], least))
+        FUNCTIONS[prefix + "inc"] = columns(lambda value: _arithmetic(add, width)(value, np.ones(1, np.int64)))
 
 
 for _one in (2, 4, 8):
@@ -234,23 +236,28 @@ FUNCTIONS.update(
         "xidneq": columns(lambda left, right: left.astype(np.int64) & 0xFFFFFFFF != right.astype(np.int64) & 0xFFFFFFFF, True),
         "xideq": columns(lambda left, right: left.astype(np.int64) & 0xFFFFFFFF == right.astype(np.int64) & 0xFFFFFFFF, True),
         "cideq": columns(np.equal, True),
+        "int8dec": columns(lambda value: _arithmetic(subtract, 8)(value, np.ones(1, np.int64))),
         "int4range_subdiff": columns(lambda left, right: left.astype(np.float64) - right, True),
         "int8range_subdiff": columns(lambda left, right: left.astype(np.float64) - right, True),
         "daterange_subdiff": columns(lambda left, right: left.astype(np.float64) - right, True),
     }
 )  # fmt: skip
 
-for _prefix in ("bool", "char", "oid", "xid8", "pg_lsn_", "cash_", "timestamp_", "time_", "date_"):
+_NUMBERS_INSIDE = {
+    "bool": "btboolcmp", "char": "", "oid": "btoidcmp oidlarger oidsmaller", "xid8": "xid8cmp xid8_larger xid8_smaller",
+    "pg_lsn_": "pg_lsn_cmp pg_lsn_larger pg_lsn_smaller", "cash_": "cash_cmp cashlarger cashsmaller",
+    "timestamp_": "timestamp_cmp timestamp_larger timestamp_smaller", "time_": "time_cmp time_larger time_smaller",
+    "date_": "date_cmp date_larger date_smaller",
+}  # fmt: skip
+"""How comparisons of these types begin, and how what sorts them and picks of two is called."""
+for _prefix, _symbols in _NUMBERS_INSIDE.items():
     for _name, _compare in COMPARISONS.items():
         FUNCTIONS[_prefix + _name] = columns(_compare, safe=True)
-    FUNCTIONS[_prefix + "cmp"] = FUNCTIONS["bt" + _prefix + "cmp"] = columns(order, safe=True)
-    FUNCTIONS[_prefix + "larger"] = columns(larger, safe=True)
-    FUNCTIONS[_prefix + "smaller"] = columns(smaller, safe=True)
+    for _symbol, _how in zip(_symbols.split(), (order, larger, smaller), strict=False):
+        FUNCTIONS[_symbol] = columns(_how, safe=True)
 # These two give the difference itself.
 FUNCTIONS["btint2cmp"] = columns(lambda left, right: left.astype(np.int32) - right, True)
 FUNCTIONS["btcharcmp"] = columns(lambda left, right: left.astype(np.int32) - right, True)
-FUNCTIONS["xid8_larger"], FUNCTIONS["xid8_smaller"] = FUNCTIONS["xid8larger"], FUNCTIONS["xid8smaller"]
-FUNCTIONS["cashlarger"], FUNCTIONS["cashsmaller"] = FUNCTIONS["cash_larger"], FUNCTIONS["cash_smaller"]
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 

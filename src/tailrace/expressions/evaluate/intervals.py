@@ -214,7 +214,8 @@ def _is_finite(call: Call) -> Implementation:
 
 
 FUNCTIONS: dict[str, Implementation] = {
-    "interval_eq": rows(lambda left, right: span(left) == span(right), True), "interval_ne": rows(lambda left, right: span(left) != span(right), True),
+    "interval_eq": rows(lambda left, right: span(left) == span(right), True), "interval_ne": rows(lambda left, right: span(left) != span(right),
+    True),
     "interval_lt": rows(lambda left, right: span(left) < span(right), True), "interval_le": rows(lambda left, right: span(left) <= span(right), True),
     "interval_gt": rows(lambda left, right: span(left) > span(right), True), "interval_ge": rows(lambda left, right: span(left) >= span(right), True),
     "interval_cmp": rows(lambda left, right: (span(left) > span(right)) - (span(left) < span(right)), True),

@@ -13,7 +13,20 @@ from typing import Any
 from tailrace.expressions.evaluate import exact
 from tailrace.expressions.evaluate.exact import Numeric
 from tailrace.expressions.evaluate.forms import JSONB, register_form, text_codec
-from tailrace.types.json.jsonb.stored import CONTAINER, COUNT, FALSE, HAS_OFFSET, KIND, LENGTH, NULL, NUMERIC, OBJECT, SCALAR, STRING, TRUE
+from tailrace.types.json.jsonb.stored import (
+    CONTAINER,
+    COUNT,
+    FALSE,
+    HAS_OFFSET,
+    KIND,
+    LENGTH,
+    NULL,
+    NUMERIC,
+    OBJECT,
+    SCALAR,
+    STRING,
+    TRUE,
+)
 
 
 class _Null:
@@ -210,6 +223,9 @@ def _element_in(wanted: Document, elements: list[Document]) -> bool:
 
 def ordered(pairs: dict[str, Document]) -> dict[str, Document]:
     """With its keys in the order in which they are stored."""
-    return {key: pairs[key] for key in sorted(pairs, key=lambda key: (len(key.encode("utf-8", "surrogateescape")), key.encode("utf-8", "surrogateescape")))}
-
-
+    return {
+        key: pairs[key]
+        for key in sorted(
+            pairs, key=lambda key: (len(key.encode("utf-8", "surrogateescape")), key.encode("utf-8", "surrogateescape"))
+        )
+    }

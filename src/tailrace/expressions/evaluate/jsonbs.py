@@ -120,7 +120,7 @@ def _exists_many(how: Callable[[Any], bool]) -> Callable[[Document, Array], bool
 def concatenated(left: Document, right: Document) -> Document:
     if isinstance(left, dict) and isinstance(right, dict):
         return ordered({**left, **right})
-    if isinstance(left, dict) and is_scalar(right) or isinstance(right, dict) and is_scalar(left):
+    if (isinstance(left, dict) and is_scalar(right)) or (isinstance(right, dict) and is_scalar(left)):
         return [left, right]
     return (left if isinstance(left, list) else [left]) + (right if isinstance(right, list) else [right])
 
@@ -166,7 +166,9 @@ def set_path(document: Document, path: list[str | None], new: Document, how: int
     return _set_element(document, place, path, new, how, create, level)
 
 
-def _set_field(document: dict[str, Document], step: str, path: list[str | None], new: Document, how: int, create: bool, level: int) -> Document:
+def _set_field(
+    document: dict[str, Document], step: str, path: list[str | None], new: Document, how: int, create: bool, level: int
+) -> Document:
     if level < len(path) - 1:
         return {key: set_path(each, path, new, how, create, level + 1) if key == step else each for key, each in document.items()}
     if step in document:
@@ -178,12 +180,16 @@ def _set_field(document: dict[str, Document], step: str, path: list[str | None],
     return ordered({**document, step: new}) if how != DELETE and create else document
 
 
-def _set_element(document: list[Document], place: int, path: list[str | None], new: Document, how: int, create: bool, level: int) -> Document:
+def _set_element(
+    document: list[Document], place: int, path: list[str | None], new: Document, how: int, create: bool, level: int
+) -> Document:
     count = len(document)
     if place < 0:
         place = place + count if -place <= count else -(1 << 31)
     if level < len(path) - 1:
-        return [set_path(each, path, new, how, create, level + 1) if number == place else each for number, each in enumerate(document)]
+        return [
+            set_path(each, path, new, how, create, level + 1) if number == place else each for number, each in enumerate(document)
+        ]
     if how == DELETE:
         return [each for number, each in enumerate(document) if number != place]
     if 0 <= place < count:
@@ -221,11 +227,15 @@ def _insert(document: Document, path: Array, new: Document, after: bool) -> Docu
     return set_path(document, steps, new, INSERT_AFTER if after else INSERT_BEFORE, True) if steps else document
 
 
-def _set_lax(document: Document | None, path: Array | None, new: Document | None, create: bool | None, treatment: str | None) -> Document | None:
+def _set_lax(
+    document: Document | None, path: Array | None, new: Document | None, create: bool | None, treatment: str | None
+) -> Document | None:
     if document is None or path is None or create is None:
         return None
     if treatment is None:
-        raise invalid_parameter("null_value_treatment must be \"delete_key\", \"return_target\", \"use_json_null\", or \"raise_exception\"")
+        raise invalid_parameter(
+            'null_value_treatment must be "delete_key", "return_target", "use_json_null", or "raise_exception"'
+        )
     if new is not None:
         return _set(document, path, new, create)
     match treatment:
@@ -237,7 +247,7 @@ def _set_lax(document: Document | None, path: Array | None, new: Document | None
             return _delete_path(document, path)
         case "return_target":
             return document
-    raise invalid_parameter("null_value_treatment must be \"delete_key\", \"return_target\", \"use_json_null\", or \"raise_exception\"")
+    raise invalid_parameter('null_value_treatment must be "delete_key", "return_target", "use_json_null", or "raise_exception"')
 
 
 def _object(pairs: Array) -> Document:

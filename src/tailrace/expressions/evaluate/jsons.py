@@ -176,7 +176,8 @@ def _one_argument(call: Call) -> Implementation:
 
 
 FUNCTIONS: dict[str, Implementation] = {
-    "json_typeof": rows(kind, True), "json_object_field": rows(field), "json_object_field_text": rows(_text(field)), "json_array_element": rows(element),
+    "json_typeof": rows(kind, True), "json_object_field": rows(field), "json_object_field_text": rows(_text(field)),
+    "json_array_element": rows(element),
     "json_array_element_text": rows(_text(element)), "json_extract_path": rows(extract_path), "json_extract_path_text": rows(_text(extract_path)),
     "json_array_length": rows(_length), "json_strip_nulls": made(_one_argument), "json_object": rows(lambda pairs: _object(text_pairs(pairs))),
     "json_object_two_arg": rows(lambda keys, values: _object(two_arrays(keys, values))),

@@ -1,6 +1,7 @@
 """date, time, timestamp and timestamptz (`adt/date.c`, `adt/timestamp.c`): comparisons over arrays, the rest a value at a time.
 
-Only what is immutable on the server is here, so nothing depends on the session's time zone; a zone named in the expression does on the time zone database.
+Only what is immutable on the server is here,
+so nothing depends on the session's time zone; a zone named in the expression does on the time zone database.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _date_and_time(date: int, clock: int) -> int:
 
 
 def _date_and_timetz(date: int, time: TimeTz) -> int:
-    if date == DATE_BEGIN or date == DATE_END:
+    if date in (DATE_BEGIN, DATE_END):
         return moment_of_date(date)
     if date >= 109203528 - EPOCH_JULIAN:
         raise evaluation_error("date out of range for timestamp", "22008")
@@ -316,7 +317,7 @@ FUNCTIONS: dict[str, Implementation] = {
     "datetime_timestamp": rows(_date_and_time), "timedate_pl(time without time zone, date)": rows(lambda clock, date: _date_and_time(date, clock)),
     "datetimetz_timestamptz": rows(_date_and_timetz),
     "timetzdate_pl(time with time zone, date)": rows(lambda time, date: _date_and_timetz(date, time)),
-    "timestamp_age": _add(age), "timestamptz_age": made(lambda call: _age_at_utc(call)), "time_scale": rows(_rounded("time", True)),
+    "timestamp_age": _add(age), "time_scale": rows(_rounded("time", True)),
     "timetz_scale": rows(lambda time, typmod: (_rounded("time", True)(time[0], typmod), time[1])),
     "timestamp_scale": rows(_rounded("timestamp", False)), "timestamptz_scale": rows(_rounded("timestamptz", False)),
     "make_date": rows(_make_date), "make_time": rows(_clock_of), "make_timestamp": rows(_make_timestamp),
@@ -325,7 +326,8 @@ FUNCTIONS: dict[str, Implementation] = {
     "float8_timestamptz": rows(_of_seconds), "timetz_cmp": _timetz(lambda left, right: (left > right) - (left < right)),
     "timetz_larger": rows(lambda left, right: left if timetz_key(left) > timetz_key(right) else right, True),
     "timetz_smaller": rows(lambda left, right: left if timetz_key(left) < timetz_key(right) else right, True),
-    "tsrange_subdiff": rows(lambda left, right: float(left - right) / 1e6, True), "tstzrange_subdiff": rows(lambda left, right: float(left - right) / 1e6, True),
+    "tsrange_subdiff": rows(lambda left, right: float(left - right) / 1e6, True), "tstzrange_subdiff": rows(lambda left,
+    right: float(left - right) / 1e6, True),
 }  # fmt: skip
 
 
@@ -343,6 +345,7 @@ def _age_at_utc(call: Call) -> Implementation:
     return _add(age)
 
 
+FUNCTIONS["timestamptz_age"] = made(_age_at_utc)
 for _name, _test in _timetz_test.items():
     FUNCTIONS[f"timetz_{_name}"] = _timetz(_test)
 for _name in (*COMPARISONS, "cmp"):

@@ -1,4 +1,4 @@
-"""inet, cidr, macaddr and macaddr8 (`adt/network.c`, `adt/mac.c`, `adt/mac8.c`), as their stored bytes: family, bits, address; or the address alone."""
+"""inet, cidr, macaddr and macaddr8 (`adt/network.c`, `adt/mac.c`, `adt/mac8.c`), as their stored bytes: family, bits, address; or the address."""
 
 from __future__ import annotations
 
@@ -182,8 +182,10 @@ def _of_bytes(how: Callable[[int, int], int]) -> Callable[[bytes, bytes], bytes]
 
 
 FUNCTIONS: dict[str, Implementation] = {
-    "network_eq": _compared(lambda found: found == 0), "network_ne": _compared(lambda found: found != 0), "network_lt": _compared(lambda found: found < 0),
-    "network_le": _compared(lambda found: found <= 0), "network_gt": _compared(lambda found: found > 0), "network_ge": _compared(lambda found: found >= 0),
+    "network_eq": _compared(lambda found: found == 0), "network_ne": _compared(lambda found: found != 0),
+    "network_lt": _compared(lambda found: found < 0),
+    "network_le": _compared(lambda found: found <= 0), "network_gt": _compared(lambda found: found > 0),
+    "network_ge": _compared(lambda found: found >= 0),
     "network_larger": rows(_larger, True), "network_smaller": rows(_smaller, True),
     "network_sub": rows(lambda left, right: _within(left, right, lambda bits, other: bits > other), True),
     "network_subeq": rows(lambda left, right: _within(left, right, lambda bits, other: bits >= other), True),
@@ -202,7 +204,8 @@ FUNCTIONS: dict[str, Implementation] = {
     "inet_set_masklen": rows(_with_mask(False)), "cidr_set_masklen": rows(_with_mask(True)),
     "inet_same_family": rows(lambda left, right: left[0] == right[0], True), "inet_merge": rows(_merged),
     "macaddr_trunc": rows(lambda value: value[:3] + bytes(3), True), "macaddr8_trunc": rows(lambda value: value[:3] + bytes(5), True),
-    "macaddr8_set7bit": rows(lambda value: bytes([value[0] | 2]) + value[1:], True), "macaddrtomacaddr8": rows(_mac8, True), "macaddr8tomacaddr": rows(_mac),
+    "macaddr8_set7bit": rows(lambda value: bytes([value[0] | 2]) + value[1:], True), "macaddrtomacaddr8": rows(_mac8, True),
+    "macaddr8tomacaddr": rows(_mac),
 }  # fmt: skip
 for _prefix in ("macaddr_", "macaddr8_"):
     FUNCTIONS.update(
@@ -211,6 +214,7 @@ for _prefix in ("macaddr_", "macaddr8_"):
             _prefix + "lt": rows(lambda left, right: left < right, True), _prefix + "le": rows(lambda left, right: left <= right, True),
             _prefix + "gt": rows(lambda left, right: left > right, True), _prefix + "ge": rows(lambda left, right: left >= right, True),
             _prefix + "cmp": rows(ordering.plain, True), _prefix + "not": rows(lambda value: bytes(byte ^ 0xFF for byte in value), True),
-            _prefix + "and": rows(_of_bytes(lambda left, right: left & right), True), _prefix + "or": rows(_of_bytes(lambda left, right: left | right), True),
+            _prefix + "and": rows(_of_bytes(lambda left, right: left & right), True), _prefix + "or": rows(_of_bytes(lambda left,
+            right: left | right), True),
         }
     )  # fmt: skip

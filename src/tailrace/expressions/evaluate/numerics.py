@@ -53,7 +53,7 @@ def _compare_stored(left_starts: Any, left: Any, right_starts: Any, right: Any, 
         if rank != other_rank:
             found[row] = 1 if rank > other_rank else -1
             continue
-        if rank != 1 and rank != -1:
+        if rank not in (1, -1):
             continue
         result = 0
         if weight != other_weight:
@@ -285,7 +285,8 @@ FUNCTIONS.update(
         "numeric_scale": rows(lambda value: None if value.kind else value.scale, True),
         "numeric_min_scale": rows(lambda value: None if value.kind else exact.least_scale(value), True),
         "numeric_trim_scale": rows(lambda value: value if value.kind else exact.rounded(value, exact.least_scale(value)), True),
-        "width_bucket_numeric": made(lambda call: rows(partial(_width_bucket, call.facts.style.major >= 16))), "pg_size_pretty_numeric": rows(_pretty), "numrange_subdiff": rows(_subdiff),
+        "width_bucket_numeric": made(lambda call: rows(partial(_width_bucket, call.facts.style.major >= 16))),
+        "pg_size_pretty_numeric": rows(_pretty), "numrange_subdiff": rows(_subdiff),
         "numeric_pg_lsn": rows(_to_lsn), "pg_lsn_pli": rows(_lsn_moved(1)), "pg_lsn_mii": rows(_lsn_moved(-1)),
         "numeric_pl_pg_lsn(numeric, pg_lsn)": rows(lambda distance, lsn: _lsn_moved(1)(lsn, distance)),
         "pg_lsn_mi": rows(lambda left, right: Numeric(left - right), True),

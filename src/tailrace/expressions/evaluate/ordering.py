@@ -35,7 +35,8 @@ def _by(key: Callable[[Any], Any]) -> Compare:
 
 _COMPARES: dict[int, Compare] = {
     700: floats, 701: floats, 1700: exact.compare, 1186: _by(intervals.span), 1266: _by(moments.timetz_key), 1042: _by(lambda text: text.rstrip(" ")),
-    1560: bytes_and_bits.order, 1562: bytes_and_bits.order, 17: plain, 2950: plain, 829: plain, 774: plain, 27: plain, 19: plain, 25: plain, 1043: plain,
+    1560: bytes_and_bits.order, 1562: bytes_and_bits.order, 17: plain, 2950: plain, 829: plain, 774: plain, 27: plain, 19: plain, 25: plain,
+    1043: plain,
 }  # fmt: skip
 _TEXTS = (19, 25, 1042, 1043)
 _FACTORIES: dict[int, Callable[[Facts], Compare]] = {}

@@ -1,6 +1,7 @@
 """LIKE and ILIKE (`adt/like.c`, `adt/like_match.c`): % is any text, _ any character, backslash takes the next one as it is.
 
-A constant pattern of the common kinds (`x%`, `%x`, `%x%`, no wildcard) is a search over bytes for the whole column; others become a regular expression.
+A constant pattern of the common kinds (`x%`, `%x`, `%x%`,
+no wildcard) is a search over bytes for the whole column; others become a regular expression.
 """
 
 from __future__ import annotations
@@ -126,11 +127,18 @@ def _ends_with_escape() -> Exception:
     return evaluation_error("LIKE pattern must not end with escape character", "22025")
 
 
-def lowered(text: str, plain: bool, what: str) -> str:
-    """Without upper case. Beyond ASCII only the C locale is known, which leaves such letters alone."""
-    if not plain and not text.isascii():
+def known_letters(text: str, letters: str, what: str) -> str:
+    """The text, if it is known what its letters are (`Facts.letters`)."""
+    if letters == "unknown":
+        raise refused(f"{what} under this collation")
+    if letters == "others" and not text.isascii():
         raise refused(f"{what} of letters beyond ASCII under a locale that is not C")
-    return text.translate(_ASCII_LOWER)
+    return text
+
+
+def lowered(text: str, letters: str, what: str) -> str:
+    """Without upper case. Beyond ASCII only the C locale is known, which leaves such letters alone."""
+    return known_letters(text, letters, what).translate(_ASCII_LOWER)
 
 
 def _search(pattern: str, encoding: str) -> Callable[[object], object] | None:
@@ -174,10 +182,10 @@ def _like(negated: bool) -> Implementation:
 
 def _ilike(negated: bool) -> Implementation:
     def make(call: Call) -> Implementation:
-        plain = call.facts.is_plain_c(call.collation)
+        letters = call.facts.letters(call.collation)
 
         def run(text: str, pattern: str) -> bool:
-            return like(lowered(text, plain, "ILIKE"), lowered(pattern, plain, "ILIKE")) != negated
+            return like(lowered(text, letters, "ILIKE"), lowered(pattern, letters, "ILIKE")) != negated
 
         return rows(run)
 

@@ -21,6 +21,11 @@ def near(one: float, two: float) -> bool:
     return one == two or abs(one - two) <= EPSILON
 
 
+def apart(one: float, two: float) -> bool:
+    """FPne, which a NaN does not pass either."""
+    return one != two and abs(one - two) > EPSILON
+
+
 def below(one: float, two: float) -> bool:
     return one + EPSILON < two
 

@@ -1,250 +1,16 @@
-"""Regular expressions (`regex/`, `adt/regexp.c`): the subset of PostgreSQL's that Python's can do exactly.
-
-A pattern is read as PostgreSQL does and written anew for Python. Whether there is a match does not depend on which match it is, so `~` takes alternatives and
-any quantifiers; functions that ask where a match ends take only patterns with one way to match (`Translated.single`): PostgreSQL takes the longest,
-Python the first. Back references, lookbehind and options in the middle are refused. What \\w and its like mean is known under the C locale.
-"""
+"""Functions of regular expressions (`adt/regexp.c`), and SIMILAR TO. What a pattern may have, and where it may be used, says `regex_translation`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
+from tailrace.expressions.evaluate.patterns import known_letters
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
+from tailrace.expressions.evaluate.regex_translation import translated
 from tailrace.expressions.evaluate.wholes import Array
-
-_CLASSES = {
-    "alpha": "A-Za-z", "digit": "0-9", "alnum": "0-9A-Za-z", "upper": "A-Z", "lower": "a-z", "space": " \\t\\n\\r\\f\\v", "blank": " \\t",
-    "punct": "!-/:-@\\[-`{-~", "xdigit": "0-9A-Fa-f", "cntrl": "\\x00-\\x1f\\x7f", "print": " -~", "graph": "!-~", "word": "0-9A-Za-z_",
-}  # fmt: skip
-_ESCAPED_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": " \\t\\n\\r\\f\\v"}
-_CHARACTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "e": "\033", "B": "\\", "0": "\0"}
-_WORD = "[0-9A-Za-z_]"
-_CONSTRAINTS = {
-    "A": r"\A", "Z": r"\Z", "m": f"(?<!{_WORD})(?={_WORD})", "M": f"(?<={_WORD})(?!{_WORD})",
-    "y": f"(?:(?<!{_WORD})(?={_WORD})|(?<={_WORD})(?!{_WORD}))", "Y": f"(?:(?<={_WORD})(?={_WORD})|(?<!{_WORD})(?!{_WORD}))",
-}  # fmt: skip
-MOST_REPETITIONS = 255
-"""DUPMAX."""
-
-
-@dataclass(frozen=True, slots=True)
-class Translated:
-    """A pattern for Python; `single` says that it can match in only one way, `classes` that it depends on what letters are."""
-
-    pattern: re.Pattern[str]
-    single: bool
-    classes: bool
-
-
-def _malformed(what: str) -> Exception:
-    return evaluation_error(f"invalid regular expression: {what}", "2201B")
-
-
-class _Translator:
-    """Reads one pattern. State: the place, and what has been seen that decides how it may be used."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
-        self.variable = 0
-        self.alternatives = self.classes = False
-        self.depth = 0
-
-    def peek(self) -> str:
-        return self.text[self.at : self.at + 1]
-
-    def take(self) -> str:
-        self.at += 1
-        return self.text[self.at - 1]
-
-    def expression(self) -> str:
-        """Branches with | between them, up to the end or a closing parenthesis."""
-        branches = [self.branch()]
-        while self.peek() == "|":
-            self.take()
-            self.alternatives = True
-            branches.append(self.branch())
-        return "|".join(branches)
-
-    def branch(self) -> str:
-        out = []
-        while self.at < len(self.text) and self.peek() != "|" and not (self.peek() == ")" and self.depth):
-            out.append(self.quantified())
-        return "".join(out)
-
-    def quantified(self) -> str:
-        started = self.variable
-        atom, may_repeat = self.atom()
-        bounds = self.quantifier()
-        if bounds is None:
-            return atom
-        if not may_repeat:
-            raise _malformed("quantifier operand invalid")
-        low, high, lazy = bounds
-        if low != high:
-            self.variable += 1
-            if self.variable - started > 1:
-                self.variable += 1
-        if self.quantifier() is not None:
-            raise _malformed("quantifier operand invalid")
-        return f"(?:{atom}){{{low},{'' if high is None else high}}}{'?' if lazy else ''}"
-
-    def quantifier(self) -> tuple[int, int | None, bool] | None:
-        """(least, most, whether the shortest is wanted), or None where none follows."""
-        letter = self.peek()
-        if letter and letter in "*+?":
-            self.take()
-            low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[letter]
-        elif letter == "{" and self.text[self.at + 1 : self.at + 2].isdigit():
-            found = re.compile(r"\{(\d+)(,?)(\d*)\}").match(self.text, self.at)
-            if found is None:
-                raise refused(f'the regular expression "{self.text}"')
-            self.at = found.end()
-            low = int(found[1])
-            high = low if not found[2] else int(found[3]) if found[3] else None
-            if low > MOST_REPETITIONS or (high is not None and (high > MOST_REPETITIONS or low > high)):
-                raise _malformed("invalid repetition count(s)")
-        else:
-            return None
-        lazy = self.peek() == "?"
-        self.at += lazy
-        return low, high, lazy
-
-    def atom(self) -> tuple[str, bool]:
-        """Python's form of what stands next, and whether a quantifier may follow."""
-        letter = self.take()
-        match letter:
-            case "(":
-                return self.group()
-            case "[":
-                return self.bracket(), True
-            case "\\":
-                return self.escape()
-            case ".":
-                return r"[\s\S]", True
-            case "^":
-                return r"\A", False
-            case "$":
-                return r"\Z", False
-            case "*" | "+" | "?":
-                raise _malformed("quantifier operand invalid")
-            case "{" if self.peek().isdigit():
-                raise _malformed("quantifier operand invalid")
-            case ")":
-                raise _malformed("parentheses () not balanced")
-        return re.escape(letter), True
-
-    def group(self) -> tuple[str, bool]:
-        opening, repeats = "(", True
-        if self.peek() == "?":
-            self.take()
-            kind = self.peek()
-            if not kind or kind not in ":=!":
-                raise refused(f'the regular expression "{self.text}"')
-            self.take()
-            opening, repeats = "(?" + kind, kind == ":"
-            if kind in "=!":
-                self.alternatives = True
-        self.depth += 1
-        inside = self.expression()
-        self.depth -= 1
-        if self.peek() != ")":
-            raise _malformed("parentheses () not balanced")
-        self.take()
-        return f"{opening}{inside})", repeats
-
-    def escape(self) -> tuple[str, bool]:
-        if self.at == len(self.text):
-            raise _malformed("invalid escape \\ sequence")
-        letter = self.take()
-        if not letter.isalnum() or not letter.isascii():
-            return re.escape(letter), True
-        if letter.lower() in _ESCAPED_CLASSES:
-            self.classes = True
-            return f"[{'^' if letter.isupper() else ''}{_ESCAPED_CLASSES[letter.lower()]}]", True
-        if letter in _CONSTRAINTS:
-            self.classes = self.classes or letter not in "AZ"
-            return _CONSTRAINTS[letter], False
-        if letter in _CHARACTERS and not (letter == "0" and self.peek().isdigit()):
-            return re.escape(_CHARACTERS[letter]), True
-        raise refused(f'the regular expression "{self.text}"')
-
-    def bracket(self) -> str:
-        """[…], as a class of Python's."""
-        negated = self.peek() == "^"
-        self.at += negated
-        out, first = [], True
-        while True:
-            if self.at >= len(self.text):
-                raise _malformed("brackets [] not balanced")
-            if self.peek() == "]" and not first:
-                self.take()
-                return f"[{'^' if negated else ''}{''.join(out)}]"
-            out.append(self.bracket_part(first))
-            first = False
-
-    def bracket_part(self, first: bool) -> str:
-        start = self.bracket_character(first)
-        if isinstance(start, tuple):
-            return start[0]
-        if self.peek() != "-" or self.text[self.at + 1 : self.at + 2] in ("]", ""):
-            return re.escape(start)
-        self.take()
-        end = self.bracket_character(False)
-        if isinstance(end, tuple):
-            raise refused(f'the regular expression "{self.text}"')
-        if start > end:
-            raise _malformed("invalid character range")
-        return f"{re.escape(start)}-{re.escape(end)}"
-
-    def bracket_character(self, first: bool) -> str | tuple[str]:
-        """One character, or a class of them."""
-        letter = self.take()
-        if letter == "[" and self.peek() in (":", ".", "="):
-            found = re.compile(r":(\w+):\]").match(self.text, self.at)
-            if found is None or found[1] not in _CLASSES:
-                raise refused(f'the regular expression "{self.text}"')
-            self.at, self.classes = found.end(), True
-            return (_CLASSES[found[1]],)
-        if letter == "\\":
-            if self.at >= len(self.text):
-                raise _malformed("invalid escape \\ sequence")
-            escaped = self.take()
-            if escaped in _ESCAPED_CLASSES:
-                self.classes = True
-                return (_ESCAPED_CLASSES[escaped],)
-            if escaped.isalnum():
-                if escaped not in _CHARACTERS or escaped == "0":
-                    raise refused(f'the regular expression "{self.text}"')
-                return _CHARACTERS[escaped]
-            return escaped
-        if letter == "-" and not first and self.peek() != "]":
-            raise refused(f'the regular expression "{self.text}"')
-        return letter
-
-
-@lru_cache(maxsize=1024)
-def translated(text: str, flags: str = "") -> Translated:
-    """A pattern with its options, for Python. Raises the server's error for a malformed one."""
-    ignore_case = "i" in flags
-    if text.startswith("***"):
-        raise refused(f'the regular expression "{text}"')
-    leading = re.compile(r"\(\?([a-z]+)\)").match(text)
-    if leading is not None:
-        if set(leading[1]) - set("ics"):
-            raise refused(f'the regular expression "{text}"')
-        ignore_case = (ignore_case or "i" in leading[1]) and "c" not in leading[1]
-        text = text[leading.end() :]
-    reader = _Translator(text)
-    source = reader.expression()
-    if reader.at < len(reader.text):
-        raise _malformed("parentheses () not balanced")
-    pattern = re.compile(source, re.ASCII | (re.IGNORECASE if ignore_case else 0))
-    return Translated(pattern, reader.variable <= 1 and not reader.alternatives, reader.classes or ignore_case)
 
 
 def _options(flags: str, function: str, allow_global: bool) -> str:
@@ -267,13 +33,15 @@ class Searcher:
     """Patterns of one call: under its collation, for its purpose."""
 
     def __init__(self, call: Call, flags: str = "", ends: bool = False) -> None:
-        self.plain = call.facts.is_plain_c(call.collation)
+        self.letters = call.facts.letters(call.collation)
         self.label, self.flags, self.ends = call.function.label, flags, ends
 
-    def pattern(self, text: str, flags: str = "") -> re.Pattern[str]:
+    def pattern(self, text: str, subject: str, flags: str = "") -> re.Pattern[str]:
+        """The pattern for a text that is searched: what is a letter must be known of both, if it matters."""
         found = translated(text, self.flags + flags)
-        if found.classes and not self.plain:
-            raise refused(f'the regular expression "{text}" under a locale that is not C')
+        if found.classes and self.letters != "ascii":
+            for each in (text, subject):
+                known_letters(each, self.letters, f'the regular expression "{text}"')
         if self.ends and not found.single:
             raise refused(f'{self.label} with the regular expression "{text}", which can match in several ways')
         return found.pattern
@@ -284,9 +52,11 @@ def _match(negated: bool, flags: str = "") -> Implementation:
         searcher = Searcher(call, flags)
         fixed = call.constant(1)
         if isinstance(fixed, str):
-            search = searcher.pattern(fixed).search
-            return rows(lambda text, pattern: (search(text) is not None) != negated, True)
-        return rows(lambda text, pattern: (searcher.pattern(pattern).search(text) is not None) != negated)
+            found = translated(fixed, flags)
+            if not found.classes or searcher.letters == "ascii":
+                search = found.pattern.search
+                return rows(lambda text, pattern: (search(text) is not None) != negated, True)
+        return rows(lambda text, pattern: (searcher.pattern(pattern, text).search(text) is not None) != negated)
 
     return made(make)
 
@@ -295,7 +65,7 @@ def _like(call: Call) -> Implementation:
     searcher = Searcher(call)
 
     def run(text: str, pattern: str, flags: str = "") -> bool:
-        return searcher.pattern(pattern, _options(flags, "regexp_like", False)).search(text) is not None
+        return searcher.pattern(pattern, text, _options(flags, "regexp_like", False)).search(text) is not None
 
     return rows(run)
 
@@ -315,7 +85,7 @@ def _matches(pattern: re.Pattern[str], text: str, start: int = 0) -> list[re.Mat
 def _finding(how: Callable[[re.Pattern[str], str], Any]) -> Implementation:
     def make(call: Call) -> Implementation:
         searcher = Searcher(call, "", True)
-        return rows(lambda text, pattern: how(searcher.pattern(pattern), text))
+        return rows(lambda text, pattern: how(searcher.pattern(pattern, text), text))
 
     return made(make)
 
@@ -363,7 +133,7 @@ def _replace(call: Call) -> Implementation:
     def run(text: str, pattern: str, new: str, flags: str = "") -> str:
         if flags[:1].isdigit() and flags[:1].isascii():
             raise refused("function regexp_replace with an option that is a number")
-        compiled = searcher.pattern(pattern, _options(flags, "regexp_replace", True))
+        compiled = searcher.pattern(pattern, text, _options(flags, "regexp_replace", True))
         matches = _matches(compiled, text)
         out, at, replace = [], 0, _replacement(new)
         for match in matches if "g" in flags else matches[:1]:
@@ -380,7 +150,7 @@ def _count(call: Call) -> Implementation:
     def run(text: str, pattern: str, start: int = 1) -> int:
         if start <= 0:
             raise invalid_parameter(f'invalid value for parameter "start": {start}')
-        return len(_matches(searcher.pattern(pattern), text, start - 1))
+        return len(_matches(searcher.pattern(pattern, text), text, start - 1))
 
     return rows(run)
 
@@ -417,7 +187,8 @@ def similar_escape(pattern: str, escape: str | None = "\\") -> str:
 
 
 FUNCTIONS: dict[str, Implementation] = {
-    "regexp_like_no_flags": made(_like), "regexp_like": made(_like), "textregexsubstr": _finding(_substring), "regexp_substr_no_start": _finding(_whole_match),
+    "regexp_like_no_flags": made(_like), "regexp_like": made(_like), "textregexsubstr": _finding(_substring),
+    "regexp_substr_no_start": _finding(_whole_match),
     "regexp_match_no_flags": _finding(_groups), "textregexreplace_noopt": made(_replace), "textregexreplace": made(_replace),
     "regexp_count_no_start": made(_count), "regexp_count_no_flags": made(_count),
     "regexp_instr_no_start": _finding(lambda pattern, text: 0 if (found := pattern.search(text)) is None else found.start() + 1),

@@ -1,6 +1,7 @@
 """tsvector and tsquery (`adt/tsvector_op.c`, `adt/tsquery_op.c`): what needs neither a dictionary nor a parser of documents.
 
-A tsquery is its stored form. A tsvector is its lexemes in their stored order, each (word, positions); a position is the place in its low 14 bits, the weight above.
+A tsquery is its stored form. A tsvector is its lexemes in their stored order, each (word, positions); a position is the place in its low 14 bits,
+the weight above.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def _set_weight_of(vector: Vector, letter: int, words: Array) -> Vector:
     if chr(letter).upper() not in WEIGHTS:
         raise evaluation_error(f"unrecognized weight: {chr(letter)}", "XX000")
     weight, chosen = _weight(letter), {_raw(word) for word in words.items if word is not None}
-    return [(word, tuple(place & _PLACE | weight << 14 for place in places) if word in chosen else places) for word, places in vector]
+    return [
+        (word, tuple(place & _PLACE | weight << 14 for place in places) if word in chosen else places) for word, places in vector
+    ]
 
 
 def _filtered(vector: Vector, letters: Array) -> Vector:
@@ -162,9 +165,11 @@ FUNCTIONS: dict[str, Implementation] = {
     "tsvector_setweight_by_filter": rows(_set_weight_of), "tsvector_filter": rows(_filtered),
     "tsvector_delete_str": _safe(lambda vector, word: [each for each in vector if each[0] != _raw(word)]), "tsvector_delete_arr": _safe(_deleted),
     "array_to_tsvector": rows(_array_to_vector), "tsvector_eq": _safe(lambda left, right: left == right),
-    "tsvector_ne": _safe(lambda left, right: left != right), "ts_match_vq": rows(_match), "ts_match_qv": rows(lambda query, vector: _match(vector, query)),
+    "tsvector_ne": _safe(lambda left, right: left != right), "ts_match_vq": rows(_match), "ts_match_qv": rows(lambda query, vector: _match(vector,
+    query)),
     "tsquery_and": _safe(_joined(AND)), "tsquery_or": _safe(_joined(OR)), "tsquery_not": _safe(_negated), "tsquery_phrase": _safe(_joined(PHRASE, 1)),
     "tsquery_phrase_distance": rows(_phrase), "tsquery_numnode": _safe(lambda stored: _nodes(read_query(stored))), "tsquery_eq": _safe(_same),
-    "tsquery_ne": _safe(lambda left, right: not _same(left, right)), "tsq_mcontains": _safe(lambda left, right: _words(read_query(left)) >= _words(read_query(right))),
+    "tsquery_ne": _safe(lambda left, right: not _same(left, right)), "tsq_mcontains": _safe(lambda left,
+    right: _words(read_query(left)) >= _words(read_query(right))),
     "tsq_mcontained": _safe(lambda left, right: _words(read_query(left)) <= _words(read_query(right))),
 }  # fmt: skip

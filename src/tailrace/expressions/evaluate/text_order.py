@@ -1,6 +1,7 @@
 """Comparisons of text, name and character(n) (`adt/varlena.c`, `adt/varchar.c`, `adt/name.c`).
 
-Collations that a filter can name are deterministic, so = and <> compare bytes. < and > are evaluated only where the collation orders by code points. character(n)
+Collations that a filter can name are deterministic,
+so = and <> compare bytes. < and > are evaluated only where the collation orders by code points. character(n)
 is compared without the blanks at its end. Results of `bttextcmp` and its like beyond their sign are the C library's, so these are refused.
 """
 
@@ -29,13 +30,23 @@ def arrow_bytes(vector: Vector, encoding: str) -> pa.Array | pa.Scalar:
     """The texts' bytes: a scalar of a constant, else an array; NULL rows are empty."""
     if vector.constant:
         value = vector.value()
-        return pa.scalar(b"" if value is None else value if isinstance(value, bytes) else value.encode(text_codec(encoding), "surrogateescape"), pa.large_binary())
+        return pa.scalar(
+            b""
+            if value is None
+            else value
+            if isinstance(value, bytes)
+            else value.encode(text_codec(encoding), "surrogateescape"),
+            pa.large_binary(),
+        )
     if vector.stored is not None and vector.stored.fixed is None:
         offsets, data = vector.stored.payloads
         return pa.Array.from_buffers(pa.large_binary(), len(vector.valid), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     codec = text_codec(encoding)
     pairs = zip(vector.data, vector.valid.tolist(), strict=True)
-    return pa.array([(each if isinstance(each, bytes) else each.encode(codec, "surrogateescape")) if there else b"" for each, there in pairs], pa.large_binary())
+    return pa.array(
+        [(each if isinstance(each, bytes) else each.encode(codec, "surrogateescape")) if there else b"" for each, there in pairs],
+        pa.large_binary(),
+    )
 
 
 def as_mask(found: Any, count: int) -> NDArray:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Callable
+from typing import Any
 
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
-from tailrace.expressions.evaluate.patterns import lowered
+from tailrace.expressions.evaluate.patterns import known_letters, lowered
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
 from tailrace.expressions.evaluate.wholes import Array
 
@@ -119,14 +120,12 @@ def _chr(call: Call) -> Implementation:
     return rows(run, major < 0)
 
 
-def _upper(text: str, plain: bool) -> str:
-    if not plain and not text.isascii():
-        raise refused("function upper of letters beyond ASCII under a locale that is not C")
-    return text.translate(_ASCII_UPPER)
+def _upper(text: str, letters: str) -> str:
+    return known_letters(text, letters, "function upper").translate(_ASCII_UPPER)
 
 
-def _initcap(text: str, plain: bool) -> str:
-    text = lowered(text, plain, "function initcap")
+def _initcap(text: str, letters: str) -> str:
+    text = lowered(text, letters, "function initcap")
     out, inside = [], False
     for letter in text:
         out.append(letter if inside else letter.translate(_ASCII_UPPER))
@@ -134,10 +133,10 @@ def _initcap(text: str, plain: bool) -> str:
     return "".join(out)
 
 
-def _cased(how: Callable[[str, bool], str]) -> Implementation:
+def _cased(how: Callable[[str, str], str]) -> Implementation:
     def make(call: Call) -> Implementation:
-        plain = call.facts.is_plain_c(call.collation)
-        return rows(lambda text: how(text, plain))
+        letters = call.facts.letters(call.collation)
+        return rows(lambda text: how(text, letters))
 
     return made(make)
 
@@ -178,7 +177,7 @@ def _normalizable(text: str) -> str:
     return text
 
 
-def _normalized(how: Callable[[str, str], object]) -> Implementation:
+def _normalized(how: Callable[[Any, str], object]) -> Implementation:
     def make(call: Call) -> Implementation:
         if call.facts.encoding != "UTF8":
             raise refused("Unicode normalization where the encoding is not UTF8")
@@ -272,13 +271,15 @@ FUNCTIONS: dict[str, Implementation] = {
     "replace_text": rows(replace), "split_part": rows(split_part), "btrim": rows(_stripped("b"), True), "btrim1": rows(_stripped("b"), True),
     "ltrim": rows(_stripped("l"), True), "ltrim1": rows(_stripped("l"), True), "rtrim": rows(_stripped("r"), True),
     "rtrim1": rows(_stripped("r"), True), "lpad": rows(_padded(True)), "rpad": rows(_padded(False)), "lpad(text, integer)": rows(_padded(True)),
-    "rpad(text, integer)": rows(_padded(False)), "translate": rows(translate, True), "textoverlay": rows(overlay), "textoverlay_no_len": rows(overlay),
-    "ascii": rows(lambda text: ord(text[0]) if text else 0, True), "chr": made(_chr), "lower": _cased(lambda text, plain: lowered(text, plain, "function lower")),
+    "rpad(text, integer)": rows(_padded(False)), "translate": rows(translate, True), "textoverlay": rows(overlay),
+    "textoverlay_no_len": rows(overlay),
+    "ascii": rows(lambda text: ord(text[0]) if text else 0, True), "chr": made(_chr), "lower": _cased(lambda text, plain: lowered(text, plain,
+    "function lower")),
     "upper": _cased(_upper), "initcap": _cased(_initcap), "quote_literal": rows(quote_literal, True),
     "quote_nullable": rows(lambda text: "NULL" if text is None else quote_literal(text), True), "textpos": rows(position, True),
     "text_starts_with": rows(lambda text, start: text.startswith(start), True), "md5_text": made(lambda call: rows(_md5(call.facts.encoding), True)),
     "unicode_normalize_func": _normalized(unicodedata.normalize),
-    "unicode_is_normalized": _normalized(lambda form, text: unicodedata.normalize(form, text) == text),
+    "unicode_is_normalized": _normalized(unicodedata.is_normalized),
     "text_to_array": rows(text_to_array, True), "text_to_array_null": rows(text_to_array, True),
     "bpchar": rows(_fitted("character", True)), "varchar": rows(_fitted("character varying", False)), "text_name": rows(name_of, True),
     "bpchar_name": rows(lambda text: name_of(text.rstrip(" ")), True), "name_text": rows(lambda text: text, True),

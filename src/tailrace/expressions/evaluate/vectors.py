@@ -19,6 +19,8 @@ from tailrace.types.values import Mask, Values
 
 C_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8", "C.UTF8"})
 DEFAULT_COLLATION = 100
+MULTIBYTE = frozenset({"EUC_JP", "EUC_CN", "EUC_KR", "EUC_TW", "EUC_JIS_2004", "MULE_INTERNAL"})
+"""Server encodings beside UTF8 in which a character may have several bytes (`mb/pg_wchar.h`)."""
 C_COLLATIONS = frozenset({950, 951, 962, 811})
 """C, POSIX, ucs_basic and pg_c_utf8 (`catalog/pg_collation.dat`): they compare by code points."""
 
@@ -44,11 +46,16 @@ class Facts:
             return True
         return collation == DEFAULT_COLLATION and self.provider in "cb" and self.collate in C_LOCALES
 
-    def is_plain_c(self, collation: int) -> bool:
-        """Whether only ASCII letters have another case, as under C itself."""
-        if collation == DEFAULT_COLLATION:
-            return self.provider == "c" and self.ctype in {"C", "POSIX"}
-        return collation in {950, 951, 962} or collation in self.c_collations
+    def letters(self, collation: int) -> str:
+        """What is known of which characters are letters, and of their cases: only `ascii` ones are, as under C itself; or `others` are, too, and
+        nothing is known of them; or it is `unknown`, as not even i and I need be the same letter, which they are not in Turkish."""
+        if collation in {950, 951, 962} or collation in self.c_collations:
+            return "ascii"
+        if collation == DEFAULT_COLLATION and self.provider == "c" and self.ctype in {"C", "POSIX"}:
+            return "ascii"
+        if collation == 811 or (collation == DEFAULT_COLLATION and self.ctype[:2].lower() not in {"tr", "az"}):
+            return "others"
+        return "unknown"
 
 
 @dataclass(slots=True)

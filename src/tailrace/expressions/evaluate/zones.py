@@ -1,0 +1,99 @@
+"""AT TIME ZONE (`adt/timestamp.c`), with a zone that the expression names: by its place, as UTC, or as an interval.
+
+The rules of a zone are those of this machine's time zone database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tailrace.errors import UsageError
+from tailrace.expressions.evaluate import calendar
+from tailrace.expressions.evaluate.calendar import DAY, SECOND, quotient
+from tailrace.expressions.evaluate.calls import Implementation, rows
+from tailrace.expressions.evaluate.forms import INTERVAL, type_of, writer_of
+from tailrace.expressions.evaluate.intervals import Interval
+from tailrace.expressions.evaluate.refusals import invalid_parameter, refused
+from tailrace.types.registry import TextStyle, format_values
+from tailrace.types.times.zones import utc_offsets
+from tailrace.types.values import Values
+
+
+def _offset(zone: str, moment: int) -> int:
+    """Seconds east of Greenwich."""
+    return int(utc_offsets(np.array([moment]), np.ones(1, np.bool_), zone)[0])
+
+
+def _zone(text: str) -> str:
+    """A zone whose rules are known: by the name of a place, or UTC. Abbreviations mean what the server's files say, so they are refused."""
+    if text.upper() in ("UTC", "GMT", "ZULU", "ETC/UTC", "ETC/GMT", "UCT", "Z"):
+        return "UTC"
+    if "/" not in text:
+        raise refused(f'the time zone "{text}"', "Name a zone by its place, such as Europe/Berlin.")
+    try:
+        _offset(text, 0)
+    except UsageError:
+        raise refused(f'the time zone "{text}"') from None
+    return text
+
+
+def _to_local(text: str, moment: int) -> int:
+    """timestamptz AT TIME ZONE."""
+    if calendar.is_endless(moment):
+        return moment
+    zone = _zone(text)
+    return calendar.valid_moment(moment + _offset(zone, moment) * SECOND)
+
+
+def _from_local(text: str, local: int) -> int:
+    """timestamp AT TIME ZONE: of a local time that is there twice the later one, of one that is not there the one before the change."""
+    if calendar.is_endless(local):
+        return local
+    zone = _zone(text)
+    before, after = _offset(zone, local - DAY), _offset(zone, local + DAY)
+    if before == after and _offset(zone, local) == before:
+        return calendar.valid_moment(local - before * SECOND)
+    early, late = local - DAY, local + DAY
+    while late - early > SECOND:
+        middle = (early + late) // 2
+        early, late = (middle, late) if _offset(zone, middle) == before else (early, middle)
+    change = late // SECOND * SECOND
+    first, second = local - before * SECOND, local - after * SECOND
+    if first < change and second < change:
+        return calendar.valid_moment(first)
+    if first >= change and second >= change:
+        return calendar.valid_moment(second)
+    return calendar.valid_moment(max(first, second))
+
+
+def _fixed_zone(value: Interval) -> int:
+    if value[0] or value[1]:
+        stored = Values.of_payloads([writer_of(type_of(INTERVAL), "UTF8")(value)], 16)
+        (printed,) = format_values(stored, type_of(INTERVAL), TextStyle()).to_list()
+        raise invalid_parameter(f'interval time zone "{printed}" must not include months or days')
+    return quotient(value[2], SECOND)
+
+
+def _moved(sign: int) -> Callable[[Interval, int], int]:
+    def run(zone: Interval, moment: int) -> int:
+        if calendar.is_endless(moment):
+            return moment
+        return calendar.valid_moment(moment + sign * _fixed_zone(zone) * SECOND)
+
+    return run
+
+
+def _timetz_at(zone: Interval, time: tuple[int, int]) -> tuple[int, int]:
+    west = -_fixed_zone(zone)
+    return (time[0] + (time[1] - west) * SECOND) % DAY, west
+
+
+FUNCTIONS: dict[str, Implementation] = {
+    "timestamptz_zone": rows(_to_local),
+    "timestamp_zone": rows(_from_local),
+    "timestamptz_izone": rows(_moved(1)),
+    "timestamp_izone": rows(_moved(-1)),
+    "timetz_izone": rows(_timetz_at),
+}
