@@ -24,9 +24,8 @@ XIDS = [0, 1, 9, 10, 99, 100, 2**31, 2**32 - 1, 7, 8]
 def lines_of(texts: list[bytes]) -> Lines:
     offsets = np.cumsum([0, *map(len, texts)])
     data = np.frombuffer(b"".join(texts), np.uint8)
-    return Lines(
-        np.array(LSNS[: len(texts)], np.int64), np.array(XIDS[: len(texts)], np.uint32), Texts(offsets, data), np.arange(len(texts)) + 1, np.zeros(0, np.int64),
-    )  # fmt: skip
+    lsns, xids = np.array(LSNS[: len(texts)], np.int64), np.array(XIDS[: len(texts)], np.uint32)
+    return Lines(lsns, xids, Texts(offsets, data), np.arange(len(texts)) + 1, np.zeros(0, np.int64))
 
 
 def parsed(rows: bytes) -> list[tuple[str, int, str]]:

@@ -31,7 +31,8 @@ BEGIN
     EXECUTE 'ALTER TABLE ' || it.oid::regclass || ' REPLICA IDENTITY FULL';
   END LOOP;
 END $$;
-CREATE EVENT TRIGGER give_identity ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO') EXECUTE FUNCTION public.give_identity();
+CREATE EVENT TRIGGER give_identity ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO')
+  EXECUTE FUNCTION public.give_identity();
 """
 """A table without a key gets an identity, so that its UPDATEs may be published."""
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tailrace.messages import message as m
 from tailrace.messages.formats import write_message
+from tailrace.messages.many_alike import of_numbers
 from tailrace.model import Lsn
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.pgoutput.formatter import MessageFormatter
@@ -83,7 +84,7 @@ class PgOutput(OutputPlugin):
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         if (transactions.kind == xact.COMMIT).all():
-            return _of_fields(b"B", transactions.commit_lsn, transactions.time, transactions.xid)
+            return of_numbers(b"B", transactions.commit_lsn, transactions.time, transactions.xid)
         return Texts.of([self._begin(transactions, row) for row in range(len(transactions))])
 
     def _begin(self, transactions: Transactions, row: int) -> bytes:
@@ -96,7 +97,7 @@ class PgOutput(OutputPlugin):
         return Texts.of([write_message(m.Origin(t.origin_lsn, self._sent(self._origins[t.origin]))) for t in transactions])
 
     def commit_texts(self, transactions: Transactions) -> Texts:
-        return _of_fields(b"C\0", transactions.commit_lsn, transactions.end_lsn, transactions.time)
+        return of_numbers(b"C\0", transactions.commit_lsn, transactions.end_lsn, transactions.time)
 
     def prepare_texts(self, transactions: Transactions) -> Texts:
         return Texts.of(
@@ -180,14 +181,3 @@ class PgOutput(OutputPlugin):
 def _truncate(truncation: Truncation, xid: int | None) -> bytes:
     flags = _CASCADE * truncation.cascade | _RESTART_IDENTITY * truncation.restart_sequences
     return write_message(m.Truncate(flags, tuple(relation.oid for relation in truncation.relations), xid))
-
-
-def _of_fields(head: bytes, *fields: NDArray[Any]) -> Texts:
-    """Messages of fixed length: `head`, and numbers in network byte order. There may be a million of them."""
-    rows = len(fields[0])
-    kinds = [("head", f"V{len(head)}"), *((f"f{i}", f">i{field.itemsize}") for i, field in enumerate(fields))]
-    made = np.zeros(rows, np.dtype(kinds))
-    made["head"] = np.void(head)
-    for i, field in enumerate(fields):
-        made[f"f{i}"] = field.view(f"i{field.itemsize}")
-    return Texts(np.arange(rows + 1, dtype=np.int64) * made.itemsize, made.view(np.uint8))

@@ -67,7 +67,7 @@ class Telling:
     # -- where something may have to be told ------------------------------------------------------------------------------------------
 
     def _candidates(self, uses: RelationUses) -> Iterator[tuple[int, Relation]]:
-        """Rows before which their relation may not be known: its first, its first of each streamed transaction, and those behind whatever made it stale;
+        """Rows before which their relation may not be known: its first, its first of each streamed transaction, those behind whatever made it stale,
         and TRUNCATEs."""
         places = [(place, relation) for place, truncation in uses.truncations for relation in truncation.relations]
         by_relation = np.argsort(uses.relation, kind="stable")
