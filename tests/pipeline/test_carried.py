@@ -19,9 +19,10 @@ from tailrace.catalog.state import CatalogState
 from tailrace.catalog.tids import files_of, moved_tids
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner, Source
+from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.catalogs import followed_catalogs
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import Asked, begin, step
+from tailrace.pipeline.windows import begin, step
 from tailrace.plan import carried as carrying
 from tailrace.plan.carried import Carried, ended_in
 from tailrace.plan.demand import OF_TABLES

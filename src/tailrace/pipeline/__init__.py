@@ -20,6 +20,7 @@ from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory
 from tailrace.feed import CommittedTruncation, Decoder, Part, Span, decode_piece
 from tailrace.model import STRETCH_BYTES, Lsn, Relation
+from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.catalogs import Catalogs, know_catalogs, with_full_xids
 from tailrace.pipeline.runner import LocalRunner, Runner
@@ -45,7 +46,7 @@ from tailrace.plugins.plugin import Formatter, OutputPlugin, PlanFacts
 from tailrace.publications.publish import Publisher, publisher_of
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
-from tailrace.transactions.blocks import NO_BLOCKS, Blocks, StreamedByXid, with_blocks
+from tailrace.transactions.blocks import NO_BLOCKS, Blocks, InProgress, with_blocks
 from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.transactions.unfinished import unfinished
@@ -91,22 +92,23 @@ class Pipeline:
     blocks: Blocks
 
     @classmethod
-    def planned(
-        cls, source: Source, runner: Runner, log: ScannedLog, catalogs: Catalogs, *, start_lsn: Lsn | None, upto_lsn: Lsn | None,
-        demand: Demand, is_strict: bool | None = None, streamed: StreamedByXid = {},  # noqa: B006 - not changed
-    ) -> Pipeline:  # fmt: skip
-        """What is told of `[start_lsn, upto_lsn)` of a scanned log, as `demand` asks."""
-        told, blocks = log, NO_BLOCKS
+    def planned(cls, source: Source, runner: Runner, log: ScannedLog, catalogs: Catalogs, asked: Asked) -> Pipeline:
+        """What is asked for of a scanned log."""
+        told, blocks, demand = log, NO_BLOCKS, asked.demand
         if demand.streaming is not None:
             unread, _ = consistency(log)
-            whole_from = max(catalogs.known_from, raised_at(log))
-            told, blocks = with_blocks(
-                log, unfinished(log, unread, unread), streamed, demand.streaming, catalogs.state.database, whole_from, demand.two_phase,
-                at_end=upto_lsn is None or upto_lsn > log.end,
+            in_progress = InProgress(
+                before=asked.streamed, limit=demand.streaming, known_from=max(catalogs.known_from, raised_at(log)),
+                at_end=asked.upto > log.end,
             )  # fmt: skip
+            told, blocks = with_blocks(
+                log, unfinished(log, unread, unread), in_progress, catalogs.state.database, demand.two_phase
+            )
             catalogs = catalogs.as_told(told)
         history = catalogs.history(demand.search_path)
-        plan = make_plan(told, history, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand, is_strict=is_strict, blocks=blocks)
+        plan = make_plan(
+            told, history, start_lsn=asked.start, upto_lsn=asked.upto, demand=demand, is_strict=asked.is_strict, blocks=blocks
+        )
         return cls(source, runner, log, catalogs, history, plan, told, blocks)
 
     @property
@@ -241,7 +243,9 @@ def open_pipeline(
     catalogs = know_catalogs(source, runner, log, database, catalog)
     level = source.control.wal_level if source.control else None
     check_decodable(log, start_lsn or 0, upto_lsn or int(NEVER), level)
-    return Pipeline.planned(source, runner, log, catalogs, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand)
+    start = start_lsn if start_lsn is not None else consistency(log)[1]
+    upto = upto_lsn if upto_lsn is not None else Lsn(NEVER)
+    return Pipeline.planned(source, runner, log, catalogs, Asked(start, upto, demand, is_strict=start_lsn is not None))
 
 
 def opened(source: str | Path | Source, database: str, catalog: CatalogState | None) -> tuple[Source, Lsn | None]:

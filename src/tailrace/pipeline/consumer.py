@@ -17,11 +17,12 @@ from pathlib import Path
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline
+from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.following import Followed, WalRemoved, open_patiently, weight_of
 from tailrace.pipeline.from_mark import sharing
 from tailrace.pipeline.line_of_history import check_line, check_taken, left_at, timeline_at
 from tailrace.pipeline.runner import Runner
-from tailrace.pipeline.windows import Asked, carry, step
+from tailrace.pipeline.windows import carry, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
 from tailrace.slots.slot import WAL_REMOVED, Slot

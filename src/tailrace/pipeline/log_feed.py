@@ -19,11 +19,12 @@ from tailrace.catalog.state import CatalogState
 from tailrace.feed import CommittedTruncation, Decoder, Part, Span, decode_piece
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import Pipeline, check_holds, opened
+from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.catalogs import Catalogs
 from tailrace.pipeline.first_pass import read_through
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import AS_SUITS, Scanning
-from tailrace.pipeline.windows import Asked, begin, carry, one_ahead, stepped
+from tailrace.pipeline.windows import begin, carry, one_ahead, stepped
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.pieces import Piece

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from tailrace.catalog.state import CatalogState
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline, check_holds, opened
+from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.catalogs import Catalogs, followed_catalogs, know_catalogs, with_full_xids
 from tailrace.pipeline.first_pass import read_through
 from tailrace.pipeline.runner import LocalRunner, Runner
@@ -30,25 +31,10 @@ from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.storage.allocator import give_back
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.source import Source
-from tailrace.transactions.blocks import StreamedByXid
 from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal.index import Index
 from tailrace.window import WindowSize, windows
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What to decode: transactions that commit in `[start, upto)`, as `demand` says. If it `is_strict`, one that is not whole is an error. What the
-    catalogs were from `horizon` on is kept for others who read the same log, whatever is open. Of transactions in progress `streamed` has been
-    given."""
-
-    start: Lsn
-    upto: Lsn
-    demand: Demand
-    is_strict: bool
-    horizon: Lsn = Lsn(NEVER)  # noqa: RUF009 - immutable
-    streamed: StreamedByXid = field(default_factory=dict)
 
 
 def step(source: Source, runner: Runner, carried: Carried, indexes: Sequence[Index], asked: Asked) -> tuple[Carried, Pipeline]:
@@ -61,10 +47,7 @@ def planned(source: Source, runner: Runner, carried: Carried, indexes: Sequence[
     """The window alone."""
     log, catalogs = _followed(source, runner, carried, indexes, asked.demand)
     start = Lsn(max(asked.start, carried.lsn))
-    return Pipeline.planned(
-        source, runner, log, catalogs, start_lsn=start, upto_lsn=asked.upto, demand=asked.demand, is_strict=asked.is_strict,
-        streamed=asked.streamed,
-    )  # fmt: skip
+    return Pipeline.planned(source, runner, log, catalogs, replace(asked, start=start))
 
 
 def carry(

@@ -61,17 +61,27 @@ NO_BLOCKS = Blocks()
 """Where transactions come when they end."""
 
 
+@dataclass(frozen=True, slots=True)
+class InProgress:
+    """What of transactions in progress is to be given: of those of which there are blocks from `before`, the rest; of others that began at
+    `known_from` or later, as much as waits, if that is more than `limit`. If not `at_end` of the log, nothing of what is open there."""
+
+    before: StreamedByXid
+    limit: int
+    known_from: int
+    at_end: bool
+
+
 def with_blocks(
-    log: ScannedLog, still: Unfinished, before: StreamedByXid, limit: int, database: int, known_from: int, two_phase: TwoPhase | None,
-    *, at_end: bool = True,
-) -> tuple[ScannedLog, Blocks]:  # fmt: skip
-    """`still` is what is open where `log` ends; only what began at `known_from` or later is given, and if not `at_end` of the log, what ends
-    there."""
-    open_now = _open(log, still, known_from, limit, before)
+    log: ScannedLog, still: Unfinished, asked: InProgress, database: int, two_phase: TwoPhase | None
+) -> tuple[ScannedLog, Blocks]:
+    """`still` is what is open where `log` ends."""
+    before = asked.before
+    open_now = _open(log, still, asked)
     blocks = {
         top: given
         for top, given in open_now.items()
-        if at_end and given.bytes - _bytes(before, top) > limit and given.upto > _upto(before, top)
+        if asked.at_end and given.bytes - _bytes(before, top) > asked.limit and given.upto > _upto(before, top)
     }
     lost = list(_rolled_back(log, before))
     gone = {top for top in before if top not in open_now}
@@ -89,11 +99,11 @@ def with_blocks(
     )
     after = {top: blocks.get(top) or before[top] for top in open_now if top in blocks or top in before}
     fates = fates_of([*(part.ends for part in log.indexes), told], two_phase, log.earlier.ended)
-    return replace(log, fates=fates), Blocks(before, after, limit)
+    return replace(log, fates=fates), Blocks(before, after, asked.limit)
 
 
-def _open(log: ScannedLog, still: Unfinished, known_from: int, limit: int, before: StreamedByXid) -> dict[int, Streamed]:
-    """All that could be given of open transactions that are not told anyway, as far as they are larger than `limit`, or were streamed `before`."""
+def _open(log: ScannedLog, still: Unfinished, asked: InProgress) -> dict[int, Streamed]:
+    """All that could be given of open transactions that are not told anyway, as far as they are larger than the limit, or were streamed before."""
     parts = log.indexes
     xid, top, lsn, size, waits = (
         np.concatenate([getattr(part.xids, name) for part in parts])
@@ -102,16 +112,20 @@ def _open(log: ScannedLog, still: Unfinished, known_from: int, limit: int, befor
     top = named_everywhere(xid, top)
     top = np.where(top == 0, xid, top)
     mine = (
-        np.isin(top, still.xid[still.first_lsn >= known_from]) & np.isin(xid, still.xid) & (log.fates.ordinals_of(xid) == NO_END)
+        np.isin(top, still.xid[still.first_lsn >= asked.known_from])
+        & np.isin(xid, still.xid)
+        & (log.fates.ordinals_of(xid) == NO_END)
     )
     last = np.zeros(len(xid), np.bool_)  # of each xid's entries; only there its speculative insert may still wait
     last[len(xid) - 1 - np.unique(xid[::-1], return_index=True)[1]] = True
     tops, which = np.unique(top[mine], return_inverse=True)
-    in_question = (np.bincount(which, size[mine], len(tops)) > limit) | np.isin(tops, np.array(sorted(before), np.int64))
+    in_question = (np.bincount(which, size[mine], len(tops)) > asked.limit) | np.isin(
+        tops, np.array(sorted(asked.before), np.int64)
+    )
     found: dict[int, Streamed] = {}
     for number in tops[in_question].tolist():
         of = mine & (top == number)
-        if lsn[of].min() < known_from:
+        if lsn[of].min() < asked.known_from:
             continue
         waiting = waits[of & last & (waits > 0)]
         subxids = frozenset(xid[of & (xid != number)].tolist())

@@ -1,0 +1,24 @@
+"""What is asked of a log, whatever part of it is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tailrace.model import Lsn
+from tailrace.plan.demand import Demand
+from tailrace.transactions.blocks import StreamedByXid
+from tailrace.transactions.fates import NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to decode: transactions that commit in `[start, upto)`, as `demand` says. If it `is_strict`, one that is not whole is an error. What the
+    catalogs were from `horizon` on is kept for others who read the same log, whatever is open. Of transactions in progress `streamed` has been
+    given."""
+
+    start: Lsn
+    upto: Lsn
+    demand: Demand
+    is_strict: bool
+    horizon: Lsn = Lsn(NEVER)  # noqa: RUF009 - immutable
+    streamed: StreamedByXid = field(default_factory=dict)
