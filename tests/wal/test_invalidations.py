@@ -14,6 +14,8 @@ from support.servers import Server
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.storage.segment_files import open_segments
+from tailrace.wal import index, xact
+from tailrace.wal.index import Index
 from tailrace.wal.invalidations import (
     EVERY_RELATION,
     RELCACHE,
@@ -22,6 +24,7 @@ from tailrace.wal.invalidations import (
     stale_relations,
     write_invalidations,
 )
+from tailrace.wal.kept import kept_records
 
 WORK = (
     "CREATE TABLE t (a int PRIMARY KEY, b text)",
@@ -73,10 +76,17 @@ def test_as_pg_waldump(major: int) -> None:
     assert ours == {int(Lsn.parse(lsn)): words.strip() for lsn, words in said.items()}
     assert len(ours) >= len(WORK) - 1
     assert {word for words in ours.values() for word in words.split()} >= {"catcache", "relcache", "snapshot"}
-    stale = stale_relations(ends, oid)
-    assert np.count_nonzero(stale.oid == table) >= 4
-    assert EVERY_RELATION in stale.oid  # FOR ALL TABLES
-    assert not len(stale_relations(ends, 1).oid[stale_relations(ends, 1).oid == table])
+    every = Invalidations(
+        *(np.concatenate([getattr(each, name) for each in _of_commands(part)]) for name in ("id", "database", "object"))
+    )
+    stale = stale_relations(every, oid, major)
+    assert {EVERY_RELATION, table} <= set(stale.tolist())  # FOR ALL TABLES
+    assert table not in stale_relations(every, 1, major)
+
+
+def _of_commands(part: Index) -> list[Invalidations]:
+    kept = kept_records([part], index.INVALIDATIONS)
+    return [read_invalidations(np.frombuffer(each.read(xact.Invalidations).messages, np.uint8)) for each in kept]
 
 
 def test_both_directions() -> None:

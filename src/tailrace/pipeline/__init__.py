@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
 from tailrace.catalog.history import History
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory
@@ -37,6 +35,7 @@ from tailrace.plan.decodable import check_decodable, foreign_records, raised_at
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.message_order import find_ties, resolved
 from tailrace.plan.pieces import Piece, pieces_of
+from tailrace.plan.stale import stale
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.whole_log import check_reaches
 from tailrace.plugins.driver import drive, format_stretch
@@ -52,7 +51,6 @@ from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.transactions.unfinished import unfinished
 from tailrace.types.encodings.server_encodings import codec_named
 from tailrace.wal.index import Index
-from tailrace.wal.invalidations import StaleRelations, stale_relations
 from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
 from tailrace.wal.reading import read_whole
 
@@ -188,13 +186,12 @@ class Pipeline:
         if plugin.publication_names is not None:
             publisher = publisher_of(plan, self.history, plugin.publication_names, plugin.style, plugin.definitions)
         if plugin.tells_relations:
-            plugin.planned(PlanFacts(plan, self.history, self._stale(), publisher))
+            plugin.planned(
+                PlanFacts(
+                    plan, self.history, stale(self.told, self.catalogs.state.database, self.catalogs.state.major), publisher
+                )
+            )
         return PrintedWindow(plan, plugin, self.source.segments, publisher)
-
-    def _stale(self) -> StaleRelations:
-        """What commits in this window made stale."""
-        parts = [stale_relations(part.ends, self.catalogs.state.database) for part in self.log.scanned]
-        return StaleRelations(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("commit_lsn", "oid")))
 
     def _with_ties_resolved(self) -> Plan:
         ties = find_ties(self.told, self.plan, self.catalogs.state.database)

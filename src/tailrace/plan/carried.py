@@ -19,10 +19,11 @@ from tailrace.model import Lsn
 from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import levels_that_matter
 from tailrace.plan.message_order import catalog_changes
+from tailrace.plan.stale import seen_stale
 from tailrace.plan.xids import all_xids
 from tailrace.transactions.fates import NEVER, NO_END, EndedElsewhere, Fates
 from tailrace.transactions.remnants import remnants_of
-from tailrace.transactions.scanned_log import Earlier, ScannedLog
+from tailrace.transactions.scanned_log import Earlier, ScannedLog, StaleAt
 from tailrace.transactions.unfinished import Unfinished, unfinished
 
 
@@ -72,6 +73,7 @@ def carried_from(log: ScannedLog, state: CatalogState, before: Carried, horizon:
             remnants=remnants_of(log.indexes, still),
             ended=ended,
             catalog_changes=_catalog_changes(log, still),
+            stale=_stale(log, still, state),
             wal_levels=wal_levels,
             began_low=began_low,
         ),
@@ -87,6 +89,13 @@ def _catalog_changes(log: ScannedLog, still: Unfinished) -> NDArray[np.int64]:
     here = transactions.commit_lsn[catalog_changes(all_xids(log.indexes, log.fates), transactions)]
     every = np.concatenate([log.earlier.catalog_changes, here])
     return every[every > still.first_lsn.min(initial=NEVER)]
+
+
+def _stale(log: ScannedLog, still: Unfinished, state: CatalogState) -> StaleAt:
+    """What commits made stale that an open transaction has come by."""
+    every = seen_stale(log, state.database, state.major)
+    mine = every.lsn > still.first_lsn.min(initial=NEVER)
+    return StaleAt(every.lsn[mine], every.oid[mine])
 
 
 def ended_in(versions: Versions, fates: Fates) -> EndedElsewhere:

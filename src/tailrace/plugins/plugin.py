@@ -23,6 +23,7 @@ from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.stale import Stale
 from tailrace.plugins.picking import taken
 from tailrace.publications.publish import Publisher
 from tailrace.publications.timeline import Definitions
@@ -30,7 +31,6 @@ from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
-from tailrace.wal.invalidations import StaleRelations
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 WORK_MEM = 64 << 20
@@ -64,11 +64,11 @@ class Formatter:
 
 @dataclass(frozen=True, slots=True)
 class PlanFacts:
-    """What a plugin may want to know of a plan: what is published, which relations commits made stale, and what catalogs were."""
+    """What a plugin may want to know of a plan: what is published, when relations become stale, and what catalogs were."""
 
     plan: Plan
     history: History
-    stale: StaleRelations
+    stale: Stale
     publisher: Publisher | None
 
 

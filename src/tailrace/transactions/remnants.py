@@ -74,8 +74,8 @@ def _matters(ends: Ends, still: Unfinished) -> NDArray[np.bool_]:
 
 
 def _records_of(kept: Kept, major: int, xids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The messages and TRUNCATEs of these transactions. A stretch has no xid twice, so that 32 bits tell."""
-    rows = kept.rows_of(index.MESSAGE, index.TRUNCATE)
+    """The messages, TRUNCATEs and invalidations of these transactions. A stretch has no xid twice, so that 32 bits tell."""
+    rows = kept.rows_of(index.MESSAGE, index.TRUNCATE, index.INVALIDATIONS)
     low = set((xids & LOW_WORD).tolist()) - {0}
     theirs = [row for row in rows.tolist() if RecordHeader.read(kept.record(row), major).xid in low]
     return np.array(theirs, np.int64)

@@ -6,7 +6,7 @@ xids are all full.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,16 +20,36 @@ from tailrace.wal.kept import wal_level_changes
 
 
 @dataclass(frozen=True, slots=True)
+class StaleAt:
+    """Relations (oids, or 0 for every one) that have become stale, each at an LSN, in the order of these."""
+
+    lsn: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    oid: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> StaleAt:
+        """From (LSN, oid), in order."""
+        columns = np.array(list(pairs), np.int64).reshape(-1, 2)
+        return cls(columns[:, 0].copy(), columns[:, 1].copy())
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """(LSN, oid) of each."""
+        return list(zip(self.lsn.tolist(), self.oid.tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
 class Earlier:
     """What is known of the log before the indexes at hand. `open_at_start` are the transactions that were open then, with their first LSN; None if
     nobody knows. Of those that began in WAL that was scanned before, `remnants` are the parts of its indexes, with full xids. `ended` did so
     elsewhere, and made or unmade rows of catalogs; `catalog_changes` are the commits by which others came to see that catalogs had changed.
-    `wal_levels` are changes of that setting; `began_low`, that it was below logical before the first of them."""
+    `stale` are the relations that commits made stale while one of those was open. `wal_levels` are changes of that setting; `began_low`, that it
+    was below logical before the first of them."""
 
     open_at_start: dict[int, int] | None = None
     remnants: tuple[Index, ...] = ()
     ended: EndedElsewhere | None = None
     catalog_changes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    stale: StaleAt = field(default_factory=StaleAt)
     wal_levels: tuple[tuple[Lsn, int], ...] = ()
     began_low: bool = False
 

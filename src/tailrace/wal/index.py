@@ -21,7 +21,7 @@ from tailrace.model import Locator, Lsn, Stretch
 from tailrace.ragged import bounds_of, ranges
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 
 
 TRACKED_CATALOGS: dict[int, str] = {
@@ -42,6 +42,7 @@ TIMELINE_END = 7  # END_OF_RECOVERY, OVERWRITE_CONTRECORD
 RELATION_MAP = 8
 STORAGE = 9  # SMGR on a catalog's file, DBASE
 ALIEN = 10  # first record of a custom resource manager
+INVALIDATIONS = 11  # XACT_INVALIDATIONS: what a command made stale in caches
 
 UNKNOWN_XID = 0xFFFFFFFF
 """Of the record behind a message, where that is in the next stretch."""

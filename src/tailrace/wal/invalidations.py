@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.wal.xact import SIZE_OF_INVALIDATION, Ends
+from tailrace.wal.xact import SIZE_OF_INVALIDATION
 
 # `id` of a message; those from 0 on are the numbers of catalog caches
 CATALOG = -1
@@ -83,17 +83,17 @@ def write_invalidations(messages: Invalidations) -> NDArray[np.uint8]:
     return rows.view(np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
-class StaleRelations:
-    """Relations of one database that transactions made stale: by the LSN of the commit, in that order, an oid, or EVERY_RELATION."""
-
-    commit_lsn: NDArray[np.int64]
-    oid: NDArray[np.int64]
+CACHES_OF_RELATIONS = {14: (45, 47), 15: (48, 49, 51), 16: (36, 48, 49, 51), 18: (38,)}
+"""By the major in which that came: the caches whose changes make stale what pgoutput keeps of every relation (`init_rel_sync_cache`): PUBLICATIONOID,
+PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, of which 18 asks RELSYNC instead; from 16 on NAMESPACEOID. Their numbers are places in an enumeration
+(`utils/syscache.h`), seen on servers of each major."""
 
 
-def stale_relations(ends: Ends, database: int, kinds: tuple[int, ...] = (RELCACHE, RELSYNC)) -> StaleRelations:
-    """What the commits among these ends say is stale of the relations of `database`, or of all databases."""
-    messages = read_invalidations(ends.invalidations)
-    of_end = np.repeat(np.arange(len(ends)), np.diff(ends.invalidation_bounds))
-    mine = np.isin(messages.id, kinds) & np.isin(messages.database, (0, database))
-    return StaleRelations(ends.lsn[of_end[mine]], messages.object[mine])
+def stale_relations(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
+    """The oids of relations of `database` that these messages make stale, EVERY_RELATION among them if all are."""
+    caches = CACHES_OF_RELATIONS[max(since for since in CACHES_OF_RELATIONS if since <= major)]
+    here = np.isin(messages.database, (0, database))
+    named = np.isin(messages.id, (RELCACHE, RELSYNC)) & here
+    every = (np.isin(messages.id, caches) | (messages.id == CATALOG)) & here
+    oids = messages.object[named]
+    return np.unique(np.append(oids, EVERY_RELATION)) if every.any() else np.unique(oids)

@@ -35,7 +35,18 @@ from tailrace.wal.facts import (
     note_xid,
 )  # fmt: skip
 from tailrace.wal.framing import F_AT, F_END, F_LENGTH, F_LSN, POSITION, REACHED_STOP, next_records
-from tailrace.wal.index import ALIEN, CATALOG_CHANGE, CHANGES_CATALOG, MESSAGE, SPECULATION_OPEN, Files, Index, Kept, Xids
+from tailrace.wal.index import (
+    ALIEN,
+    CATALOG_CHANGE,
+    CHANGES_CATALOG,
+    INVALIDATIONS,
+    MESSAGE,
+    SPECULATION_OPEN,
+    Files,
+    Index,
+    Kept,
+    Xids,
+)
 from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
 from tailrace.wal.record_header import H_CRC, H_MANAGER, H_PREVIOUS, H_XID
 from tailrace.wal.records import INFO, TOP_XID, parse
@@ -152,6 +163,7 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
         elif manager == XACT:
             keep = NOT_KEPT
             if opcode == xact.INVALIDATIONS:
+                keep = INVALIDATIONS
                 if row >= 0:
                     xids.flags[row] |= CHANGES_CATALOG
             elif opcode != xact.ASSIGNMENT:

@@ -18,7 +18,7 @@ from tailrace.kernels import kernel
 from tailrace.model import Lsn
 from tailrace.ragged import bounds_of, lists_of
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, ORIGIN, XID
-from tailrace.wal.structs import BOOL, I64, LSN, U16, U32, Layout, Struct, always, read_u32s, since, write_u32s
+from tailrace.wal.structs import BOOL, I64, LSN, U16, U32, Layout, read_u32s, since, write_u32s
 from tailrace.wal.unaligned import u16, u32, u64
 from tailrace.wal.versions import WalFormat
 
@@ -222,12 +222,29 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Invalidations(Struct):
-    """xl_xact_invals, without the messages themselves."""
+class Invalidations:
+    """xl_xact_invals: `messages` are SharedInvalidationMessages, of SIZE_OF_INVALIDATION bytes each (`wal/invalidations.py`)."""
 
-    LAYOUTS = always({"count": U32})
+    LAYOUT: ClassVar = Layout({"count": U32})
 
-    count: int
+    messages: bytes
+
+    @property
+    def count(self) -> int:
+        return len(self.messages) // SIZE_OF_INVALIDATION
+
+    @classmethod
+    def read(cls, data: bytes, _major: int) -> Invalidations:
+        """Raises CorruptWal if the data are too short."""
+        head = cls.LAYOUT.read(data)
+        messages = data[cls.LAYOUT.size : cls.LAYOUT.size + head["count"] * SIZE_OF_INVALIDATION]
+        if len(messages) < head["count"] * SIZE_OF_INVALIDATION:
+            raise CorruptWal("invalid length of transaction record")
+        return cls(messages)
+
+    def write(self, _major: int) -> bytes:
+        """The same bytes again."""
+        return self.LAYOUT.write({"count": self.count}) + self.messages
 
 
 @dataclass(slots=True)

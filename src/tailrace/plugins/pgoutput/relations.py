@@ -16,14 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.moments import Committed, about_relation, moments_of
 from tailrace.messages.formats import write_message
 from tailrace.messages.message import Relation as RelationMessage
 from tailrace.messages.message import RelationColumn, Type
 from tailrace.model import PgType, Relation
 from tailrace.plugins.plugin import PlanFacts, RelationUses
 from tailrace.publications.published import Published
-from tailrace.transactions.fates import NEVER
 from tailrace.wal.invalidations import EVERY_RELATION
 
 FIRST_TOLD_TYPE = 10000
@@ -45,9 +43,8 @@ class Telling:
     def __init__(self, facts: PlanFacts, told: Told) -> None:
         self._facts = facts
         self._told = told
-        self._stale_at = facts.stale.commit_lsn
-        self._next_stale = 0
-        self._changers: dict[int, dict[int, list[int]]] = {}
+        self._ended = facts.stale.ended
+        self._next_ended = 0
         self._passed: dict[tuple[int, int], int] = {}
 
     def of(self, uses: RelationUses) -> list[tuple[int, bytes]]:
@@ -72,7 +69,8 @@ class Telling:
         places = [(place, relation) for place, truncation in uses.truncations for relation in truncation.relations]
         by_relation = np.argsort(uses.relation, kind="stable")
         numbers, starts = np.unique(uses.relation[by_relation], return_index=True)
-        for number, mine in zip(numbers.tolist(), np.split(by_relation, starts[1:]), strict=True):
+        parts = np.split(by_relation, starts[1:]) if len(numbers) else []
+        for number, mine in zip(numbers.tolist(), parts, strict=True):
             if number >= 0:
                 relation = uses.relations[number]
                 places += [(place, relation) for place in mine[self._first_of_parts(uses, mine, relation)].tolist()]
@@ -83,47 +81,33 @@ class Telling:
         plan = self._facts.plan
         ordinal = uses.ordinal[mine]
         part = np.zeros(len(mine), np.int64)
-        stale = self._facts.stale
-        events = stale.commit_lsn[np.isin(stale.oid, (relation.oid, EVERY_RELATION))]
-        part += np.searchsorted(events, plan.transactions.commit_lsn[ordinal])
-        for changer, points in self._own_moments(relation).items():
-            of = ordinal == changer
-            part[of] += np.searchsorted(points, uses.lsn[mine][of])
+        ended = self._ended.lsn[np.isin(self._ended.oid, (relation.oid, EVERY_RELATION))]
+        part += np.searchsorted(ended, plan.transactions.commit_lsn[ordinal])
+        for each in self._facts.stale.within.keys() & set(np.unique(ordinal).tolist()):
+            of = ordinal == each
+            part[of] += np.searchsorted(self._facts.stale.points(each, relation.oid), uses.lsn[mine][of])
         first = np.ones(len(mine), np.bool_)
         streams = np.where(plan.streams.streamed[ordinal], ordinal, -1)
         first[1:] = (part[1:] != part[:-1]) | (streams[1:] != streams[:-1])
         return first
-
-    def _own_moments(self, relation: Relation) -> dict[int, list[int]]:
-        """By ordinal, for transactions that changed the relation themselves, the LSNs where they did."""
-        if relation.oid not in self._changers:
-            plan = self._facts.plan
-            transactions = plan.transactions
-            wanted = np.zeros(len(transactions), np.bool_)
-            wanted[plan.shown] = True
-            committed = Committed(transactions.first_lsn, transactions.commit_lsn, wanted)
-            since = min([int(plan.start_lsn), *transactions.first_lsn[plan.shown].tolist()])
-            moments = moments_of(about_relation(self._facts.history, relation.oid), since, int(NEVER) - 1, committed)
-            self._changers[relation.oid] = {ordinal: points for ordinal, (_, points) in moments.own.items()}
-        return self._changers[relation.oid]
 
     # -- what is known ----------------------------------------------------------------------------------------------------------------
 
     def _known_at(self, ordinal: int, relation: Relation, lsn: int) -> set[int]:
         """What the receiver knows where this transaction is told, before the row at `lsn`."""
         self._forget_before(int(self._facts.plan.transactions.commit_lsn[ordinal]))
-        passed = bisect_left(self._own_moments(relation).get(ordinal, []), lsn)
+        passed = bisect_left(self._facts.stale.points(ordinal, relation.oid), lsn)
         if passed != self._passed.get((ordinal, relation.oid), 0):
             self._told.known.discard(relation.oid)
             self._passed[ordinal, relation.oid] = passed
         return self._told.known
 
     def _forget_before(self, commit_lsn: int) -> None:
-        """What earlier commits made stale is not known any more."""
-        stop = int(np.searchsorted(self._stale_at, commit_lsn))
-        for oid in self._facts.stale.oid[self._next_stale : stop].tolist():
+        """What the ends of earlier transactions made stale is not known any more."""
+        stop = int(np.searchsorted(self._ended.lsn, commit_lsn))
+        for oid in self._ended.oid[self._next_ended : stop].tolist():
             self._forget(oid)
-        self._next_stale = max(self._next_stale, stop)
+        self._next_ended = max(self._next_ended, stop)
 
     def _forget(self, oid: int) -> None:
         for known in (self._told.known, *self._told.in_stream.values()):
