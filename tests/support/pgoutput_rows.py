@@ -91,6 +91,12 @@ def check_same(found: list[Row], expected: list[Row], what: str) -> None:
     pytest.fail("\n".join([f"{what}: row {at} of {len(found)}, {len(expected)}", *shown]), pytrace=False)
 
 
+def without_relations(rows: list[Row]) -> tuple[list[Row], set[bytes]]:
+    """The rows that tell of changes, and what is told of relations and types, each once. When that is told again depends on minors, and on sessions."""
+    about = {data for _, _, data in rows if data[:1] in (b"R", b"Y")}
+    return [row for row in rows if row[2][:1] not in (b"R", b"Y")], about
+
+
 def _shown(row: Row) -> str:
     lsn, xid, data = row
     try:

@@ -89,11 +89,17 @@ PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, of which 18 asks RELSYNC instead;
 (`utils/syscache.h`), seen on servers of each major."""
 
 
+_CATALOGS_OF_RELATIONS = {14: (6104, 6106), 15: (6104, 6106, 6237), 16: (2615, 6104, 6106, 6237), 18: (2615,)}
+"""The catalogs that are behind these caches: pg_namespace, pg_publication, pg_publication_rel, pg_publication_namespace. One that is rewritten empties
+them."""
+
+
 def stale_relations(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
     """The oids of relations of `database` that these messages make stale, EVERY_RELATION among them if all are."""
-    caches = CACHES_OF_RELATIONS[max(since for since in CACHES_OF_RELATIONS if since <= major)]
+    since = max(each for each in CACHES_OF_RELATIONS if each <= major)
+    caches, catalogs = CACHES_OF_RELATIONS[since], _CATALOGS_OF_RELATIONS[since]
     here = np.isin(messages.database, (0, database))
     named = np.isin(messages.id, (RELCACHE, RELSYNC)) & here
-    every = (np.isin(messages.id, caches) | (messages.id == CATALOG)) & here
+    every = (np.isin(messages.id, caches) | ((messages.id == CATALOG) & np.isin(messages.object, catalogs))) & here
     oids = messages.object[named]
     return np.unique(np.append(oids, EVERY_RELATION)) if every.any() else np.unique(oids)
