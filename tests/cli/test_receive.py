@@ -97,7 +97,7 @@ def test_streamed_changes_come_once_too(tmp_path: Path) -> None:
     told = file.read_text().splitlines()
     assert sum(line.startswith("streaming change") for line in told) == rows
     assert sum(line.startswith("committing streamed") for line in told) == 1
-    assert sum(line.startswith("opening") for line in told) == sum(line.startswith("closing") for line in told) >= 6
+    assert sum(line.startswith("opening") for line in told) == sum(line.startswith("closing") for line in told) > 1
 
 
 def test_the_file_is_the_slot_s_whatever_its_name(tailrace: Run, tmp_path: Path) -> None:

@@ -92,7 +92,8 @@ def check_same(found: list[Row], expected: list[Row], what: str) -> None:
 
 
 def without_relations(rows: list[Row]) -> tuple[list[Row], set[bytes]]:
-    """The rows that tell of changes, and what is told of relations and types, each once. When that is told again depends on minors, and on sessions."""
+    """The rows that tell of changes, and what is told of relations and types, each once. When that is told again depends on minors, and on
+    sessions."""
     about = {data for _, _, data in rows if data[:1] in (b"R", b"Y")}
     return [row for row in rows if row[2][:1] not in (b"R", b"Y")], about
 

@@ -50,8 +50,8 @@ class _Command(NamedTuple):
 
 def stale(log: ScannedLog, database: int, major: int) -> Stale:
     """What is stale to the transactions that `log` tells of."""
-    transactions = log.fates.transactions
     xids = all_xids(log.indexes, log.fates)
+    transactions = log.fates.transactions.beginning_at(xids.first_lsns(log.fates.transactions))
     owner = _owners(xids)
     ended: list[tuple[int, int]] = []
     own: dict[int, list[tuple[int, int]]] = {}

@@ -20,7 +20,7 @@ from tailrace.wal import index as index_module
 from tailrace.wal import xact as xact_module
 from tailrace.wal.crc import record_crc
 from tailrace.wal.framing import RECORD_HEADER
-from tailrace.wal.index import ALIEN, FORMAT_VERSION, Files, Index, Kept, Xids
+from tailrace.wal.index import FORMAT_VERSION, INVALIDATIONS, Files, Index, Kept, Xids
 from tailrace.wal.record_header import H_CRC, H_LENGTH
 from tailrace.wal.unaligned import u32
 from tailrace.wal.xact import Ends
@@ -127,7 +127,7 @@ def _contradiction(index: Index) -> str:
     for name, lsns in (("ends", ends.lsn), ("kept", kept.lsn), ("waiting", index.waiting_lsn)):
         if len(lsns) and not ((lsns >= index.stretch.start) & (lsns < index.stretch.stop)).all():
             return f"{name} lie outside of {index.stretch}"
-    if len(kept) and not ((kept.kind > 0) & (kept.kind <= ALIEN)).all():
+    if len(kept) and not ((kept.kind > 0) & (kept.kind <= INVALIDATIONS)).all():
         return "kept records of no known kind"
     bad = first_unsound_record(kept.data, kept.at, kept.length)
     return f"kept record {bad} is damaged" if bad >= 0 else ""

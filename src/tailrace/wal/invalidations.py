@@ -90,8 +90,8 @@ PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, of which 18 asks RELSYNC instead;
 
 
 _CATALOGS_OF_RELATIONS = {14: (6104, 6106), 15: (6104, 6106, 6237), 16: (2615, 6104, 6106, 6237), 18: (2615,)}
-"""The catalogs that are behind these caches: pg_namespace, pg_publication, pg_publication_rel, pg_publication_namespace. One that is rewritten empties
-them."""
+"""The catalogs that are behind these caches: pg_namespace, pg_publication, pg_publication_rel, pg_publication_namespace. One that is rewritten
+empties them."""
 
 
 def stale_relations(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
