@@ -61,6 +61,7 @@ def ours(
     """The same of a stopped data directory."""
     plugin = PgOutput()
     plugin.two_phase = two_phase
+    plugin.work_mem = more.pop("work_mem", plugin.work_mem)
     if isinstance(pipeline_or_dir, Path):
         plugin.startup(options, more.pop("major"))
         pipeline = opened(pipeline_or_dir, DBNAME, start_lsn=start_lsn, demand=plugin.demand, **more)
@@ -89,13 +90,6 @@ def check_same(found: list[Row], expected: list[Row], what: str) -> None:
         f"{who} {_shown(row)}" for who, rows in (("tailrace  ", found), ("PostgreSQL", expected)) for row in rows[max(0, at - 2) : at + 3]
     ]  # fmt: skip
     pytest.fail("\n".join([f"{what}: row {at} of {len(found)}, {len(expected)}", *shown]), pytrace=False)
-
-
-def without_relations(rows: list[Row]) -> tuple[list[Row], set[bytes]]:
-    """The rows that tell of changes, and what is told of relations and types, each once. When that is told again depends on minors, and on
-    sessions."""
-    about = {data for _, _, data in rows if data[:1] in (b"R", b"Y")}
-    return [row for row in rows if row[2][:1] not in (b"R", b"Y")], about
 
 
 def _shown(row: Row) -> str:

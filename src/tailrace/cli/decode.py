@@ -21,6 +21,7 @@ from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named
 from tailrace.storage.index_store import IndexStore
+from tailrace.storage.slot_location import SlotLocation
 from tailrace.types.style import PARAMETERS, TextStyle
 from tailrace.window import WindowSize, parse_size
 
@@ -28,6 +29,9 @@ _PARAMETERS = (
     f"Parameter of the session, NAME=VALUE. The text of values depends on {', '.join(PARAMETERS)}; from which size on transactions are streamed, on "
     "logical_decoding_work_mem."
 )
+PublicationOption = Annotated[
+    list[str] | None, typer.Option("--publication", help="Give what this publication publishes, and no more; may be repeated.", metavar="NAME")
+]  # fmt: skip
 SetOption = Annotated[list[str] | None, typer.Option("--set", help=_PARAMETERS)]
 
 
@@ -47,6 +51,10 @@ def decode(
     two_phase: Annotated[bool, typer.Option("--two-phase", help="Show prepared transactions at PREPARE TRANSACTION.")] = False,
     window: WindowOption = "",
     on: OnOption = On.AUTO,
+    publication: PublicationOption = None,
+    state: Annotated[
+        Path | None, typer.Option(help="State location whose publications count beside the source's own.", file_okay=False)
+    ] = None,
 ) -> None:
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
     start, upto = parse_lsn(start_lsn), parse_lsn(upto_lsn)
@@ -55,11 +63,13 @@ def decode(
     options = parse_pairs(option)
     chosen.style = TextStyle(unknown_types=unknown_types)
     chosen.under(parse_parameters(parameter))
-    state = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
+    captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
+    location = SlotLocation.open(state, warn=warn) if state else None
     with counted("rows") as progress:
-        opened = Source.open(source, state.needs_wal_from if state else None)
+        opened = Source.open(source, captured.needs_wal_from if captured else None)
         chosen.startup(options, opened.segments.major)
-        begin = state.needs_wal_from if state else opened.segments.first_lsn
+        choose(chosen, publication)
+        begin = captured.needs_wal_from if captured else opened.segments.first_lsn
         runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
         scanning = Scanning(
             store=IndexStore(index, warn) if index else None, window=WindowSize(parse_size(window)) if window else None
@@ -69,7 +79,7 @@ def decode(
             opened,
             database,
             runner=runner,
-            catalog=state,
+            catalog=captured,
             start_lsn=start,
             upto_lsn=upto,
             scanning=scanning,
@@ -78,11 +88,25 @@ def decode(
             if part.warning and part.warning not in said:
                 said.add(part.warning)
                 warn(part.warning)
+            if location is not None:
+                known = location.publications.read(opened.segments.system, part.catalogs.state.database, database)
+                chosen.definitions = known.in_order
             for lines in part.lines(chosen):
                 write_lines(lines, chosen)
                 progress.add(len(lines))
                 del lines  # or they would be kept while the next are made
         sys.stdout.buffer.flush()
+
+
+def choose(plugin: OutputPlugin, publications: list[str] | None) -> None:
+    """Have a plugin give what these publications publish, once it has its options; pgoutput has them from there."""
+    if not publications:
+        return
+    if plugin.publication_names is not None:
+        raise UsageError(
+            "conflicting or redundant options", hint=f"{plugin.name} has publications in its own options.", sqlstate="42601"
+        )
+    plugin.publication_names = tuple(publications)
 
 
 def write_lines(lines: Lines, plugin: OutputPlugin, printed: Printed = as_psql) -> None:

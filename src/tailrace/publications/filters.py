@@ -18,6 +18,8 @@ from tailrace.publications.publication import NODE_TREE, RowFilter
 from tailrace.types.encodings.server_encodings import NAMES
 from tailrace.types.style import TextStyle
 
+FIRST_WITH_FILTERS = 15
+"""Filters that are defined here for a server before that are read as this one reads them."""
 _LIBC = "c"
 
 
@@ -51,7 +53,7 @@ def analysed(text: str, relation: Relation, major: int, style: TextStyle) -> tre
     """A WHERE clause as the server reads it. Raises UsageError in its words."""
     from tailrace.expressions.analysis import Session, analyse  # noqa: PLC0415 - workers that filter by the catalog's trees need no parser
 
-    return analyse(text, relation, Session(major=major, style=style))
+    return analyse(text, relation, Session(major=max(major, FIRST_WITH_FILTERS), style=style))
 
 
 def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relation) -> str:
@@ -59,7 +61,7 @@ def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relat
     from tailrace.expressions.analysis import Session  # noqa: PLC0415
     from tailrace.expressions.deparse import deparse  # noqa: PLC0415
 
-    session = Session(major=compiler.major, style=compiler.facts.style)
+    session = Session(major=max(compiler.major, FIRST_WITH_FILTERS), style=compiler.facts.style)
     return deparse(compiler.expression(row_filter, relation), relation, session)
 
 

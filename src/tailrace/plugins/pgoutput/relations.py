@@ -80,15 +80,15 @@ class Telling:
         """Of the rows of a relation, in order, those that are the first behind one of these events, or the first at all."""
         plan = self._facts.plan
         ordinal = uses.ordinal[mine]
-        part = np.zeros(len(mine), np.int64)
         ended = self._ended.lsn[np.isin(self._ended.oid, (relation.oid, EVERY_RELATION))]
-        part += np.searchsorted(ended, plan.transactions.commit_lsn[ordinal])
+        behind_ends = np.searchsorted(ended, plan.transactions.commit_lsn[ordinal])
+        within = np.zeros(len(mine), np.int64)
         for each in self._facts.stale.within.keys() & set(np.unique(ordinal).tolist()):
             of = ordinal == each
-            part[of] += np.searchsorted(self._facts.stale.points(each, relation.oid), uses.lsn[mine][of])
+            within[of] = np.searchsorted(self._facts.stale.points(each, relation.oid), uses.lsn[mine][of])
         first = np.ones(len(mine), np.bool_)
         streams = np.where(plan.streams.streamed[ordinal], ordinal, -1)
-        first[1:] = (part[1:] != part[:-1]) | (streams[1:] != streams[:-1])
+        first[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in (behind_ends, within, streams)])
         return first
 
     # -- what is known ----------------------------------------------------------------------------------------------------------------
