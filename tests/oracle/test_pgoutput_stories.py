@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oracle.test_stories import prepared_cluster
-from support.cases import DBNAME
+from support.cases import DBNAME, some_of
 from support.pgoutput_rows import IDENTITY_FOR_ALL, PLAIN, PUBLICATION, check_same, ours, theirs
 from support.servers import Server
 from support.stories import read_story, stories, tell
