@@ -22,8 +22,9 @@ OPTIONS = {
     "local": ({**PLAIN, "proto_version": "4", "origin": "none"}, False, 16),
 }
 
-# Their UPDATEs and DELETEs of tables without a replica identity are refused where those are published.
-INSERTS_ONLY = {"ddl", "replica_identity"}
+# Their UPDATEs and DELETEs of tables without a replica identity are refused where those are published; or what gives all tables one is in the way of
+# their locks on catalogs.
+INSERTS_ONLY = {"ddl", "replica_identity", "rewrite", "rewrite_under_ddl"}
 # What ended in a rollback of what was prepared, the server no longer decodes once it knows.
 ROLLED_BACK_SINCE = {"prepared"}
 
@@ -48,8 +49,11 @@ def compare(story: str, major: int, before: Path) -> int:
     """Tell the story, and compare under all options; how many rows there were."""
     count = 0
     with Server(major, {"autovacuum": "off", "max_prepared_transactions": 10}, dbname=DBNAME, data=before) as server:
-        only = " WITH (publish = 'insert, truncate')" if story in INSERTS_ONLY else ""
-        server.say(IDENTITY_FOR_ALL, f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES{only}", "CHECKPOINT")
+        if story in INSERTS_ONLY:
+            server.say(f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES WITH (publish = 'insert, truncate')")
+        else:
+            server.say(IDENTITY_FOR_ALL, f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES")
+        server.checkpoint()
         start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput')"))
         server.sql("SELECT pg_create_logical_replication_slot('t', 'pgoutput', false, true)")
         tell(read_story(story), server)
