@@ -37,7 +37,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 ALL_STORIES = sorted({story for major in MAJORS for story in stories(major)})
 
 
-@pytest.mark.parametrize("story", some_of([pytest.param(story, id=story) for story in ALL_STORIES], 4))
+@pytest.mark.parametrize("story", some_of([pytest.param(story, id=story) for story in ALL_STORIES], 8))
 def test_story(story: str, cluster: tuple[int, Path]) -> None:
     major, before = cluster
     if story not in stories(major):

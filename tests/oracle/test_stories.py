@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.cases import some_of
 from support.decoding import check, decode, decode_in_windows
 from support.live import cluster, live_case
 from support.servers import Server
@@ -40,7 +41,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     return {major: prepared_cluster(major, tmp_path_factory.mktemp(f"cluster-{major}")) for major in MAJORS}
 
 
-@pytest.mark.parametrize(("major", "story", "slot"), _tellings())
+@pytest.mark.parametrize(("major", "story", "slot"), some_of(_tellings(), 2))
 def test_story(major: int, story: str, slot: bool, clusters: dict[int, Path], tmp_path: Path) -> None:
     assert compare(story, major, clusters[major], tmp_path, slot=slot) >= (story != "empty")
 

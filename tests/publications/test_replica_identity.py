@@ -61,7 +61,7 @@ def _refused_by(server: Server) -> Refusals:
     return found
 
 
-@pytest.mark.parametrize("major", [15, 16, 18])
+@pytest.mark.parametrize("major", [pytest.param(15, marks=pytest.mark.matrix), 16, 18])
 def test_as_the_server_refuses(major: int) -> None:
     publications = (*PUBLICATIONS, *(SINCE_18 if major >= 18 else ()))
     with Server(major, dbname=DBNAME, test_decoding=False) as server:

@@ -92,7 +92,7 @@ def _ours(defining: Defining, statement: str) -> tuple[str, ...]:
     return ("ok",)
 
 
-@pytest.mark.parametrize("major", [15, 16, 18])
+@pytest.mark.parametrize("major", [pytest.param(15, marks=pytest.mark.matrix), 16, 18])
 def test_as_the_server_does(major: int) -> None:
     with Server(major, dbname=DBNAME, test_decoding=False) as server:
         server.checkpoint()
