@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,10 @@ import typer
 
 from tailrace.catalog.statefile import read_state
 from tailrace.cli.engine import OnOption, WindowOption, runner_for
-from tailrace.cli.progress import counted, warn
+from tailrace.cli.progress import Progress, counted, warn
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline import Scanning, Source
+from tailrace.pipeline import Pipeline, Scanning, Source
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.windows import open_windows
 from tailrace.plugins.ordering import Lines
@@ -74,28 +75,27 @@ def decode(
         scanning = Scanning(
             store=IndexStore(index, warn) if index else None, window=WindowSize(parse_size(window)) if window else None
         )
-        said: set[str] = set()
-        for part in open_windows(
-            opened,
-            database,
-            runner=runner,
-            catalog=captured,
-            start_lsn=start,
-            upto_lsn=upto,
-            scanning=scanning,
-            demand=chosen.demand,
-        ):
-            if part.warning and part.warning not in said:
-                said.add(part.warning)
-                warn(part.warning)
-            if location is not None:
-                known = location.publications.read(opened.segments.system, part.catalogs.state.database, database)
-                chosen.definitions = known.in_order
-            for lines in part.lines(chosen):
-                write_lines(lines, chosen)
-                progress.add(len(lines))
-                del lines  # or they would be kept while the next are made
-        sys.stdout.buffer.flush()
+        windows = open_windows(
+            opened, database, runner=runner, catalog=captured, start_lsn=start, upto_lsn=upto, scanning=scanning, demand=chosen.demand,
+        )  # fmt: skip
+        _write_windows(windows, chosen, location, progress)
+
+
+def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: SlotLocation | None, progress: Progress) -> None:
+    """What the plugin makes of each, with the publications that the location has."""
+    said: set[str] = set()
+    for window in windows:
+        if window.warning and window.warning not in said:
+            said.add(window.warning)
+            warn(window.warning)
+        if location is not None:
+            state = window.catalogs.state
+            plugin.definitions = location.publications.read(state.system, state.database, state.database_name).in_order
+        for lines in window.lines(plugin):
+            write_lines(lines, plugin)
+            progress.add(len(lines))
+            del lines  # or they would be kept while the next are made
+    sys.stdout.buffer.flush()
 
 
 def choose(plugin: OutputPlugin, publications: list[str] | None) -> None:
