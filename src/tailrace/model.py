@@ -87,6 +87,11 @@ class PgType:
     labels: tuple[tuple[int, str], ...] = ()
     fields: tuple[Column, ...] = ()
 
+    @property
+    def base(self) -> PgType:
+        """The type itself; of a domain, what it is made from in the end."""
+        return self.element.base if self.kind == "d" and self.element is not None else self
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
