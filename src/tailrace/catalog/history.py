@@ -85,6 +85,12 @@ _WANTED: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+def tracked_columns(major: int) -> dict[str, tuple[str, ...]]:
+    """The catalogs whose rows a history has, and those of their columns that it reads."""
+    layouts = layouts_of(major)
+    return {name: tuple(column for column in wanted if column in layouts[name].names) for name, wanted in _WANTED.items()}
+
+
 class History:
     """The catalogs of a database, from `known_from` on. `default_tablespace` is the database's; `search_path` decides which types print with their
     schema; `encoding` is the database's, by PostgreSQL's number."""

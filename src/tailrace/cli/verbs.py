@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tailrace.cli import archive, catalog, decode, demo, messages, publication, slot, spool, wal
+from tailrace.cli import archive, catalog, decode, demo, messages, publication, slot, spool, sql, wal
 from tailrace.cli.ending import WriteFailed
 
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 )  # fmt: skip
 app.command("decode")(decode.decode)
 app.command("messages")(messages.messages)
+app.command("sql")(sql.sql)
 app.command("demo")(demo.demo)
 app.add_typer(wal.app, name="wal")
 app.add_typer(catalog.app, name="catalog")
