@@ -113,7 +113,7 @@ class Shell:
         if result.error:
             self._write_error(result.error, statement.line)
         elif result.columns is not None:
-            self._write(printed(result.columns, form))
+            self._write(printed(result.columns, form, count=result.rows))
         elif result.tag and not self.is_quiet:
             self._write(f"{result.tag}\n")
 
@@ -190,8 +190,10 @@ class Shell:
         value = value.strip().strip("'")
         if name == "null":
             self.form.null = value
+            self._say(f'Null display is "{value}".')
         elif name == "fieldsep":
             self.form.separator = value
+            self._say(f'Field separator is "{value}".')
         elif name in ("expanded", "tuples_only"):
             setattr(self.form, name, _toggled(getattr(self.form, name), value))
         else:

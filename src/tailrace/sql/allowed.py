@@ -4,6 +4,7 @@ engine that computes with these rows (docs/decisions/012-duckdb.md). Everything 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from pglast import ast, enums
@@ -54,13 +55,13 @@ EXPRESSIONS = frozenset(
 PATTERNS = frozenset({_KINDS.AEXPR_LIKE, _KINDS.AEXPR_ILIKE})
 
 
-def check_nodes(node: Any) -> None:
-    """Raise UsageError (0A000) for the first that is none of `NODES`."""
+def check_nodes(node: Any, but: Container[int] = ()) -> None:
+    """Raise UsageError (0A000) for the first that is none of `NODES`. What is below those whose ids are in `but` has been looked at."""
     if isinstance(node, tuple | list):
         for each in node:
-            check_nodes(each)
+            check_nodes(each, but)
         return
-    if not isinstance(node, ast.Node):
+    if not isinstance(node, ast.Node) or id(node) in but:
         return
     if type(node) not in NODES:
         raise refused(what_is(node), getattr(node, "location", None))
@@ -72,7 +73,7 @@ def check_nodes(node: Any) -> None:
     if isinstance(node, ast.A_Expr) and (node.kind not in EXPRESSIONS or node.name[-1].sval not in OPERATORS):
         raise refused(f"operator {node.name[-1].sval}" if node.kind == _KINDS.AEXPR_OP else "this comparison", node.location)
     for name in node:
-        check_nodes(getattr(node, name))
+        check_nodes(getattr(node, name), but)
 
 
 def what_is(node: Any) -> str:

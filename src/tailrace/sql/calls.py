@@ -18,6 +18,7 @@ from tailrace.sql import kinds
 from tailrace.sql.signatures import NEED_A_SERVER, REQUIRED, Function
 
 _OUR_SCHEMAS = ("", "pg_catalog")
+NO_FUNCTION = "No function matches the given name and argument types. You might need to add explicit type casts."
 FROM, TARGET, VALUE = "FROM", "target", "value"
 """Where a call stands: in FROM; as the only thing that a SELECT without FROM is for; or in an expression."""
 
@@ -85,8 +86,9 @@ class _Finder:
             self.walk(node.testexpr, inside)
             self.walk(node.subselect, inside)
         else:
+            inside = _Context(context.why_not)
             for each in children(node):
-                self.walk(each, context)
+                self.walk(each, inside)
 
     def _select(self, node: Any, context: _Context) -> None:
         why = context.why_not
@@ -177,6 +179,7 @@ class _Finder:
         names = [argument.name for argument in function.arguments]
         values: list[object] = [argument.default for argument in function.arguments]
         rest: list[_Constant] = []
+        taken: set[int] = set()
         for place, constant in enumerate(given):
             at = (names.index(constant.name) if constant.name in names else -1) if constant.name else place
             is_options = at >= len(names) or (at < 0 and constant.name == function.variadic != "")
@@ -185,6 +188,10 @@ class _Finder:
                 continue
             if at < 0 or at >= len(names) or not kinds.takes(function.arguments[at].kind, constant.kind):
                 raise _no_such_function(call, given)
+            if at in taken:
+                message = f'argument name "{constant.name}" used more than once'
+                raise UsageError(message, sqlstate="42601").in_text(node.args[place].location + 1)
+            taken.add(at)
             values[at] = self._coerced(constant, function.arguments[at].kind)
         if any(value is REQUIRED for value in values) or (rest and not self._fits(rest, call)):
             raise _no_such_function(call, given)
@@ -288,7 +295,7 @@ def _no_such_function(call: Call, given: Sequence[_Constant]) -> UsageError:
     schema, name = name_of(call.node)
     return UsageError(
         f"function {schema + '.' if schema else ''}{name}({shown}) does not exist",
-        hint="No function matches the given name and argument types. You might need to add explicit type casts.",
+        hint=NO_FUNCTION,
         sqlstate="42883",
     ).in_text(call.position)
 

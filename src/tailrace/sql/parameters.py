@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.types.style import PARAMETERS, TextStyle, read_date_style
+from tailrace.types.times.zones import zone_of
 
 AS_OF = "tailrace.as_of"
 _WORK_MEM = "logical_decoding_work_mem"
@@ -43,7 +44,12 @@ class Parameters:
         now = getattr(TextStyle(), field) if value is None else value
         if key == "datestyle" and value is not None:
             now = _date_style(self.style.date_style, value)
-        return replace(self, style=self.style.under({key: str(now)}))
+        try:
+            style = self.style.under({key: str(now)})
+        except UsageError as error:
+            error.message = error.message.replace('"IntervalStyle"', f'"{name}"')
+            raise
+        return replace(self, style=_checked(style, key))
 
     def shown(self, name: str) -> tuple[str, str]:
         """The parameter's own spelling, and what SHOW prints."""
@@ -62,6 +68,17 @@ class Parameters:
         """As `OutputPlugin.under` takes them."""
         values = {name: str(getattr(self.style, field)) for name, field in PARAMETERS.items()}
         return values | ({_WORK_MEM: self.work_mem} if self.work_mem else {})
+
+
+def _checked(style: TextStyle, key: str) -> TextStyle:
+    """A zone that does not exist would be found out by who prints a time."""
+    if key == "timezone":
+        try:
+            zone_of(style.time_zone)
+        except UsageError:
+            message = f'invalid value for parameter "TimeZone": "{style.time_zone}"'
+            raise UsageError(message, sqlstate="22023") from None
+    return style
 
 
 def _position(value: str | None) -> Lsn | None:

@@ -24,13 +24,16 @@ class Format:
     separator: str = "|"
 
 
-def printed(columns: Sequence[TextColumn], form: Format, title: str = "", footers: Sequence[str] | None = None) -> str:
-    """A result. `footers` replace the count of rows."""
+def printed(
+    columns: Sequence[TextColumn], form: Format, title: str = "", footers: Sequence[str] | None = None, count: int | None = None
+) -> str:
+    """A result. `footers` replace the count of rows, which is given where there are no columns."""
     rows = list(zip(*([form.null if cell is None else cell for cell in column.cells] for column in columns), strict=True))
-    if not columns:
-        rows = []
-    count = f"({len(rows)} row{'' if len(rows) == 1 else 's'})"
-    last = [count] if footers is None else list(footers)
+    number = len(rows) if count is None else count
+    counted = f"({number} row{'' if number == 1 else 's'})"
+    last = [counted] if footers is None else list(footers)
+    if form.expanded and not rows:
+        return f"{'' if form.tuples_only else counted + chr(10)}\n" if form.aligned else ""
     if form.expanded:
         return _expanded(columns, rows, form, title, last if footers is not None else [])
     return _aligned(columns, rows, form, title, last) if form.aligned else _unaligned(columns, rows, form, title, last)
@@ -76,7 +79,7 @@ def _aligned(columns: Sequence[TextColumn], rows: Sequence[tuple], form: Format,
         total = sum(widths) + 3 * len(widths) - 1
         if title:
             lines.append(" " * max(0, (total - width(title)) // 2) + title)
-        lines += _head(heads, widths)
+        lines += _head(heads, widths) if columns else []
         lines.append("+".join("-" * (each + 2) for each in widths) if columns else "--")
     for row in cells:
         lines += _row(row, widths, [column.is_number for column in columns])
@@ -124,8 +127,6 @@ def _unaligned(columns: Sequence[TextColumn], rows: Sequence[tuple], form: Forma
 
 
 def _expanded(columns: Sequence[TextColumn], rows: Sequence[tuple], form: Format, title: str, footers: list[str]) -> str:
-    if not rows:
-        return "" if form.tuples_only else "(0 rows)\n" + ("\n" if form.aligned else "")
     lines = [title] if title and not form.tuples_only else []
     if not form.aligned:
         records = [[f"{column.name}{form.separator}{cell}" for column, cell in zip(columns, row, strict=True)] for row in rows]

@@ -15,7 +15,7 @@ _DOLLAR = re.compile(r"\$(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)?\$")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL without its semicolon; `line` is where it began, from 1. `expanded`: \\gx asked for that."""
+    """SQL with its semicolon, as psql sends it; `line` is where it began, from 1. `expanded`: \\gx asked for that."""
 
     text: str
     line: int
@@ -125,6 +125,7 @@ class StatementText:
         if character == "\\":
             return self._command(line, at)
         if character == ";" and self._depth == 0:
+            self._take(line, at, at + 1)
             self._end()
             return at + 1
         self._depth = max(0, self._depth + (character == "(") - (character == ")"))
@@ -148,7 +149,7 @@ class StatementText:
 
     def _end(self, *, expanded: bool = False) -> None:
         text, self._text, self._depth = self._text, "", 0
-        if _uncommented(text).strip():
+        if _uncommented(text).strip(" \n\t;"):
             self._found.append(Statement(text.rstrip(), self._begun, expanded))
 
 

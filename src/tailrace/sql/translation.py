@@ -17,13 +17,15 @@ from pglast.stream import RawStream
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.sql.allowed import CASTS, FUNCTIONS, PATTERNS, check_nodes, refused
-from tailrace.sql.calls import Call, name_of
+from tailrace.sql.calls import NO_FUNCTION, Call, name_of
+from tailrace.sql.kinds import label
 from tailrace.sql.signatures import Columns
 
 LSN = "pg_lsn"
 ColumnsOf = Callable[[str, str], Columns | None]
 """The columns of a relation, by schema (empty if none was named) and name; None if there is none. Raises UsageError for one that is not read here."""
 _UNKNOWN = ""
+_NO_OPERATOR = "No operator matches the given name and argument types. You might need to add explicit type casts."
 
 
 @dataclass(slots=True)
@@ -35,10 +37,13 @@ class Translated:
     relations: dict[str, str]
 
 
-def translated(statement: Any, calls: Sequence[Call], columns_of: ColumnsOf, database: str) -> Translated:
-    """Raises UsageError for what is not supported, or is not there."""
-    check_nodes(statement)
-    translator = _Translator({id(call.node): number for number, call in enumerate(calls)}, calls, columns_of, database)
+def translated(
+    statement: Any, calls: Sequence[Call], columns_of: ColumnsOf, unread: Callable[[str], frozenset[str]], database: str
+) -> Translated:
+    """`unread` are the columns that a relation has on the server only. Raises UsageError for what is not supported, or is not there."""
+    numbers = {id(call.node): number for number, call in enumerate(calls)}
+    check_nodes(statement, numbers)
+    translator = _Translator(numbers, calls, columns_of, unread, database)
     columns = translator.select(statement, None)
     return Translated(RawStream()(statement), [name for name, _ in columns], translator.relations)
 
@@ -51,6 +56,8 @@ class _Scope:
     tables: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
     merged: list[tuple[str, str]] = field(default_factory=list)
     queries: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+    """Columns that its tables have on the server, and not here."""
 
     def query(self, name: str) -> list[tuple[str, str]] | None:
         found = self.queries.get(name)
@@ -77,6 +84,8 @@ class _Scope:
             return self.outer.column(names, location)
         if table and not places:
             raise UsageError(f'missing FROM-clause entry for table "{table}"', sqlstate="42P01").in_text(location + 1)
+        if name in self.unread:
+            raise refused(f'column "{name}"', location)
         shown = f"column {table}.{name}" if table else f'column "{name}"'
         raise UsageError(f"{shown} does not exist", sqlstate="42703").in_text(location + 1)
 
@@ -86,6 +95,7 @@ class _Translator:
     numbers: dict[int, int]
     calls: Sequence[Call]
     columns_of: ColumnsOf
+    unread: Callable[[str], frozenset[str]]
     database: str
     relations: dict[str, str] = field(default_factory=dict)
 
@@ -212,6 +222,7 @@ class _Translator:
         if columns is None:
             shown = f"{item.schemaname}.{name}" if item.schemaname else name
             raise UsageError(f'relation "{shown}" does not exist', sqlstate="42P01").in_text(item.location + 1)
+        scope.unread |= self.unread(name)
         table = f"_table_{name}"
         self.relations[table] = name
         item.relname, item.schemaname, item.catalogname = table, None, None
@@ -377,7 +388,8 @@ class _Translator:
         if name == "current_database":
             return ast.A_Const(val=ast.String(sval=self.database)), "name"
         if first == LSN and name not in ("count", "min", "max", "lag", "lead", "first_value", "last_value", "array_agg", "concat"):
-            raise UsageError(f"function {name}(pg_lsn) does not exist", sqlstate="42883").in_text(node.location + 1)
+            message = f"function {name}(pg_lsn) does not exist"
+            raise UsageError(message, hint=NO_FUNCTION, sqlstate="42883").in_text(node.location + 1)
         if name == "concat":
             node.args = tuple(_text_of(each) if its == LSN else each for each, its in typed)
         if name == "encode":
@@ -421,10 +433,11 @@ def _moved(node: Any, operator: str, one: str, other: str) -> tuple[Any, str]:
     """Arithmetic of positions: their distance, or one that lies so many bytes further."""
     if operator == "-" and one in (LSN, "unknown") and other in (LSN, "unknown"):
         return _difference(node.lexpr, node.rexpr), "numeric"
-    if operator in ("+", "-") and (one == LSN or (other == LSN and operator == "+")):
+    if operator in ("+", "-") and (one == LSN or operator == "+") and one != other:
         node.lexpr, node.rexpr = _to("hugeint", node.lexpr), _to("hugeint", node.rexpr)
         return _to("ubigint", node), LSN
-    raise UsageError(f"operator does not exist: {one} {operator} {other}", sqlstate="42883").in_text(node.location + 1)
+    message = f"operator does not exist: {label(one)} {operator} {label(other)}"
+    raise UsageError(message, hint=_NO_OPERATOR, sqlstate="42883").in_text(node.location + 1)
 
 
 def _difference(left: Any, right: Any) -> Any:

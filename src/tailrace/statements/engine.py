@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import duckdb
 import pyarrow as pa
 
+from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
 
 _SAFE = {
@@ -31,8 +32,7 @@ def run(sql: str, tables: Mapping[str, pa.Table], time_zone: str) -> pa.Table:
     """The result of a query over these tables. Raises UsageError where it fails."""
     with duckdb.connect(config=_SAFE) as connection:
         try:
-            if "TIMESTAMP" in sql.upper() or "now()" in sql:
-                connection.execute(f"SET TimeZone = '{time_zone.replace(chr(39), '')}'")
+            connection.execute("SET TimeZone = " + quote_literal(time_zone))
             for statement in _FUNCTIONS:
                 connection.execute(statement)
             for name, table in tables.items():

@@ -21,6 +21,7 @@ class Answer:
     tag: str = ""
     error: str = ""
     sqlstate: str = ""
+    rows: int = 0
 
 
 class Server:
@@ -50,7 +51,7 @@ class Server:
         tag = _text(result.command_status or b"")
         if status != states.TUPLES_OK:
             return Answer(tag=tag)
-        return Answer([_column(result, at) for at in range(result.nfields)], tag)
+        return Answer([_column(result, at) for at in range(result.nfields)], tag, rows=result.ntuples)
 
     @property
     def transaction(self) -> str:

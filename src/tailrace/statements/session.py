@@ -32,6 +32,9 @@ from tailrace.statements.server import Server
 _HIDING = (ast.ExplainStmt, ast.ViewStmt, ast.PrepareStmt, ast.CreateTableAsStmt, ast.DeclareCursorStmt, ast.CopyStmt, ast.RuleStmt)
 """Statements that would run a function another time, or not at all."""
 
+_FIRST_THAT_SPELLS_PARAMETERS = 18
+"""Errors of earlier majors name a parameter as it was written."""
+
 
 @dataclass(slots=True)
 class Result:
@@ -41,6 +44,7 @@ class Result:
     tag: str = ""
     error: str = ""
     sqlstate: str = ""
+    rows: int = 0
     table: pa.Table | None = None
     """The rows before they were made text, of a statement that was carried out here."""
 
@@ -84,13 +88,13 @@ class Session:
     def _sent(self, text: str) -> Result:
         assert self.server is not None
         answer = self.server.run(text)
-        return Result(answer.columns, answer.tag, answer.error, answer.sqlstate)
+        return Result(answer.columns, answer.tag, answer.error, answer.sqlstate, answer.rows)
 
     def _selected(self, statement: Any, text: str, held: ExitStack) -> tuple[Result, list[Callable[[], None]]]:
         calls = calls_of(statement, text, functions_of(self.place.major))
         _check_slots(calls)
         relations = Relations(self.place, self.parameters.as_of)
-        query = translated(statement, calls, relations.columns_of, self.place.database)
+        query = translated(statement, calls, relations.columns_of, relations.untracked, self.place.database)
         carrying = CarryingOut(self.place, self.parameters.of_plugin, held)
         outcomes = [carrying.carry_out(call) for call in calls]
         tables = {name: relations.table(relation) for name, relation in query.relations.items() if relation}
@@ -105,7 +109,7 @@ class Session:
                 outcome.settle()
         tag = f"SELECT {table.num_rows}"
         confirms = [outcome.confirm for outcome in outcomes if outcome.confirm is not None]
-        return Result(columns, tag, table=table.rename_columns(query.names)), confirms
+        return Result(columns, tag, rows=table.num_rows, table=table.rename_columns(query.names)), confirms
 
     def _records(self, call: Call, outcome: Outcome) -> pa.Table:
         """The rows as values of type record."""
@@ -160,9 +164,10 @@ class Session:
             return None
         if isinstance(statement, ast.VariableShowStmt):
             shown, value = self.parameters.shown(name)
-            return Result([TextColumn(shown, [value], False)], "SHOW")
+            return Result([TextColumn(shown, [value], False)], "SHOW", rows=1)
         value = ", ".join(_word(each) for each in statement.args) if statement.args else None
-        changed = self.parameters.under(name, value)
+        spelled = name if self.place.major < _FIRST_THAT_SPELLS_PARAMETERS else self.parameters.shown(name)[0]
+        changed = self.parameters.under(spelled, value)
         if self.server is not None and name.lower() != AS_OF:
             answer = self._sent(text)
             if answer.error:
