@@ -62,4 +62,11 @@ def theirs(server: Server, text: str, *, dbname: str = "") -> Rows | Said:
         ]
 
 
-_FIELDS = {ord("C"): "sqlstate", ord("M"): "message", ord("D"): "detail", ord("H"): "hint", ord("W"): "context", ord("P"): "position"}
+_FIELDS = {
+    ord("C"): "sqlstate",
+    ord("M"): "message",
+    ord("D"): "detail",
+    ord("H"): "hint",
+    ord("W"): "context",
+    ord("P"): "position",
+}

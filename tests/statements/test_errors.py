@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from statements.places import Said, ours, session_on, theirs
-from support.cases import some_of
 from support.servers import Server
 
 GET = "SELECT * FROM pg_logical_slot_get_changes"
@@ -57,7 +56,9 @@ MADE = (
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("major", [pytest.param(16), *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 17, 18))])
+@pytest.mark.parametrize(
+    "major", [pytest.param(16), *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 17, 18))]
+)
 def test_what_is_refused(major: int, tmp_path: Path) -> None:
     with Server(major) as server, session_on(server, tmp_path / "state") as session:
         for statement in MADE:

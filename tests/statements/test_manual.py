@@ -63,7 +63,9 @@ postgres=# -- Remember to destroy a slot you no longer need to stop it consuming
 postgres=# -- server resources:
 postgres=# SELECT pg_drop_replication_slot({SLOT});
 """
-STATEMENTS = [line.removeprefix("postgres=# ") for line in SESSION.splitlines() if line.startswith("postgres=# ") and "=# --" not in line]
+STATEMENTS = [
+    line.removeprefix("postgres=# ") for line in SESSION.splitlines() if line.startswith("postgres=# ") and "=# --" not in line
+]
 MAJORS = [pytest.param(16), *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 17, 18))]
 
 
@@ -71,7 +73,11 @@ def _ours(server: Server, state: Path, text: str) -> str:
     words = ["--database", server.dbname, "--state", str(state), "--connect", server.dsn()]
     done = subprocess.run(  # fmt: skip
         [sys.executable, "-m", "tailrace", "sql", str(server.data_dir), *words],
-        input=text, capture_output=True, text=True, check=True, timeout=300,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert done.stderr == ""
     return done.stdout
@@ -86,7 +92,7 @@ def _psql(server: Server, text: str) -> str:
 
 def _tag(statement: str) -> str:
     """What psql prints of a statement that the server has done already."""
-    word = statement.split()[0].rstrip(";")
+    word = statement.split(maxsplit=1)[0].rstrip(";")
     return {"CREATE": "CREATE TABLE", "INSERT": "INSERT 0 1"}.get(word, word) + "\n"
 
 
@@ -119,7 +125,7 @@ def test_it_can_be_pasted(tmp_path: Path) -> None:
     """Whole, with its prompts, comments, and the results that stood in the manual."""
     with Server(16) as server:
         out = _ours(server, tmp_path / "state", SESSION)
-        tags = [line for line in out.splitlines() if line.isupper() and "|" not in line or line.startswith("INSERT")]
+        tags = [line for line in out.splitlines() if (line.isupper() and "|" not in line) or line.startswith("INSERT")]
         assert tags == ["CREATE TABLE", "BEGIN", "INSERT 0 1", "INSERT 0 1", "COMMIT", "INSERT 0 1"]
         assert out.count("table public.data: INSERT: id[integer]:3 data[text]:'3'") == 3
         assert out.count("table public.data: INSERT: id[integer]:1 data[text]:'1'") == 1

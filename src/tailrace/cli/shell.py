@@ -127,7 +127,11 @@ class Shell:
         lines = [f"ERROR:  {code}{error.message}"]
         if error.position is not None:
             lines += excerpt(each.text, error.position)
-        lines += [f"{word}:  {text}" for word, text in (("DETAIL", error.detail), ("HINT", error.hint), ("CONTEXT", error.context)) if text]
+        lines += [
+            f"{word}:  {text}"
+            for word, text in (("DETAIL", error.detail), ("HINT", error.hint), ("CONTEXT", error.context))
+            if text
+        ]
         self._write_error("".join(f"{line}\n" for line in lines), each.line)
 
     def _write_error(self, text: str, line: int) -> None:

@@ -25,11 +25,16 @@ _HISTORY = 2000
 
 
 def sql(
-    source: Annotated[Path, typer.Argument(help="Data directory, running or stopped, its pg_wal, or a directory of archived segments.")],
+    source: Annotated[
+        Path, typer.Argument(help="Data directory, running or stopped, its pg_wal, or a directory of archived segments.")
+    ],
     database: Annotated[str, typer.Option("--database", "-d", help="Database of the session.")],
-    state: Annotated[Path, typer.Option("--state", help="State location: the directory in which slots are kept. Made with the first.")],
+    state: Annotated[
+        Path, typer.Option("--state", help="State location: the directory in which slots are kept. Made with the first.")
+    ],
     command: Annotated[
-        list[str] | None, typer.Option("--command", "-c", help="Run this instead of standard input; may be repeated.", metavar="QUERY")
+        list[str] | None,
+        typer.Option("--command", "-c", help="Run this instead of standard input; may be repeated.", metavar="QUERY"),
     ] = None,
     file: Annotated[
         list[Path] | None, typer.Option("--file", "-f", help="Run what this file holds; may be repeated.", metavar="FILE")

@@ -13,7 +13,9 @@ from tailrace.checksummed_file import FileKind, fact
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 
-ORIGINS_FILE = FileKind("origins", "a file of origins", version=1, compression="zstd", hint="Remove it, and create the origins again.")
+ORIGINS_FILE = FileKind(
+    "origins", "a file of origins", version=1, compression="zstd", hint="Remove it, and create the origins again."
+)
 _MOST = 2**16 - 1
 _LONGEST = 512
 _FIRST_WITH_LENGTH, _FIRST_WITH_ANY_RESERVED = 18, 16
@@ -98,6 +100,7 @@ def read_origins(data: bytes, where: str) -> Origins:
 
 def _origins(facts: Mapping[str, Any]) -> Origins:
     origins = tuple(
-        Origin(fact(each["oid"], int), fact(each["name"], str), fact(each["remote_lsn"], Lsn) or None) for each in facts["origins"]
+        Origin(fact(each["oid"], int), fact(each["name"], str), fact(each["remote_lsn"], Lsn) or None)
+        for each in facts["origins"]
     )
     return Origins(fact(facts["system"], int), origins)

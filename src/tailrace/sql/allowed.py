@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from pglast import ast, enums
+from pglast import enums
 
 from tailrace.errors import UsageError
+from tailrace.sql.grammar import ast
 
 NODES = frozenset(
     {
@@ -20,7 +21,8 @@ NODES = frozenset(
     }
 )  # fmt: skip
 _NAMES = {
-    "InsertStmt": "INSERT", "UpdateStmt": "UPDATE", "DeleteStmt": "DELETE", "MergeStmt": "MERGE", "CreateStmt": "CREATE TABLE", "ViewStmt": "CREATE VIEW",
+    "InsertStmt": "INSERT", "UpdateStmt": "UPDATE", "DeleteStmt": "DELETE", "MergeStmt": "MERGE",
+    "CreateStmt": "CREATE TABLE", "ViewStmt": "CREATE VIEW",
     "CreateTableAsStmt": "CREATE TABLE AS", "TransactionStmt": "a transaction block", "ExplainStmt": "EXPLAIN", "PrepareStmt": "PREPARE",
     "ExecuteStmt": "EXECUTE", "CopyStmt": "COPY", "DropStmt": "DROP", "TruncateStmt": "TRUNCATE", "AlterTableStmt": "ALTER TABLE",
     "CreatePublicationStmt": "CREATE PUBLICATION", "AlterPublicationStmt": "ALTER PUBLICATION", "DoStmt": "DO", "CallStmt": "CALL",

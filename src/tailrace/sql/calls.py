@@ -6,15 +6,14 @@ Raises UsageError, in the server's words where it has some, with the position in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from pglast import ast
 
 from tailrace.errors import TailraceError, UsageError
 from tailrace.expressions.analysis.parsing import constants_of
 from tailrace.sql import kinds
+from tailrace.sql.grammar import ast, children, name_of
 from tailrace.sql.signatures import NEED_A_SERVER, REQUIRED, Function
 
 _OUR_SCHEMAS = ("", "pg_catalog")
@@ -45,21 +44,6 @@ def calls_of(statement: Any, text: str, functions: Mapping[str, Function]) -> li
     finder = _Finder(functions, constants_of(statement, text))
     finder.walk(statement, _Context())
     return finder.calls
-
-
-def name_of(node: Any) -> tuple[str, str]:
-    """A called function's schema, empty if none is named, and name."""
-    names = [part.sval for part in node.funcname]
-    return (names[-2] if len(names) > 1 else ""), names[-1]
-
-
-def children(node: Any) -> Iterator[Any]:
-    """The nodes directly below."""
-    if isinstance(node, tuple | list):
-        yield from node
-    elif isinstance(node, ast.Node):
-        for name in node:
-            yield getattr(node, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +95,16 @@ class _Finder:
                 value = value.arg
             self.walk(value, inside)
         per_row = _Context(why or "for each row of a query")
-        for part in ("whereClause", "groupClause", "havingClause", "windowClause", "sortClause", "limitCount", "limitOffset", "valuesLists"):
+        for part in (
+            "whereClause",
+            "groupClause",
+            "havingClause",
+            "windowClause",
+            "sortClause",
+            "limitCount",
+            "limitOffset",
+            "valuesLists",
+        ):
             self.walk(getattr(node, part), per_row)
         if node.distinctClause:
             self.walk(node.distinctClause, per_row)
@@ -249,9 +242,9 @@ class _Finder:
                 return _Constant(called, called.function.columns[0][1], call.position)
         if isinstance(node, ast.SubLink) or _has_column(node):
             hint = "Call it in FROM, or in a SELECT of its own, with constants."
-            raise UsageError(
-                f"arguments of {call.function.name} must be constants", hint=hint, sqlstate="0A000"
-            ).in_text(call.position)
+            raise UsageError(f"arguments of {call.function.name} must be constants", hint=hint, sqlstate="0A000").in_text(
+                call.position
+            )
         raise UsageError(f"arguments of {call.function.name} must be constants", sqlstate="0A000").in_text(call.position)
 
     def _literal(self, node: Any) -> _Constant:
@@ -306,7 +299,10 @@ def _needs_a_server(what: str) -> UsageError:
 
 def _runs_once(function: Function, why: str) -> UsageError:
     if function.moves:
-        message, hint = f"{function.name} cannot be called {why}", "It must run exactly once: call it in FROM, or in a SELECT of its own."
+        message, hint = (
+            f"{function.name} cannot be called {why}",
+            "It must run exactly once: call it in FROM, or in a SELECT of its own.",
+        )
     else:
         message, hint = f"{function.name} cannot be called {why}", "Call it in FROM."
     return UsageError(message, hint=hint, sqlstate="0A000")
@@ -321,7 +317,9 @@ def _is_field(node: Any) -> bool:
 
 
 def _has_column(node: Any) -> bool:
-    return isinstance(node, ast.ColumnRef) or any(_has_column(each) for each in children(node) if isinstance(each, ast.Node | tuple))
+    return isinstance(node, ast.ColumnRef) or any(
+        _has_column(each) for each in children(node) if isinstance(each, ast.Node | tuple)
+    )
 
 
 def _uses(node: Any, name: str) -> int:

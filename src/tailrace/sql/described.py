@@ -42,9 +42,16 @@ def listed(moment: Moment, kinds: str) -> Described:
     rows = []
     for row in classes.rows.seen(np.arange(len(classes.rows)), moment.lsn, -1).tolist():
         kind, schema = chr(classes["relkind"][row]), moment.schema_name(int(classes["relnamespace"][row]))
-        if kind in kinds and int(classes["oid"][row]) >= FIRST_NORMAL_OID and schema in history.search_path and schema not in _SYSTEM:
+        if (
+            kind in kinds
+            and int(classes["oid"][row]) >= FIRST_NORMAL_OID
+            and schema in history.search_path
+            and schema not in _SYSTEM
+        ):
             owner = roles.seen_where("oid", int(classes["relowner"][row]), moment.lsn, -1)
-            rows.append((schema, classes.name("relname", row), _KINDS[kind], roles.name("rolname", int(owner[-1])) if len(owner) else ""))
+            rows.append(
+                (schema, classes.name("relname", row), _KINDS[kind], roles.name("rolname", int(owner[-1])) if len(owner) else "")
+            )
     return Described(_texts(("Schema", "Name", "Type", "Owner"), sorted(rows)), "List of relations")
 
 

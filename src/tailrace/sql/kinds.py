@@ -94,7 +94,9 @@ def read_array(text: str) -> list[str | None] | list[list]:
     stripped = text.strip()
     if not (stripped.startswith("{") and stripped.endswith("}")):
         raise UsageError(
-            f'malformed array literal: "{text}"', detail='Array value must start with "{" or dimension information.', sqlstate="22P02"
+            f'malformed array literal: "{text}"',
+            detail='Array value must start with "{" or dimension information.',
+            sqlstate="22P02",
         )
     inner = stripped[1:-1]
     if inner.lstrip().startswith("{"):

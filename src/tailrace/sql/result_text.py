@@ -75,7 +75,9 @@ def _lists(array: pa.Array, style: TextStyle) -> list[str | None]:
     found: list[str | None] = []
     for row in array:
         texts = None if not row.is_valid else texts_of(row.values, style)
-        found.append(None if texts is None else "{" + ",".join("NULL" if text is None else _element(text) for text in texts) + "}")
+        found.append(
+            None if texts is None else "{" + ",".join("NULL" if text is None else _element(text) for text in texts) + "}"
+        )
     return found
 
 

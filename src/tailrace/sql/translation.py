@@ -11,21 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pglast import ast, enums
+from pglast import enums
 from pglast.stream import RawStream
 
 from tailrace.errors import UsageError
-from tailrace.model import Lsn
 from tailrace.sql.allowed import CASTS, FUNCTIONS, PATTERNS, check_nodes, refused
-from tailrace.sql.calls import NO_FUNCTION, Call, name_of
-from tailrace.sql.kinds import label
+from tailrace.sql.calls import NO_FUNCTION, Call
+from tailrace.sql.column_names import figured
+from tailrace.sql.grammar import ast, name_of
+from tailrace.sql.positions import LSN, arithmetic, as_lsn, called, difference, hex_of, text_of
+from tailrace.sql.scope import Scope, renamed
 from tailrace.sql.signatures import Columns
 
-LSN = "pg_lsn"
 ColumnsOf = Callable[[str, str], Columns | None]
 """The columns of a relation, by schema (empty if none was named) and name; None if there is none. Raises UsageError for one that is not read here."""
 _UNKNOWN = ""
-_NO_OPERATOR = "No operator matches the given name and argument types. You might need to add explicit type casts."
 
 
 @dataclass(slots=True)
@@ -49,48 +49,6 @@ def translated(
 
 
 @dataclass(slots=True)
-class _Scope:
-    """What names mean: tables of this query by alias, in order; then those around it. `merged` are columns of JOIN … USING."""
-
-    outer: _Scope | None
-    tables: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
-    merged: list[tuple[str, str]] = field(default_factory=list)
-    queries: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    unread: set[str] = field(default_factory=set)
-    """Columns that its tables have on the server, and not here."""
-
-    def query(self, name: str) -> list[tuple[str, str]] | None:
-        found = self.queries.get(name)
-        return found if found is not None or self.outer is None else self.outer.query(name)
-
-    def star(self, alias: str = "") -> list[tuple[str, str]]:
-        if alias:
-            return next((columns for name, columns in self.tables if name == alias), [])
-        merged = [name for name, _ in self.merged]
-        return [*self.merged, *(column for _, columns in self.tables for column in columns if column[0] not in merged)]
-
-    def column(self, names: Sequence[str], location: int) -> str:
-        """The type of a column. Raises UsageError (42703, 42702, 42P01)."""
-        table, name = (names[-2] if len(names) > 1 else ""), names[-1]
-        if not table and name in dict(self.merged):
-            return dict(self.merged)[name]
-        places = [columns for alias, columns in self.tables if not table or alias == table]
-        found = [kind for columns in places for column, kind in columns if column == name]
-        if len(found) > 1:
-            raise UsageError(f'column reference "{name}" is ambiguous', sqlstate="42702").in_text(location + 1)
-        if found:
-            return found[0]
-        if self.outer is not None and not (table and places):
-            return self.outer.column(names, location)
-        if table and not places:
-            raise UsageError(f'missing FROM-clause entry for table "{table}"', sqlstate="42P01").in_text(location + 1)
-        if name in self.unread:
-            raise refused(f'column "{name}"', location)
-        shown = f"column {table}.{name}" if table else f'column "{name}"'
-        raise UsageError(f"{shown} does not exist", sqlstate="42703").in_text(location + 1)
-
-
-@dataclass(slots=True)
 class _Translator:
     numbers: dict[int, int]
     calls: Sequence[Call]
@@ -101,14 +59,14 @@ class _Translator:
 
     # -- queries ---------------------------------------------------------------------------------------------------------------------
 
-    def select(self, node: Any, outer: _Scope | None) -> list[tuple[str, str]]:
+    def select(self, node: Any, outer: Scope | None) -> list[tuple[str, str]]:
         """The result's columns. The tree is changed to the engine's."""
-        scope = _Scope(outer)
+        scope = Scope(outer)
         for cte in node.withClause.ctes if node.withClause else ():
             if node.withClause.recursive:
                 raise refused("WITH RECURSIVE", cte.location)
             columns = self.select(cte.ctequery, scope)
-            scope.queries[cte.ctename] = _renamed(columns, cte.aliascolnames)
+            scope.queries[cte.ctename] = renamed(columns, cte.aliascolnames)
         if node.op != enums.SetOperation.SETOP_NONE:
             columns = self.select(node.larg, scope)
             self.select(node.rarg, scope)
@@ -146,7 +104,7 @@ class _Translator:
             node.fromClause = (ast.RangeVar(relname=f"_record{number}", inh=True, relpersistence="p"),)
             self.relations[f"_record{number}"] = ""
 
-    def _targets(self, node: Any, scope: _Scope) -> list[tuple[str, str]]:
+    def _targets(self, node: Any, scope: Scope) -> list[tuple[str, str]]:
         columns: list[tuple[str, str]] = []
         for target in node.targetList or ():
             if isinstance(target.val, ast.ColumnRef) and isinstance(target.val.fields[-1], ast.A_Star):
@@ -156,13 +114,13 @@ class _Translator:
                     raise UsageError(message, sqlstate="42P01").in_text(target.val.location + 1)
                 columns += scope.star(alias)
                 continue
-            name = target.name or _figured(target.val)
+            name = target.name or figured(target.val)
             target.val, kind = self._typed(target.val, scope)
             target.name = name
             columns.append((name, kind))
         return columns
 
-    def _ordered(self, node: Any, scope: _Scope, columns: Sequence[tuple[str, str]]) -> None:
+    def _ordered(self, node: Any, scope: Scope, columns: Sequence[tuple[str, str]]) -> None:
         names = {name for name, _ in columns}
         for item in node.sortClause or ():
             if not _is_output(item.node, names):
@@ -170,52 +128,54 @@ class _Translator:
         node.limitCount = self._replaced(node.limitCount, scope)
         node.limitOffset = self._replaced(node.limitOffset, scope)
 
-    def _by_name(self, items: Any, scope: _Scope, names: set[str]) -> Any:
+    def _by_name(self, items: Any, scope: Scope, names: set[str]) -> Any:
         return tuple(each if _is_output(each, names) else self._replaced(each, scope) for each in items) if items else items
 
-    def _window(self, window: Any, scope: _Scope) -> None:
+    def _window(self, window: Any, scope: Scope) -> None:
         window.partitionClause = tuple(self._replaced(each, scope) for each in window.partitionClause or ()) or None
         for item in window.orderClause or ():
             item.node = self._replaced(item.node, scope)
 
     # -- FROM ------------------------------------------------------------------------------------------------------------------------
 
-    def _from(self, item: Any, scope: _Scope) -> None:
+    def _from(self, item: Any, scope: Scope) -> None:
         if isinstance(item, ast.RangeVar):
             scope.tables.append(self._relation(item, scope))
         elif isinstance(item, ast.RangeSubselect):
-            columns = self.select(item.subquery, scope if item.lateral else _Scope(scope.outer, queries=_queries(scope)))
+            columns = self.select(item.subquery, scope if item.lateral else Scope(scope.outer, queries=scope.queries))
             name = item.alias.aliasname if item.alias else ""
-            scope.tables.append((name, _renamed(columns, item.alias.colnames if item.alias else None)))
+            scope.tables.append((name, renamed(columns, item.alias.colnames if item.alias else None)))
         elif isinstance(item, ast.JoinExpr):
             self._join(item, scope)
         else:
             raise refused("this in FROM", getattr(item, "location", None))
 
-    def _join(self, item: Any, scope: _Scope) -> None:
+    def _join(self, item: Any, scope: Scope) -> None:
         if item.isNatural or item.alias or item.join_using_alias:
             raise refused("NATURAL JOIN" if item.isNatural else "the alias of a join")
         item.larg, item.rarg = (self._joined(side, scope) for side in (item.larg, item.rarg))
         for each in item.usingClause or ():
             kinds = [kind for _, columns in scope.tables for name, kind in columns if name == each.sval]
             if len(kinds) < 2:
-                raise UsageError(f'column "{each.sval}" specified in USING clause does not exist in both tables', sqlstate="42703")
+                raise UsageError(
+                    f'column "{each.sval}" specified in USING clause does not exist in both tables', sqlstate="42703"
+                )
             scope.merged.append((each.sval, kinds[0]))
         item.quals = self._replaced(item.quals, scope)
 
-    def _joined(self, side: Any, scope: _Scope) -> Any:
+    def _joined(self, side: Any, scope: Scope) -> Any:
         if isinstance(side, ast.RangeFunction):
             return self._function(side, scope)
         self._from(side, scope)
         return side
 
-    def _relation(self, item: Any, scope: _Scope) -> tuple[str, list[tuple[str, str]]]:
+    def _relation(self, item: Any, scope: Scope) -> tuple[str, list[tuple[str, str]]]:
         name = item.relname
         alias = item.alias.aliasname if item.alias else name
         colnames = item.alias.colnames if item.alias else None
         query = None if item.schemaname else scope.query(name)
         if query is not None:
-            return alias, _renamed(query, colnames)
+            return alias, renamed(query, colnames)
         if name.startswith("_record") and name in self.relations and item.schemaname is None:
             return name, [(self.calls[int(name[7:])].function.name, "record")]
         columns = None if item.catalogname else self.columns_of(item.schemaname or "", name)
@@ -227,9 +187,9 @@ class _Translator:
         self.relations[table] = name
         item.relname, item.schemaname, item.catalogname = table, None, None
         item.alias = ast.Alias(aliasname=alias, colnames=colnames)
-        return alias, _renamed(list(columns), colnames)
+        return alias, renamed(list(columns), colnames)
 
-    def _function(self, item: Any, scope: _Scope) -> Any:
+    def _function(self, item: Any, scope: Scope) -> Any:
         """A function in FROM, as the table that has its rows."""
         ((function, _),) = item.functions[:1]
         number = self.numbers.get(id(function))
@@ -243,7 +203,7 @@ class _Translator:
             columns = [(alias, columns[0][1])]  # a value in FROM is called as its table is
         if call.ordinality:
             columns.append(("ordinality", "int8"))
-        columns = _renamed(columns, colnames)
+        columns = renamed(columns, colnames)
         table = f"_call{number}"
         self.relations[table] = ""
         scope.tables.append((alias, columns))
@@ -252,14 +212,14 @@ class _Translator:
 
     # -- expressions -------------------------------------------------------------------------------------------------------------------
 
-    def expression(self, node: Any, scope: _Scope) -> str:
+    def expression(self, node: Any, scope: Scope) -> str:
         """Its type, for where the node itself stays."""
         return self._typed(node, scope)[1]
 
-    def _replaced(self, node: Any, scope: _Scope) -> Any:
+    def _replaced(self, node: Any, scope: Scope) -> Any:
         return None if node is None else self._typed(node, scope)[0]
 
-    def _typed(self, node: Any, scope: _Scope) -> tuple[Any, str]:
+    def _typed(self, node: Any, scope: Scope) -> tuple[Any, str]:
         """What the engine is given in its place, and the type of it as far as it is known."""
         number = self.numbers.get(id(node))
         if number is not None:
@@ -289,16 +249,19 @@ class _Translator:
             return self._case(node, scope)
         if isinstance(node, ast.SQLValueFunction):
             raise refused("this value", node.location)
-        if isinstance(node, ast.BoolExpr):
-            node.args = tuple(self._replaced(each, scope) for each in node.args)
-            return node, "bool"
-        if isinstance(node, ast.NullTest | ast.BooleanTest):
-            node.arg = self._replaced(node.arg, scope)
-            return node, "bool"
+        if isinstance(node, ast.BoolExpr | ast.NullTest | ast.BooleanTest):
+            return self._test(node, scope), "bool"
         if isinstance(node, ast.A_ArrayExpr):
             node.elements, kind = self._alike(node.elements or (), scope)
             return node, f"{kind}[]"
         raise refused(type(node).__name__, getattr(node, "location", None))
+
+    def _test(self, node: Any, scope: Scope) -> Any:
+        if isinstance(node, ast.BoolExpr):
+            node.args = tuple(self._replaced(each, scope) for each in node.args)
+        else:
+            node.arg = self._replaced(node.arg, scope)
+        return node
 
     def _called(self, number: int) -> Any:
         """A call's value: the one row of its table."""
@@ -327,29 +290,29 @@ class _Translator:
         )  # fmt: skip
         return ast.SubLink(subLinkType=enums.SubLinkType.EXPR_SUBLINK, subselect=query)
 
-    def _case(self, node: Any, scope: _Scope) -> tuple[Any, str]:
+    def _case(self, node: Any, scope: Scope) -> tuple[Any, str]:
         node.arg, subject = (None, _UNKNOWN) if node.arg is None else self._typed(node.arg, scope)
         for when in node.args:
             when.expr, kind = self._typed(when.expr, scope)
             if subject == LSN and kind == "unknown":
-                when.expr = _as_lsn(when.expr)
-        results = [when.result for when in node.args] + ([node.defresult] if node.defresult is not None else [])
-        results, kind = self._alike(results, scope)
+                when.expr = as_lsn(when.expr)
+        written = [when.result for when in node.args] + ([node.defresult] if node.defresult is not None else [])
+        results, kind = self._alike(written, scope)
         for when, result in zip(node.args, results, strict=False):
             when.result = result
         if node.defresult is not None:
             node.defresult = results[-1]
         return node, kind
 
-    def _alike(self, nodes: Sequence[Any], scope: _Scope) -> tuple[tuple[Any, ...], str]:
+    def _alike(self, nodes: Sequence[Any], scope: Scope) -> tuple[tuple[Any, ...], str]:
         """Several that are to have one type."""
         typed = [self._typed(each, scope) for each in nodes]
         kinds = [kind for _, kind in typed]
         if LSN in kinds:
-            return tuple(_as_lsn(each) if kind == "unknown" else each for each, kind in typed), LSN
+            return tuple(as_lsn(each) if kind == "unknown" else each for each, kind in typed), LSN
         return tuple(each for each, _ in typed), next((kind for kind in kinds if kind not in ("", "unknown")), _UNKNOWN)
 
-    def _cast(self, node: Any, scope: _Scope) -> tuple[Any, str]:
+    def _cast(self, node: Any, scope: Scope) -> tuple[Any, str]:
         node.arg, kind = self._typed(node.arg, scope)
         name = node.typeName.names[-1].sval
         engine = CASTS.get(name)
@@ -357,19 +320,19 @@ class _Translator:
             raise refused(f"a cast to {name}", node.location)
         is_constant = isinstance(node.arg, ast.A_Const)
         if name == LSN:
-            return (node.arg if kind == LSN else _as_lsn(node.arg)), LSN
+            return (node.arg if kind == LSN else as_lsn(node.arg)), LSN
         if kind == LSN:
             if engine != "text":
                 raise UsageError(f"cannot cast type pg_lsn to {name}", sqlstate="42846").in_text(node.location + 1)
-            return _text_of(node.arg), "text"
+            return text_of(node.arg), "text"
         if name == "bytea" or kind == "bytea":
             if not (is_constant and isinstance(node.arg.val, ast.String)) or name != "bytea":
                 raise refused("a cast of bytea", node.location)
-            return _function("from_hex", ast.A_Const(val=ast.String(sval=_hex(node.arg.val.sval)))), "bytea"
+            return called("from_hex", ast.A_Const(val=ast.String(sval=hex_of(node.arg.val.sval)))), "bytea"
         node.typeName = ast.TypeName(names=(ast.String(sval=engine),), typemod=-1)
         return node, "text" if engine == "text" else name
 
-    def _function_value(self, node: Any, scope: _Scope) -> tuple[Any, str]:
+    def _function_value(self, node: Any, scope: Scope) -> tuple[Any, str]:
         schema, name = name_of(node)
         kind = FUNCTIONS.get(name)
         if kind is None or schema not in ("", "pg_catalog") or node.func_variadic:
@@ -384,14 +347,24 @@ class _Translator:
         if node.over is not None:
             self._window(node.over, scope)
         if name == "pg_wal_lsn_diff":
-            return _difference(*(_as_lsn(each) if its == "unknown" else each for each, its in typed)), "numeric"
+            return difference(*(as_lsn(each) if its == "unknown" else each for each, its in typed)), "numeric"
         if name == "current_database":
             return ast.A_Const(val=ast.String(sval=self.database)), "name"
-        if first == LSN and name not in ("count", "min", "max", "lag", "lead", "first_value", "last_value", "array_agg", "concat"):
+        if first == LSN and name not in (
+            "count",
+            "min",
+            "max",
+            "lag",
+            "lead",
+            "first_value",
+            "last_value",
+            "array_agg",
+            "concat",
+        ):
             message = f"function {name}(pg_lsn) does not exist"
             raise UsageError(message, hint=NO_FUNCTION, sqlstate="42883").in_text(node.location + 1)
         if name == "concat":
-            node.args = tuple(_text_of(each) if its == LSN else each for each, its in typed)
+            node.args = tuple(text_of(each) if its == LSN else each for each, its in typed)
         if name == "encode":
             return self._encoded(node, first), "text"
         if name == "length" and first == "bytea":
@@ -404,81 +377,29 @@ class _Translator:
         form = node.args[1].val.sval if len(node.args) == 2 and isinstance(node.args[1], ast.A_Const) else ""
         if first != "bytea" or form != "hex":
             raise refused("encode, but for encode(…, 'hex')", node.location)
-        return _function("lower", _function("hex", node.args[0]))
+        return called("lower", called("hex", node.args[0]))
 
-    def _operator(self, node: Any, scope: _Scope) -> tuple[Any, str]:
+    def _operator(self, node: Any, scope: Scope) -> tuple[Any, str]:
         operator = node.name[-1].sval
         if node.kind in PATTERNS:
             _check_pattern(node)
         left, one = (None, _UNKNOWN) if node.lexpr is None else self._typed(node.lexpr, scope)
         if isinstance(node.rexpr, tuple | list):
             several = [self._typed(each, scope) for each in node.rexpr]
-            right: Any = tuple(_as_lsn(each) if one == LSN and kind == "unknown" else each for each, kind in several)
+            right: Any = tuple(as_lsn(each) if one == LSN and kind == "unknown" else each for each, kind in several)
             other = next((kind for _, kind in several if kind != "unknown"), "unknown")
         else:
             right, other = self._typed(node.rexpr, scope)
-            right = _as_lsn(right) if one == LSN and other == "unknown" and operator not in ("||",) else right
-        left = _as_lsn(left) if other == LSN and one == "unknown" and operator != "||" else left
+            right = as_lsn(right) if one == LSN and other == "unknown" and operator not in ("||",) else right
+        left = as_lsn(left) if other == LSN and one == "unknown" and operator != "||" else left
         node.lexpr, node.rexpr = left, right
         if operator in ("||", "~~", "!~~", "~~*", "!~~*"):
             if operator == "||":
-                node.lexpr, node.rexpr = (_text_of(left) if one == LSN else left), (_text_of(right) if other == LSN else right)
+                node.lexpr, node.rexpr = (text_of(left) if one == LSN else left), (text_of(right) if other == LSN else right)
             return node, "text" if operator == "||" else "bool"
         if LSN in (one, other) and operator in ("+", "-", "*", "/", "%"):
-            return _moved(node, operator, one, other)
+            return arithmetic(node, operator, one, other)
         return node, _UNKNOWN if operator in ("+", "-", "*", "/", "%") else "bool"
-
-
-def _moved(node: Any, operator: str, one: str, other: str) -> tuple[Any, str]:
-    """Arithmetic of positions: their distance, or one that lies so many bytes further."""
-    if operator == "-" and one in (LSN, "unknown") and other in (LSN, "unknown"):
-        return _difference(node.lexpr, node.rexpr), "numeric"
-    if operator in ("+", "-") and (one == LSN or operator == "+") and one != other:
-        node.lexpr, node.rexpr = _to("hugeint", node.lexpr), _to("hugeint", node.rexpr)
-        return _to("ubigint", node), LSN
-    message = f"operator does not exist: {label(one)} {operator} {label(other)}"
-    raise UsageError(message, hint=_NO_OPERATOR, sqlstate="42883").in_text(node.location + 1)
-
-
-def _difference(left: Any, right: Any) -> Any:
-    name = (ast.String(sval="-"),)
-    return ast.A_Expr(kind=enums.A_Expr_Kind.AEXPR_OP, name=name, lexpr=_to("hugeint", left), rexpr=_to("hugeint", right))
-
-
-def _to(engine: str, node: Any) -> Any:
-    return ast.TypeCast(arg=node, typeName=ast.TypeName(names=(ast.String(sval=engine),), typemod=-1))
-
-
-def _function(name: str, *arguments: Any) -> Any:
-    return ast.FuncCall(
-        funcname=(ast.String(sval=name),), args=arguments, funcformat=enums.CoercionForm.COERCE_EXPLICIT_CALL
-    )  # fmt: skip
-
-
-def _as_lsn(node: Any) -> Any:
-    """A constant as a position. Raises UsageError (22P02) for what is none."""
-    if not isinstance(node, ast.A_Const):
-        raise refused("a cast to pg_lsn of what is no constant")
-    if node.isnull:
-        return _to("ubigint", node)
-    try:
-        value = Lsn.parse(str(node.val.sval).strip())
-    except (ValueError, AttributeError) as error:
-        raise UsageError(str(error), sqlstate="22P02") from None
-    return _to("ubigint", ast.A_Const(val=ast.String(sval=str(int(value)))))
-
-
-def _text_of(node: Any) -> Any:
-    return _function("_pg_lsn_out", node)
-
-
-def _hex(text: str) -> str:
-    if not text.startswith("\\x"):
-        return text.encode().hex()
-    try:
-        return bytes.fromhex(text[2:]).hex()
-    except ValueError:
-        raise UsageError(f'invalid hexadecimal data: "{text}"', sqlstate="22023") from None
 
 
 def _check_pattern(node: Any) -> None:
@@ -487,58 +408,8 @@ def _check_pattern(node: Any) -> None:
         raise refused("a pattern of LIKE that is no constant, or that has a backslash", node.location)
 
 
-def _renamed(columns: Sequence[tuple[str, str]], names: Any) -> list[tuple[str, str]]:
-    given = [each.sval for each in names or ()]
-    if len(given) > len(columns):
-        message = f"table has {len(columns)} columns available but {len(given)} columns specified"
-        raise UsageError(message, sqlstate="42P10")
-    return [(given[place] if place < len(given) else name, kind) for place, (name, kind) in enumerate(columns)]
-
-
-def _queries(scope: _Scope) -> dict[str, list[tuple[str, str]]]:
-    return scope.queries
-
-
 def _is_output(node: Any, names: set[str]) -> bool:
     """Whether it names a column of the result, or is its number."""
     if isinstance(node, ast.A_Const):
         return True
     return isinstance(node, ast.ColumnRef) and len(node.fields) == 1 and getattr(node.fields[0], "sval", None) in names
-
-
-def _figured(node: Any) -> str:
-    """How PostgreSQL calls a column without a name (`FigureColname`)."""
-    return _figure(node)[0]
-
-
-def _figure(node: Any) -> tuple[str, int]:
-    """The name, and how good it is: 2 if it comes from a column or a function, 1 if from a type, 0 if there is none."""
-    if isinstance(node, ast.ColumnRef):
-        return node.fields[-1].sval, 2
-    if isinstance(node, ast.A_Indirection):
-        return (node.indirection[-1].sval, 2) if isinstance(node.indirection[-1], ast.String) else _figure(node.arg)
-    if isinstance(node, ast.FuncCall):
-        return name_of(node)[1], 2
-    if isinstance(node, ast.A_Expr) and node.kind == enums.A_Expr_Kind.AEXPR_NULLIF:
-        return "nullif", 2
-    if isinstance(node, ast.TypeCast):
-        name, strength = _figure(node.arg)
-        return (name, strength) if strength > 1 else (node.typeName.names[-1].sval, 1)
-    if isinstance(node, ast.CaseExpr):
-        name, strength = _figure(node.defresult)
-        return (name, strength) if strength > 1 else ("case", 1)
-    if isinstance(node, ast.SubLink):
-        return _figure_sublink(node)
-    words = {ast.CoalesceExpr: "coalesce", ast.A_ArrayExpr: "array"}
-    if isinstance(node, ast.MinMaxExpr):
-        return ("greatest" if node.op == enums.MinMaxOp.IS_GREATEST else "least"), 2
-    return (words[type(node)], 2) if type(node) in words else ("?column?", 0)
-
-
-def _figure_sublink(node: Any) -> tuple[str, int]:
-    if node.subLinkType == enums.SubLinkType.EXISTS_SUBLINK:
-        return "exists", 2
-    if node.subLinkType == enums.SubLinkType.EXPR_SUBLINK and node.subselect.targetList:
-        target = node.subselect.targetList[0]
-        return (target.name, 2) if target.name else _figure(target.val)
-    return "?column?", 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace.catalog.history import tracked_columns
 from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.sql.signatures import Columns
 
 
@@ -48,8 +48,10 @@ def views_of(major: int) -> dict[str, Columns]:
         "pg_stat_replication": _STAT_REPLICATION,
         "pg_replication_origin_status": _ORIGIN_STATUS,
         "pg_publication": _PUBLICATION + (" pubgencols:char" if major >= 18 else ""),
-        "pg_publication_tables": "pubname:name schemaname:name tablename:name" + (" attnames:name[] rowfilter:text" if row_filters else ""),
-        "pg_publication_rel": "oid:oid prpubid:oid prrelid:oid" + (" prqual:pg_node_tree prattrs:int2vector" if row_filters else ""),
+        "pg_publication_tables": "pubname:name schemaname:name tablename:name"
+        + (" attnames:name[] rowfilter:text" if row_filters else ""),
+        "pg_publication_rel": "oid:oid prpubid:oid prrelid:oid"
+        + (" prqual:pg_node_tree prattrs:int2vector" if row_filters else ""),
     }
     return {name: _columns(text) for name, text in texts.items()}
 

@@ -38,8 +38,7 @@ class CarryingOut:
         function = call.function
         arguments = [self._value(each) for each in call.arguments]
         if function.strict and any(
-            value is None and argument.default is not None
-            for value, argument in zip(arguments, function.arguments, strict=True)
+            value is None and argument.default is not None for value, argument in zip(arguments, function.arguments, strict=True)
         ):
             return Outcome(nulls(function))
         if function.name.startswith("pg_current_wal_"):

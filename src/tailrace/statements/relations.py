@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tailrace.catalog.column_values import int2_vector, oid_vector
-from tailrace.catalog.history import tracked_columns
+from tailrace.catalog.column_values import float4s, int2_vector, oid_vector
 from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn
 from tailrace.slots.slot import Slot, WalStatus
@@ -143,7 +143,17 @@ class Relations:
             owners = roles.seen_where("rolname", each.owner, lsn, -1)
             owner = int(roles["oid"][owners[-1]]) if len(owners) else None
             actions = each.actions
-            values = [oid, each.name, owner, each.all_tables, actions.insert, actions.update, actions.delete, actions.truncate, each.via_root]
+            values = [
+                oid,
+                each.name,
+                owner,
+                each.all_tables,
+                actions.insert,
+                actions.update,
+                actions.delete,
+                actions.truncate,
+                each.via_root,
+            ]
             yield [*values, each.generated_columns] if self.place.major >= 18 else values
 
     def _publication_tables(self) -> Iterator[list[Any]]:
@@ -175,7 +185,7 @@ def _array(values: Any, kind: str) -> pa.Array:
     if kind == "bool":
         return pa.array([bool(each) for each in numbers], arrow)
     if kind == "float8":
-        return pa.array(np.asarray(values, np.uint32).view(np.float32).astype(np.float64), arrow)
+        return pa.array(float4s(values), arrow)
     return pa.array(signed(numbers, kind), arrow)
 
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pglast import ast
-from pglast.parser import ParseError, parse_sql
 
 from tailrace.errors import UsageError
 from tailrace.sql.allowed import refused, what_is
-from tailrace.sql.calls import Call, calls_of, children
+from tailrace.sql.calls import Call, calls_of
+from tailrace.sql.grammar import ast, children, parsed
 from tailrace.sql.parameters import AS_OF, Parameters
 from tailrace.sql.result_text import TextColumn, record_text, text_columns, texts_of
 from tailrace.sql.signatures import functions_of
@@ -29,7 +28,15 @@ from tailrace.statements.place import Place
 from tailrace.statements.relations import Relations
 from tailrace.statements.server import Server
 
-_HIDING = (ast.ExplainStmt, ast.ViewStmt, ast.PrepareStmt, ast.CreateTableAsStmt, ast.DeclareCursorStmt, ast.CopyStmt, ast.RuleStmt)
+_HIDING = (
+    ast.ExplainStmt,
+    ast.ViewStmt,
+    ast.PrepareStmt,
+    ast.CreateTableAsStmt,
+    ast.DeclareCursorStmt,
+    ast.CopyStmt,
+    ast.RuleStmt,
+)
 """Statements that would run a function another time, or not at all."""
 
 _FIRST_THAT_SPELLS_PARAMETERS = 18
@@ -61,7 +68,7 @@ class Session:
     def execute(self, text: str) -> Iterator[Result]:
         """The result of one statement. When the block ends without an error, what was consumed is confirmed."""
         with ExitStack() as held:
-            result, confirms = self._carried_out(_parsed(text), text, held)
+            result, confirms = self._carried_out(parsed(text), text, held)
             yield result
             for confirm in confirms:
                 confirm()
@@ -163,8 +170,8 @@ class Session:
                 raise UsageError(f'unrecognized configuration parameter "{name}"', sqlstate="42704")
             return None
         if isinstance(statement, ast.VariableShowStmt):
-            shown, value = self.parameters.shown(name)
-            return Result([TextColumn(shown, [value], False)], "SHOW", rows=1)
+            shown, setting = self.parameters.shown(name)
+            return Result([TextColumn(shown, [setting], False)], "SHOW", rows=1)
         value = ", ".join(_word(each) for each in statement.args) if statement.args else None
         spelled = name if self.place.major < _FIRST_THAT_SPELLS_PARAMETERS else self.parameters.shown(name)[0]
         changed = self.parameters.under(spelled, value)
@@ -181,18 +188,6 @@ def _word(node: Any) -> str:
         raise refused("this value of a parameter")
     value = node.val
     return str(getattr(value, "sval", None) or getattr(value, "fval", None) or getattr(value, "ival", ""))
-
-
-def _parsed(text: str) -> Any:
-    try:
-        parsed = parse_sql(text)
-    except ParseError as error:
-        at = error.args[1] if len(error.args) > 1 else None
-        position = len(text) + 1 if at is None else int(at) + 1
-        raise UsageError(str(error.args[0]), sqlstate="42601").in_text(position) from None
-    if len(parsed) != 1:
-        raise UsageError("one statement at a time", sqlstate="42601")
-    return parsed[0].stmt
 
 
 def _check_slots(calls: list[Call]) -> None:
