@@ -24,6 +24,7 @@ STATEMENTS = (
     "SELECT * FROM pg_logical_slot_peek_binary_changes('p', NULL, NULL, 'proto_version', '99', 'publication_names', 'x')",
     f"{PEEK}('a')", f"{PEEK}('a', 1, NULL)", f"{PEEK}('a', 'zz', NULL)", f"{PEEK}('a', NULL, 'x')", f"{PEEK}('a', '0/1'::pg_lsn, 'x'::text)",
     f"{PEEK}(slot_name => 'a', upto => NULL, upto_nchanges => NULL)", f"{PEEK}('a', NULL, 99999999999)",
+    f"{PEEK}(slot_name => 'a', upto_lsn => NULL, upto_nchanges => NULL)", f"{PEEK}('a', NULL, upto_nchanges => NULL)",
     f"{CREATE}('a', 'test_decoding')", f"{CREATE}('A', 'test_decoding')", f"{CREATE}('', 'test_decoding')",
     f"{CREATE}('b', 'no_such_plugin')", f"{CREATE}('b', 'test_decoding', 'perhaps')", f"{CREATE}('b')",
     f"{CREATE}('b', plugin => 'test_decoding', plugin => 'x')",

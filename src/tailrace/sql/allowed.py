@@ -32,12 +32,13 @@ _NAMES = {
 }  # fmt: skip
 FUNCTIONS: dict[str, str] = {
     "count": "int8", "sum": "numeric", "min": "same", "max": "same", "string_agg": "text", "array_agg": "array", "bool_and": "bool",
-    "bool_or": "bool", "every": "bool", "row_number": "int8", "rank": "int8", "dense_rank": "int8", "lag": "same", "lead": "same",
+    "bool_or": "bool", "every": "bool", "row_number": "int8", "rank": "int8", "dense_rank": "int8",
+    "octet_length": "int4", "lag": "same", "lead": "same",
     "first_value": "same", "last_value": "same", "ntile": "int4", "lower": "text", "upper": "text", "length": "int4", "substr": "text",
     "substring": "text", "left": "text", "right": "text", "split_part": "text", "replace": "text", "strpos": "int4", "position": "int4",
     "btrim": "text", "ltrim": "text", "rtrim": "text", "concat": "text", "repeat": "text", "reverse": "text", "md5": "text", "abs": "same",
-    "starts_with": "bool", "octet_length": "int4", "encode": "text", "pg_wal_lsn_diff": "numeric", "now": "timestamptz",
-    "current_database": "name", "generate_series": "int8",
+    "starts_with": "bool", "encode": "text", "pg_wal_lsn_diff": "numeric", "now": "timestamptz",
+    "current_database": "name",
 }  # fmt: skip
 """Those of PostgreSQL's functions that the engine has with the same meaning, and the type of their result; `same` is that of the first argument."""
 CASTS = {
@@ -46,7 +47,9 @@ CASTS = {
     "timestamp": "timestamp", "date": "date", "bytea": "bytea",
 }  # fmt: skip
 """Types that can be cast to -> the engine's."""
-OPERATORS = frozenset({"=", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "||", "~~", "!~~", "~~*", "!~~*"})
+OPERATORS = frozenset(
+    {"=", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "||", "~~", "!~~", "~~*", "!~~*", "BETWEEN", "NOT BETWEEN"}
+)
 _KINDS = enums.A_Expr_Kind
 EXPRESSIONS = frozenset(
     {

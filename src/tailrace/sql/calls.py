@@ -169,6 +169,8 @@ class _Finder:
     def _match(self, call: Call) -> None:
         function, node = call.function, call.node
         given = [self._constant(argument, call) for argument in node.args or ()]
+        if function.variadic and not node.func_variadic and any(each.name for each in given):
+            raise _no_such_function(call, given)  # where there are names, nothing is expanded into the array
         names = [argument.name for argument in function.arguments]
         values: list[object] = [argument.default for argument in function.arguments]
         rest: list[_Constant] = []

@@ -14,7 +14,8 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 
 ARROW: dict[str, pa.DataType] = {
-    "bool": pa.bool_(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float8": pa.float64(), "oid": pa.uint32(),
+    "bool": pa.bool_(), "float4": pa.float32(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float8": pa.float64(),
+    "oid": pa.uint32(),
     "xid": pa.uint32(), "pg_lsn": pa.uint64(), "name": pa.string(), "text": pa.string(), "char": pa.string(), "bytea": pa.binary(),
     "timestamptz": pa.timestamp("us", "UTC"), "interval": pa.string(), "inet": pa.string(), "void": pa.string(), "record": pa.string(),
     "pg_node_tree": pa.string(), "int2vector": pa.string(), "oidvector": pa.string(), "name[]": pa.list_(pa.string()),

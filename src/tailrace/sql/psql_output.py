@@ -164,6 +164,6 @@ def _expanded_lines(name: list[str], cell: list[str], name_width: int, cell_widt
         plus = "+" if number < len(name) - 1 else " "
         more = number < len(cell) - 1
         text = right or ""
-        tail = text + " " * (cell_width - width(text)) + "+" if more else text
-        lines.append(f"{head}{' ' * (name_width - width(head))}{plus}| {tail}")
+        tail = "" if right is None else f" {text}{' ' * (cell_width - width(text))}+" if more else f" {text}"
+        lines.append(f"{head}{' ' * (name_width - width(head))}{plus}|{tail}")
     return lines

@@ -15,11 +15,12 @@ from pglast import enums
 from pglast.stream import RawStream
 
 from tailrace.errors import UsageError
-from tailrace.sql.allowed import CASTS, FUNCTIONS, PATTERNS, check_nodes, refused
-from tailrace.sql.calls import NO_FUNCTION, Call
+from tailrace.sql.allowed import PATTERNS, check_nodes, refused
+from tailrace.sql.calls import Call
 from tailrace.sql.column_names import figured
+from tailrace.sql.engine_functions import cast, check_function, function_value
 from tailrace.sql.grammar import ast, name_of
-from tailrace.sql.positions import LSN, arithmetic, as_lsn, called, difference, hex_of, text_of
+from tailrace.sql.positions import LSN, arithmetic, as_lsn, text_of
 from tailrace.sql.scope import Scope, renamed
 from tailrace.sql.signatures import Columns
 
@@ -73,9 +74,10 @@ class _Translator:
             self._ordered(node, scope, columns)
             return columns
         if node.valuesLists:
-            for row in node.valuesLists:
-                kinds = [self.expression(each, scope) for each in row]
-            return [(f"column{number}", kind) for number, kind in enumerate(kinds, 1)]
+            rows = [[self._typed(each, scope) for each in row] for row in node.valuesLists]
+            node.valuesLists = tuple(tuple(value for value, _ in row) for row in rows)
+            self._ordered(node, scope, [(f"column{number}", kind) for number, (_, kind) in enumerate(rows[0], 1)])
+            return [(f"column{number}", kind) for number, (_, kind) in enumerate(rows[0], 1)]
         self._rows_as_target(node)
         if node.fromClause:
             node.fromClause = tuple(self._joined(item, scope) for item in node.fromClause)
@@ -212,10 +214,6 @@ class _Translator:
 
     # -- expressions -------------------------------------------------------------------------------------------------------------------
 
-    def expression(self, node: Any, scope: Scope) -> str:
-        """Its type, for where the node itself stays."""
-        return self._typed(node, scope)[1]
-
     def _replaced(self, node: Any, scope: Scope) -> Any:
         return None if node is None else self._typed(node, scope)[0]
 
@@ -314,70 +312,18 @@ class _Translator:
 
     def _cast(self, node: Any, scope: Scope) -> tuple[Any, str]:
         node.arg, kind = self._typed(node.arg, scope)
-        name = node.typeName.names[-1].sval
-        engine = CASTS.get(name)
-        if engine is None or node.typeName.arrayBounds or (node.typeName.typmods and name not in ("varchar", "bpchar")):
-            raise refused(f"a cast to {name}", node.location)
-        is_constant = isinstance(node.arg, ast.A_Const)
-        if name == LSN:
-            return (node.arg if kind == LSN else as_lsn(node.arg)), LSN
-        if kind == LSN:
-            if engine != "text":
-                raise UsageError(f"cannot cast type pg_lsn to {name}", sqlstate="42846").in_text(node.location + 1)
-            return text_of(node.arg), "text"
-        if name == "bytea" or kind == "bytea":
-            if not (is_constant and isinstance(node.arg.val, ast.String)) or name != "bytea":
-                raise refused("a cast of bytea", node.location)
-            return called("from_hex", ast.A_Const(val=ast.String(sval=hex_of(node.arg.val.sval)))), "bytea"
-        node.typeName = ast.TypeName(names=(ast.String(sval=engine),), typemod=-1)
-        return node, "text" if engine == "text" else name
+        return cast(node, kind)
 
     def _function_value(self, node: Any, scope: Scope) -> tuple[Any, str]:
-        schema, name = name_of(node)
-        kind = FUNCTIONS.get(name)
-        if kind is None or schema not in ("", "pg_catalog") or node.func_variadic:
-            raise refused(f"function {name}", node.location)
-        node.funcname = (ast.String(sval={"every": "bool_and", "btrim": "trim"}.get(name, name)),)
+        check_function(node)
         typed = [self._typed(each, scope) for each in node.args or ()]
-        first = typed[0][1] if typed else _UNKNOWN
         node.args = tuple(each for each, _ in typed) or None
         node.agg_filter = self._replaced(node.agg_filter, scope)
         for item in node.agg_order or ():
             item.node = self._replaced(item.node, scope)
         if node.over is not None:
             self._window(node.over, scope)
-        if name == "pg_wal_lsn_diff":
-            return difference(*(as_lsn(each) if its == "unknown" else each for each, its in typed)), "numeric"
-        if name == "current_database":
-            return ast.A_Const(val=ast.String(sval=self.database)), "name"
-        if first == LSN and name not in (
-            "count",
-            "min",
-            "max",
-            "lag",
-            "lead",
-            "first_value",
-            "last_value",
-            "array_agg",
-            "concat",
-        ):
-            message = f"function {name}(pg_lsn) does not exist"
-            raise UsageError(message, hint=NO_FUNCTION, sqlstate="42883").in_text(node.location + 1)
-        if name == "concat":
-            node.args = tuple(text_of(each) if its == LSN else each for each, its in typed)
-        if name == "encode":
-            return self._encoded(node, first), "text"
-        if name == "length" and first == "bytea":
-            node.funcname = (ast.String(sval="octet_length"),)
-        if name == "array_agg" and first == LSN:
-            raise refused("array_agg of pg_lsn", node.location)
-        return node, first if kind == "same" else kind
-
-    def _encoded(self, node: Any, first: str) -> Any:
-        form = node.args[1].val.sval if len(node.args) == 2 and isinstance(node.args[1], ast.A_Const) else ""
-        if first != "bytea" or form != "hex":
-            raise refused("encode, but for encode(…, 'hex')", node.location)
-        return called("lower", called("hex", node.args[0]))
+        return function_value(node, [kind for _, kind in typed], self.database)
 
     def _operator(self, node: Any, scope: Scope) -> tuple[Any, str]:
         operator = node.name[-1].sval

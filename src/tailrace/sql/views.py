@@ -58,7 +58,7 @@ def views_of(major: int) -> dict[str, Columns]:
 
 _KINDS = {
     "indkey": "int2vector", "prattrs": "int2vector", "proargtypes": "oidvector", "indpred": "pg_node_tree", "prqual": "pg_node_tree",
-    "enumsortorder": "float8", "datcollate": "text", "datctype": "text", "daticulocale": "text", "datlocale": "text", "roname": "text",
+    "enumsortorder": "float4", "datcollate": "text", "datctype": "text", "daticulocale": "text", "datlocale": "text", "roname": "text",
     "atttypmod": "int4", "typtypmod": "int4", "collencoding": "int4",
 }  # fmt: skip
 _LETTERS = frozenset(
@@ -68,7 +68,7 @@ _LETTERS = frozenset(
     }
 )  # fmt: skip
 _BY_LENGTH = {4: "oid", 2: "int2", 64: "name"}
-_NOT_SHOWN = frozenset({"attmissingval"})
+_NOT_SHOWN = frozenset({"attmissingval", "typsubscript"})
 
 
 def catalog_columns(name: str, major: int) -> Columns:

@@ -184,7 +184,7 @@ def _array(values: Any, kind: str) -> pa.Array:
         return pa.array([chr(each) if each else "" for each in numbers], arrow)
     if kind == "bool":
         return pa.array([bool(each) for each in numbers], arrow)
-    if kind == "float8":
+    if kind == "float4":
         return pa.array(float4s(values), arrow)
     return pa.array(signed(numbers, kind), arrow)
 
