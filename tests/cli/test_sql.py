@@ -54,10 +54,10 @@ def server() -> Iterator[Server]:
 def test_values_look_as_psql_shows_them(server: Server, tailrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for manner in MANNERS:
         script = manner + VALUES
-        psql = subprocess.run([server.bin("psql"), "-X", server.dsn()], input=script, capture_output=True, text=True, check=True)
+        psql = subprocess.run([server.bin("psql"), "-X", server.dsn()], input=script.encode(), capture_output=True, check=True)
         monkeypatch.setattr(sys, "stdin", io.StringIO(script))
         words = ("sql", server.data_dir, "--database", server.dbname, "--state", tmp_path / "s", "--connect", server.dsn())
-        assert tailrace(*words) == (0, psql.stdout, psql.stderr), manner
+        assert tailrace(*words) == (0, psql.stdout.decode(), psql.stderr.decode()), manner
 
 
 def test_status_and_options(server: Server, tailrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

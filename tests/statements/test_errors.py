@@ -47,7 +47,7 @@ NULLS = (
     "SELECT pg_drop_replication_slot(NULL)", "SELECT * FROM pg_copy_logical_replication_slot('a', NULL)",
     "SELECT pg_replication_slot_advance('a', NULL)", "SELECT * FROM pg_replication_slot_advance(NULL, '0/1')",
     "SELECT pg_replication_origin_oid('none')", "SELECT pg_replication_origin_oid(NULL)", "SELECT pg_replication_origin_progress(NULL, true)",
-    "SELECT pg_replication_origin_create(NULL) IS NULL AS x", "SELECT pg_replication_origin_oid('o1')",
+    "SELECT pg_replication_origin_create(NULL)", "SELECT pg_replication_origin_oid('o1')",
     "SELECT pg_replication_origin_progress('o1', true)",
     f"{PEEK}('a', '0/1', NULL)", f"{PEEK}('a', NULL, -1)",
 )  # fmt: skip
