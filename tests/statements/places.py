@@ -10,6 +10,7 @@ from pathlib import Path
 from support.servers import Server
 from tailrace.errors import TailraceError
 from tailrace.pipeline import LocalRunner
+from tailrace.statements.engine import run
 from tailrace.statements.place import Place
 from tailrace.statements.session import Session
 
@@ -31,7 +32,7 @@ class Said:
 @contextmanager
 def session_on(server: Server, state: Path, *, database: str = "") -> Iterator[Session]:
     place = Place(server.data_dir, database or server.dbname, state, lambda _: LocalRunner(), lambda _: None)
-    session = Session(place)
+    session = Session(place, run)
     try:
         yield session
     finally:

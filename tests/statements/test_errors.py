@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,9 @@ STATEMENTS = (
     "SELECT pg_copy_logical_replication_slot('a', 'C')",
     "SELECT pg_replication_slot_advance('a', '0/0')", "SELECT pg_replication_slot_advance('none', '0/10')",
     "SELECT pg_replication_slot_advance('a', '0/zz')", "SELECT pg_replication_slot_advance('a', '0/0'::text)",
-    "SELECT pg_replication_origin_create('pg_x')", "SELECT pg_replication_origin_create('o1')", "SELECT pg_replication_origin_create('any')",
+    "SELECT pg_replication_origin_create('pg_x')", "SELECT pg_replication_origin_create('o1')",
+    f"{GET}('A', NULL, NULL)", "SELECT pg_drop_replication_slot('../x')", "SELECT pg_replication_slot_advance('A', '0/1')",
+    "SELECT pg_copy_logical_replication_slot('A', 'b')", f"{CREATE}('{'x' * 40}ä', 'test_decoding')",
     "SELECT pg_replication_origin_drop('none')", "SELECT pg_replication_origin_advance('none', '0/1')",
     "SELECT pg_replication_origin_progress('none', true)",
     "SELECT * FROM pg_no_such_view", "SELECT nonesuch FROM pg_replication_slots", "SELECT x.slot_name FROM pg_replication_slots",
@@ -47,7 +50,7 @@ NULLS = (
     "SELECT pg_drop_replication_slot(NULL)", "SELECT * FROM pg_copy_logical_replication_slot('a', NULL)",
     "SELECT pg_replication_slot_advance('a', NULL)", "SELECT * FROM pg_replication_slot_advance(NULL, '0/1')",
     "SELECT pg_replication_origin_oid('none')", "SELECT pg_replication_origin_oid(NULL)", "SELECT pg_replication_origin_progress(NULL, true)",
-    "SELECT pg_replication_origin_create(NULL)", "SELECT pg_replication_origin_oid('o1')",
+    "SELECT pg_replication_origin_create(NULL)", "SELECT pg_replication_origin_create('any')", "SELECT pg_replication_origin_oid('o1')",
     "SELECT pg_replication_origin_progress('o1', true)",
     f"{PEEK}('a', '0/1', NULL)", f"{PEEK}('a', NULL, -1)",
 )  # fmt: skip
@@ -78,3 +81,25 @@ def test_what_is_refused(major: int, tmp_path: Path) -> None:
             if got != expected:
                 different.append((statement, got, expected))
         assert different == []
+
+
+@pytest.mark.postgres
+def test_slots_of_others(tmp_path: Path) -> None:
+    """One of another database, and one that somebody consumes."""
+    with Server(16) as server, session_on(server, tmp_path / "state") as session:
+        server.sql("CREATE DATABASE other")
+        for statement in MADE[:1]:
+            ours(session, statement)
+            theirs(server, statement)
+        with session_on(server, tmp_path / "state", database="other") as elsewhere:
+            for statement in (
+                f"{GET}('a', NULL, NULL)",
+                f"{PEEK}('a', NULL, NULL)",
+                "SELECT pg_replication_slot_advance('a', 'F/0')",
+            ):
+                assert ours(elsewhere, statement) == theirs(server, statement, dbname="other")
+        with session.place.location.owned("a"):
+            for statement in (f"{GET}('a', NULL, NULL)", "SELECT pg_drop_replication_slot('a')"):
+                said = ours(session, statement)
+                assert isinstance(said, Said)
+                assert (said.sqlstate, said.message) == ("55006", f'replication slot "a" is active for PID {os.getpid()}')

@@ -18,6 +18,7 @@ import pytest
 from support.servers import Server
 from tailrace.cli.shell import Shell
 from tailrace.pipeline import LocalRunner
+from tailrace.statements.engine import run
 from tailrace.statements.place import Place
 from tailrace.statements.server import Server as ServerOfOurs
 from tailrace.statements.session import Session
@@ -101,7 +102,7 @@ def _tag(statement: str) -> str:
 def test_every_statement_prints_what_psql_prints(major: int, tmp_path: Path) -> None:
     with Server(major) as server:
         place = Place(server.data_dir, server.dbname, tmp_path / "state", lambda _: LocalRunner(), lambda _: None)
-        shell = Shell(Session(place, ServerOfOurs(server.dsn(), lambda _: None)))
+        shell = Shell(Session(place, run, ServerOfOurs(server.dsn(), lambda _: None)))
         for statement in STATEMENTS:
             out = io.StringIO()
             with redirect_stdout(out):

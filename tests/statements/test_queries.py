@@ -64,3 +64,21 @@ def test_parameters_hold_for_what_is_printed(tmp_path: Path) -> None:
         assert ours(session, binary) == [(raw.get_value(row, 0).decode(),) for row in range(raw.ntuples)]
         ours(session, "RESET DateStyle")
         assert ours(session, "SHOW DateStyle") == [("ISO, MDY",)]
+
+
+@pytest.mark.postgres
+def test_limits(tmp_path: Path) -> None:
+    """upto_lsn, upto_nchanges and what a slot gives after them, beside a slot of the server's that goes the same way."""
+    with Server(16) as server, session_on(server, tmp_path / "state") as session:
+        ours(session, CREATE)
+        theirs(server, CREATE)
+        server.say(*STORY)
+        rows = theirs(server, f"SELECT lsn FROM {GETS}")
+        assert not isinstance(rows, Said)
+        asked = [f"'{lsn}', NULL" for lsn in sorted({str(row[0]) for row in rows})] + [f"NULL, {most}" for most in range(12)]
+        for limits in asked:
+            query = f"SELECT * FROM pg_logical_slot_peek_changes('a', {limits})"
+            assert ours(session, query) == theirs(server, query), limits
+        for limits in ("NULL, 1", asked[-14], "NULL, 4", "NULL, NULL", "NULL, NULL"):
+            query = f"SELECT * FROM pg_logical_slot_get_changes('a', {limits})"
+            assert ours(session, query) == theirs(server, query), limits

@@ -53,6 +53,7 @@ def sql(
     on: OnOption = On.AUTO,
 ) -> None:
     """Carry out SQL as psql does: the functions and views of logical decoding, on slots that are kept outside of the server."""
+    from tailrace.statements.engine import run  # noqa: PLC0415 - only this verb needs DuckDB
     from tailrace.statements.place import Place  # noqa: PLC0415 - what reads SQL takes a moment to load
     from tailrace.statements.server import Server  # noqa: PLC0415
     from tailrace.statements.session import Session  # noqa: PLC0415
@@ -65,7 +66,7 @@ def sql(
         return runner_for(on, size, progress.tell)
 
     server = Server(connect, _notice) if connect else None
-    session = Session(Place(source, database, state, runner, warn), server)
+    session = Session(Place(source, database, state, runner, warn), run, server)
     shell = Shell(session, Format(not unaligned, tuples_only, expanded, separator=separator), is_quiet=quiet)
     for each in variable or ():
         name, _, value = each.partition("=")

@@ -133,8 +133,19 @@ def _batch(lines: Lines, schema: pa.Schema, plugin: OutputPlugin, *, is_text: bo
     texts = up_to_zero(lines.texts) if is_text else lines.texts
     buffers = [None, pa.py_buffer(np.ascontiguousarray(texts.offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(texts.data))]
     data = pa.Array.from_buffers(pa.large_binary(), len(lines), buffers)
-    if is_text and plugin.codec != UTF8:
-        decoded = [each.decode(plugin.codec or "utf-8", "backslashreplace") for each in data.to_pylist()]
-        data = pa.array(decoded, pa.large_string())
-    columns = [pa.array(lines.lsn.astype(np.uint64)), pa.array(lines.xid.astype(np.uint32)), data.cast(schema.types[-1])]
+    columns = [
+        pa.array(lines.lsn.astype(np.uint64)),
+        pa.array(lines.xid.astype(np.uint32)),
+        _texts(data, plugin.codec) if is_text else data.cast(pa.binary()),
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _texts(data: pa.Array, codec: str) -> pa.Array:
+    """What was written in the encoding of the database, as UTF-8. Bytes that are none, as a logical message may hold, are shown as `\\xNN`."""
+    try:
+        if codec == UTF8:
+            return data.cast(pa.string())
+    except pa.ArrowInvalid:
+        pass
+    return pa.array([each.decode(codec or UTF8, "backslashreplace") for each in data.to_pylist()], pa.string())

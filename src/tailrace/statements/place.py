@@ -12,10 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
-from tailrace.slots.slot import Slot
+from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.origin_file import OriginFile
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
@@ -64,6 +65,11 @@ class Place:
         return SlotLocation.open_or_create(self.state, self.system, warn=self.warn)
 
     def slot(self, name: str) -> Slot:
+        """Raises UsageError (42704) if there is none, whatever its name."""
+        try:
+            check_name(name)
+        except UsageError:
+            raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704") from None
         return self.location.slot(name)
 
     @property

@@ -6,7 +6,7 @@ has moved. A statement that fails, is refused or is cancelled has moved nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,6 @@ from tailrace.sql.result_text import TextColumn, record_text, text_columns, text
 from tailrace.sql.signatures import functions_of
 from tailrace.sql.translation import translated
 from tailrace.statements.carrying_out import CarryingOut
-from tailrace.statements.engine import run
 from tailrace.statements.outcome import Outcome
 from tailrace.statements.place import Place
 from tailrace.statements.relations import Relations
@@ -56,11 +55,16 @@ class Result:
     """The rows before they were made text, of a statement that was carried out here."""
 
 
+Engine = Callable[[str, Mapping[str, pa.Table], str], pa.Table]
+"""Computes a query that `sql.translation` made over tables, in a time zone."""
+
+
 @dataclass
 class Session:
     """`server` takes what is not ours, if there is one."""
 
     place: Place
+    engine: Engine
     server: Server | None = None
     parameters: Parameters = field(default_factory=Parameters)
 
@@ -109,7 +113,7 @@ class Session:
             tables[f"_call{number}"] = _numbered(outcome.rows) if call.ordinality else outcome.rows
             if f"_record{number}" in query.relations:
                 tables[f"_record{number}"] = self._records(call, outcome)
-        table = run(query.sql, tables, self.parameters.style.time_zone)
+        table = self.engine(query.sql, tables, self.parameters.style.time_zone)
         columns = text_columns(table, query.names, self.parameters.style)
         for outcome in outcomes:
             if outcome.settle is not None:
