@@ -119,7 +119,7 @@ def _analysed(here: SourceMoment, where: WhereText, table: Relation) -> RowFilte
             error.position += where.at
         raise
     row_filter = RowFilter(where.text, SQL, tuple((column.number, column.name) for column in table.live_columns))
-    here.compiler(row_filter, table)
+    here.compiler((row_filter,), table)
     return row_filter
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tailrace.decode import Alike
 from tailrace.model import Relation
+from tailrace.plugins.failures import Failure
 from tailrace.types.values import Texts
 
 NO_RELATIONS: NDArray[np.int32] = np.zeros(0, np.int32)
@@ -17,7 +18,8 @@ NO_RELATIONS: NDArray[np.int32] = np.zeros(0, np.int32)
 
 @dataclass(slots=True, kw_only=True)
 class Formatted:
-    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for."""
+    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for. Of what
+    commits before the transaction of the `failure` nothing is missing."""
 
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
@@ -25,6 +27,7 @@ class Formatted:
     texts: Texts
     relations: tuple[Relation, ...] = ()
     relation: NDArray[np.int32]
+    failure: Failure | None = None
 
     def part(self, start: int, stop: int) -> Formatted:
         """Rows `[start, stop)`, sharing memory."""

@@ -88,6 +88,8 @@ class OutputPlugin:
     """Base of plugins. One instance lives as long as its stream."""
 
     name = ""
+    slot = ""
+    """The slot whose stream it is, which errors name; empty if it is none's."""
     style = TextStyle()
     """How values are printed. Set before `startup`."""
     work_mem = WORK_MEM

@@ -30,10 +30,12 @@ class FilterCompiler:
     major: int
     facts: Facts
 
-    def __call__(self, row_filter: RowFilter, relation: Relation) -> Filter:
-        """Raises UsageError for what is not evaluated, and for a column that is no longer what it was."""
+    def __call__(self, row_filters: tuple[RowFilter, ...], relation: Relation) -> Filter:
+        """What lets a row through that one of the filters does. They are one OR, as on the server: behind one that is true none is evaluated. Raises
+        UsageError for what is not evaluated, and for a column that is no longer what it was."""
         try:
-            return compile_filter(self.expression(row_filter, relation), relation.live_columns, self.facts)
+            each = tuple(self.expression(row_filter, relation) for row_filter in row_filters)
+            return compile_filter(each[0] if len(each) == 1 else tree.Or(each), relation.live_columns, self.facts)
         except UsageError as error:
             error.context = error.context or f'WHERE clause of a publication, table "{relation}"'
             raise
