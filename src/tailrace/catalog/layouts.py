@@ -14,6 +14,11 @@ _CODES = {
 }  # fmt: skip
 
 
+TOAST_TABLES = {"pg_publication_rel": "pg_toast_6106"}
+"""Where long values of catalogs lie that decoding asks for: filters and column lists of publications, which there are since 15."""
+_FIRST_WITH_FILTERS = 15
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogLayout:
     """attname, attlen and attalign (in bytes) of a catalog's columns, by attnum."""
@@ -125,6 +130,8 @@ def layouts_of(major: int) -> dict[str, CatalogLayout]:
         "pg_ts_dict": "oid:o dictname:n dictnamespace:o",
         "pg_collation": "oid:o collname:n collnamespace:o collowner:o collprovider:c collisdeterministic:b collencoding:i",
     }
+    if major >= _FIRST_WITH_FILTERS:
+        texts |= dict.fromkeys(TOAST_TABLES.values(), "chunk_id:o chunk_seq:i chunk_data:t")
     return {name: _layout(text) for name, text in texts.items()}
 
 
