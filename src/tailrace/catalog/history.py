@@ -62,6 +62,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "typtypmod",
     ),
     "pg_namespace": ("oid", "nspname"),
+    "pg_attrdef": ("adrelid", "adnum", "adbin"),
     "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
     "pg_publication": (
         "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",

@@ -14,9 +14,8 @@ _CODES = {
 }  # fmt: skip
 
 
-TOAST_TABLES = {"pg_publication_rel": "pg_toast_6106"}
-"""Where long values of catalogs lie that decoding asks for: filters and column lists of publications, which there are since 15."""
-_FIRST_WITH_FILTERS = 15
+TOAST_TABLES = {"pg_attrdef": "pg_toast_2604", "pg_publication_rel": "pg_toast_6106"}
+"""Where long values of catalogs lie that decoding asks for: expressions of generated columns, and filters of publications."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +127,10 @@ def layouts_of(major: int) -> dict[str, CatalogLayout]:
         "pg_authid": "oid:o rolname:n",
         "pg_ts_config": "oid:o cfgname:n cfgnamespace:o",
         "pg_ts_dict": "oid:o dictname:n dictnamespace:o",
+        "pg_attrdef": "oid:o adrelid:o adnum:h adbin:t",
+        **dict.fromkeys(TOAST_TABLES.values(), "chunk_id:o chunk_seq:i chunk_data:t"),
         "pg_collation": "oid:o collname:n collnamespace:o collowner:o collprovider:c collisdeterministic:b collencoding:i",
     }
-    if major >= _FIRST_WITH_FILTERS:
-        texts |= dict.fromkeys(TOAST_TABLES.values(), "chunk_id:o chunk_seq:i chunk_data:t")
     return {name: _layout(text) for name, text in texts.items()}
 
 

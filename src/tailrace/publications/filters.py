@@ -48,14 +48,15 @@ class FilterCompiler:
         """The filter's tree, for this relation."""
         if row_filter.form == NODE_TREE:
             return read_node_tree(row_filter.text)
-        return analysed(row_filter.text, named_as_then(relation, row_filter), self.major, self.facts.style)
+        return analysed(row_filter, named_as_then(relation, row_filter), self.major, self.facts.style)
 
 
-def analysed(text: str, relation: Relation, major: int, style: TextStyle) -> tree.Expression:
-    """A WHERE clause as the server reads it. Raises UsageError in its words."""
+def analysed(row_filter: RowFilter, relation: Relation, major: int, style: TextStyle) -> tree.Expression:
+    """A WHERE clause in SQL as the server reads it. Raises UsageError in its words."""
     from tailrace.expressions.analysis import Session, analyse  # noqa: PLC0415 - workers that filter by the catalog's trees need no parser
 
-    return analyse(text, relation, Session(major=max(major, FIRST_WITH_FILTERS), style=style))
+    generated = {number: read_node_tree(expression) for number, expression in row_filter.generated}
+    return analyse(row_filter.text, relation, Session(major=max(major, FIRST_WITH_FILTERS), style=style, generated=generated))
 
 
 def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relation) -> str:
