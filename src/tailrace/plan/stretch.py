@@ -5,13 +5,14 @@ Small, and without a byte of WAL: which transactions are wanted, what each file 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names.timeline import NameTimeline
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
+from tailrace.plan.origins import NO_ORIGINS
 from tailrace.types.encodings.server_encodings import UTF8
 
 # What a span of a file's timeline says instead of a relation's number
@@ -53,7 +54,7 @@ class StretchPlan:
     """`start` is where the first record begins. `xid` (full, sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their
     rows take here; of each, rows `since` an LSN are wanted, and `stream` is the xid (32 bits) as which it is streamed, or 0; `confirmed` are
     speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if there are such columns; `codec`
-    what the text in values is written in; `only_local` leaves out rows with an origin."""
+    what the text in values is written in; rows of `unwanted_origins` are left out."""
 
     stretch: Stretch
     start: int
@@ -71,7 +72,7 @@ class StretchPlan:
     confirmed: NDArray[np.int64]
     names: NameTimeline | None = None
     codec: str = UTF8
-    only_local: bool = False
+    unwanted_origins: NDArray[np.uint16] = field(default_factory=lambda: NO_ORIGINS)
 
     def restricted_to(self, wanted: NDArray[np.bool_]) -> StretchPlan | None:
         """The same with only the transactions whose ordinals are `wanted`; None if none of them is here."""
