@@ -344,4 +344,4 @@ def test_only_what_is_local() -> None:
     assert (_shown(_plan(text)), [each.content for each in _plan(text).messages]) == ([7, 8], [b"theirs", b"ours"])
     local = _plan(text, demand=Demand(only_local=True))
     assert (_shown(local), [each.content for each in local.messages]) == ([8], [b"ours"])
-    assert all(each.only_local for each in local.stretches)
+    assert all(each.left_out for each in local.stretches)

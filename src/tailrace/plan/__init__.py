@@ -72,10 +72,11 @@ def make_plan(
     unread, consistent_from = consistency(log)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
-    messages = messages_of(log, history.database, start, upto, only_local=demand.only_local)
+    messages = messages_of(log, history.database, start, upto, demand)
     ours = (transactions.commit_lsn < upto) & ((transactions.database == history.database) | (transactions.database == 0))
-    if demand.only_local:
-        ours &= transactions.origin == 0
+    for origin in np.unique(transactions.origin).tolist():
+        if demand.leaves_out(origin):
+            ours &= transactions.origin != origin
     told = np.flatnonzero(ours & (_are_told(transactions, xids, messages) | _are_of(unread, transactions)))
     explicit = start_lsn is not None if is_strict is None else is_strict
     readable = whole(
@@ -106,7 +107,7 @@ def make_plan(
         streams=streams,
         stretches=stretch_plans(log, history, begins, wanted, demand, streams),
         messages=streams.left(messages),
-        truncations=streams.left(truncations_of(log, wanted, history, only_local=demand.only_local)),
+        truncations=streams.left(truncations_of(log, wanted, history, demand)),
         consistent_from=consistent_from,
         start_lsn=start,
         upto_lsn=upto,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
+from tailrace.plan.demand import Demand
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import heap, index
 from tailrace.wal.heap_records import Truncate
@@ -44,12 +45,12 @@ class Truncation:
     restart_sequences: bool
 
 
-def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_local: bool) -> list[LogicalMessage]:
+def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, demand: Demand) -> list[LogicalMessage]:
     """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
     messages: list[LogicalMessage] = []
     for kept in kept_records(log.indexes, index.MESSAGE):
         says = kept.read(MessageRecord)
-        if says.database != database or (only_local and kept.origin):
+        if says.database != database or demand.leaves_out(kept.origin):
             continue
         ordinal = _ordinal_of(kept.xid, kept.lsn, log) if says.transactional else -1
         if says.transactional and ordinal < 0:
@@ -70,13 +71,13 @@ def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_l
     return messages
 
 
-def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History, *, only_local: bool) -> list[Truncation]:
+def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History, demand: Demand) -> list[Truncation]:
     """TRUNCATEs of this database, in `wanted` transactions (by ordinal). Raises MissingHistory if the catalogs do not have one of the relations."""
     truncations: list[Truncation] = []
     for kept in kept_records(log.indexes, index.TRUNCATE):
         says = kept.read(Truncate)
         ordinal = _ordinal_of(kept.xid, kept.lsn, log)
-        if says.database != history.database or ordinal < 0 or not wanted[ordinal] or (only_local and kept.origin):
+        if says.database != history.database or ordinal < 0 or not wanted[ordinal] or demand.leaves_out(kept.origin):
             continue
         relations = [history.relation_by_oid(oid, kept.lsn, ordinal) for oid in says.relids]
         missing = [oid for oid, relation in zip(says.relids, relations, strict=True) if relation is None]
