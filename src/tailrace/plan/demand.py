@@ -20,13 +20,14 @@ class Demand:
     """`rewrites`: the rows that a rewrite of a table writes anew come as well. `filter_by_origin`: nothing comes from the origins that it filters;
     None: all comes. `two_phase`: prepared transactions come at PREPARE. `search_path` decides which types, and which names in values, are printed
     with their schema. `streaming`: transactions come in blocks before they end, once rows of theirs that wait take more bytes of WAL than this
-    (logical_decoding_work_mem); None: they come when they end."""
+    (logical_decoding_work_mem); None: they come when they end. `commits`: rows come with what is told of their transaction's end."""
 
     rewrites: bool = False
     filter_by_origin: OriginFilter | None = None
     two_phase: TwoPhase | None = None
     search_path: tuple[str, ...] = SEARCH_PATH
     streaming: int | None = None
+    commits: bool = False
 
     def check_met(self, planned: Demand, outlet: str) -> None:
         """Raise UsageError if what was planned is not what `outlet` asks for."""

@@ -6,6 +6,7 @@ In: the callback, and the origins that there are. Out: the numbers of those whos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,19 @@ NO_ORIGINS: NDArray[np.uint16] = np.zeros(0, np.uint16)
 def from_elsewhere(origin: int) -> bool:
     """Filters all that was replicated."""
     return origin != 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Among:
+    origins: tuple[int, ...]
+
+    def __call__(self, origin: int) -> bool:
+        return origin in self.origins
+
+
+def among(origins: tuple[int, ...]) -> OriginFilter:
+    """Filters these. Filters of the same origins are equal."""
+    return _Among(origins)
 
 
 def unwanted_origins(

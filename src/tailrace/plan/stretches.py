@@ -16,7 +16,7 @@ from tailrace.catalog.names.timeline import name_timeline
 from tailrace.plan.demand import Demand
 from tailrace.plan.files import FileMapper
 from tailrace.plan.streams import Streams
-from tailrace.plan.stretch import Carried, StretchPlan
+from tailrace.plan.stretch import Carried, StretchPlan, commits_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index
 from tailrace.wal.index import Index
@@ -66,6 +66,7 @@ def stretch_plans(
                     names=names,
                     codec=history.codec,
                     unwanted_origins=unwanted_origins,
+                    commits=commits_of(log.fates.transactions, ordinal[mine][order]) if demand.commits else None,
                 )
             )
         chunks.pass_over(part)

@@ -116,6 +116,14 @@ class OutputPlugin:
     """Where empty transactions are skipped, whether a message makes its transaction worth a BEGIN."""
     receives_rewrites = False
     """Whether it wants to see the rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write into the new file of a table."""
+    may_be_silent = False
+    """Whether an empty text stands for nothing: no row comes of it."""
+    truncates_one_by_one = False
+    """Whether it tells of each table of a TRUNCATE by itself."""
+    needs_commits = False
+    """Whether its formatter must know how the transactions of rows ended (`Batch.commits`)."""
+    transactions: Transactions | None = None
+    """Those that are being told, by ordinal: whose a message or a TRUNCATE is. The driver sets it."""
     writes_binary = False
     """Whether its output is bytes, and not text in the encoding of the database."""
     codec = UTF8
@@ -149,7 +157,7 @@ class OutputPlugin:
         return Demand(
             rewrites=self.receives_rewrites, filter_by_origin=self.filter_by_origin, search_path=self.style.schemas,
             two_phase=TwoPhase(self.two_phase_since, self.filter_prepare) if self.two_phase else None,
-            streaming=self.work_mem if self.streams else None,
+            streaming=self.work_mem if self.streams else None, commits=self.needs_commits,
         )  # fmt: skip
 
     @property
