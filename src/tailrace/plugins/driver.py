@@ -48,7 +48,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
         batch = alike.batch
         keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
         if formatter.tells_relations:
-            met.add(alike)
+            met.add(alike, formatter.relations_of(alike))
         return formatter.knowing(batch.names, plan.codec).alike_texts(alike)
 
     changes = decode_alike(plan, read)
