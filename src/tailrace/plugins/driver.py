@@ -62,7 +62,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
                 for alike, texts in found:
                     keys.append(np.stack([alike.batch.ordinal, alike.batch.lsn, alike.batch.sequence]))
                     if formatter.tells_relations:
-                        met.add(alike)
+                        met.add(alike, formatter.relations_of(alike))
                     yield texts
 
     texts = end_to_end(told(), 4 * (plan.stretch.stop - plan.stretch.start))
@@ -100,7 +100,10 @@ class _Drive:
         self._held: list[Formatted] = []
         messages = plan.messages if plugin.takes_messages else []
         self._failure: Failure | None = None
+        plugin.transactions = plan.transactions
         truncations = plan.truncations if publisher is None else list(self._published(publisher))
+        if plugin.truncates_one_by_one:
+            truncations = [replace(each, relations=(relation,)) for each in truncations for relation in each.relations]
         self._outside = sorted((message for message in messages if message.ordinal < 0), key=lambda message: message.lsn)
         self._inside: dict[int, list[LogicalMessage | Truncation]] = {}
         events: list[LogicalMessage | Truncation] = [*messages, *truncations]

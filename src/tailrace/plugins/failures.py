@@ -55,7 +55,10 @@ def first(one: Failure | None, other: Failure | None) -> Failure | None:
 
 
 def in_callback(error: TailraceError, plugin: OutputPlugin, callback: str, lsn: Lsn) -> TailraceError:
-    """The error with the server's CONTEXT, behind what it has of its own; of a slot, if there is one."""
+    """The error with the server's CONTEXT, behind what it has of its own; of a slot, if there is one. A callback that was called for the change has
+    said so itself."""
+    if f'output plugin "{plugin.name}"' in error.context:
+        return error
     slot = [f'slot "{plugin.slot}"'] if plugin.slot else []
     where = ", ".join([*slot, f'output plugin "{plugin.name}"', f"in the {callback} callback", f"associated LSN {lsn}"])
     found = copy(error)
