@@ -61,8 +61,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "oid", "typname", "typnamespace", "typlen", "typtype", "typdelim", "typrelid", "typsubscript", "typelem", "typalign", "typbasetype",
         "typtypmod",
     ),
-    "pg_namespace": ("oid", "nspname"),
-    "pg_attrdef": ("adrelid", "adnum", "adbin"),
+    "pg_namespace": ("oid", "nspname"), "pg_attrdef": ("adrelid", "adnum", "adbin"),
     "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
     "pg_publication": (
         "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",
@@ -78,8 +77,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale",
     ),
     "pg_authid": ("oid", "rolname"),
-    "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
-    "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
+    "pg_ts_config": ("oid", "cfgname", "cfgnamespace"), "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
     "pg_replication_origin": ("roident", "roname"),
     "pg_collation": ("oid", "collname", "collnamespace", "collprovider", "collencoding"),
 }  # fmt: skip
