@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,14 @@ from tailrace.types.values import Texts
 
 NO_RELATIONS: NDArray[np.int32] = np.zeros(0, np.int32)
 """Where the plugin does not ask for them."""
+NO_ORIGINS: NDArray[np.uint16] = np.zeros(0, np.uint16)
+"""Where nothing is streamed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Formatted:
-    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for."""
+    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for; where rows are
+    streamed, `origin` is that of its record."""
 
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
@@ -25,6 +28,7 @@ class Formatted:
     texts: Texts
     relations: tuple[Relation, ...] = ()
     relation: NDArray[np.int32]
+    origin: NDArray[np.uint16] = field(default_factory=NO_ORIGINS.copy)
 
     def part(self, start: int, stop: int) -> Formatted:
         """Rows `[start, stop)`, sharing memory."""
@@ -32,7 +36,7 @@ class Formatted:
         texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
         return Formatted(
             ordinal=self.ordinal[start:stop], lsn=self.lsn[start:stop], sequence=self.sequence[start:stop], texts=texts,
-            relations=self.relations, relation=self.relation[start:stop],
+            relations=self.relations, relation=self.relation[start:stop], origin=self.origin[start:stop],
         )  # fmt: skip
 
     def copied(self) -> Formatted:
@@ -40,7 +44,7 @@ class Formatted:
         texts = Texts(self.texts.offsets, self.texts.data.copy())
         return Formatted(
             ordinal=self.ordinal.copy(), lsn=self.lsn.copy(), sequence=self.sequence.copy(), texts=texts,
-            relations=self.relations, relation=self.relation.copy(),
+            relations=self.relations, relation=self.relation.copy(), origin=self.origin.copy(),
         )  # fmt: skip
 
 

@@ -119,6 +119,7 @@ class _Order:
         worth = np.ones(len(inside), np.bool_)
         if plugin.skips_empty_transactions and not plugin.messages_begin:
             worth = np.array([isinstance(item, Truncation) for item in inside], np.bool_)
+        self._worth = worth
         self._of = np.concatenate([self._ordinal, inside_ordinal[worth]])
         self._at = np.concatenate([self._lsn, inside_lsn[worth]])
         self._printed = np.concatenate([self._lsn, inside_printed[worth]])
@@ -185,9 +186,12 @@ class _Order:
         plugin = self._plugin
         first = ~self._was_begun[self._is_streamed & self._has_content]
         least, most = self._least(self._at)[ordinals], self._most(self._printed)[ordinals]
-        self._add(
-            ordinals, _CHANGE, least, _BEFORE, self._least(self._printed)[ordinals], lambda those: plugin.stream_start_texts(those, first)
-        )  # fmt: skip
+        printed = self._least(self._printed)[ordinals]
+        self._add(ordinals, _CHANGE, least, _BEFORE, printed, lambda those: plugin.stream_start_texts(those, first))
+        origins = self._origins_at(self._least(self._at))[ordinals]
+        foreign = np.flatnonzero(origins)
+        if len(foreign) and (texts := plugin.stream_origin_texts(origins[foreign])) is not None:
+            self._add(ordinals[foreign], _CHANGE, least[foreign], _BEFORE, printed[foreign], lambda _: texts)
         self._add(ordinals, _STOP, 0, 0, most, plugin.stream_stop_texts, stops=True)
         self._begun.update(self._transactions.full_xid[ordinals].tolist())
 
@@ -238,6 +242,17 @@ class _Order:
         at = [np.flatnonzero(kinds == kind) for kind in parts]
         texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]
         return taken(texts, np.argsort(np.concatenate(at), kind="stable"))
+
+    def _origins_at(self, lsn: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """By ordinal, the replication origin of the record there."""
+        some = self._some
+        parts = [part.origin if len(part.origin) else np.zeros(len(part.ordinal), np.uint16) for part in some.rows]
+        inside = np.array([item.origin for item in some.inside], np.uint16)[self._worth]
+        origins = np.concatenate([*parts, inside])
+        found = np.zeros(len(self._transactions), np.uint16)
+        there = self._at == lsn[self._of]
+        found[self._of[there]] = origins[there]
+        return found
 
     def _least(self, of: NDArray[np.int64]) -> NDArray[np.int64]:
         """By ordinal."""

@@ -202,6 +202,11 @@ class OutputPlugin:
         """What opens a block of each of these; `first` says which have not had one before."""
         raise NotImplementedError
 
+    def stream_origin_texts(self, origins: NDArray[np.uint16]) -> Texts | None:
+        """What tells, behind that, of blocks that were replicated from elsewhere, by the origin of the record that each begins with; None: nothing
+        does."""
+        return None
+
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
         raise NotImplementedError
 
@@ -216,7 +221,7 @@ class OutputPlugin:
         raise NotImplementedError
 
     def stream_truncate_text(self, truncation: Truncation, xid: int) -> str | bytes:
-        """`xid` is the top-level transaction's, of 32 bits."""
+        """`xid` is the top-level transaction's, of 32 bits; that of the subtransaction, the truncation has."""
         raise NotImplementedError
 
     def stream_message_text(self, message: LogicalMessage, xid: int) -> str | bytes:
