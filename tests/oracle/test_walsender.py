@@ -1,7 +1,8 @@
 """A live walsender, read as a subscriber reads it while transactions are open: what it streamed is, put together, what our plugin makes of the same log.
 
 Each major has several sessions at once, one for each version of the protocol with all that it can ask for. The log goes on step by step, and after each
-every session reads as far as the server has flushed: so blocks, aborts and prepared transactions come when they happen, and not after the fact.
+every session reads as far as the server has flushed: so blocks, aborts and prepared transactions come when they happen, and not after the fact. So does
+a slot of ours, which follows the same server.
 """
 
 from __future__ import annotations
@@ -10,22 +11,29 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from support.cases import DBNAME
+from support.live import SLOT
 from support.message_sessions import check
 from support.pgoutput_rows import PUBLICATION, ours
 from support.reassembly import Event, reassembled
 from support.servers import Server
 from support.walsender import LogicalStream, Received
+from tailrace.cli.slot import create
 from tailrace.messages import message as m
 from tailrace.messages.change_columns import change_batches
 from tailrace.messages.change_reader import ChangeReader
 from tailrace.messages.session import MessageReader, MessageWriter
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner
+from tailrace.pipeline.consumer import Consumer, consuming
+from tailrace.plugins.pgoutput import PgOutput
+from tailrace.storage.slot_location import SlotLocation
 from tailrace.types.values import Texts
 
 pytestmark = pytest.mark.postgres
@@ -165,6 +173,9 @@ def redefined(server: Server) -> Step:
         writer.execute("ALTER TABLE a ADD COLUMN w mood DEFAULT 'ok'")
         writer.execute("INSERT INTO a SELECT i, repeat('w', 90) FROM generate_series(1, 1200) i")
         yield
+        writer.execute("ALTER TABLE a ADD COLUMN x int; INSERT INTO a SELECT i, 'x', 'ok', i FROM generate_series(1201, 1300) i")
+        yield
+        writer.execute("ALTER TABLE a DROP COLUMN x; INSERT INTO a SELECT i, 'y' FROM generate_series(1301, 1400) i")
         writer.execute("SAVEPOINT s; ALTER TABLE a DROP COLUMN v; CREATE TABLE made (id int PRIMARY KEY, s small)")
         writer.execute("INSERT INTO a SELECT i FROM generate_series(2001, 4000) i")
         writer.execute("INSERT INTO made SELECT i, 1 FROM generate_series(1, 500) i")
@@ -190,19 +201,42 @@ def from_elsewhere(server: Server) -> Step:
     yield
 
 
+class Follower:
+    """A consumer of our slot with the plugin, which remembers what it was given before."""
+
+    def __init__(self, consumer: Consumer, options: dict[str, str]) -> None:
+        self._consumer, self._plugin = consumer, PgOutput()
+        self._plugin.work_mem = 64 << 10
+        self._plugin.two_phase, self._plugin.two_phase_since = consumer.slot.two_phase, int(consumer.slot.two_phase_at)
+        self._plugin.startup(options, consumer.major)
+        self.received: list[Received] = []
+
+    def read(self) -> None:
+        """All that is new, which is then confirmed."""
+        for window in self._consumer.look(self._plugin.demand):
+            for lines in window.lines(self._plugin):
+                self.received += zip(lines.lsn.tolist(), lines.texts.to_bytes(), strict=True)
+        self._consumer.confirm(self._consumer.read_upto)
+
+
 STORY: tuple[Callable[[Server], Step], ...] = (
     aborted_subtransactions, rolled_back, interleaved, prepared, redefined, from_elsewhere,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_a_live_walsender(major: int) -> None:
+def test_a_live_walsender(major: int, tmp_path: Path) -> None:
     sessions = sessions_of(major)
+    followed = next(each for each in reversed(sessions) if "messages" in each.options)
     with Server(major, SETTINGS, dbname=DBNAME, test_decoding=False) as server:
         server.say(*SETUP)
         made = "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput', false, %s)"
         starts = [str(server.value(made, [session.slot, session.two_phase])) for session in sessions]
+        options = [f"{name}={value}" for name, value in followed.options.items()]
+        create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", options, two_phase=followed.two_phase)
         with ExitStack() as stack:
+            consumer = stack.enter_context(consuming(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)))
+            follower = Follower(consumer, followed.options)
             streams = [stack.enter_context(LogicalStream(server, session.slot, session.options)) for session in sessions]
             for chapter in STORY:
                 for _ in chapter(server):
@@ -210,17 +244,22 @@ def test_a_live_walsender(major: int) -> None:
                     flushed = server.flush_lsn()
                     for session, stream in zip(sessions, streams, strict=True):
                         session.received += stream.read_to(flushed)
+                    follower.read()
             confirmed = dict(server.sql("SELECT slot_name, confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots", [flushed]))
             assert confirmed == {session.slot: True for session in sessions}
             assert [stream.end() for stream in streams] == [["COPY 0", "START_REPLICATION"]] * len(streams)
         server.stop()
         for session, start in zip(sessions, starts, strict=True):
             live = _as_read(session)
+            if session is followed:
+                assert Counter(data[:1] for _, data in follower.received)[b"A"] > 8
+                assert check([payload for _, payload in follower.received], *session.of_reader) == ""
+                _check_same(reassembled(follower.received, *session.of_reader), live, f"{major}, {session.options}, followed")
             plain = {**session.options, "streaming": "off"}
-            for options, work_mem in ((session.options, 0), (session.options, 64 << 10), (plain, 0)):
-                rows = ours(server.data_dir, options, start_lsn=start, two_phase=session.two_phase, major=major, work_mem=work_mem)
+            for options in (session.options, plain):
+                rows = ours(server.data_dir, options, start_lsn=start, two_phase=session.two_phase, major=major, work_mem=0)
                 found = reassembled([(int(Lsn.parse(lsn)), data) for lsn, _, data in rows], session.of_reader[0], options["streaming"])
-                _check_same(found, live, f"{major}, {options}, {work_mem}")
+                _check_same(found, live, f"{major}, {options}")
 
 
 def _as_read(session: Session) -> list[Event]:
