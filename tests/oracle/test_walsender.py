@@ -146,13 +146,23 @@ def interleaved(server: Server) -> Step:
         yield
         first.execute("UPDATE b SET s = 1, m = 'sad' WHERE id < 5")
         first.commit()
-    server.say("UPDATE c SET n = 2 WHERE id = 5", "UPDATE b SET big = big || 'longer' WHERE id = 1", "TRUNCATE a, b RESTART IDENTITY CASCADE")
+    server.say(
+        "UPDATE c SET n = 2 WHERE id = 5",
+        "UPDATE b SET big = big || 'longer' WHERE id = 1",
+        "TRUNCATE a, b RESTART IDENTITY CASCADE",
+    )
     yield
 
 
 def prepared(server: Server) -> Step:
     """Large and small transactions in two phases, committed and rolled back, after all have heard of them."""
-    for gid, rows in (("large", 1500), ("small", 3), ("large to nothing", 1500), ("small to ''nothing''", 3), ("rolled back within", 1200)):
+    for gid, rows in (
+        ("large", 1500),
+        ("small", 3),
+        ("large to nothing", 1500),
+        ("small to ''nothing''", 3),
+        ("rolled back within", 1200),
+    ):
         with server.connect(autocommit=False) as writer:
             writer.execute("INSERT INTO p VALUES (%s, 1)", [hash(rows) % 7 + 2000 + len(gid)])
             writer.execute("SAVEPOINT s")
@@ -185,7 +195,9 @@ def redefined(server: Server) -> Step:
         yield
         writer.execute("CREATE TABLE made (id int PRIMARY KEY, m mood[]); INSERT INTO made VALUES (1, '{ok,sad}')")
         writer.commit()
-    server.say("INSERT INTO a VALUES (0, 'v', 'ok')", "ALTER TABLE a DROP COLUMN w", "INSERT INTO a VALUES (-1, 'v')", "DROP TABLE made")
+    server.say(
+        "INSERT INTO a VALUES (0, 'v', 'ok')", "ALTER TABLE a DROP COLUMN w", "INSERT INTO a VALUES (-1, 'v')", "DROP TABLE made"
+    )
     yield
 
 
@@ -245,7 +257,9 @@ def test_a_live_walsender(major: int, tmp_path: Path) -> None:
                     for session, stream in zip(sessions, streams, strict=True):
                         session.received += stream.read_to(flushed)
                     follower.read()
-            confirmed = dict(server.sql("SELECT slot_name, confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots", [flushed]))
+            confirmed = dict(
+                server.sql("SELECT slot_name, confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots", [flushed])
+            )
             assert confirmed == {session.slot: True for session in sessions}
             assert [stream.end() for stream in streams] == [["COPY 0", "START_REPLICATION"]] * len(streams)
         server.stop()
@@ -258,7 +272,9 @@ def test_a_live_walsender(major: int, tmp_path: Path) -> None:
             plain = {**session.options, "streaming": "off"}
             for options in (session.options, plain):
                 rows = ours(server.data_dir, options, start_lsn=start, two_phase=session.two_phase, major=major, work_mem=0)
-                found = reassembled([(int(Lsn.parse(lsn)), data) for lsn, _, data in rows], session.of_reader[0], options["streaming"])
+                found = reassembled(
+                    [(int(Lsn.parse(lsn)), data) for lsn, _, data in rows], session.of_reader[0], options["streaming"]
+                )
                 _check_same(found, live, f"{major}, {options}")
 
 
