@@ -1,8 +1,8 @@
-"""A live walsender, read as a subscriber reads it while transactions are open: what it streamed is, put together, what our plugin makes of the same log.
+"""A live walsender, read as a subscriber reads it while transactions are open: what it streamed is, put together, what our plugin makes of that log.
 
-Each major has several sessions at once, one for each version of the protocol with all that it can ask for. The log goes on step by step, and after each
-every session reads as far as the server has flushed: so blocks, aborts and prepared transactions come when they happen, and not after the fact. So does
-a slot of ours, which follows the same server.
+Each major has several sessions at once, one for each version of the protocol with all that it can ask for. The log goes on step by step, and after
+each every session reads as far as the server has flushed: so blocks, aborts and prepared transactions come when they happen, and not after the fact.
+So does a slot of ours, which follows the same server.
 """
 
 from __future__ import annotations
@@ -330,6 +330,7 @@ def _check_same(found: list[Event], live: list[Event], what: str) -> None:
 @pytest.mark.parametrize("major", MAJORS)
 def test_refused(major: int) -> None:
     """What cannot start says why."""
-    with Server(major, dbname=DBNAME, test_decoding=False) as server:
-        with pytest.raises(psycopg.OperationalError, match='replication slot "none" does not exist'):
-            LogicalStream(server, "none", {"proto_version": "1", "publication_names": PUBLICATION})
+    options = {"proto_version": "1", "publication_names": PUBLICATION}
+    missing = pytest.raises(psycopg.OperationalError, match='replication slot "none" does not exist')
+    with Server(major, dbname=DBNAME, test_decoding=False) as server, missing:
+        LogicalStream(server, "none", options)

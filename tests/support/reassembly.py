@@ -1,9 +1,9 @@
 """What a subscriber is left with of a session of pgoutput, however it was streamed.
 
-In: messages as they came, each with its LSN. Out: what a subscriber did, in order: transactions that it committed or prepared, ends of prepared ones, and
-messages outside of transactions. Blocks are put together, what was rolled back is cut off as the subscriber cuts it, and a change says of what relation
-it is, as the subscriber knows that when it applies it; so an end is the same whether or not its transaction came in blocks. Transactions without changes
-are left out.
+In: messages as they came, each with its LSN. Out: what a subscriber did, in order: transactions that it committed or prepared, ends of prepared ones,
+and messages outside of transactions. Blocks are put together, what was rolled back is cut off as the subscriber cuts it, and a change says of what
+relation it is, as the subscriber knows that when it applies it; so an end is the same whether or not its transaction came in blocks. Transactions
+without changes are left out.
 
 State, of `Subscriber`: what was described to it, and of each transaction in blocks what came so far (`replication/logical/worker.c`).
 """
@@ -43,7 +43,10 @@ class _Spool:
 
 
 class Subscriber:
-    def __init__(self) -> None:
+    """With `schemas`, relations are known with the names of theirs."""
+
+    def __init__(self, *, schemas: bool = True) -> None:
+        self._schemas = schemas
         self.relations: dict[int, m.Relation] = {}
         self.types: dict[int, m.Type] = {}
         self.did: list[Event] = []
@@ -105,7 +108,7 @@ class Subscriber:
 
     def _known(self, oid: int) -> tuple[m.Relation, tuple[m.Type, ...]]:
         """A relation as it was described, with its types that are not built in, which must have been described before it."""
-        relation = self.relations[oid]
+        relation = self.relations[oid] if self._schemas else replace(self.relations[oid], namespace="")
         return relation, tuple(self.types[each.type_oid] for each in relation.columns if each.type_oid >= FIRST_NORMAL_OID)
 
 
@@ -113,9 +116,11 @@ def _ending(message: m.AnyMessage) -> tuple[Any, ...]:
     return tuple(getattr(message, name) for name in message.__slots__ if name not in ("xid", "flags"))
 
 
-def reassembled(rows: Iterable[tuple[int, bytes]], proto_version: int, streaming: str = "off") -> list[Event]:
+def reassembled(
+    rows: Iterable[tuple[int, bytes]], proto_version: int, streaming: str = "off", *, schemas: bool = True
+) -> list[Event]:
     """Of rows that are LSN and message. Raises what the reader does, KeyError for what was not described, and AssertionError."""
-    reader, subscriber = MessageReader(proto_version, streaming), Subscriber()
+    reader, subscriber = MessageReader(proto_version, streaming), Subscriber(schemas=schemas)
     for lsn, payload in rows:
         subscriber.take(lsn, reader.read(payload))
     return subscriber.did
