@@ -98,8 +98,8 @@ def aborted_subtransactions(server: Server) -> Step:
         yield
         server.say("INSERT INTO p VALUES (1, 1), (1001, 2)", "UPDATE p SET id = id + 999 WHERE id = 1")
         writer.execute("SAVEPOINT two; INSERT INTO a VALUES (5000, 'nested'); RELEASE two; SAVEPOINT three")
-        writer.execute(ROWS_OF_B.format(1, 60))
         writer.execute("TRUNCATE c")
+        writer.execute(ROWS_OF_B.format(1, 60))
         yield
         writer.execute("ROLLBACK TO three")
         writer.execute(ROWS_OF_A.format(2601, 3400))

@@ -53,6 +53,7 @@ class Subscriber:
         self._streams: dict[int, _Spool] = {}
         self._current = _Spool()
         self._begun: m.Begin | m.BeginPrepare | None = None
+        self._told: m.Relation | m.Type | None = None
 
     def take(self, lsn: int, message: m.AnyMessage) -> None:
         match message:
@@ -82,7 +83,15 @@ class Subscriber:
             case m.Message(flags=0):
                 self.did.append(("message", message.lsn, message.prefix, message.content))
             case _:
+                self._check_told(message)
                 self._current.add(lsn, message)
+
+    def _check_told(self, message: m.AnyMessage) -> None:
+        """What describes a relation comes directly before the change that it is told for, as a part of the same subtransaction."""
+        if self._told is not None:
+            assert isinstance(message, m.Relation | m.Type | m.Change | m.Truncate)
+            assert message.xid == self._told.xid
+        self._told = message if isinstance(message, m.Relation | m.Type) else None
 
     def _apply(self, how: str, lsn: int, spool: _Spool, xid: int, ending: tuple[Any, ...]) -> None:
         changes, origin = [], None

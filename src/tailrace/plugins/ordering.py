@@ -17,7 +17,7 @@ from tailrace.kernels import kernel
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plugins.formatted import Formatted
+from tailrace.plugins.formatted import NO_XIDS, Formatted
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
 from tailrace.transactions.fates import BLOCK, STREAM_ABORT, Transactions
@@ -246,7 +246,7 @@ class _Order:
     def _origins_at(self, lsn: NDArray[np.int64]) -> NDArray[np.uint16]:
         """By ordinal, the replication origin of the record there."""
         some = self._some
-        parts = [part.origin if len(part.origin) else np.zeros(len(part.ordinal), np.uint16) for part in some.rows]
+        parts = [_or_zeros(part.origin, part) for part in some.rows]
         inside = np.array([item.origin for item in some.inside], np.uint16)[self._worth]
         origins = np.concatenate([*parts, inside])
         found = np.zeros(len(self._transactions), np.uint16)
@@ -302,13 +302,15 @@ class _Order:
         relation[in_rows] = np.concatenate(rows)[order[in_rows]]
         ordinal, lsn = np.full(len(order), -1, np.int64), np.zeros(len(order), np.int64)
         ordinal[in_rows], lsn[in_rows] = self._ordinal[order[in_rows]], self._lsn[order[in_rows]]
+        xid = np.zeros(len(order), np.uint32)
+        xid[in_rows] = np.concatenate([NO_XIDS, *(_or_zeros(part.xid, part) for part in some.rows)])[order[in_rows]]
         # What stands inside of transactions are the first of the singles.
         inside = np.flatnonzero((order >= len(self._ordinal)) & (order < len(self._ordinal) + len(some.inside))).tolist()
         events = [(place, some.inside[int(order[place]) - len(self._ordinal)]) for place in inside]
         truncations = [(place, event) for place, event in events if isinstance(event, Truncation)]
         for place, event in truncations:
-            ordinal[place], lsn[place] = event.ordinal, event.lsn
-        return RelationUses(tuple(number), relation, ordinal, lsn, truncations)
+            ordinal[place], lsn[place], xid[place] = event.ordinal, event.lsn, event.xid
+        return RelationUses(tuple(number), relation, ordinal, lsn, xid, truncations)
 
     def _sorted(self, extra: NDArray[np.int64]) -> NDArray[np.int64]:
         """The order in which rows stand, as numbers into: rows as they come, then singles, end to end.
@@ -335,6 +337,14 @@ class _Order:
         key = np.concatenate([*keys, extra], axis=1).astype(np.int64)
         order = np.lexsort((key[3], key[2], key[1], key[0]))
         return expanded(start[order], (stop - start)[order], rows)
+
+
+Facts = TypeVar("Facts", NDArray[np.uint16], NDArray[np.uint32])
+
+
+def _or_zeros(facts: Facts, part: Formatted) -> Facts:
+    """By row, where the part has them: in those of which nothing is streamed they are zero."""
+    return facts if len(facts) else np.zeros(len(part.ordinal), facts.dtype)
 
 
 @kernel

@@ -74,13 +74,14 @@ class PlanFacts:
 
 @dataclass(frozen=True, slots=True)
 class RelationUses:
-    """Rows in order: of which of `relations` each is (-1: of none), of which transaction, and where it stands; and by place the TRUNCATEs among
-    them."""
+    """Rows in order: of which of `relations` each is (-1: of none), of which transaction, where it stands, and of a streamed one the xid of its
+    subtransaction; and by place the TRUNCATEs among them."""
 
     relations: tuple[Relation, ...]
     relation: NDArray[np.int32]
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
+    xid: NDArray[np.uint32]
     truncations: Sequence[tuple[int, Truncation]]
 
 

@@ -58,7 +58,7 @@ class Telling:
             self._forget_before(int(transactions.commit_lsn[ordinal]))
             known = self._told.in_stream.setdefault(top, set()) if streamed[ordinal] else self._told.known
             self._forget_within(ordinal, relation, lsn, known)
-            xid = int(transactions.xid[ordinal]) if streamed[ordinal] else None
+            xid = int(uses.xid[place]) if streamed[ordinal] else None
             found += [(place, message) for message in self._messages(relation, lsn, ordinal, known, xid)]
         self._pass_over(uses)
         return found
