@@ -21,7 +21,7 @@ from support.cases import DBNAME
 from support.live import SLOT
 from support.message_sessions import check
 from support.pgoutput_rows import PUBLICATION, ours
-from support.reassembly import Event, reassembled
+from support.reassembly import Event, Subscriber, reassembled
 from support.servers import Server
 from support.walsender import LogicalStream, Received
 from tailrace.cli.slot import create
@@ -90,10 +90,10 @@ Step = Iterator[None]
 def aborted_subtransactions(server: Server) -> Step:
     """A transaction streamed in many blocks, some of it rolled back after it was sent; others commit meanwhile."""
     with server.connect(autocommit=False) as writer:
-        writer.execute(ROWS_OF_A.format(1, 1500))
+        writer.execute(ROWS_OF_A.format(1, 700))
         yield
         writer.execute("SAVEPOINT one")
-        writer.execute(ROWS_OF_A.format(1501, 2600))
+        writer.execute(ROWS_OF_A.format(1501, 2100))
         writer.execute("SELECT pg_logical_emit_message(true, 'in', 'rolled back')")
         yield
         server.say("INSERT INTO p VALUES (1, 1), (1001, 2)", "UPDATE p SET id = id + 999 WHERE id = 1")
@@ -102,14 +102,14 @@ def aborted_subtransactions(server: Server) -> Step:
         writer.execute(ROWS_OF_B.format(1, 60))
         yield
         writer.execute("ROLLBACK TO three")
-        writer.execute(ROWS_OF_A.format(2601, 3400))
+        writer.execute(ROWS_OF_A.format(2601, 3000))
         yield
         writer.execute("ROLLBACK TO one")
         writer.execute("SELECT pg_logical_emit_message(false, 'outside', 'stays'), pg_logical_emit_message(true, 'in', 'stays')")
-        writer.execute("UPDATE a SET v = 'updated' WHERE id <= 900; DELETE FROM a WHERE id > 1400")
+        writer.execute("UPDATE a SET v = 'updated' WHERE id <= 500; DELETE FROM a WHERE id > 650")
         yield
         writer.execute("SAVEPOINT four")
-        writer.execute(ROWS_OF_A.format(10001, 11200))
+        writer.execute(ROWS_OF_A.format(10001, 10600))
         yield
         writer.execute("RELEASE four; INSERT INTO a VALUES (1, 'again') ON CONFLICT (id) DO UPDATE SET v = 'upserted'")
         writer.commit()
@@ -118,11 +118,11 @@ def aborted_subtransactions(server: Server) -> Step:
 
 def rolled_back(server: Server) -> Step:
     """Whole transactions that were streamed and come to nothing, and one that comes to nothing before anybody was told."""
-    for rows in (ROWS_OF_A.format(20000, 21500), ROWS_OF_B.format(100, 140)):
+    for rows in (ROWS_OF_A.format(20000, 20600), ROWS_OF_B.format(100, 140)):
         with server.connect(autocommit=False) as writer:
             writer.execute(rows)
             writer.execute("SAVEPOINT s")
-            writer.execute(ROWS_OF_A.format(22000, 23500))
+            writer.execute(ROWS_OF_A.format(22000, 22600))
             yield
             writer.rollback()
     with server.connect(autocommit=False) as writer:
@@ -135,7 +135,7 @@ def interleaved(server: Server) -> Step:
     """Two large transactions at once, of which the later one commits first; and one that is small."""
     with server.connect(autocommit=False) as first, server.connect(autocommit=False) as second:
         for i in range(4):
-            first.execute(ROWS_OF_A.format(40000 + 1000 * i, 40700 + 1000 * i))
+            first.execute(ROWS_OF_A.format(40000 + 1000 * i, 40400 + 1000 * i))
             second.execute(ROWS_OF_C.format(100 * i, 100 * i + 30))
             server.say(f"INSERT INTO p VALUES ({10 + i}, {i})")
             yield
@@ -157,11 +157,11 @@ def interleaved(server: Server) -> Step:
 def prepared(server: Server) -> Step:
     """Large and small transactions in two phases, committed and rolled back, after all have heard of them."""
     for gid, rows in (
-        ("large", 1500),
+        ("large", 600),
         ("small", 3),
-        ("large to nothing", 1500),
+        ("large to nothing", 600),
         ("small to ''nothing''", 3),
-        ("rolled back within", 1200),
+        ("rolled back within", 700),
     ):
         with server.connect(autocommit=False) as writer:
             writer.execute("INSERT INTO p VALUES (%s, 1)", [hash(rows) % 7 + 2000 + len(gid)])
@@ -181,16 +181,16 @@ def redefined(server: Server) -> Step:
     """Tables change in a transaction that is streamed, and some of that is rolled back: what they are is told again."""
     with server.connect(autocommit=False) as writer:
         writer.execute("ALTER TABLE a ADD COLUMN w mood DEFAULT 'ok'")
-        writer.execute("INSERT INTO a SELECT i, repeat('w', 90) FROM generate_series(1, 1200) i")
+        writer.execute("INSERT INTO a SELECT i, repeat('w', 90) FROM generate_series(1, 600) i")
         yield
         writer.execute("ALTER TABLE a ADD COLUMN x int; INSERT INTO a SELECT i, 'x', 'ok', i FROM generate_series(1201, 1300) i")
         yield
         writer.execute("ALTER TABLE a DROP COLUMN x; INSERT INTO a SELECT i, 'y' FROM generate_series(1301, 1400) i")
         writer.execute("SAVEPOINT s; ALTER TABLE a DROP COLUMN v; CREATE TABLE made (id int PRIMARY KEY, s small)")
-        writer.execute("INSERT INTO a SELECT i FROM generate_series(2001, 4000) i")
+        writer.execute("INSERT INTO a SELECT i FROM generate_series(2001, 3000) i")
         writer.execute("INSERT INTO made SELECT i, 1 FROM generate_series(1, 500) i")
         yield
-        writer.execute("ROLLBACK TO s; INSERT INTO a SELECT i, repeat('v', 90), 'sad' FROM generate_series(5001, 6200) i")
+        writer.execute("ROLLBACK TO s; INSERT INTO a SELECT i, repeat('v', 90), 'sad' FROM generate_series(5001, 5500) i")
         server.say("INSERT INTO b VALUES (1, 'ok', 2, 'three')")
         yield
         writer.execute("CREATE TABLE made (id int PRIMARY KEY, m mood[]); INSERT INTO made VALUES (1, '{ok,sad}')")
@@ -205,7 +205,7 @@ def from_elsewhere(server: Server) -> Step:
     """Transactions of another server, which a session may refuse."""
     with server.connect() as writer:
         writer.execute("SELECT pg_replication_origin_session_setup('elsewhere')")
-        for rows in (3, 1500):
+        for rows in (3, 600):
             writer.execute("BEGIN; SELECT pg_replication_origin_xact_setup('1/2345', '2020-02-03 04:05:06+00')")
             writer.execute(ROWS_OF_A.format(200_000 + rows, 200_000 + 2 * rows))
             yield
@@ -286,7 +286,7 @@ def _as_read(session: Session) -> list[Event]:
     assert [writer.write(message) for message in messages] == payloads
     assert check(payloads, *session.of_reader, cut=len(payloads) // 2) == ""
     kinds = Counter(type(message) for message in messages)
-    assert kinds[m.StreamStart] > 50
+    assert kinds[m.StreamStart] > 20
     assert kinds[m.StreamAbort] > 8
     assert kinds[m.StreamCommit] >= 4
     if session.two_phase:
@@ -294,7 +294,10 @@ def _as_read(session: Session) -> list[Event]:
     aborts = [message for message in messages if isinstance(message, m.StreamAbort)]
     assert {message.xid == message.subxid for message in aborts} == {True, False}
     assert all((message.abort_lsn is not None) == (session.options["streaming"] == "parallel") for message in aborts)
-    live = reassembled(session.received, *session.of_reader)
+    subscriber = Subscriber()
+    for (lsn, _), message in zip(session.received, messages, strict=True):
+        subscriber.take(lsn, message)
+    live = subscriber.did
     _check_columns(payloads, session, live)
     return live
 
