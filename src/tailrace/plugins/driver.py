@@ -52,7 +52,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
             origins.append(batch.origin)
             xids.append(batch.xid)
         if formatter.tells_relations:
-            met.add(alike)
+            met.add(alike, formatter.relations_of(alike))
         return formatter.knowing(batch.names, plan.codec).alike_texts(alike)
 
     changes = decode_alike(plan, read)

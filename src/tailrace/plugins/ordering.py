@@ -306,7 +306,7 @@ class _Order:
             ends, stops = (np.insert(each, before, False) for each in (ends, stops))
         at = np.flatnonzero(ends)
         lines = Lines(printed, xid, taken(texts, order), at + 1, np.flatnonzero(stops) + 1, printed[at])
-        return lines.without_silence() if plugin.may_be_silent else lines
+        return plugin.finished(lines.without_silence() if plugin.may_be_silent else lines)
 
     def _uses(self, order: NDArray[np.int64]) -> RelationUses:
         """Which of the rows, so ordered, are of relations that the receiver must know."""

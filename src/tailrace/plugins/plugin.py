@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
+if TYPE_CHECKING:
+    from tailrace.plugins.ordering import Lines
+
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 WORK_MEM = 64 << 20
 """PostgreSQL's default of logical_decoding_work_mem, in bytes."""
@@ -47,6 +50,10 @@ class Formatter:
     def knowing(self, names: NameOf | None, codec: str) -> Formatter:
         """One that prints these names for regclass and its kin, and reads text in this encoding; itself if it prints no values."""
         return self
+
+    def relations_of(self, alike: Alike) -> Sequence[Relation]:
+        """Of which relations rows are, to the driver."""
+        return alike.relations
 
     def change_texts(self, batch: Batch) -> Texts:
         """One text per change of a table."""
@@ -127,6 +134,8 @@ class OutputPlugin:
     """Those that are being told, by ordinal: whose a message or a TRUNCATE is. The driver sets it."""
     writes_binary = False
     """Whether its output is bytes, and not text in the encoding of the database."""
+    slot = ""
+    """The name of its slot, for errors, if it has one. Set before `startup`."""
     codec = UTF8
     """What text of the database is written in; known once the source is."""
 
@@ -137,6 +146,13 @@ class OutputPlugin:
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         """Take the options, refusing unknown names and values. `major` is the source's."""
         raise NotImplementedError
+
+    def created(self, options: Mapping[str, str | None], major: int) -> None:
+        """As `startup`, where a slot is created for it."""
+        self.startup(options, major)
+
+    def shutdown(self) -> None:
+        """Its stream has ended."""
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -190,6 +206,10 @@ class OutputPlugin:
     def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
         """Texts that tell what relations are, each with the place of the row before which it stands. Called once for all rows, in order."""
         raise NotImplementedError
+
+    def finished(self, lines: Lines) -> Lines:
+        """What is given of lines that are in order: called for all of them, once, in their order."""
+        return lines
 
     # -- two phases ------------------------------------------------------------------------------------------------------------------
 
