@@ -130,9 +130,9 @@ class Telling:
         what = publisher.published_at(relation, lsn, ordinal)
         if what is None:
             return
+        # The table that it goes out as is told each time; it counts as told where it has a change of its own, a TRUNCATE.
         known.add(relation.oid)
         if not what.as_itself:
-            known.add(what.published_as.oid)
             yield from _described(what.published_as, what, xid)
         yield from _described(relation, what, xid)
 
