@@ -62,7 +62,6 @@ class DrawnPublication:
     objects: str = ""
     named: tuple[Named, ...] = ()
     altered: bool = False
-    has_leaving: bool = False
 
     def for_objects(self, *, filters: bool = True) -> str:
         return self.objects or f"TABLE {', '.join(each.spelled(filters=filters) for each in self.named)}"
@@ -83,8 +82,8 @@ def draw_publications(dice: random.Random, schema: str, tables: Sequence[Publish
     fixed = [draw_publication(dice, f"fixed{number}", schema, tables) for number in range(5)]
     altered = [replace(draw_publication(dice, f"altered{number}", schema, tables), altered=True) for number in range(2)]
     whole = [
-        DrawnPublication("whole", ACTIONS[0], True, "ALL TABLES", has_leaving=True),
-        DrawnPublication("schema", dice.choice(ACTIONS), dice.random() < 0.5, f"TABLES IN SCHEMA {schema}", has_leaving=True),
+        DrawnPublication("whole", ACTIONS[0], True, "ALL TABLES"),
+        DrawnPublication("schema", dice.choice(ACTIONS), dice.random() < 0.5, f"TABLES IN SCHEMA {schema}"),
     ]
     return [*fixed, *altered, *whole]
 
@@ -103,20 +102,23 @@ def with_tables(
     """The same of other tables."""
     chosen = [table for table in tables if dice.random() < 0.7] or list(tables[:1])
     named = tuple(each for table in chosen for each in _named(dice, publication, schema, table))
-    has_leaving = publication.via_root and any(isinstance(table, Tree) and table.leaving for table in chosen)
-    return replace(publication, named=named, has_leaving=has_leaving)
+    return replace(publication, named=named)
 
 
 def _named(dice: random.Random, publication: DrawnPublication, schema: str, table: PublishedTable) -> list[Named]:
-    """The table, or some of its partitions, or both. What is partitioned has a filter or a list only where it is what the changes go out as."""
+    """The table, or some of its partitions, or both. What is partitioned has a filter or a list only where it is what the changes go out as. Where there
+    is a list, no table is named without it that has the same rows."""
     if not isinstance(table, Tree):
         return [_said_of(dice, publication, f"{schema}.{table.name}", table)]
-    partitioned = [each for each in (table.name, *table.middle) if dice.random() < (0.8 if each == table.name else 0.3)]
+    chances = (0.8 if publication.via_root or not table.listed else 0, *(0 if table.listed else 0.3 for _ in table.middle))
+    partitioned = [each for each, chance in zip((table.name, *table.middle), chances, strict=True) if dice.random() < chance]
     leaves = [each for each in table.leaves if dice.random() < (0.25 if partitioned else 0.7)]
     found = [
         _said_of(dice, publication, f"{schema}.{each}", table) if publication.via_root else Named(f"{schema}.{each}")
         for each in partitioned
     ]
+    if not found and not leaves:
+        leaves = list(table.leaves[:1])
     return found + [_said_of(dice, publication, f"{schema}.{each}", table) for each in leaves]
 
 

@@ -4,7 +4,7 @@ In: a seed, and whether the server knows filters and column lists. Out: a `Publi
 comes out the same wherever it is run: on a server without filters, the same changes come of it, published otherwise.
 
 - prepared: a session that has prepared its transaction does nothing until it ends it, while others go on. Some are left prepared for good: the server
-  does not decode what was rolled back once it knows, so their ends come after all has been compared (`ends`);
+  does not decode what was rolled back once it knows, so they have to be asked for before;
 - partitions: are detached, written to and attached again within one transaction;
 - publications: are altered, like names, while no other transaction is open: for rows written before, but committed after, the server goes by whichever
   publication its caches happen to hold, the new one if a transaction in between has asked for it.
@@ -34,7 +34,7 @@ _MOST_LEFT = 3
 
 @dataclass(frozen=True, slots=True)
 class PublishedWorkload:
-    """`setup` makes the tables, of which then there are `publications`. `left` are transactions that are prepared when `work` is done."""
+    """`setup` makes the tables, of which then there are `publications`. `left` are the gids of transactions that are prepared when `work` is done."""
 
     setup: list[Statement]
     publications: list[DrawnPublication]
@@ -42,8 +42,9 @@ class PublishedWorkload:
     left: list[str]
 
 
-def make_published_workload(seed: int, transactions: int, *, filters: bool) -> PublishedWorkload:
-    drawing = _PublishedDrawing(seed, 6, filters=filters)
+def make_published_workload(seed: int, transactions: int, *, filters: bool, leaving: bool = True) -> PublishedWorkload:
+    """Without `filters`, publications are altered as a server that does not have these can do it; unless they are `leaving`, partitions stay."""
+    drawing = _PublishedDrawing(seed, 6, filters=filters, leaving=leaving)
     drawn = drawing.draw(transactions)
     return PublishedWorkload(drawn[: drawing.set_up], drawing.publications, drawn[drawing.set_up :], drawing.left)
 
@@ -53,9 +54,9 @@ class _PublishedDrawing(Drawing):
 
     tables: dict[str, PublishedTable]  # type: ignore[assignment]
 
-    def __init__(self, seed: int, sessions: int, *, filters: bool) -> None:
+    def __init__(self, seed: int, sessions: int, *, filters: bool, leaving: bool) -> None:
         super().__init__(seed, sessions, published=True)
-        self.filters = filters
+        self.filters, self.leaving = filters, leaving
         self.publications: list[DrawnPublication] = []
         self.prepared: dict[int, str] = {}
         self.left: list[str] = []
@@ -117,13 +118,22 @@ class _PublishedDrawing(Drawing):
         super()._rename_shared()
         self.may_prepare = True
 
+    def _maintain(self, session: Session) -> None:
+        table = self._some_table(session, alone=True)
+        if table is None or self.dice.random() < 0.8:
+            return super()._maintain(session)
+        gid = f"locks {self._number()}"
+        for statement in ("BEGIN", f"LOCK {self._name(table)}", f"PREPARE TRANSACTION '{gid}'", f"COMMIT PREPARED '{gid}'"):
+            self._say(session, statement)
+        return None
+
     # -- publications ----------------------------------------------------------------------------------------------------------------
 
     def _change_table(self, session: Session) -> None:
         chance = self.dice.random()
         if chance < 0.15:
             return self._change_publication(session)
-        if chance < 0.5:
+        if chance < 0.6:
             return self._change_tree(session)
         return super()._change_table(session)
 
@@ -133,10 +143,8 @@ class _PublishedDrawing(Drawing):
         for other in self.sessions:
             if other.is_open and other is not session:
                 self._end(other)
-        number, publication = self.dice.choice([pair for pair in enumerate(self.publications) if pair[1].altered])
+        publication = self.dice.choice([each for each in self.publications if each.altered])
         drawn = with_tables(self.dice, publication, self.schema, list(self.tables.values()))
-        # Where partitions come and go, and are published as their root, it remains said of the publication.
-        self.publications[number] = replace(publication, has_leaving=publication.has_leaving or drawn.has_leaving)
         self._write(session)
         self._say(session, f"ALTER PUBLICATION {publication.name} SET {drawn.for_objects(filters=self.filters)}")
         for _ in range(self.dice.randint(0, 3)):
@@ -152,7 +160,7 @@ class _PublishedDrawing(Drawing):
             return self._write(session)
         tree = self.dice.choice([each for each in trees if each.leaving] or trees)
         self.held[tree.name] = session.number
-        how = self.dice.choices((self._truncate, self._truncate_some, self._add, self._come_and_go, self._leaf_identity), (3, 5, 2, 8, 3))[0]
+        how = self.dice.choices((self._truncate, self._truncate_some, self._add, self._come_and_go, self._leaf_identity), (2, 4, 2, 12, 2))[0]
         return how(session, tree)  # type: ignore[operator]
 
     def _trees(self) -> list[Tree]:
@@ -170,7 +178,7 @@ class _PublishedDrawing(Drawing):
 
     def _come_and_go(self, session: Session, tree: Tree) -> None:
         """A partition is none for a while."""
-        if tree.leaving is None:
+        if tree.leaving is None or not self.leaving:
             return self._truncate_some(session, tree)
         name, bounds = tree.leaving
         leaf = replace(tree, name=name)

@@ -58,14 +58,14 @@ def _fields(message: Any, *without: str) -> dict[str, Any]:
 
 @dataclass
 class _Known:
-    """What has been told of relations and types."""
+    """What has been told of relations and types; but for a relation's schema, which another major may tell later when it is renamed."""
 
     relations: dict[int, Told] = field(default_factory=dict)
     types: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     def learn(self, told: m.Relation) -> None:
         columns = tuple((each.flags, each.name, self._type(each.type_oid), each.type_modifier) for each in told.columns)
-        self.relations[told.relation_oid] = (told.namespace, told.name, told.replica_identity, columns)
+        self.relations[told.relation_oid] = (told.name, told.replica_identity, columns)
 
     def _type(self, oid: int) -> object:
         return oid if oid < FIRST_OF_SOURCE else self.types[oid]
