@@ -196,10 +196,12 @@ def test_filters_defined_here_of_a_server_without(major: int, tmp_path: Path) ->
         start = _told(server, make_published_workload(seed, TRANSACTIONS, filters=False))
         server.stop()
         definitions = _defined(server.data_dir, start, workload.publications, tmp_path)
+        compared = 0
         for names, rows in sent.items():
             options = {"proto_version": "1", "publication_names": names.replace("fixed", "here")}
             found = understood(ours(server.data_dir, options, start_lsn=start, major=14, definitions=definitions))
             expected = understood(rows)
-            assert len(expected) > TRANSACTIONS / 10, names
+            compared += len(expected)
             for number, (mine, other) in enumerate(zip(found, expected, strict=True)):
                 assert mine == other, f"seed {seed}, {names}, transaction {number}"
+    assert compared > TRANSACTIONS

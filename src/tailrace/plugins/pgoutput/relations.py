@@ -54,8 +54,10 @@ class Telling:
         streamed = self._facts.plan.streams.streamed
         for place, relation in self._candidates(uses):
             ordinal, lsn = int(uses.ordinal[place]), int(uses.lsn[place])
-            top = int(transactions.full_xid[ordinal])
-            known = self._told.in_stream.setdefault(top, set()) if streamed[ordinal] else self._known_at(ordinal, relation, lsn)
+            self._forget_stale(ordinal, relation, lsn)
+            known = self._told.known
+            if streamed[ordinal]:
+                known = self._told.in_stream.setdefault(int(transactions.full_xid[ordinal]), set())
             xid = int(transactions.xid[ordinal]) if streamed[ordinal] else None
             found += [(place, message) for message in self._messages(relation, lsn, ordinal, known, xid)]
         self._pass_over(uses)
@@ -93,14 +95,13 @@ class Telling:
 
     # -- what is known ----------------------------------------------------------------------------------------------------------------
 
-    def _known_at(self, ordinal: int, relation: Relation, lsn: int) -> set[int]:
-        """What the receiver knows where this transaction is told, before the row at `lsn`."""
+    def _forget_stale(self, ordinal: int, relation: Relation, lsn: int) -> None:
+        """What the receiver no longer knows where this transaction is told, before the row at `lsn`."""
         self._forget_before(int(self._facts.plan.transactions.commit_lsn[ordinal]))
         passed = bisect_left(self._facts.stale.points(ordinal, relation.oid), lsn)
         if passed != self._passed.get((ordinal, relation.oid), 0):
-            self._told.known.discard(relation.oid)
+            self._forget(relation.oid)
             self._passed[ordinal, relation.oid] = passed
-        return self._told.known
 
     def _forget_before(self, commit_lsn: int) -> None:
         """What the ends of earlier transactions made stale is not known any more."""
