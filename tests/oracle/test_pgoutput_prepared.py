@@ -1,4 +1,4 @@
-"""What pgoutput says of prepared transactions where the server's own state decides: those without rows, and those that a consumer has been told of."""
+"""What pgoutput says of prepared transactions where the server's own state decides: of those without rows, and of those that a consumer knows."""
 
 from __future__ import annotations
 

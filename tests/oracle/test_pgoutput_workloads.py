@@ -87,7 +87,9 @@ def _asked(major: int, publications: Sequence[DrawnPublication], dice: random.Ra
     yield Asked(dice.choice(names), dice.choice(streamed))
 
 
-@pytest.mark.parametrize(("major", "seed"), some_of([pytest.param(major, seed, id=f"{major}-{seed}") for seed in SEEDS for major in MAJORS], 4))
+@pytest.mark.parametrize(
+    ("major", "seed"), some_of([pytest.param(major, seed, id=f"{major}-{seed}") for seed in SEEDS for major in MAJORS], 4)
+)
 def test_generated(major: int, seed: int, tmp_path: Path) -> None:
     """On 14 no partition is attached or detached, which that server does not notice once it has told a change of it."""
     has_filters = major >= FIRST_WITH_FILTERS
@@ -115,7 +117,9 @@ def _told(server: Server, workload: PublishedWorkload) -> str:
     filters = server.major >= FIRST_WITH_FILTERS
     run_schedule(server, workload.setup)
     server.say(f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES")
-    server.say(*(each.create(filters=filters) for each in workload.publications if filters or not each.needs_filters), "CHECKPOINT")
+    server.say(
+        *(each.create(filters=filters) for each in workload.publications if filters or not each.needs_filters), "CHECKPOINT"
+    )
     start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput')"))
     server.sql("SELECT pg_create_logical_replication_slot('t', 'pgoutput', false, true)")
     run_schedule(server, workload.work)
@@ -140,11 +144,19 @@ def _of_any_table(told: list[Row] | Refused) -> list[Row] | Refused:
     return (told[0], re.sub('table ".*?"', "table", told[1])) if isinstance(told, tuple) else told
 
 
-def _check(server: Server, asked: Asked, expected: list[Row] | Refused, start: str, what: str, definitions: Definitions = ()) -> None:
+def _check(
+    server: Server, asked: Asked, expected: list[Row] | Refused, start: str, what: str, definitions: Definitions = ()
+) -> None:
     more = {"work_mem": 0} if asked.streamed else {}
     found = _or_refused(
         lambda: ours(
-            server.data_dir, asked.all_options, start_lsn=start, two_phase=asked.two_phase, major=server.major, definitions=definitions, **more
+            server.data_dir,
+            asked.all_options,
+            start_lsn=start,
+            two_phase=asked.two_phase,
+            major=server.major,
+            definitions=definitions,
+            **more,
         )
     )
     if isinstance(found, tuple) or isinstance(expected, tuple):

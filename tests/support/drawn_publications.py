@@ -106,8 +106,8 @@ def with_tables(
 
 
 def _named(dice: random.Random, publication: DrawnPublication, schema: str, table: PublishedTable) -> list[Named]:
-    """The table, or some of its partitions, or both. What is partitioned has a filter or a list only where it is what the changes go out as. Where there
-    is a list, no table is named without it that has the same rows."""
+    """The table, or some of its partitions, or both. What is partitioned has a filter or a list only where it is what the changes go out as. Where
+    there is a list, no table is named without it that has the same rows."""
     if not isinstance(table, Tree):
         return [_said_of(dice, publication, f"{schema}.{table.name}", table)]
     chances = (0.8 if publication.via_root or not table.listed else 0, *(0 if table.listed else 0.3 for _ in table.middle))
@@ -150,7 +150,13 @@ def _of_key(dice: random.Random) -> str:
 FILTERS = {
     "int": ("{0} > 0", "{0} IS DISTINCT FROM 0", "abs({0}::bigint) < 1000"),
     "bigint": ("{0} < 0", "{0} IS NOT NULL"),
-    "text": ("length({0}) > 9", "{0} IS NULL", "{0} LIKE 'x%'", "coalesce({0}, '') <> ''", "substr({0}, 1, 3) > 'n' COLLATE \"C\""),
+    "text": (
+        "length({0}) > 9",
+        "{0} IS NULL",
+        "{0} LIKE 'x%'",
+        "coalesce({0}, '') <> ''",
+        "substr({0}, 1, 3) > 'n' COLLATE \"C\"",
+    ),
     "numeric": ("{0} > 0", "{0} = 'NaN' OR {0} < 0"),
     "int[]": ("cardinality({0}) > 1", "{0} @> ARRAY[0]"),
     "text[]": ("array_length({0}, 1) = 2", "{0} IS NOT NULL"),

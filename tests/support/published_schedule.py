@@ -6,8 +6,8 @@ comes out the same wherever it is run: on a server without filters, the same cha
 - prepared: a session that has prepared its transaction does nothing until it ends it, while others go on. Some are left prepared for good: the server
   does not decode what was rolled back once it knows, so they have to be asked for before;
 - partitions: are detached, written to and attached again within one transaction;
-- publications: are altered, like names, while no other transaction is open: for rows written before, but committed after, the server goes by whichever
-  publication its caches happen to hold, the new one if a transaction in between has asked for it.
+- publications: are altered, like names, while no other transaction is open: for rows written before, but committed after, the server goes by what
+  its caches happen to hold of the publication, the new one if a transaction in between has asked for it.
 """
 
 from __future__ import annotations
@@ -160,7 +160,9 @@ class _PublishedDrawing(Drawing):
             return self._write(session)
         tree = self.dice.choice([each for each in trees if each.leaving] or trees)
         self.held[tree.name] = session.number
-        how = self.dice.choices((self._truncate, self._truncate_some, self._add, self._come_and_go, self._leaf_identity), (2, 4, 2, 12, 2))[0]
+        how = self.dice.choices(
+            (self._truncate, self._truncate_some, self._add, self._come_and_go, self._leaf_identity), (2, 4, 2, 12, 2)
+        )[0]
         return how(session, tree)  # type: ignore[operator]
 
     def _trees(self) -> list[Tree]:
@@ -209,7 +211,9 @@ class _PublishedDrawing(Drawing):
         super()._delete(session, self._root_or_leaf(table))
 
     def _root_or_leaf(self, table: Table) -> Table:
-        return replace(table, name=self.dice.choice(table.leaves)) if isinstance(table, Tree) and self.dice.random() < 0.3 else table
+        return (
+            replace(table, name=self.dice.choice(table.leaves)) if isinstance(table, Tree) and self.dice.random() < 0.3 else table
+        )
 
     # -- tables ----------------------------------------------------------------------------------------------------------------------
 

@@ -85,7 +85,8 @@ def understood(rows: Sequence[Row]) -> list[list[Told]]:
             case m.Relation() as relation:
                 known.learn(relation)
             case m.Insert() | m.Update() | m.Delete() as change:
-                told[-1].append((type(change).__name__, known.relations[change.relation_oid], getattr(change, "old", None), getattr(change, "new", None)))
+                tuples = getattr(change, "old", None), getattr(change, "new", None)
+                told[-1].append((type(change).__name__, known.relations[change.relation_oid], *tuples))
             case m.Truncate(options=options, relation_oids=oids):
                 told[-1].append(("Truncate", options, tuple(known.relations[oid] for oid in oids)))
     return [changes for changes in told if changes]

@@ -154,7 +154,7 @@ def _with_bare_prepares(transactions: Transactions, begun: NDArray[np.bool_], xi
         return transactions
     at_prepare = (transactions.kind == xact.PREPARE) & (transactions.commit_lsn < transactions.end_lsn)
     bare = at_prepare & ~begun & _have_records(transactions, xids)
-    return replace(transactions, kind=np.where(bare, BARE_PREPARE, transactions.kind).astype(np.uint8)) if bare.any() else transactions
+    return replace(transactions, kind=np.where(bare, BARE_PREPARE, transactions.kind).astype(np.uint8))
 
 
 def _are_told_besides(transactions: Transactions, begun: NDArray[np.bool_], xids: AllXids) -> NDArray[np.bool_]:
