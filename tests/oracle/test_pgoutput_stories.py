@@ -37,8 +37,8 @@ SETTINGS: dict[str, str | int] = {"autovacuum": "off", "max_prepared_transaction
 INSERTS_ONLY = {"ddl", "replica_identity", "rewrite", "rewrite_under_ddl"}
 # What ended in a rollback of what was prepared, the server no longer decodes once it knows.
 ROLLED_BACK_SINCE = {"prepared"}
-# Values that are names may be others where every change is sent at once. (A message does not say of which subtransaction it is, so nobody can take back
-# one that was streamed and rolled back: there are none among the streamed ones.)
+# Values that are names may be others where every change is sent at once. (A message does not say of which subtransaction it is, so nobody can take
+# back one that was streamed and rolled back: there are none among the streamed ones.)
 NOT_AT_ONCE = {"names", "names_temporary"}
 
 
