@@ -15,12 +15,14 @@ _EVERY = 0.05
 
 @dataclass(slots=True)
 class Measure:
-    """Seconds, peak resident bytes by kind of process (driver, jvm, worker, server, client), and what was counted."""
+    """Seconds, peak resident bytes by kind of process (driver, jvm, worker, server, client), and what was counted; `part` are the CPU seconds of
+    a part of the work, where that is what is asked about."""
 
     wall: float
     cpu: float
     peak: dict[str, int]
     count: int = 0
+    part: float = 0.0
 
 
 class Watch:

@@ -193,7 +193,7 @@ def print_writing(columns: tuple[Column, ...], stored: list[Values], changes: Ch
     plugin.startup({}, 18)
     side = side_of(stored, columns)
     ways: dict[str, Callable[[], Texts]] = {
-        "test_decoding, lines from stored values": lambda: plugin.change_texts(batch),
+        "test_decoding, lines from stored values": lambda: plugin.formatter.change_texts(batch),
         "pgoutput, messages from stored values": lambda: write_changes(changes, side_of(stored, columns), absent, in_key),
         "pgoutput, binary": lambda: write_changes(changes, side_of(stored, columns, binary=True), absent, in_key),
         "pgoutput, messages from texts": lambda: write_changes(changes, side, absent, in_key),

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 from pyspark import cloudpickle
@@ -23,16 +24,26 @@ from tailrace.lake.changelog import append_changes
 from tailrace.pipeline import LocalRunner, Runner, Source, know_catalogs, open_pipeline, scan_log, with_full_xids
 from tailrace.plan import make_plan
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plugins.printing import print_rows
+from tailrace.plugins.pgoutput import PgOutput
+from tailrace.plugins.printing import print_rows, with_newlines
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.publications.publish import Publisher, publisher_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.segments import Segments
+from tailrace.types.style import TextStyle
 from tailrace.wal import index
 from tailrace.wal.index import Index
-from workloads import Workload
+from workloads import EVERYTHING, ON_NUMBER, ON_TEXT, Workload
 
 DATABASE = "app"
 PROCESS, SPARK, COMMAND = "process", "Spark", "command"
+
+
+class Counted(NamedTuple):
+    """What was counted, and the CPU seconds of a part of the work, where that is what is asked about."""
+
+    count: int
+    part: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,7 @@ class Outlet:
     name: str
     against: str
     noun: str
-    run: Callable[[Bench], int]
+    run: Callable[[Bench], int | Counted]
     places: tuple[str, ...] = (PROCESS, SPARK)
 
 
@@ -114,6 +125,29 @@ def checksummed(segments: Segments, plan: StretchPlan) -> tuple[int, int]:
     return rows, int(total)
 
 
+def _filter(bench: Bench, publication: str) -> Counted:
+    """Decode, and ask a row filter of every row; what passes is picked out, and let go. Everything goes on to Arrow, as in `_decode`."""
+    pipeline = open_pipeline(bench.path, DATABASE, runner=bench.runner)
+    publisher = publisher_of(pipeline.plan, pipeline.history, (publication,), TextStyle())
+    work = partial(passing, pipeline.source.segments, publisher)
+    results = list(bench.runner.run(work, pipeline.plan.stretches))
+    return Counted(sum(passed for passed, _ in results), sum(seconds for _, seconds in results))
+
+
+def passing(segments: Segments, publisher: Publisher, plan: StretchPlan) -> tuple[int, float]:
+    """How many rows of a stretch a publication's filter lets through, and the CPU seconds that it took to find and to pick them. Runs in a worker."""
+    from time import thread_time  # noqa: PLC0415
+
+    from tailrace.decode import decode_alike  # noqa: PLC0415
+
+    passed, seconds = 0, 0.0
+    for alike in decode_alike(plan, segments.read):
+        began = thread_time()
+        passed += sum(len(part.batch) for part in publisher.publish_alike(alike))
+        seconds += thread_time() - began
+    return passed, seconds
+
+
 def _dataframe(bench: Bench) -> int:
     assert bench.spark is not None
     options = {"source": str(bench.path), "database": DATABASE, "table": f"public.{bench.work.main_table}"}
@@ -143,6 +177,20 @@ def _text(bench: Bench) -> int:
     return rows
 
 
+def _messages(bench: Bench) -> int:
+    """As pg_recvlogical writes them."""
+    source = Source.open(bench.path)
+    plugin = PgOutput()
+    plugin.startup({"proto_version": "1", "publication_names": EVERYTHING}, source.segments.major)
+    pipeline = open_pipeline(source, DATABASE, runner=bench.runner, demand=plugin.demand)
+    rows = 0
+    with open("/dev/null", "wb") as sink:
+        for lines in pipeline.lines(plugin):
+            sink.write(with_newlines(lines.texts.offsets, lines.texts.data))
+            rows += len(lines)
+    return rows
+
+
 def _command(bench: Bench) -> int:
     """A process of its own, from its start to its end; its output goes nowhere."""
     words = [sys.executable, "-m", "tailrace", "decode", str(bench.path), "--database", DATABASE]
@@ -160,9 +208,12 @@ OUTLETS = {
         Outlet("scan on one core", "pg_waldump", "records", _scan_on_one_core, (PROCESS,)),
         Outlet("plan", "", "catalog records", _plan),
         Outlet("decode", "pgoutput", "rows", _decode),
+        Outlet("filter on a number", "", "rows", partial(_filter, publication=ON_NUMBER)),
+        Outlet("filter on text", "", "rows", partial(_filter, publication=ON_TEXT)),
         Outlet("DataFrame", "pgoutput", "", _dataframe, (SPARK,)),
         Outlet("Delta", "pgoutput", "rows", _delta),
         Outlet("text", "test_decoding", "rows", _text),
+        Outlet("pgoutput", "pgoutput", "messages", _messages),
         Outlet("decode verb", "test_decoding", "", _command, (COMMAND,)),
     )
 }
