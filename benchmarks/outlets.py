@@ -13,13 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from measure import Measure, measured
+from measure import Counted, Measure, measured
 from tailrace.lake.changelog import append_changes
 from tailrace.pipeline import LocalRunner, Runner, Source, know_catalogs, open_pipeline, scan_log, with_full_xids
 from tailrace.plan import make_plan
@@ -39,22 +38,20 @@ DATABASE = "app"
 PROCESS, SPARK, COMMAND = "process", "Spark", "command"
 
 
-class Counted(NamedTuple):
-    """What was counted, and the CPU seconds of a part of the work, where that is what is asked about."""
-
-    count: int
-    part: float
-
-
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """`against` names the PostgreSQL measure that it is compared with; `noun` what it counts; `places` where it can run."""
+    """`against` names the PostgreSQL measure, or the outlet, that it is compared with; `noun` what it counts; `places` where it can run; `filter` the
+    publication that a workload must have for it."""
 
     name: str
     against: str
     noun: str
     run: Callable[[Bench], int | Counted]
     places: tuple[str, ...] = (PROCESS, SPARK)
+    filter: str = ""
+
+    def suits(self, work: Workload, place: str) -> bool:
+        return place in self.places and (not self.filter or self.filter in dict(work.filters))
 
 
 @dataclass(slots=True)
@@ -126,7 +123,7 @@ def checksummed(segments: Segments, plan: StretchPlan) -> tuple[int, int]:
 
 
 def _filter(bench: Bench, publication: str) -> Counted:
-    """Decode, and ask a row filter of every row; what passes is picked out, and let go. Everything goes on to Arrow, as in `_decode`."""
+    """Decode to columns as they are stored, ask a row filter of every row, and pick out the rows that pass."""
     pipeline = open_pipeline(bench.path, DATABASE, runner=bench.runner)
     publisher = publisher_of(pipeline.plan, pipeline.history, (publication,), TextStyle())
     work = partial(passing, pipeline.source.segments, publisher)
@@ -208,8 +205,10 @@ OUTLETS = {
         Outlet("scan on one core", "pg_waldump", "records", _scan_on_one_core, (PROCESS,)),
         Outlet("plan", "", "catalog records", _plan),
         Outlet("decode", "pgoutput", "rows", _decode),
-        Outlet("filter on a number", "", "rows", partial(_filter, publication=ON_NUMBER)),
-        Outlet("filter on text", "", "rows", partial(_filter, publication=ON_TEXT)),
+        *(
+            Outlet(f"filter {name.replace('_', ' ')}", "decode", "rows", partial(_filter, publication=name), (PROCESS,), name)
+            for name in (ON_NUMBER, ON_TEXT)
+        ),
         Outlet("DataFrame", "pgoutput", "", _dataframe, (SPARK,)),
         Outlet("Delta", "pgoutput", "rows", _delta),
         Outlet("text", "test_decoding", "rows", _text),

@@ -101,7 +101,9 @@ class Publisher:
             relation = alike.relations[number]
             if is_publishable(relation):
                 every = len(rows) == len(lsn)
-                for entry, mine in self.timeline.parts(relation.oid, lsn if every else lsn[rows], ordinal if every else ordinal[rows]):
+                for entry, mine in self.timeline.parts(
+                    relation.oid, lsn if every else lsn[rows], ordinal if every else ordinal[rows]
+                ):
                     found.setdefault(id(entry), (entry, []))[1].append(mine if every else rows[mine])
         for entry, parts in found.values():
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
