@@ -54,7 +54,7 @@ class RelationsMet:
 
     def add(self, alike: Alike) -> None:
         numbers = np.empty(len(alike.relations), np.int32)
-        for i in np.unique(alike.number).tolist():
+        for i in np.flatnonzero(np.bincount(alike.number, minlength=len(alike.relations))).tolist():
             relation = alike.relations[i]
             numbers[i] = self._number.setdefault(id(relation), len(self.relations))
             if numbers[i] == len(self.relations):
