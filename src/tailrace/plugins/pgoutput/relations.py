@@ -44,6 +44,8 @@ class Telling:
         self._facts = facts
         self._told = told
         self._ended = facts.stale.ended
+        by_oid = np.argsort(self._ended.oid, kind="stable")
+        self._ended_oids, self._ended_lsns = self._ended.oid[by_oid], self._ended.lsn[by_oid]
         self._changed = np.array(sorted(facts.stale.within), np.int64)
         self._next_ended = 0
         self._passed: dict[tuple[int, int], int] = {}
@@ -82,8 +84,7 @@ class Telling:
         starts = np.flatnonzero(np.append(True, ordinal[1:] != ordinal[:-1]))
         stops = np.append(starts[1:], len(mine))
         of = ordinal[starts]
-        ended = self._ended.lsn[np.isin(self._ended.oid, (relation.oid, EVERY_RELATION))]
-        behind_ends = np.searchsorted(ended, plan.transactions.commit_lsn[of])
+        behind_ends = np.searchsorted(self._ends_for(relation.oid), plan.transactions.commit_lsn[of])
         streams = np.where(plan.streams.streamed[of], of, -1)
         found = [starts[np.append(True, (behind_ends[1:] != behind_ends[:-1]) | (streams[1:] != streams[:-1]))]]
         for each in np.flatnonzero(_among(of, self._changed)).tolist():
@@ -93,6 +94,12 @@ class Telling:
             found += [start + np.searchsorted(uses.lsn[mine[start:stop]], points, "right"), stops[each : each + 1]]
         first = np.unique(np.concatenate(found))
         return first[first < len(mine)]
+
+    def _ends_for(self, oid: int) -> NDArray[np.int64]:
+        """The LSNs, ascending, behind which transactions find it stale."""
+        oids = self._ended_oids
+        either = (slice(*np.searchsorted(oids, (each, each + 1)).tolist()) for each in (oid, EVERY_RELATION))
+        return np.sort(np.concatenate([self._ended_lsns[part] for part in either]))
 
     # -- what is known ----------------------------------------------------------------------------------------------------------------
 
