@@ -61,9 +61,10 @@ class Reading:
         return self.loop / self.bulk
 
     def __str__(self) -> str:
+        loop, bulk = self.megabytes / self.loop, self.megabytes / self.bulk
         return (
-            f"reading messages, {self.form}, {self.rows:,} changes, {self.size} a transaction: loop {self.megabytes / self.loop:.0f} MB/s, "
-            f"bulk {self.megabytes / self.bulk:.0f} MB/s, {self.rows / self.bulk / 1e6:.2f} M rows/s: {self.ratio:.1f} ×"
+            f"{self.form:6} {self.size:3} rows a transaction: loop {loop:6.0f} MB/s, bulk {bulk:6.0f} MB/s, "
+            f"{self.rows / self.bulk / 1e6:.2f} M rows/s, {self.ratio:.1f} times as fast"
         )
 
 

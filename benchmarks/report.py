@@ -154,7 +154,10 @@ def _of_filters(ours: Sequence[Row]) -> Iterator[str]:
 
 
 def _of_reading(readings: Sequence[Reading]) -> list[str]:
-    return [_judged(f"{each}, wanted {READING} ×", each.ratio >= READING) for each in readings]
+    return [
+        _judged(f"reading messages, {' '.join(str(each).split())}, wanted {READING} ×", each.ratio >= READING)
+        for each in readings
+    ]
 
 
 def _slopes(ours: Sequence[Row]) -> list[str]:
