@@ -56,9 +56,11 @@ class _Within(NamedTuple):
 
 def stale(log: ScannedLog, database: int, major: int) -> Stale:
     """What is stale to the transactions that `log` tells of."""
+    said = _commands(log, database, major)
+    if not len(said.lsn) and not len(log.earlier.stale.lsn):
+        return Stale(StaleAt(), {})
     xids = all_xids(log.indexes, log.fates)
     transactions = log.fates.transactions.beginning_at(xids.first_lsns(log.fates.transactions))
-    said = _commands(log, database, major)
     ordinal, rolled_back = _owners(xids, said.xid)
     owned, lasting = ordinal >= 0, (ordinal >= 0) & ~rolled_back
     meanwhile = _meanwhile(transactions, _seen_stale(log, said, ordinal))
@@ -78,6 +80,8 @@ def stale(log: ScannedLog, database: int, major: int) -> Stale:
 def seen_stale(log: ScannedLog, database: int, major: int) -> StaleAt:
     """What commits made stale, in this log and, as far as a transaction that is open knows it, before."""
     said = _commands(log, database, major)
+    if not len(said.lsn):
+        return log.earlier.stale
     ordinal, _ = _owners(all_xids(log.indexes, log.fates), said.xid)
     return _seen_stale(log, said, ordinal)
 

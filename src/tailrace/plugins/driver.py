@@ -88,7 +88,10 @@ class _Drive:
         self._done = 0
         self._held: list[Formatted] = []
         messages = plan.messages if plugin.takes_messages else []
+        plugin.transactions = plan.transactions
         truncations = plan.truncations if publisher is None else list(_published(plan.truncations, publisher))
+        if plugin.truncates_one_by_one:
+            truncations = [replace(each, relations=(relation,)) for each in truncations for relation in each.relations]
         self._outside = sorted((message for message in messages if message.ordinal < 0), key=lambda message: message.lsn)
         self._inside: dict[int, list[LogicalMessage | Truncation]] = {}
         events: list[LogicalMessage | Truncation] = [*messages, *truncations]

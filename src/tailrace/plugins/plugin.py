@@ -23,6 +23,7 @@ from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.origins import OriginFilter, from_elsewhere
 from tailrace.plan.stale import Stale
 from tailrace.plugins.picking import taken
 from tailrace.publications.publish import Publisher
@@ -100,7 +101,7 @@ class OutputPlugin:
     """Whether it takes large transactions in blocks before they end."""
     skips_empty_transactions = False
     only_local = False
-    """Whether it wants nothing that was replicated from elsewhere, as the manual's filter_by_origin_cb says for it."""
+    """Whether it wants nothing that was replicated from elsewhere."""
     skips_empty_prepared = True
     """Where empty transactions are skipped, whether prepared ones are, too."""
     takes_messages = True
@@ -115,6 +116,14 @@ class OutputPlugin:
     """Where empty transactions are skipped, whether a message makes its transaction worth a BEGIN."""
     receives_rewrites = False
     """Whether it wants to see the rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write into the new file of a table."""
+    may_be_silent = False
+    """Whether an empty text stands for nothing: no row comes of it."""
+    truncates_one_by_one = False
+    """Whether it tells of each table of a TRUNCATE by itself."""
+    needs_commits = False
+    """Whether its formatter must know how the transactions of rows ended (`Batch.commits`)."""
+    transactions: Transactions | None = None
+    """Those that are being told, by ordinal: whose a message or a TRUNCATE is. The driver sets it."""
     writes_binary = False
     """Whether its output is bytes, and not text in the encoding of the database."""
     codec = UTF8
@@ -146,10 +155,15 @@ class OutputPlugin:
     def demand(self) -> Demand:
         """What it asks of a plan, once it has its options. It is given no other plan."""
         return Demand(
-            rewrites=self.receives_rewrites, only_local=self.only_local, search_path=self.style.schemas,
+            rewrites=self.receives_rewrites, filter_by_origin=self.filter_by_origin, search_path=self.style.schemas,
             two_phase=TwoPhase(self.two_phase_since, self.filter_prepare) if self.two_phase else None,
-            streaming=self.work_mem if self.streams else None,
+            streaming=self.work_mem if self.streams else None, commits=self.needs_commits,
         )  # fmt: skip
+
+    @property
+    def filter_by_origin(self) -> OriginFilter | None:
+        """Which origins' changes it does not want (the manual's filter_by_origin_cb). Plugins of one kind with equal options have equal filters."""
+        return from_elsewhere if self.only_local else None
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         """One text per transaction."""

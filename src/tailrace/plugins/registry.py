@@ -8,8 +8,9 @@ from tailrace.errors import UsageError
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.plugins.wal2json import Wal2Json
 
-_OURS: dict[str, type[OutputPlugin]] = {TestDecoding.name: TestDecoding, PgOutput.name: PgOutput}
+_OURS: dict[str, type[OutputPlugin]] = {each.name: each for each in (TestDecoding, PgOutput, Wal2Json)}
 
 
 def plugin_named(name: str) -> OutputPlugin:

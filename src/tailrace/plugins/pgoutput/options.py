@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailrace.errors import UsageError
+from tailrace.types.identifiers import split_identifiers
 
 FIRST_WITH = {
     "proto_version": 10, "publication_names": 10, "binary": 14, "messages": 14, "streaming": 14, "two_phase": 15, "origin": 16,
@@ -21,7 +22,6 @@ STREAMING_SINCE, TWO_PHASE_SINCE, PARALLEL_SINCE = 2, 3, 4
 """Protocol versions."""
 _OFF, ON, PARALLEL = "off", "on", "parallel"
 _NUMBER = re.compile(r"\s*([+-]?)(\d+)")
-_NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s",]+))\s*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,7 @@ def parse_options(options: Mapping[str, str | None], major: int) -> Options:
         if name == "proto_version":
             version = _version(_given(name, value))
         elif name == "publication_names":
-            names = split_identifiers(_given(name, value))
-            if names is None:
-                raise UsageError("invalid publication_names syntax", sqlstate="42602")
+            names = publication_list(_given(name, value))
         elif name == "binary":
             binary = _boolean(name, value)
         elif name == "messages":
@@ -138,22 +136,9 @@ def _origin(value: str) -> bool:
     return value.lower() == "none"
 
 
-def split_identifiers(text: str) -> tuple[str, ...] | None:
-    """A list of identifiers with commas between, folded to lower case where they are not quoted, and cut at 63 bytes (`SplitIdentifierString`); None
-    for what is none."""
-    if not text.strip():
-        return ()
-    names: list[str] = []
-    at = 0
-    while (match := _NAME.match(text, at)) is not None:
-        word = match[1].replace('""', '"') if match[1] is not None else match[2].lower()
-        if match[1] == "":
-            return None
-        names.append(word.encode("utf-8", "surrogateescape")[:63].decode("utf-8", "surrogateescape"))
-        at = match.end()
-        if at == len(text):
-            return tuple(names)
-        if text[at] != ",":
-            return None
-        at += 1
-    return None
+def publication_list(text: str) -> tuple[str, ...]:
+    """Names of publications, with commas between them, each cut at 63 bytes."""
+    names = split_identifiers(text)
+    if names is None or "" in names:
+        raise UsageError("invalid publication_names syntax", sqlstate="42602")
+    return tuple(name.encode("utf-8", "surrogateescape")[:63].decode("utf-8", "surrogateescape") for name in names)
