@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
+if TYPE_CHECKING:
+    from tailrace.plugins.ordering import Lines
+
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 WORK_MEM = 64 << 20
 """PostgreSQL's default of logical_decoding_work_mem, in bytes."""
@@ -47,6 +50,10 @@ class Formatter:
     def knowing(self, names: NameOf | None, codec: str) -> Formatter:
         """One that prints these names for regclass and its kin, and reads text in this encoding; itself if it prints no values."""
         return self
+
+    def relations_of(self, alike: Alike) -> Sequence[Relation]:
+        """Of which relations rows are, to the driver."""
+        return alike.relations
 
     def change_texts(self, batch: Batch) -> Texts:
         """One text per change of a table."""
@@ -75,13 +82,14 @@ class PlanFacts:
 
 @dataclass(frozen=True, slots=True)
 class RelationUses:
-    """Rows in order: of which of `relations` each is (-1: of none), of which transaction, and where it stands; and by place the TRUNCATEs among
-    them."""
+    """Rows in order: of which of `relations` each is (-1: of none), of which transaction, where it stands, and of a streamed one the xid of its
+    subtransaction; and by place the TRUNCATEs among them."""
 
     relations: tuple[Relation, ...]
     relation: NDArray[np.int32]
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
+    xid: NDArray[np.uint32]
     truncations: Sequence[tuple[int, Truncation]]
 
 
@@ -126,6 +134,8 @@ class OutputPlugin:
     """Those that are being told, by ordinal: whose a message or a TRUNCATE is. The driver sets it."""
     writes_binary = False
     """Whether its output is bytes, and not text in the encoding of the database."""
+    slot = ""
+    """The name of its slot, for errors, if it has one. Set before `startup`."""
     codec = UTF8
     """What text of the database is written in; known once the source is."""
 
@@ -136,6 +146,13 @@ class OutputPlugin:
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         """Take the options, refusing unknown names and values. `major` is the source's."""
         raise NotImplementedError
+
+    def created(self, options: Mapping[str, str | None], major: int) -> None:
+        """As `startup`, where a slot is created for it."""
+        self.startup(options, major)
+
+    def shutdown(self) -> None:
+        """Its stream has ended."""
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -190,6 +207,10 @@ class OutputPlugin:
         """Texts that tell what relations are, each with the place of the row before which it stands. Called once for all rows, in order."""
         raise NotImplementedError
 
+    def finished(self, lines: Lines) -> Lines:
+        """What is given of lines that are in order: called for all of them, once, in their order."""
+        return lines
+
     # -- two phases ------------------------------------------------------------------------------------------------------------------
 
     @staticmethod
@@ -216,6 +237,11 @@ class OutputPlugin:
         """What opens a block of each of these; `first` says which have not had one before."""
         raise NotImplementedError
 
+    def stream_origin_texts(self, origins: NDArray[np.uint16]) -> Texts | None:
+        """What tells, behind that, of blocks that were replicated from elsewhere, by the origin of the record that each begins with; None: nothing
+        does."""
+        return None
+
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
         raise NotImplementedError
 
@@ -230,7 +256,7 @@ class OutputPlugin:
         raise NotImplementedError
 
     def stream_truncate_text(self, truncation: Truncation, xid: int) -> str | bytes:
-        """`xid` is the top-level transaction's, of 32 bits."""
+        """`xid` is the top-level transaction's, of 32 bits; that of the subtransaction, the truncation has."""
         raise NotImplementedError
 
     def stream_message_text(self, message: LogicalMessage, xid: int) -> str | bytes:
