@@ -64,7 +64,7 @@ class RelationsMet:
 
     def add(self, alike: Alike, relations: Sequence[Relation]) -> None:
         numbers = np.empty(len(alike.relations), np.int32)
-        for i in np.unique(alike.number).tolist():
+        for i in np.flatnonzero(np.bincount(alike.number, minlength=len(alike.relations))).tolist():
             relation = relations[i]
             numbers[i] = self._number.setdefault(id(relation), len(self.relations))
             if numbers[i] == len(self.relations):

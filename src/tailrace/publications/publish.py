@@ -107,14 +107,15 @@ class Publisher:
 
     def _by_entry(self, alike: Alike) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
         lsn, ordinal = alike.batch.lsn, alike.batch.ordinal
-        order = alike.by_relation
-        present, starts = np.unique(alike.number[order], return_index=True)
         found: dict[int, tuple[RelationEntry, list[NDArray[np.int64]]]] = {}
-        for number, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+        for number, rows in alike.rows_by_relation:
             relation = alike.relations[number]
             if is_publishable(relation):
-                for entry, mine in self.timeline.parts(relation.oid, lsn[rows], ordinal[rows]):
-                    found.setdefault(id(entry), (entry, []))[1].append(rows[mine])
+                every = len(rows) == len(lsn)
+                for entry, mine in self.timeline.parts(
+                    relation.oid, lsn if every else lsn[rows], ordinal if every else ordinal[rows]
+                ):
+                    found.setdefault(id(entry), (entry, []))[1].append(mine if every else rows[mine])
         for entry, parts in found.values():
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
