@@ -14,8 +14,7 @@ comes their stretches are read once more, for them alone, one at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
 
 import numpy as np
@@ -60,6 +59,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
     return Formatted(
         ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order),
         relations=tuple(met.relations), relation=met.of_rows(order),
+        passed_over=frozenset(publisher.passed_over if publisher else ()),
     )  # fmt: skip
 
 
@@ -85,10 +85,11 @@ class _Drive:
         self._plugin = plugin
         self._run = run
         self._format_one = format_one
+        self._passed_over = publisher.passed_over if publisher is not None else set()
         self._done = 0
         self._held: list[Formatted] = []
         messages = plan.messages if plugin.takes_messages else []
-        truncations = plan.truncations if publisher is None else list(_published(plan.truncations, publisher))
+        truncations = plan.truncations if publisher is None else list(publisher.truncations(plan.truncations))
         self._outside = sorted((message for message in messages if message.ordinal < 0), key=lambda message: message.lsn)
         self._inside: dict[int, list[LogicalMessage | Truncation]] = {}
         events: list[LogicalMessage | Truncation] = [*messages, *truncations]
@@ -103,6 +104,7 @@ class _Drive:
         ready = [int(np.searchsorted(commits, later.stretch.start)) for later in stretches[1:]] + [len(commits)] * bool(stretches)
         for formatted, upto in zip(self._run(self._format_one, stretches), ready, strict=True):
             self._held.append(formatted)
+            self._passed_over |= formatted.passed_over
             del formatted  # or the name would keep it while its lines are being consumed
             yield from self._transactions(upto)
         yield from self._transactions(len(commits))
@@ -155,6 +157,7 @@ class _Drive:
         wanted[ordinal] = True
         before: list[LogicalMessage] | None = self._due(ordinal)
         for formatted in self._run(self._format_one, plan.restricted_to(wanted)):
+            self._passed_over |= formatted.passed_over
             if not len(formatted.lsn):
                 continue
             upto = int(formatted.lsn[-1])
@@ -169,12 +172,6 @@ class _Drive:
 
     def _in_order(self, some: Some) -> Lines:
         return in_order(self._plan, self._plugin, some)
-
-
-def _published(truncations: Iterable[Truncation], publisher: Publisher) -> Iterator[Truncation]:
-    for truncation in truncations:
-        if relations := publisher.truncated(truncation):
-            yield replace(truncation, relations=relations)
 
 
 def apart(plan: Plan, limit: int) -> NDArray[np.bool_]:

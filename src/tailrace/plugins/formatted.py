@@ -17,7 +17,8 @@ NO_RELATIONS: NDArray[np.int32] = np.zeros(0, np.int32)
 
 @dataclass(slots=True, kw_only=True)
 class Formatted:
-    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for."""
+    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for. `passed_over`
+    are publications that were asked for and are not there."""
 
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
@@ -25,6 +26,7 @@ class Formatted:
     texts: Texts
     relations: tuple[Relation, ...] = ()
     relation: NDArray[np.int32]
+    passed_over: frozenset[str] = frozenset()
 
     def part(self, start: int, stop: int) -> Formatted:
         """Rows `[start, stop)`, sharing memory."""

@@ -151,6 +151,14 @@ class OutputPlugin:
             streaming=self.work_mem if self.streams else None,
         )  # fmt: skip
 
+    def choose(self, publications: Sequence[str]) -> None:
+        """Give what these publish, and no more, once it has its options. Raises UsageError if it has publications from there."""
+        if self.publication_names is not None:
+            raise UsageError(
+                "conflicting or redundant options", hint=f"{self.name} has publications in its own options.", sqlstate="42601"
+            )
+        self.publication_names = tuple(publications)
+
     def begin_texts(self, transactions: Transactions) -> Texts:
         """One text per transaction."""
         raise NotImplementedError

@@ -9,7 +9,7 @@ A `Publisher` travels to workers. It keeps what it found out, and nothing that w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from tailrace.plan.events import Truncation
 from tailrace.publications.entry import RelationEntry, is_publishable
 from tailrace.publications.filters import FilterCompiler, facts_of
 from tailrace.publications.publication import RowFilter
-from tailrace.publications.published import Published, check_found, published
+from tailrace.publications.published import Filters, Published, check_found, published
 from tailrace.publications.replica_identity import replica_identity_error
 from tailrace.publications.row_filter import NEW, NONE, Changes, Condition, Tuples, chosen, filtered, from_old
 from tailrace.publications.timeline import Definitions, EntryTimeline, timeline_of
@@ -39,11 +39,12 @@ _COMMANDS = {UPDATE: "update", DELETE: "delete"}
 
 @dataclass(slots=True)
 class Publisher:
-    """`major` is the source's."""
+    """`major` is the source's. `passed_over` are publications that changes were published without, since they do not exist."""
 
     timeline: EntryTimeline
     major: int
     compile: Compile
+    passed_over: set[str] = field(default_factory=set)
     _published: dict[tuple[int, int], Published] = field(default_factory=dict, repr=False)
     _conditions: dict[tuple[RowFilter, int], Condition] = field(default_factory=dict, repr=False)
     _kept: list[object] = field(default_factory=list, repr=False)
@@ -53,7 +54,20 @@ class Publisher:
 
     def __setstate__(self, state: tuple[EntryTimeline, int, Compile]) -> None:
         self.timeline, self.major, self.compile = state
-        self._published, self._conditions, self._kept = {}, {}, []
+        self.passed_over, self._published, self._conditions, self._kept = set(), {}, {}, []
+
+    def part(self, oids: Collection[int], ordinals: Collection[int]) -> Publisher:
+        """One of these relations and transactions."""
+        return Publisher(self.timeline.part(oids, ordinals), self.major, self.compile)
+
+    def tables_of(self, relation: Relation) -> tuple[Relation, ...]:
+        """The tables as which changes of a relation are published, whenever they are; each version, and none where nothing is."""
+        if not is_publishable(relation) and not relation.rewrite_of:
+            return ()
+        entries = [entry for entry in self.timeline.entries_of(relation.rewrite_of or relation.oid) if entry.actions.rows]
+        if relation.rewrite_of:
+            return (relation,) if any(entry.published_as is None for entry in entries) else ()
+        return tuple(dict.fromkeys(entry.published_as or relation for entry in entries))
 
     def publish(self, batch: Batch) -> Iterator[Batch]:
         """What is published of a relation's changes; each batch has one `Published`. Raises UsageError for publications that are missing or
@@ -76,8 +90,14 @@ class Publisher:
         if not is_publishable(relation):
             return None
         entry = self.timeline.entry_at(relation.oid, lsn, ordinal)
-        check_found(entry, self.major)
+        self._check_found(entry)
         return self._published_of(entry, relation) if entry.actions.rows or entry.actions.truncate else None
+
+    def truncations(self, all_of: Iterable[Truncation]) -> Iterator[Truncation]:
+        """Those of which something is published, with no other relations."""
+        for truncation in all_of:
+            if relations := self.truncated(truncation):
+                yield replace(truncation, relations=relations)
 
     def truncated(self, truncation: Truncation) -> tuple[Relation, ...]:
         """The relations of a TRUNCATE that are published. A partition that goes out as another table is not; that table is, if it was named."""
@@ -90,6 +110,21 @@ class Publisher:
         except TailraceError as error:
             raise error.at(truncation.lsn) from None
         return tuple(found)
+
+    def rewritten(self, batch: Batch) -> Iterator[Batch]:
+        """Of rows that ALTER TABLE wrote anew, what a copy of the table would have. There are none of a table that is published as another,
+        or without one of the actions: such rows are not to be replaced."""
+        for entry, rows in self.timeline.parts(batch.relation.rewrite_of, batch.lsn, batch.ordinal):
+            self._check_found(entry)
+            actions = entry.actions
+            if entry.published_as is not None or not (actions.insert and actions.update and actions.delete):
+                continue
+            what = self._published_of(entry, batch.relation)
+            part = batch.take(rows)
+            place = _places(part, what)
+            kind = filtered(_changes(part, place), {INSERT: self._conditions_of(what.copy, what)})
+            if (kind != 0).any():
+                yield _with_columns(part.take(np.flatnonzero(kind != 0)), what, place)
 
     # -- by entry --------------------------------------------------------------------------------------------------------------------
 
@@ -111,7 +146,7 @@ class Publisher:
         batch = alike.batch
         first = alike.relations[alike.number[0]]
         try:
-            check_found(entry, self.major)
+            self._check_found(entry)
             if not entry.actions.rows:
                 return
             what = self._published_of(entry, first)
@@ -124,6 +159,10 @@ class Publisher:
             as_which = alike.relations if what.as_itself else (what.published_as,) * len(alike.relations)
             named = replace(shown, relation=first, published_as=what.published_as)
             yield Alike(alike.relations, as_which, alike.number[kept], named)
+
+    def _check_found(self, entry: RelationEntry) -> None:
+        check_found(entry, self.major)
+        self.passed_over.update(entry.missing)
 
     def _published_of(self, entry: RelationEntry, relation: Relation) -> Published:
         key = id(entry), id(relation)
@@ -171,10 +210,10 @@ class Publisher:
 
     def _all_conditions(self, what: Published) -> dict[int, Sequence[Condition] | None]:
         filters = {INSERT: what.insert, UPDATE: what.update, DELETE: what.delete}
-        return {
-            kind: None if found is None else [self._condition(each, what.published_as) for each in found]
-            for kind, found in filters.items()
-        }
+        return {kind: self._conditions_of(found, what) for kind, found in filters.items()}
+
+    def _conditions_of(self, found: Filters, what: Published) -> Sequence[Condition] | None:
+        return None if found is None else [self._condition(each, what.published_as) for each in found]
 
 
 def publisher_of(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tailrace.catalog.names.identifier_list import split_identifiers
 from tailrace.errors import UsageError
 
 FIRST_WITH = {
@@ -21,7 +22,6 @@ STREAMING_SINCE, TWO_PHASE_SINCE, PARALLEL_SINCE = 2, 3, 4
 """Protocol versions."""
 _OFF, ON, PARALLEL = "off", "on", "parallel"
 _NUMBER = re.compile(r"\s*([+-]?)(\d+)")
-_NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s",]+))\s*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,24 +136,3 @@ def _origin(value: str) -> bool:
     if value.lower() not in ("any", "none"):
         raise UsageError(f'unrecognized origin value: "{value}"', sqlstate="22023")
     return value.lower() == "none"
-
-
-def split_identifiers(text: str) -> tuple[str, ...] | None:
-    """A list of identifiers with commas between, folded to lower case where they are not quoted, and cut at 63 bytes (`SplitIdentifierString`); None
-    for what is none."""
-    if not text.strip():
-        return ()
-    names: list[str] = []
-    at = 0
-    while (match := _NAME.match(text, at)) is not None:
-        word = match[1].replace('""', '"') if match[1] is not None else match[2].lower()
-        if match[1] == "":
-            return None
-        names.append(word.encode("utf-8", "surrogateescape")[:63].decode("utf-8", "surrogateescape"))
-        at = match.end()
-        if at == len(text):
-            return tuple(names)
-        if text[at] != ",":
-            return None
-        at += 1
-    return None

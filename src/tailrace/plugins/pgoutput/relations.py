@@ -38,10 +38,10 @@ class Told:
 
 
 class Telling:
-    """One plan's relations being told. `told` is kept over plans."""
+    """One plan's relations being told. `told` is kept over plans. It travels, without the catalogs."""
 
     def __init__(self, facts: PlanFacts, told: Told) -> None:
-        self._facts = facts
+        self._plan, self._stale, self._publisher = facts.plan, facts.stale, facts.publisher
         self._told = told
         self._ended = facts.stale.ended
         self._next_ended = 0
@@ -50,8 +50,8 @@ class Telling:
     def of(self, uses: RelationUses) -> list[tuple[int, bytes]]:
         """By place, ascending, the messages that must stand before that row."""
         found: list[tuple[int, bytes]] = []
-        transactions = self._facts.plan.transactions
-        streamed = self._facts.plan.streams.streamed
+        transactions = self._plan.transactions
+        streamed = self._plan.streams.streamed
         for place, relation in self._candidates(uses):
             ordinal, lsn = int(uses.ordinal[place]), int(uses.lsn[place])
             top = int(transactions.full_xid[ordinal])
@@ -78,14 +78,14 @@ class Telling:
 
     def _first_of_parts(self, uses: RelationUses, mine: NDArray[np.int64], relation: Relation) -> NDArray[np.bool_]:
         """Of the rows of a relation, in order, those that are the first behind one of these events, or the first at all."""
-        plan = self._facts.plan
+        plan = self._plan
         ordinal = uses.ordinal[mine]
         ended = self._ended.lsn[np.isin(self._ended.oid, (relation.oid, EVERY_RELATION))]
         behind_ends = np.searchsorted(ended, plan.transactions.commit_lsn[ordinal])
         within = np.zeros(len(mine), np.int64)
-        for each in self._facts.stale.within.keys() & set(np.unique(ordinal).tolist()):
+        for each in self._stale.within.keys() & set(np.unique(ordinal).tolist()):
             of = ordinal == each
-            within[of] = np.searchsorted(self._facts.stale.points(each, relation.oid), uses.lsn[mine][of])
+            within[of] = np.searchsorted(self._stale.points(each, relation.oid), uses.lsn[mine][of])
         first = np.ones(len(mine), np.bool_)
         streams = np.where(plan.streams.streamed[ordinal], ordinal, -1)
         first[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in (behind_ends, within, streams)])
@@ -95,8 +95,8 @@ class Telling:
 
     def _known_at(self, ordinal: int, relation: Relation, lsn: int) -> set[int]:
         """What the receiver knows where this transaction is told, before the row at `lsn`."""
-        self._forget_before(int(self._facts.plan.transactions.commit_lsn[ordinal]))
-        passed = bisect_left(self._facts.stale.points(ordinal, relation.oid), lsn)
+        self._forget_before(int(self._plan.transactions.commit_lsn[ordinal]))
+        passed = bisect_left(self._stale.points(ordinal, relation.oid), lsn)
         if passed != self._passed.get((ordinal, relation.oid), 0):
             self._told.known.discard(relation.oid)
             self._passed[ordinal, relation.oid] = passed
@@ -118,13 +118,13 @@ class Telling:
     def _pass_over(self, uses: RelationUses) -> None:
         """To behind the last of these rows."""
         if len(uses.ordinal) and (last := int(uses.ordinal.max(initial=-1))) >= 0:
-            self._forget_before(int(self._facts.plan.transactions.commit_lsn[last]))
+            self._forget_before(int(self._plan.transactions.commit_lsn[last]))
 
     # -- what is told -----------------------------------------------------------------------------------------------------------------
 
     def _messages(self, relation: Relation, lsn: int, ordinal: int, known: set[int], xid: int | None) -> Iterator[bytes]:
         """Of the table that it is published as, then of itself, what is not known."""
-        publisher = self._facts.publisher
+        publisher = self._publisher
         if relation.oid in known or publisher is None:
             return
         what = publisher.published_at(relation, lsn, ordinal)
