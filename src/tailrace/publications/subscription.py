@@ -38,17 +38,17 @@ def publication_names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def shown_relation(history: History, relation: Relation, to: Subscription, upto: int) -> Relation | None:
-    """The relation with the columns that are published of it where the log ends (`upto`), or were last; None if nothing was ever published of it as
-    itself. Raises as a change of it would then, if it never could have been published."""
+    """The relation with the columns that are published of it where the log ends (`upto`), or were last; None if nothing ever was of it as itself.
+    Raises as a change of it would at that end, if none could have been published before."""
     trouble: TailraceError | None = None
-    for entry in _entries_before(history, relation.oid, to, upto):
+    for number, entry in enumerate(_entries_before(history, relation.oid, to, upto)):
         try:
             check_found(entry, history.major)
             if entry.published_as is None and entry.actions.rows:
                 what = published(entry, relation, history.major)
                 return only_columns(relation, {column.number for column in shown_columns(relation, what.listed, what.generated)})
         except TailraceError as error:
-            trouble = trouble or error
+            trouble = trouble if number else error
     if trouble is not None:
         raise trouble
     return None
