@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from support.cases import DBNAME
 from support.pgoutput import UNCHANGED, Change
 from support.publication_scenarios import WITH_FILTERS, WITHOUT_FILTERS
-from support.publications import Told, told_by
+from support.publications import Scenario, Told, told_by
 from support.servers import Server
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
@@ -30,18 +30,34 @@ Placed = tuple[tuple[int, int, int], Change]
 """A change by where it stands."""
 
 
-@pytest.mark.parametrize("major", [18, *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 16, 17))])
+MAJORS = [18, *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 16, 17))]
+
+
+@pytest.mark.parametrize("major", MAJORS)
 @pytest.mark.filterwarnings("ignore:skipped loading publication")
 def test_a_feed_has_what_pgoutput_sends(major: int) -> None:
-    """One in four in many windows; or its error."""
+    """A sixth of what there is, one in windows."""
+    _check(major, EVERY[major % 6 :: 6], in_windows=12)
+
+
+@pytest.mark.marathon
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.filterwarnings("ignore:skipped loading publication")
+def test_every_scenario(major: int) -> None:
+    _check(major, EVERY, in_windows=3)
+
+
+def _check(major: int, scenarios: Sequence[Scenario], in_windows: int) -> None:
+    """What pgoutput sends, or its error; one in so many in many windows."""
     with Server(major, dbname=DBNAME, test_decoding=False) as server:
         server.checkpoint()
-        told, _ = told_by(server, EVERY)
+        told, _ = told_by(server, scenarios)
         server.stop()
+        assert sum(bool(each.sent) for each in told) > len(told) / 2
         for number, each in enumerate(told):
             if each.error is None:
                 expected = [(sent.commit_lsn, change) for sent in each.sent for change in sent.changes]
-                assert sent_by(server, each, MANY_WINDOWS if number % 4 == 0 else Scanning()) == expected, each.scenario.name
+                assert sent_by(server, each, Scanning() if number % in_windows else MANY_WINDOWS) == expected, each.scenario.name
             else:
                 with pytest.raises(TailraceError) as raised:
                     sent_by(server, each, Scanning())

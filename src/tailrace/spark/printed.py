@@ -51,6 +51,7 @@ def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) 
     if plugin.streams:
         raise UsageError(
             "transactions in progress are not streamed into DataFrames",
+            detail="How a block is told depends on what was printed of its transaction before; the windows of a DataFrame are printed apart.",
             hint="Leave the option out: they come when they end.",
             sqlstate="0A000",
         )
