@@ -207,7 +207,9 @@ class Pipeline:
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
         """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's; warns
         (`PublicationWarning`) of publications that do not exist, where the server does."""
-        printed = self.printed(plugin)
+        return self._warning_behind(self.printed(plugin))
+
+    def _warning_behind(self, printed: PrintedWindow) -> Iterator[Lines]:
         yield from printed.lines(self.runner)
         if printed.publisher is not None:
             warn_of(printed.publisher.passed_over)
