@@ -21,6 +21,7 @@ from tailrace.plugins.ordering import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named
+from tailrace.publications.timeline import Definitions
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.slot_location import SlotLocation
 from tailrace.types.style import PARAMETERS, TextStyle
@@ -85,13 +86,15 @@ def decode(
 def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: SlotLocation | None, progress: Progress) -> None:
     """What the plugin makes of each, with the publications that the location has."""
     said: set[str] = set()
+    defined: Definitions | None = None
     for window in windows:
         if window.warning and window.warning not in said:
             said.add(window.warning)
             warn(window.warning)
-        if location is not None:
+        if location is not None and defined is None:
             state = window.catalogs.state
-            plugin.definitions = location.publications.read(state.system, state.database, state.database_name).in_order
+            defined = location.publications.read(state.system, state.database, state.database_name).in_order
+            plugin.definitions = defined
         for lines in window.lines(plugin):
             write_lines(lines, plugin)
             progress.add(len(lines))

@@ -209,7 +209,8 @@ def _plugin_of(consumer: Consumer, options: dict[str, str | None], parameters: d
     plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     plugin.under(parameters)
     plugin.startup({**slot.options, **options}, consumer.major)
-    plugin.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
+    if plugin.publication_names is not None:
+        plugin.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
     return plugin
 
 

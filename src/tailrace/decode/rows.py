@@ -128,7 +128,7 @@ class Collected(NamedTuple):
 
 
 @kernel
-def collect_rows(buf, frame, compressed, only_local, wanted, files, rows, chunks):  # type: ignore[no-untyped-def]
+def collect_rows(buf, frame, compressed, unwanted_origins, wanted, files, rows, chunks):  # type: ignore[no-untyped-def]
     """Fill `rows` and `chunks` with those of a stretch that are wanted. `compressed` are the version's image-compression bits."""
     parsed = np.zeros(records.PARSED_SIZE, np.int64)
     batch = np.empty((framing.BATCH, framing.F_FIELDS), np.int64)
@@ -156,7 +156,7 @@ def collect_rows(buf, frame, compressed, only_local, wanted, files, rows, chunks
                 continue
             records.parse(buf, at, batch[here, framing.F_LENGTH], compressed, parsed)
             kind = heap.row_kind(buf, parsed)
-            if kind == heap.NOT_A_ROW or (only_local and parsed[records.ORIGIN] != 0):
+            if kind == heap.NOT_A_ROW or records.is_among(unwanted_origins, parsed[records.ORIGIN]):
                 continue
             if kind == heap.TOAST_CHUNK:
                 chunks.at[chunk] = parsed[FIRST_BLOCK + DATA]
@@ -335,7 +335,7 @@ def _collected(plan: StretchPlan, carried: CarriedChunks, wal: WalBytes, *, at_e
     frame[SPARE] += (len(carried.data) + 7) & ~7
     rows, chunks = Rows.room(wal.raw), ChunkTuples.room(wal.raw)
     seen: Collected = collect_rows(
-        wal.buf, frame, form.image_compressed, plan.only_local, Wanted.of(plan), Files.of(plan), rows, chunks
+        wal.buf, frame, form.image_compressed, plan.unwanted_origins, Wanted.of(plan), Files.of(plan), rows, chunks
     )
     if seen.reason == framing.NEED_MORE and not at_end_of_log:
         raise NeedMoreWal(explain(seen.reason, frame))

@@ -73,17 +73,10 @@ def _sent(stored: Values, pg_type: PgType, style: TextStyle, codec: str, *, bina
 
 
 def _is_sent_as_text(pg_type: PgType) -> bool:
-    under = _under(pg_type)
+    under = pg_type.base
     return under.oid in _SENT_AS_TEXT or under.kind == "e" or under.name == "citext"
 
 
 def _holds_no_text(pg_type: PgType) -> bool:
-    under = _under(pg_type)
+    under = pg_type.base
     return under.length > 0 or under.oid in _WITHOUT_TEXT
-
-
-def _under(pg_type: PgType) -> PgType:
-    """The type itself; of a domain what it is made from."""
-    while pg_type.kind == "d" and pg_type.element is not None:
-        pg_type = pg_type.element
-    return pg_type

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,12 +45,18 @@ class Truncation:
     restart_sequences: bool
 
 
-def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_local: bool) -> list[LogicalMessage]:
-    """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
+def origins_of_events(log: ScannedLog) -> Iterator[int]:
+    """Where messages and TRUNCATEs come from."""
+    return (kept.origin for kept in kept_records(log.indexes, index.MESSAGE, index.TRUNCATE))
+
+
+def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, unwanted: Container[int]) -> list[LogicalMessage]:
+    """Messages of this database, but for those of `unwanted` origins: transactional ones of committed transactions, others if they lie in the range
+    themselves."""
     messages: list[LogicalMessage] = []
     for kept in kept_records(log.indexes, index.MESSAGE):
         says = kept.read(MessageRecord)
-        if says.database != database or (only_local and kept.origin):
+        if says.database != database or kept.origin in unwanted:
             continue
         ordinal = _ordinal_of(kept.xid, kept.lsn, log) if says.transactional else -1
         if says.transactional and ordinal < 0:
@@ -70,13 +77,14 @@ def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_l
     return messages
 
 
-def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History, *, only_local: bool) -> list[Truncation]:
-    """TRUNCATEs of this database, in `wanted` transactions (by ordinal). Raises MissingHistory if the catalogs do not have one of the relations."""
+def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History, unwanted: Container[int]) -> list[Truncation]:
+    """TRUNCATEs of this database, but for those of `unwanted` origins, in `wanted` transactions (by ordinal). Raises MissingHistory if the catalogs
+    do not have one of the relations."""
     truncations: list[Truncation] = []
     for kept in kept_records(log.indexes, index.TRUNCATE):
         says = kept.read(Truncate)
         ordinal = _ordinal_of(kept.xid, kept.lsn, log)
-        if says.database != history.database or ordinal < 0 or not wanted[ordinal] or (only_local and kept.origin):
+        if says.database != history.database or ordinal < 0 or not wanted[ordinal] or kept.origin in unwanted:
             continue
         relations = [history.relation_by_oid(oid, kept.lsn, ordinal) for oid in says.relids]
         missing = [oid for oid, relation in zip(says.relids, relations, strict=True) if relation is None]

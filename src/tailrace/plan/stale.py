@@ -10,7 +10,7 @@ In: a scanned log, whose indexes keep what each command made stale (XACT_INVALID
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,15 +48,22 @@ class _Command(NamedTuple):
     oids: NDArray[np.int64]
 
 
+_Owners = dict[int, tuple[int, bool]]
+"""By full xid, the transaction that it belongs to, and whether it was rolled back alone."""
+
+
 def stale(log: ScannedLog, database: int, major: int) -> Stale:
     """What is stale to the transactions that `log` tells of."""
+    commands = list(_commands(log, database, major))
+    if not commands and not len(log.earlier.stale.lsn):
+        return Stale(StaleAt(), {})
     xids = all_xids(log.indexes, log.fates)
-    transactions = log.fates.transactions.beginning_at(xids.first_lsns(log.fates.transactions))
     owner = _owners(xids)
+    transactions = log.fates.transactions.beginning_at(xids.first_lsns(log.fates.transactions))
     ended: list[tuple[int, int]] = []
     own: dict[int, list[tuple[int, int]]] = {}
     within: dict[int, list[tuple[int, int]]] = {}
-    for lsn, xid, oids in _commands(log, database, major):
+    for lsn, xid, oids in commands:
         if not xid:
             ended += [(lsn, oid) for oid in oids.tolist()]
             continue
@@ -67,8 +74,7 @@ def stale(log: ScannedLog, database: int, major: int) -> Stale:
                 within.setdefault(ordinal, []).extend((lsn, oid) for oid in oids.tolist())
     for ordinal, said in own.items():
         ended += [(int(transactions.commit_lsn[ordinal]), oid) for _, oid in said]
-    committed = seen_stale(log, database, major)
-    for ordinal, meanwhile in _meanwhile(transactions, committed):
+    for ordinal, meanwhile in _meanwhile(transactions, _seen(log, commands, owner)):
         mine = meanwhile.pairs()
         within.setdefault(ordinal, []).extend(mine)
         ended += [(int(transactions.commit_lsn[ordinal]), oid) for _, oid in mine]
@@ -77,11 +83,14 @@ def stale(log: ScannedLog, database: int, major: int) -> Stale:
 
 def seen_stale(log: ScannedLog, database: int, major: int) -> StaleAt:
     """What commits made stale, in this log and, as far as a transaction that is open knows it, before."""
-    transactions = log.fates.transactions
-    owner = _owners(all_xids(log.indexes, log.fates))
-    commits = _commits(transactions)
+    commands = list(_commands(log, database, major))
+    return _seen(log, commands, _owners(all_xids(log.indexes, log.fates))) if commands else log.earlier.stale
+
+
+def _seen(log: ScannedLog, commands: Sequence[_Command], owner: _Owners) -> StaleAt:
+    commits = _commits(log.fates.transactions)
     said = log.earlier.stale.pairs()
-    for _, xid, oids in _commands(log, database, major):
+    for _, xid, oids in commands:
         ordinal, _ = owner.get(xid, (-1, False))
         if ordinal >= 0 and commits[ordinal]:
             said += [(int(commits[ordinal]), oid) for oid in oids.tolist()]
@@ -96,8 +105,7 @@ def _commands(log: ScannedLog, database: int, major: int) -> Iterator[_Command]:
             yield _Command(kept.lsn, log.clock.full(kept.xid, kept.lsn) if kept.xid else 0, oids)
 
 
-def _owners(xids: AllXids) -> dict[int, tuple[int, bool]]:
-    """By full xid, the transaction that it belongs to, and whether it was rolled back alone."""
+def _owners(xids: AllXids) -> _Owners:
     changes = (xids.flags & index.CHANGES_CATALOG) != 0
     rows = zip(xids.xid[changes].tolist(), xids.ordinal[changes].tolist(), xids.orphan[changes].tolist(), strict=True)
     return {xid: (ordinal, orphan) for xid, ordinal, orphan in rows}

@@ -15,6 +15,7 @@ comes their stretches are read once more, for them alone, one at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 
 import numpy as np
@@ -47,7 +48,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
         batch = alike.batch
         keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
         if formatter.tells_relations:
-            met.add(alike)
+            met.add(alike, formatter.relations_of(alike))
         return formatter.knowing(batch.names, plan.codec).alike_texts(alike)
 
     changes = decode_alike(plan, read)
@@ -89,7 +90,10 @@ class _Drive:
         self._done = 0
         self._held: list[Formatted] = []
         messages = plan.messages if plugin.takes_messages else []
+        plugin.transactions = plan.transactions
         truncations = plan.truncations if publisher is None else list(publisher.truncations(plan.truncations))
+        if plugin.truncates_one_by_one:
+            truncations = [replace(each, relations=(relation,)) for each in truncations for relation in each.relations]
         self._outside = sorted((message for message in messages if message.ordinal < 0), key=lambda message: message.lsn)
         self._inside: dict[int, list[LogicalMessage | Truncation]] = {}
         events: list[LogicalMessage | Truncation] = [*messages, *truncations]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,10 +55,10 @@ class RelationsMet:
         self._number: dict[int, int] = {}  # by identity: a plan has each relation once
         self._rows: list[NDArray[np.int32]] = []
 
-    def add(self, alike: Alike) -> None:
+    def add(self, alike: Alike, relations: Sequence[Relation]) -> None:
         numbers = np.empty(len(alike.relations), np.int32)
         for i in np.unique(alike.number).tolist():
-            relation = alike.relations[i]
+            relation = relations[i]
             numbers[i] = self._number.setdefault(id(relation), len(self.relations))
             if numbers[i] == len(self.relations):
                 self.relations.append(relation)

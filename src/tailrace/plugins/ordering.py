@@ -32,27 +32,44 @@ _BEFORE, _BEHIND = -1, 2**62
 @dataclass(slots=True)
 class Lines:
     """Output rows in order: LSN, xid and text of each. Behind row `ends[i] - 1` something is told to its end: a transaction, or a message outside of
-    one; behind row `stops[i] - 1`, a block of a transaction that may go on."""
+    one; behind row `stops[i] - 1`, a block of a transaction that may go on. `ended[i]` is the LSN of that end, which a plugin need not have told."""
 
     lsn: NDArray[np.int64]
     xid: NDArray[np.uint32]
     texts: Texts
     ends: NDArray[np.int64]
     stops: NDArray[np.int64]
+    ended: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.lsn)
 
     def told_upto(self, before: Lsn) -> Lsn:
         """Where a consumer stands that has these rows: behind the last transaction that ends among them, or else where it was before."""
-        return Lsn(max(before, int(self.lsn[self.ends - 1].max(initial=0))))
+        return Lsn(max(before, int(self.ended.max(initial=0))))
 
     def part(self, start: int, stop: int) -> Lines:
         """Rows `[start, stop)`, sharing memory."""
         offsets = self.texts.offsets[start : stop + 1]
         texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
-        ends, stops = (places[(places > start) & (places <= stop)] - start for places in (self.ends, self.stops))
-        return Lines(self.lsn[start:stop], self.xid[start:stop], texts, ends, stops)
+        mine, stops = ((places > start) & (places <= stop) for places in (self.ends, self.stops))
+        return Lines(
+            self.lsn[start:stop],
+            self.xid[start:stop],
+            texts,
+            self.ends[mine] - start,
+            self.stops[stops] - start,
+            self.ended[mine],
+        )
+
+    def without_silence(self) -> Lines:
+        """Without rows that have no text. What ended behind such a row has ended behind the one before it."""
+        said = np.diff(self.texts.offsets) > 0
+        if said.all():
+            return self
+        before = np.append(0, np.cumsum(said))
+        texts = Texts(np.append(self.texts.offsets[:-1][said], self.texts.offsets[-1]), self.texts.data)
+        return Lines(self.lsn[said], self.xid[said], texts, before[self.ends], before[self.stops], self.ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +289,9 @@ class _Order:
             order = np.insert(order, before, len(order) + np.arange(len(before)))
             printed, xid = (np.insert(each, before, each[before]) for each in (printed, xid))
             ends, stops = (np.insert(each, before, False) for each in (ends, stops))
-        return Lines(printed, xid, taken(texts, order), np.flatnonzero(ends) + 1, np.flatnonzero(stops) + 1)
+        at = np.flatnonzero(ends)
+        lines = Lines(printed, xid, taken(texts, order), at + 1, np.flatnonzero(stops) + 1, printed[at])
+        return plugin.finished(lines.without_silence() if plugin.may_be_silent else lines)
 
     def _uses(self, order: NDArray[np.int64]) -> RelationUses:
         """Which of the rows, so ordered, are of relations that the receiver must know."""

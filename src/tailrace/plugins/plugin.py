@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.origins import OriginFilter, from_elsewhere
 from tailrace.plan.stale import Stale
 from tailrace.plugins.picking import taken
 from tailrace.publications.publish import Publisher
@@ -31,6 +32,9 @@ from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
+
+if TYPE_CHECKING:
+    from tailrace.plugins.ordering import Lines
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 WORK_MEM = 64 << 20
@@ -46,6 +50,10 @@ class Formatter:
     def knowing(self, names: NameOf | None, codec: str) -> Formatter:
         """One that prints these names for regclass and its kin, and reads text in this encoding; itself if it prints no values."""
         return self
+
+    def relations_of(self, alike: Alike) -> Sequence[Relation]:
+        """Of which relations rows are, to the driver."""
+        return alike.relations
 
     def change_texts(self, batch: Batch) -> Texts:
         """One text per change of a table."""
@@ -100,7 +108,7 @@ class OutputPlugin:
     """Whether it takes large transactions in blocks before they end."""
     skips_empty_transactions = False
     only_local = False
-    """Whether it wants nothing that was replicated from elsewhere, as the manual's filter_by_origin_cb says for it."""
+    """Whether it wants nothing that was replicated from elsewhere."""
     skips_empty_prepared = True
     """Where empty transactions are skipped, whether prepared ones are, too."""
     takes_messages = True
@@ -115,8 +123,18 @@ class OutputPlugin:
     """Where empty transactions are skipped, whether a message makes its transaction worth a BEGIN."""
     receives_rewrites = False
     """Whether it wants to see the rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write into the new file of a table."""
+    may_be_silent = False
+    """Whether an empty text stands for nothing: no row comes of it."""
+    truncates_one_by_one = False
+    """Whether it tells of each table of a TRUNCATE by itself."""
+    needs_commits = False
+    """Whether its formatter must know how the transactions of rows ended (`Batch.commits`)."""
+    transactions: Transactions | None = None
+    """Those that are being told, by ordinal: whose a message or a TRUNCATE is. The driver sets it."""
     writes_binary = False
     """Whether its output is bytes, and not text in the encoding of the database."""
+    slot = ""
+    """The name of its slot, for errors, if it has one. Set before `startup`."""
     codec = UTF8
     """What text of the database is written in; known once the source is."""
 
@@ -127,6 +145,13 @@ class OutputPlugin:
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         """Take the options, refusing unknown names and values. `major` is the source's."""
         raise NotImplementedError
+
+    def created(self, options: Mapping[str, str | None], major: int) -> None:
+        """As `startup`, where a slot is created for it."""
+        self.startup(options, major)
+
+    def shutdown(self) -> None:
+        """Its stream has ended."""
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -146,10 +171,15 @@ class OutputPlugin:
     def demand(self) -> Demand:
         """What it asks of a plan, once it has its options. It is given no other plan."""
         return Demand(
-            rewrites=self.receives_rewrites, only_local=self.only_local, search_path=self.style.schemas,
+            rewrites=self.receives_rewrites, filter_by_origin=self.filter_by_origin, search_path=self.style.schemas,
             two_phase=TwoPhase(self.two_phase_since, self.filter_prepare) if self.two_phase else None,
-            streaming=self.work_mem if self.streams else None,
+            streaming=self.work_mem if self.streams else None, commits=self.needs_commits,
         )  # fmt: skip
+
+    @property
+    def filter_by_origin(self) -> OriginFilter | None:
+        """Which origins' changes it does not want (the manual's filter_by_origin_cb). Plugins of one kind with equal options have equal filters."""
+        return from_elsewhere if self.only_local else None
 
     def choose(self, publications: Sequence[str]) -> None:
         """Give what these publish, and no more, once it has its options. Raises UsageError if it has publications from there."""
@@ -183,6 +213,10 @@ class OutputPlugin:
     def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
         """Texts that tell what relations are, each with the place of the row before which it stands. Called once for all rows, in order."""
         raise NotImplementedError
+
+    def finished(self, lines: Lines) -> Lines:
+        """What is given of lines that are in order: called for all of them, once, in their order."""
+        return lines
 
     # -- two phases ------------------------------------------------------------------------------------------------------------------
 

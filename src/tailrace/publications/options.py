@@ -5,7 +5,6 @@ In: options as they were written. Out: those that were given, checked; with the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,11 +12,11 @@ from tailrace.errors import UsageError
 from tailrace.publications.publication import NO_GENERATED_COLUMNS, STORED_GENERATED_COLUMNS, Actions
 from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS
 from tailrace.publications.statements import Option
+from tailrace.types.identifiers import split_identifiers
 
 _PUBLISH, _VIA_ROOT, _GENERATED = "publish", "publish_via_partition_root", "publish_generated_columns"
 _GENERATED_VALUES = {"none": NO_GENERATED_COLUMNS, "stored": STORED_GENERATED_COLUMNS}
 _ACTIONS = ("insert", "update", "delete", "truncate")
-_IDENTIFIER = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s",]+))\s*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +52,13 @@ def parse_options(options: Sequence[Option], major: int) -> Given:
 def _parse_actions(option: Option) -> Actions:
     if option.value is None:
         raise UsageError(f"{option.name} requires a parameter", sqlstate="42601")
-    words = _identifiers(str(option.value))
+    words = split_identifiers(str(option.value))
     if words is None:
         raise UsageError(f'invalid list syntax in parameter "{_PUBLISH}"', sqlstate="42601")
     for word in words:
         if word not in _ACTIONS:
             raise UsageError(f'unrecognized value for publication option "{_PUBLISH}": "{word}"', sqlstate="42601")
     return Actions(**{name: name in words for name in _ACTIONS})
-
-
-def _identifiers(text: str) -> list[str] | None:
-    """A list of identifiers (`SplitIdentifierString`); None for what is none."""
-    if not text.strip():
-        return []
-    words: list[str] = []
-    at = 0
-    while True:
-        match = _IDENTIFIER.match(text, at)
-        if match is None:
-            return None
-        words.append(match[1].replace('""', '"') if match[1] is not None else match[2].lower())
-        at = match.end()
-        if at == len(text):
-            return words
-        if text[at] != ",":
-            return None
-        at += 1
 
 
 def _parse_bool(option: Option) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tailrace.catalog.history import History
-from tailrace.catalog.names.identifier_list import split_identifiers
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Relation
 from tailrace.publications.entry import RelationEntry
@@ -17,6 +16,7 @@ from tailrace.publications.historic import SourcePublications
 from tailrace.publications.published import check_found, published, shown_columns
 from tailrace.publications.timeline import Definitions, Entries
 from tailrace.transactions.fates import NEVER
+from tailrace.types.identifiers import split_identifiers
 from tailrace.types.style import TextStyle
 
 
@@ -31,10 +31,18 @@ class Subscription:
 
 def publication_names(given: str | Sequence[str]) -> tuple[str, ...]:
     """Names one by one, or as a list in one text, as publication_names of pgoutput has them. Raises UsageError if there are none."""
-    names = split_identifiers(given) if isinstance(given, str) else tuple(given)
+    names = publication_list(given) if isinstance(given, str) else tuple(given)
     if not names:
-        raise UsageError("invalid publication_names syntax", sqlstate="42602")
+        raise UsageError("publication_names parameter missing", sqlstate="22023")
     return names
+
+
+def publication_list(text: str) -> tuple[str, ...]:
+    """Names of publications, with commas between them, each cut at 63 bytes."""
+    names = split_identifiers(text)
+    if names is None or "" in names:
+        raise UsageError("invalid publication_names syntax", sqlstate="42602")
+    return tuple(name.encode("utf-8", "surrogateescape")[:63].decode("utf-8", "surrogateescape") for name in names)
 
 
 def shown_relation(history: History, relation: Relation, to: Subscription, upto: int) -> Relation | None:

@@ -34,6 +34,7 @@ class Streamed:
     subxids: frozenset[int] = frozenset()
 
 
+_NOTHING = Streamed(Lsn(0), 0)
 StreamedByXid = Mapping[int, Streamed]
 """By the full xid of the top-level transaction."""
 
@@ -79,9 +80,7 @@ def with_blocks(
     before = asked.before
     open_now = _open(log, still, asked)
     blocks = {
-        top: given
-        for top, given in open_now.items()
-        if asked.at_end and given.bytes - _bytes(before, top) > asked.limit and given.upto > _upto(before, top)
+        top: given for top, given in open_now.items() if asked.at_end and _is_due(given, before.get(top, _NOTHING), asked.limit)
     }
     lost = list(_rolled_back(log, before))
     gone = {top for top in before if top not in open_now}
@@ -100,6 +99,10 @@ def with_blocks(
     after = {top: blocks.get(top) or before[top] for top in open_now if top in blocks or top in before}
     fates = fates_of([*(part.ends for part in log.indexes), told], two_phase, log.earlier.ended)
     return replace(log, fates=fates), Blocks(before, after, asked.limit)
+
+
+def _is_due(now: Streamed, before: Streamed, limit: int) -> bool:
+    return now.bytes - before.bytes > limit and now.upto > before.upto
 
 
 def _open(log: ScannedLog, still: Unfinished, asked: InProgress) -> dict[int, Streamed]:
@@ -161,11 +164,3 @@ def _ended(log: ScannedLog, tops: set[int]) -> list[int]:
     """Those of `tops` that the log says have ended, or been told as prepared."""
     wanted = np.array(sorted(tops), np.int64)
     return wanted[log.fates.ordinals_of(wanted) != NO_END].tolist()
-
-
-def _bytes(given: StreamedByXid, top: int) -> int:
-    return given[top].bytes if top in given else 0
-
-
-def _upto(given: StreamedByXid, top: int) -> int:
-    return given[top].upto if top in given else 0

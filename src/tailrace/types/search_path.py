@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from tailrace.errors import UsageError
+from tailrace.types.identifiers import split_identifiers
 
-_NAME = r'"(?:[^"]|"")+"|[^\s,"]+'
-_LIST = re.compile(rf"\s*(?:(?:{_NAME})\s*(?:,\s*(?:{_NAME})\s*)*)?")
 _USER = "$user"
 _CATALOG = "pg_catalog"
 _TEMPORARY = "pg_temp"
@@ -17,11 +14,11 @@ DEFAULT_SEARCH_PATH = '"$user", public'
 def read_search_path(setting: str, role: str = "") -> tuple[str, ...]:
     """The schemas of a setting, in order. "$user" stands for `role`, if there is one; pg_catalog comes first where it is not named
     (`catalog/namespace.c`). Whoever reads the log has no temporary schema. Raises UsageError for what is no list of names."""
-    if not _LIST.fullmatch(setting):
+    names = split_identifiers(setting)
+    if names is None:
         raise UsageError(
             f'invalid value for parameter "search_path": "{setting}"', hint="List syntax is invalid.", sqlstate="22023"
         )
-    names = [name[1:-1].replace('""', '"') if name[0] == '"' else name.lower() for name in re.findall(_NAME, setting)]
     path = [role if name == _USER else name for name in names if name != _TEMPORARY]
     return tuple(dict.fromkeys(name for name in (path if _CATALOG in path else [_CATALOG, *path]) if name))
 

@@ -10,26 +10,17 @@ import re
 
 from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import UsageError
+from tailrace.types.identifiers import split_identifiers
 
-_SPACE = r"[ \t\n\r\f\v]*"
-_PART = re.compile(rf'{_SPACE}(?:"((?:[^"]|"")*)"|([^". \t\n\r\f\v][^. \t\n\r\f\v]*)){_SPACE}(\.|$)')
 _LISTED = re.compile(r'(?:"[^"]*"|[^",])+')
-_FOLDED = str.maketrans({chr(letter): chr(letter).lower() for letter in range(ord("A"), ord("Z") + 1)})
-"""Where characters have several bytes, PostgreSQL folds ASCII alone (`downcase_identifier`)."""
 
 
 def read_identifiers(text: str) -> tuple[str, ...]:
     """The parts of a dotted name. Raises UsageError, in PostgreSQL's words, for what is no name. Nothing is cut to 63 bytes: a longer name is
     nobody's."""
-    parts = []
-    at = 0
-    while at <= len(text):
-        part = _PART.match(text, at)
-        if part is None:
-            raise UsageError("invalid name syntax", context=f'name "{text}"', sqlstate="42602")
-        quoted, bare, dot = part.groups()
-        parts.append(bare.translate(_FOLDED) if quoted is None else quoted.replace('""', '"'))
-        at = part.end() if dot else len(text) + 1
+    parts = split_identifiers(text, ".")
+    if not parts:
+        raise UsageError("invalid name syntax", context=f'name "{text}"', sqlstate="42602")
     return tuple(parts)
 
 

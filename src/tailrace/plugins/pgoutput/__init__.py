@@ -138,13 +138,11 @@ class PgOutput(OutputPlugin):
         return Texts.of([write_message(m.StreamStop())] * len(transactions))
 
     def stream_commit_texts(self, transactions: Transactions) -> Texts:
-        for xid in transactions.full_xid.tolist():
-            self._told.in_stream.pop(xid, None)
+        self._told.end_streams(transactions.full_xid.tolist())
         return Texts.of([write_message(m.StreamCommit(t.xid, t.commit_lsn, t.end_lsn, t.commit_time)) for t in transactions])
 
     def stream_prepare_texts(self, transactions: Transactions) -> Texts:
-        for xid in transactions.full_xid.tolist():
-            self._told.in_stream.pop(xid, None)
+        self._told.end_streams(transactions.full_xid.tolist())
         return Texts.of(
             [
                 write_message(m.StreamPrepare(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)))
@@ -153,10 +151,10 @@ class PgOutput(OutputPlugin):
         )
 
     def stream_abort_texts(self, transactions: Transactions, tops: Sequence[int]) -> Texts:
+        # What a receiver was told, it may have forgotten with the subtransaction.
+        self._told.end_streams(tops)
         messages = []
         for each, top in zip(transactions, tops, strict=True):
-            # What it was told, it may have forgotten with the subtransaction.
-            self._told.in_stream.pop(top, None)
             aborted = m.StreamAbort(top & LOW_WORD, each.xid)
             if self.options.streaming == PARALLEL:
                 aborted = replace(aborted, abort_lsn=each.end_lsn, abort_timestamp=each.commit_time)

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tailrace.catalog.names.identifier_list import split_identifiers
 from tailrace.errors import UsageError
+from tailrace.publications.subscription import publication_list
 
 FIRST_WITH = {
     "proto_version": 10, "publication_names": 10, "binary": 14, "messages": 14, "streaming": 14, "two_phase": 15, "origin": 16,
@@ -49,9 +49,7 @@ def parse_options(options: Mapping[str, str | None], major: int) -> Options:
         if name == "proto_version":
             version = _version(_given(name, value))
         elif name == "publication_names":
-            names = split_identifiers(_given(name, value))
-            if names is None:
-                raise UsageError("invalid publication_names syntax", sqlstate="42602")
+            names = publication_list(_given(name, value))
         elif name == "binary":
             binary = _boolean(name, value)
         elif name == "messages":

@@ -1,8 +1,8 @@
 """When pgoutput tells what a relation is, and what it says: Type and Relation messages (`maybe_send_schema` in `replication/pgoutput/pgoutput.c`).
 
 A receiver must know a relation before its first change. It is told again after whatever made stale what the server's cache had of it: the end of a
-transaction whose commit record says so, and, within a transaction that changed the catalogs itself, that change. Streamed transactions have been told
-by themselves, since nobody knows yet what becomes of them.
+transaction with such a command, and that command itself within its transaction (`plan/stale.py`). Streamed transactions have been told by themselves,
+since nobody knows yet what becomes of them.
 
 In: which rows are of which relation, in order. Out: the places before which something is to be told, and the messages.
 """
@@ -10,7 +10,7 @@ In: which rows are of which relation, in order. Out: the places before which som
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tailrace.messages.formats import write_message
 from tailrace.messages.message import Relation as RelationMessage
 from tailrace.messages.message import RelationColumn, Type
-from tailrace.model import PgType, Relation
+from tailrace.model import Relation
 from tailrace.plugins.plugin import PlanFacts, RelationUses
 from tailrace.publications.published import Published
 from tailrace.wal.invalidations import EVERY_RELATION
@@ -35,6 +35,10 @@ class Told:
 
     known: set[int] = field(default_factory=set)
     in_stream: dict[int, set[int]] = field(default_factory=dict)
+
+    def end_streams(self, tops: Iterable[int]) -> None:
+        for xid in tops:
+            self.in_stream.pop(xid, None)
 
 
 class Telling:
@@ -142,7 +146,7 @@ def _described(relation: Relation, what: Published, xid: int | None) -> Iterator
     for column in columns:
         assert column.type is not None
         if column.type.oid >= FIRST_TOLD_TYPE:
-            base = _base(column.type)
+            base = column.type.base
             yield write_message(Type(column.type.oid, _namespace(base.schema), base.name, xid))
     is_full = relation.replica_identity == _FULL
     yield write_message(
@@ -155,13 +159,6 @@ def _described(relation: Relation, what: Published, xid: int | None) -> Iterator
             xid,
         )
     )  # fmt: skip
-
-
-def _base(pg_type: PgType) -> PgType:
-    """A domain is told by what it is made from."""
-    while pg_type.kind == "d" and pg_type.element is not None:
-        pg_type = pg_type.element
-    return pg_type
 
 
 def _namespace(schema: str) -> str:
