@@ -60,7 +60,7 @@ SECOND = (
     "UPDATE p SET v = -v WHERE id % 2 = 0",
     "TRUNCATE p1, log",
 )
-WINDOWS = Scanning(1 << 14, window=WindowSize(wal_bytes=1 << 15))
+WINDOWS = Scanning(window=WindowSize(wal_bytes=1 << 15))
 
 
 @pytest.mark.parametrize("major", [18, *(pytest.param(each, marks=pytest.mark.matrix) for each in (15, 16, 17))])
