@@ -22,7 +22,8 @@ from tailrace.wal.logicalmsg import MessageRecord
 class LogicalMessage:
     """pg_logical_emit_message(). `xid` is what is printed; `ordinal` its transaction's, or -1 for one that does not wait for a commit; `lsn` is the
     record's start. `prefix` and `content` are in the database's encoding, bytes of the prefix that are not UTF-8 as surrogates. `followed_by` is as
-    in the index; `behind` says that the server prints it after the rows of the record that begins where it ends (`plan/message_order.py`)."""
+    in the index; `behind` says that the server prints it after the rows of the record that begins where it ends (`plan/message_order.py`); `origin`
+    is the record's replication origin, 0 for none."""
 
     lsn: Lsn
     end_lsn: Lsn
@@ -32,17 +33,20 @@ class LogicalMessage:
     content: bytes
     followed_by: int = 0
     behind: bool = False
+    origin: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A TRUNCATE, with all the logged relations it named."""
+    """A TRUNCATE, with all the logged relations it named. `xid` is that of the subtransaction which it is of, `origin` as of a message."""
 
     lsn: Lsn
     ordinal: int
     relations: tuple[Relation, ...]
     cascade: bool
     restart_sequences: bool
+    xid: int = 0
+    origin: int = 0
 
 
 def origins_of_events(log: ScannedLog) -> Iterator[int]:
@@ -72,6 +76,7 @@ def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, unwanted:
                 prefix=says.prefix.decode(errors="surrogateescape"),
                 content=says.content,
                 followed_by=kept.followed_by,
+                origin=kept.origin,
             )
         )
     return messages
@@ -97,6 +102,8 @@ def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History,
                 relations=tuple(relation for relation in relations if relation is not None and relation.persistence == "p"),
                 cascade=bool(says.flags & heap.TRUNCATE_CASCADE),
                 restart_sequences=bool(says.flags & heap.TRUNCATE_RESTART_SEQUENCES),
+                xid=kept.xid,
+                origin=kept.origin,
             )
         )
     return truncations

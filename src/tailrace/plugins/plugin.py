@@ -82,13 +82,14 @@ class PlanFacts:
 
 @dataclass(frozen=True, slots=True)
 class RelationUses:
-    """Rows in order: of which of `relations` each is (-1: of none), of which transaction, and where it stands; and by place the TRUNCATEs among
-    them."""
+    """Rows in order: of which of `relations` each is (-1: of none), of which transaction, where it stands, and of a streamed one the xid of its
+    subtransaction; and by place the TRUNCATEs among them."""
 
     relations: tuple[Relation, ...]
     relation: NDArray[np.int32]
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
+    xid: NDArray[np.uint32]
     truncations: Sequence[tuple[int, Truncation]]
 
 
@@ -244,6 +245,11 @@ class OutputPlugin:
         """What opens a block of each of these; `first` says which have not had one before."""
         raise NotImplementedError
 
+    def stream_origin_texts(self, origins: NDArray[np.uint16]) -> Texts | None:
+        """What tells, behind that, of blocks that were replicated from elsewhere, by the origin of the record that each begins with; None: nothing
+        does."""
+        return None
+
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
         raise NotImplementedError
 
@@ -258,7 +264,7 @@ class OutputPlugin:
         raise NotImplementedError
 
     def stream_truncate_text(self, truncation: Truncation, xid: int) -> str | bytes:
-        """`xid` is the top-level transaction's, of 32 bits."""
+        """`xid` is the top-level transaction's, of 32 bits; that of the subtransaction, the truncation has."""
         raise NotImplementedError
 
     def stream_message_text(self, message: LogicalMessage, xid: int) -> str | bytes:

@@ -28,8 +28,6 @@ from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.values import Texts
 from tailrace.wal import xact
 
-_NUMBER = 8
-
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
@@ -115,7 +113,7 @@ class CalledPlugin(OutputPlugin):
 
     def _note(self, callback: str, lsn: int, *args: Any) -> bytes:
         self._notes.append((callback, lsn, args))
-        return EVENT + (len(self._notes) - 1).to_bytes(_NUMBER, "little")
+        return EVENT + b"%d" % (len(self._notes) - 1)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         prepared = (transactions.kind == xact.PREPARE).tolist()
@@ -221,7 +219,7 @@ class CalledPlugin(OutputPlugin):
         if not text:
             return []
         if text[:1] == EVENT:
-            return self._note_called(*self._notes[int.from_bytes(text[1:], "little")])
+            return self._note_called(*self._notes[int(text[1:])])
         if text[:1] != CHANGE:
             return rows_told(text)
         uses = self._uses

@@ -98,7 +98,8 @@ class Context:
         """What a callback raised, saying where."""
         if not isinstance(error, TailraceError):
             error = PluginError(f"{type(error).__name__}: {error}")
-        where = f'slot "{self.slot}", output plugin "{self.plugin}", in the {callback} callback'
+        slot = f'slot "{self.slot}", ' if self.slot else ""
+        where = f'{slot}output plugin "{self.plugin}", in the {callback} callback'
         error.context = error.context or (where if lsn is None else f"{where}, associated LSN {Lsn(lsn)}")
         error.lsn = error.lsn if error.lsn is not None else lsn
         return error
