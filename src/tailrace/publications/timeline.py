@@ -11,7 +11,7 @@ Most relations have one entry for the whole span, and equal entries are one obje
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +78,27 @@ class EntryTimeline:
         for entry, parts in by_entry.values():
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
+    def entries_of(self, oid: int) -> Iterator[RelationEntry]:
+        """Every entry that a relation has for anybody, each once."""
+        found: dict[int, RelationEntry] = {}
+        for each in self.generations:
+            for spans in (each.common.get(oid), *(own.get(oid) for own in each.own.values())):
+                found |= {id(entry): entry for entry in (spans.entries if spans else ())}
+        yield from found.values()
+
+    def part(self, oids: Collection[int], ordinals: Collection[int]) -> EntryTimeline:
+        """What tells of these relations to these transactions."""
+        generations = []
+        for each in self.generations:
+            common = {oid: spans for oid, spans in each.common.items() if oid in oids}
+            own = {
+                number: {oid: spans for oid, spans in theirs.items() if oid in oids}
+                for number, theirs in each.own.items()
+                if number in ordinals
+            }
+            generations.append(Generation(common, {number: theirs for number, theirs in own.items() if theirs}))
+        return EntryTimeline(self.since, tuple(generations))
+
     def _by_spans(self, oid: int, ordinal: NDArray[np.int64]) -> Iterator[tuple[EntrySpans | None, NDArray[np.int64]]]:
         """The changes of a relation, by number, that have the same spans."""
         least, most = int(ordinal.min()), int(ordinal.max())
@@ -123,7 +144,7 @@ def timeline_of(plan: Plan, history: History, names: Sequence[str], definitions:
     wanted = np.zeros(len(transactions), np.bool_)
     wanted[plan.shown] = True
     since = min([int(plan.start_lsn), *transactions.first_lsn[plan.shown].tolist()])
-    relations = {relation.oid for relation in plan.relations}
+    relations = {relation.rewrite_of or relation.oid for relation in plan.relations}
     relations |= {relation.oid for truncation in plan.truncations for relation in truncation.relations}
     committed = Committed(transactions.first_lsn, transactions.commit_lsn, wanted)
     return entry_timeline(history, relations, names, committed, since, definitions)
@@ -140,11 +161,11 @@ def entry_timeline(
     kept = [i for i in range(len(stages)) if i + 1 == len(stages) or first[i + 1] > first[i]]
     source = SourcePublications(history)
     made: dict[RelationEntry, RelationEntry] = {}
-    generations = [_Entries(source, names, stages[i][1], made).generation(oids, transactions, since) for i in kept]
+    generations = [Entries(source, names, stages[i][1], made).generation(oids, transactions, since) for i in kept]
     return EntryTimeline(tuple(first[i] for i in kept), tuple(generations))
 
 
-class _Entries:
+class Entries:
     """The entries of relations with one set of definitions of ours."""
 
     def __init__(

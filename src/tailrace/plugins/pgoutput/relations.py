@@ -42,10 +42,10 @@ class Told:
 
 
 class Telling:
-    """One plan's relations being told. `told` is kept over plans."""
+    """One plan's relations being told. `told` is kept over plans. It travels, without the catalogs."""
 
     def __init__(self, facts: PlanFacts, told: Told) -> None:
-        self._facts = facts
+        self._plan, self._stale, self._publisher = facts.plan, facts.stale, facts.publisher
         self._told = told
         self._ended = facts.stale.ended
         by_oid = np.argsort(self._ended.oid, kind="stable")
@@ -57,8 +57,8 @@ class Telling:
     def of(self, uses: RelationUses) -> list[tuple[int, bytes]]:
         """By place, ascending, the messages that must stand before that row."""
         found: list[tuple[int, bytes]] = []
-        transactions = self._facts.plan.transactions
-        streamed = self._facts.plan.streams.streamed
+        transactions = self._plan.transactions
+        streamed = self._plan.streams.streamed
         for place, relation in self._candidates(uses):
             ordinal, lsn = int(uses.ordinal[place]), int(uses.lsn[place])
             self._forget_stale(ordinal, relation, lsn)
@@ -84,7 +84,7 @@ class Telling:
     def _first_of_parts(self, uses: RelationUses, mine: NDArray[np.int64], relation: Relation) -> NDArray[np.int64]:
         """Of the rows of a relation, in order, those that are the first behind one of these events, or the first at all; and, what does no harm, some
         that are the first of their transaction."""
-        plan = self._facts.plan
+        plan = self._plan
         # Ordinals ascend, as do LSNs within a transaction, so most is asked of transactions, not of rows.
         ordinal = uses.ordinal[mine]
         starts = np.flatnonzero(np.append(True, ordinal[1:] != ordinal[:-1]))
@@ -95,7 +95,7 @@ class Telling:
         found = [starts[np.append(True, (behind_ends[1:] != behind_ends[:-1]) | (streams[1:] != streams[:-1]))]]
         for each in np.flatnonzero(_among(of, self._changed)).tolist():
             start, stop = int(starts[each]), int(stops[each])
-            points = self._facts.stale.points(int(of[each]), relation.oid)
+            points = self._stale.points(int(of[each]), relation.oid)
             # The next transaction's first row is behind what only this one saw.
             found += [start + np.searchsorted(uses.lsn[mine[start:stop]], points, "right"), stops[each : each + 1]]
         first = np.unique(np.concatenate(found))
@@ -111,8 +111,8 @@ class Telling:
 
     def _forget_stale(self, ordinal: int, relation: Relation, lsn: int) -> None:
         """What the receiver no longer knows where this transaction is told, before the row at `lsn`."""
-        self._forget_before(int(self._facts.plan.transactions.commit_lsn[ordinal]))
-        passed = bisect_left(self._facts.stale.points(ordinal, relation.oid), lsn)
+        self._forget_before(int(self._plan.transactions.commit_lsn[ordinal]))
+        passed = bisect_left(self._stale.points(ordinal, relation.oid), lsn)
         if passed != self._passed.get((ordinal, relation.oid), 0):
             self._forget(relation.oid)
             self._passed[ordinal, relation.oid] = passed
@@ -133,13 +133,13 @@ class Telling:
     def _pass_over(self, uses: RelationUses) -> None:
         """To behind the last of these rows."""
         if len(uses.ordinal) and (last := int(uses.ordinal.max(initial=-1))) >= 0:
-            self._forget_before(int(self._facts.plan.transactions.commit_lsn[last]))
+            self._forget_before(int(self._plan.transactions.commit_lsn[last]))
 
     # -- what is told -----------------------------------------------------------------------------------------------------------------
 
     def _messages(self, relation: Relation, lsn: int, ordinal: int, known: set[int], xid: int | None) -> Iterator[bytes]:
         """Of the table that it is published as, then of itself, what is not known."""
-        publisher = self._facts.publisher
+        publisher = self._publisher
         if relation.oid in known or publisher is None:
             return
         what = publisher.published_at(relation, lsn, ordinal)
