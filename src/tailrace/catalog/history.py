@@ -20,14 +20,13 @@ from tailrace.catalog.column_values import int2_vector, only_element
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.rows import CatalogTable, Spans, rows_of
+from tailrace.catalog.rows import CatalogTable, Spans, oid_of, rows_of, toast_of
 from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
 from tailrace.types.encodings.server_encodings import as_stored, codec_named
 from tailrace.types.search_path import SEARCH_PATH
-from tailrace.wal.index import TRACKED_CATALOGS
 
 FIRST_UNPINNED_TYPE = 10000
 """Types with smaller oids are those of pg_type.dat: the same in all databases of a major, and never altered."""
@@ -78,10 +77,10 @@ class History:
     def table(self, name: str) -> CatalogTable:
         """A catalog's rows. They are read when they are first asked for."""
         if name not in self._tables:
-            oid = next(oid for oid, catalog in TRACKED_CATALOGS.items() if catalog == name)
-            layout = self._layouts[name]
+            oid, layout = oid_of(name), self._layouts[name]
             wanted = tracked_columns(self.major)[name]
-            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, layout, wanted, self.codec))
+            chunks = toast_of(self._versions, self._spans, name, self._layouts)
+            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, layout, wanted, self.codec, chunks))
         return self._tables[name]
 
     # -- questions -----------------------------------------------------------------------------------------------------------------
@@ -325,6 +324,7 @@ class History:
             element=element,
             labels=self._labels(oid, lsn, ordinal) if kind == "e" else (),
             fields=self._columns(int(types["typrelid"][row]), lsn, ordinal) if kind == "c" else (),
+            typmod=_signed(int(types["typtypmod"][row])) if kind == "d" else -1,
         )
 
     def _is_visible(self, schema: str, name: str, lsn: int, ordinal: int) -> bool:
@@ -345,6 +345,10 @@ class History:
         )
 
 
+def _signed(typmod: int) -> int:
+    return typmod - (1 << 32) if typmod >= 1 << 31 else typmod
+
+
 def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
     """The column; `type_of` gives its type, and is not asked of a dropped one."""
     length, align = attribute.attlen, _ALIGN[chr(attribute.attalign)]
@@ -353,7 +357,7 @@ def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
         number=attribute.attnum,
         name=attribute.attname,
         type=None if attribute.attisdropped else type_of(),
-        typmod=typmod - (1 << 32) if typmod >= 1 << 31 else typmod,
+        typmod=_signed(typmod),
         length=length,
         align=align,
         not_null=bool(attribute.attnotnull),

@@ -17,7 +17,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "oid", "typname", "typnamespace", "typlen", "typtype", "typdelim", "typrelid", "typsubscript", "typelem", "typalign", "typbasetype",
         "typtypmod",
     ),
-    "pg_namespace": ("oid", "nspname"),
+    "pg_namespace": ("oid", "nspname"), "pg_attrdef": ("adrelid", "adnum", "adbin"),
     "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
     "pg_publication": (
         "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",

@@ -7,7 +7,7 @@ that holds rows of theirs a `StretchPlan`; the messages and TRUNCATEs, which nee
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +17,19 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, left_out, whole
 from tailrace.plan.decodable import logged_for_decoding
 from tailrace.plan.demand import OF_TABLES, Demand
-from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
+from tailrace.plan.events import LogicalMessage, Truncation, messages_of, origins_of_events, truncations_of
+from tailrace.plan.origins import unwanted_origins
 from tailrace.plan.streams import Streams
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.stretches import stretch_plans
 from tailrace.plan.xids import AllXids, all_xids
 from tailrace.transactions.blocks import NO_BLOCKS, Blocks
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.fates import BARE_PREPARE, Transactions
 from tailrace.transactions.scanned_log import ScannedLog
-from tailrace.wal import index
+from tailrace.wal import index, xact
 from tailrace.wal.index import Index
+
+_FIRST_WITH_BARE_PREPARES = 18
 
 
 @dataclass(slots=True)
@@ -45,6 +48,7 @@ class Plan:
     start_lsn: Lsn
     upto_lsn: Lsn
     demand: Demand
+    unwanted_origins: NDArray[np.uint16]
     is_strict: bool
     warnings: tuple[str, ...]
 
@@ -72,11 +76,13 @@ def make_plan(
     unread, consistent_from = consistency(log)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
-    messages = messages_of(log, history.database, start, upto, only_local=demand.only_local)
+    unwanted = unwanted_origins(demand.filter_by_origin, history, transactions, origins_of_events(log))
+    messages = messages_of(log, history.database, start, upto, set(unwanted.tolist()))
     ours = (transactions.commit_lsn < upto) & ((transactions.database == history.database) | (transactions.database == 0))
-    if demand.only_local:
-        ours &= transactions.origin == 0
-    told = np.flatnonzero(ours & (_are_told(transactions, xids, messages) | _are_of(unread, transactions)))
+    ours &= ~np.isin(transactions.origin, unwanted)
+    begun = _are_begun(transactions, xids, messages) | _are_of(unread, transactions)
+    transactions = _with_bare_prepares(transactions, begun, xids, history.major)
+    told = np.flatnonzero(ours & (begun | _are_told_besides(transactions, begun, xids)))
     explicit = start_lsn is not None if is_strict is None else is_strict
     readable = whole(
         transactions,
@@ -104,13 +110,14 @@ def make_plan(
         shown=shown,
         row_bytes=row_bytes[shown],
         streams=streams,
-        stretches=stretch_plans(log, history, begins, wanted, demand, streams),
+        stretches=stretch_plans(log, history, begins, wanted, demand, streams, unwanted),
         messages=streams.left(messages),
-        truncations=streams.left(truncations_of(log, wanted, history, only_local=demand.only_local)),
+        truncations=streams.left(truncations_of(log, wanted, history, set(unwanted.tolist()))),
         consistent_from=consistent_from,
         start_lsn=start,
         upto_lsn=upto,
         demand=demand,
+        unwanted_origins=unwanted,
         is_strict=explicit,
         warnings=() if explicit else tuple(filter(None, warnings)),
     )
@@ -128,15 +135,35 @@ def _are_of(unread: frozenset[int], transactions: Transactions) -> NDArray[np.bo
     return np.isin(transactions.full_xid, np.array(sorted(unread), np.int64)) & transactions.has_rows
 
 
-def _are_told(transactions: Transactions, xids: AllXids, messages: Sequence[LogicalMessage]) -> NDArray[np.bool_]:
-    """Which transactions get a BEGIN and COMMIT: those that the server keeps changes, or a snapshot, for."""
-    told = np.zeros(len(transactions), np.bool_)
+def _are_begun(transactions: Transactions, xids: AllXids, messages: Sequence[LogicalMessage]) -> NDArray[np.bool_]:
+    """Which transactions get a BEGIN, and what ends them: those that the server keeps changes, or a snapshot, for."""
+    begun = np.zeros(len(transactions), np.bool_)
     # A heap record gives a transaction its snapshot; so does, at its commit, a catalog change. Those of rolled-back subtransactions count.
-    told[xids.ordinal[xids.owned & ((xids.flags & (index.HAS_CHANGE | index.CHANGES_CATALOG)) != 0)]] = True
-    told[[message.ordinal for message in messages if message.ordinal >= 0]] = True
-    # What ends a prepared transaction is told if the transaction itself was, be it before the WAL at hand.
-    ends_prepared = ~transactions.has_rows
-    told[ends_prepared] = True
-    told_before = ends_prepared & (transactions.prepared >= 0)
-    told[told_before] = told[transactions.prepared[told_before]]
+    begun[xids.ordinal[xids.owned & ((xids.flags & (index.HAS_CHANGE | index.CHANGES_CATALOG)) != 0)]] = True
+    begun[[message.ordinal for message in messages if message.ordinal >= 0]] = True
+    return begun
+
+
+def _have_records(transactions: Transactions, xids: AllXids) -> NDArray[np.bool_]:
+    """Which transactions the server has heard of: some record is theirs beside what ends them, be it of a lock."""
+    heard = np.zeros(len(transactions), np.bool_)
+    heard[xids.ordinal[xids.owned]] = True
+    return heard
+
+
+def _with_bare_prepares(transactions: Transactions, begun: NDArray[np.bool_], xids: AllXids, major: int) -> Transactions:
+    """Since 18 a prepared transaction that the server has heard of is told at PREPARE though it never begins (`ReorderBufferPrepare`)."""
+    if major < _FIRST_WITH_BARE_PREPARES:
+        return transactions
+    at_prepare = (transactions.kind == xact.PREPARE) & (transactions.commit_lsn < transactions.end_lsn)
+    bare = at_prepare & ~begun & _have_records(transactions, xids)
+    return replace(transactions, kind=np.where(bare, BARE_PREPARE, transactions.kind).astype(np.uint8))
+
+
+def _are_told_besides(transactions: Transactions, begun: NDArray[np.bool_], xids: AllXids) -> NDArray[np.bool_]:
+    """What has no rows: the ends of prepared transactions that the server has heard of, be it before the WAL at hand; and bare PREPAREs."""
+    told = ~transactions.has_rows
+    ends_prepared = told & (transactions.prepared >= 0)
+    heard = begun | _have_records(transactions, xids)
+    told[ends_prepared] = heard[transactions.prepared[ends_prepared]]
     return told

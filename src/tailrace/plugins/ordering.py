@@ -13,14 +13,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plugins.failures import in_callback
 from tailrace.plugins.formatted import Formatted
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
-from tailrace.transactions.fates import BLOCK, STREAM_ABORT, Transactions
+from tailrace.transactions.fates import BARE_PREPARE, BLOCK, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
 
@@ -32,27 +34,44 @@ _BEFORE, _BEHIND = -1, 2**62
 @dataclass(slots=True)
 class Lines:
     """Output rows in order: LSN, xid and text of each. Behind row `ends[i] - 1` something is told to its end: a transaction, or a message outside of
-    one; behind row `stops[i] - 1`, a block of a transaction that may go on."""
+    one; behind row `stops[i] - 1`, a block of a transaction that may go on. `ended[i]` is the LSN of that end, which a plugin need not have told."""
 
     lsn: NDArray[np.int64]
     xid: NDArray[np.uint32]
     texts: Texts
     ends: NDArray[np.int64]
     stops: NDArray[np.int64]
+    ended: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.lsn)
 
     def told_upto(self, before: Lsn) -> Lsn:
         """Where a consumer stands that has these rows: behind the last transaction that ends among them, or else where it was before."""
-        return Lsn(max(before, int(self.lsn[self.ends - 1].max(initial=0))))
+        return Lsn(max(before, int(self.ended.max(initial=0))))
 
     def part(self, start: int, stop: int) -> Lines:
         """Rows `[start, stop)`, sharing memory."""
         offsets = self.texts.offsets[start : stop + 1]
         texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
-        ends, stops = (places[(places > start) & (places <= stop)] - start for places in (self.ends, self.stops))
-        return Lines(self.lsn[start:stop], self.xid[start:stop], texts, ends, stops)
+        mine, stops = ((places > start) & (places <= stop) for places in (self.ends, self.stops))
+        return Lines(
+            self.lsn[start:stop],
+            self.xid[start:stop],
+            texts,
+            self.ends[mine] - start,
+            self.stops[stops] - start,
+            self.ended[mine],
+        )
+
+    def without_silence(self) -> Lines:
+        """Without rows that have no text. What ended behind such a row has ended behind the one before it."""
+        said = np.diff(self.texts.offsets) > 0
+        if said.all():
+            return self
+        before = np.append(0, np.cumsum(said))
+        texts = Texts(np.append(self.texts.offsets[:-1][said], self.texts.offsets[-1]), self.texts.data)
+        return Lines(self.lsn[said], self.xid[said], texts, before[self.ends], before[self.stops], self.ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +138,7 @@ class _Order:
         worth = np.ones(len(inside), np.bool_)
         if plugin.skips_empty_transactions and not plugin.messages_begin:
             worth = np.array([isinstance(item, Truncation) for item in inside], np.bool_)
+        self._worth = worth
         self._of = np.concatenate([self._ordinal, inside_ordinal[worth]])
         self._at = np.concatenate([self._lsn, inside_lsn[worth]])
         self._printed = np.concatenate([self._lsn, inside_printed[worth]])
@@ -134,6 +154,20 @@ class _Order:
         self._was_begun = was_begun
 
     def _inside_text(self, item: LogicalMessage | Truncation) -> str | bytes:
+        streamed = "stream_" if self._plan.streams.streamed[item.ordinal] else ""
+        callback = "message" if isinstance(item, LogicalMessage) else "truncate"
+        try:
+            return self._text(item)
+        except UsageError as error:
+            raise in_callback(error, self._plugin, streamed + callback, item.lsn) from None
+
+    def _outside_text(self, message: LogicalMessage) -> str | bytes:
+        try:
+            return self._plugin.message_text(message)
+        except UsageError as error:
+            raise in_callback(error, self._plugin, "message", message.lsn) from None
+
+    def _text(self, item: LogicalMessage | Truncation) -> str | bytes:
         plugin = self._plugin
         if not self._plan.streams.streamed[item.ordinal]:
             return plugin.message_text(item) if isinstance(item, LogicalMessage) else plugin.truncate_text(item)
@@ -148,9 +182,7 @@ class _Order:
         before = np.searchsorted(self._transactions.commit_lsn, lsn)
         key = np.stack([_rank(before) - 1, np.full(len(due), _CHANGE), lsn, np.zeros(len(due), np.int64)])
         printed, xid = (np.array([getattr(message, name) for message in due], np.int64) for name in ("end_lsn", "xid"))
-        self._singles.append(
-            _Singles(key, printed, xid, Texts.of([self._plugin.message_text(message) for message in due]), ends=True)
-        )
+        self._singles.append(_Singles(key, printed, xid, Texts.of([self._outside_text(message) for message in due]), ends=True))
 
     def add_whole_transactions(self) -> None:
         """BEGIN, and COMMIT or what else ends them."""
@@ -185,9 +217,12 @@ class _Order:
         plugin = self._plugin
         first = ~self._was_begun[self._is_streamed & self._has_content]
         least, most = self._least(self._at)[ordinals], self._most(self._printed)[ordinals]
-        self._add(
-            ordinals, _CHANGE, least, _BEFORE, self._least(self._printed)[ordinals], lambda those: plugin.stream_start_texts(those, first)
-        )  # fmt: skip
+        printed = self._least(self._printed)[ordinals]
+        self._add(ordinals, _CHANGE, least, _BEFORE, printed, lambda those: plugin.stream_start_texts(those, first))
+        origins = self._origins_at(self._least(self._at))[ordinals]
+        foreign = np.flatnonzero(origins)
+        if len(foreign) and (texts := plugin.stream_origin_texts(origins[foreign])) is not None:
+            self._add(ordinals[foreign], _CHANGE, least[foreign], _BEFORE, printed[foreign], lambda _: texts)
         self._add(ordinals, _STOP, 0, 0, most, plugin.stream_stop_texts, stops=True)
         self._begun.update(self._transactions.full_xid[ordinals].tolist())
 
@@ -234,10 +269,22 @@ class _Order:
         parts = {
             xact.COMMIT: plugin.commit_texts, xact.PREPARE: plugin.prepare_texts,
             xact.COMMIT_PREPARED: plugin.commit_prepared_texts, xact.ABORT_PREPARED: plugin.rollback_prepared_texts,
+            BARE_PREPARE: plugin.prepare_texts,
         }  # fmt: skip
         at = [np.flatnonzero(kinds == kind) for kind in parts]
         texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]
         return taken(texts, np.argsort(np.concatenate(at), kind="stable"))
+
+    def _origins_at(self, lsn: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """By ordinal, the replication origin of the record there."""
+        some = self._some
+        parts = [_or_zeros(part.origin, part) for part in some.rows]
+        inside = np.array([item.origin for item in some.inside], np.uint16)[self._worth]
+        origins = np.concatenate([*parts, inside])
+        found = np.zeros(len(self._transactions), np.uint16)
+        there = self._at == lsn[self._of]
+        found[self._of[there]] = origins[there]
+        return found
 
     def _least(self, of: NDArray[np.int64]) -> NDArray[np.int64]:
         """By ordinal."""
@@ -272,28 +319,29 @@ class _Order:
             order = np.insert(order, before, len(order) + np.arange(len(before)))
             printed, xid = (np.insert(each, before, each[before]) for each in (printed, xid))
             ends, stops = (np.insert(each, before, False) for each in (ends, stops))
-        return Lines(printed, xid, taken(texts, order), np.flatnonzero(ends) + 1, np.flatnonzero(stops) + 1)
+        at = np.flatnonzero(ends)
+        lines = Lines(printed, xid, taken(texts, order), at + 1, np.flatnonzero(stops) + 1, printed[at])
+        return plugin.finished(lines.without_silence() if plugin.may_be_silent else lines)
 
     def _uses(self, order: NDArray[np.int64]) -> RelationUses:
         """Which of the rows, so ordered, are of relations that the receiver must know."""
         some = self._some
         number: dict[Relation, int] = {}
-        rows = [np.zeros(0, np.int32)]
+        rows = []
         for part in some.rows:
             numbers = np.array([number.setdefault(relation, len(number)) for relation in part.relations], np.int32)
             rows.append(numbers[part.relation])
-        relation = np.full(len(order), -1, np.int32)
-        in_rows = order < len(self._ordinal)
-        relation[in_rows] = np.concatenate(rows)[order[in_rows]]
-        ordinal, lsn = np.full(len(order), -1, np.int64), np.zeros(len(order), np.int64)
-        ordinal[in_rows], lsn[in_rows] = self._ordinal[order[in_rows]], self._lsn[order[in_rows]]
+        none = np.full(len(order) - len(self._ordinal), -1, np.int32)
+        relation = np.concatenate([*rows, none])[order]
+        ordinal, lsn = np.concatenate([self._ordinal, none])[order], np.concatenate([self._lsn, none])[order]
+        xid = np.concatenate([*(_or_zeros(part.xid, part) for part in some.rows), np.zeros(len(none), np.uint32)])[order]
         # What stands inside of transactions are the first of the singles.
         inside = np.flatnonzero((order >= len(self._ordinal)) & (order < len(self._ordinal) + len(some.inside))).tolist()
         events = [(place, some.inside[int(order[place]) - len(self._ordinal)]) for place in inside]
         truncations = [(place, event) for place, event in events if isinstance(event, Truncation)]
         for place, event in truncations:
-            ordinal[place], lsn[place] = event.ordinal, event.lsn
-        return RelationUses(tuple(number), relation, ordinal, lsn, truncations)
+            ordinal[place], lsn[place], xid[place] = event.ordinal, event.lsn, event.xid
+        return RelationUses(tuple(number), relation, ordinal, lsn, xid, truncations)
 
     def _sorted(self, extra: NDArray[np.int64]) -> NDArray[np.int64]:
         """The order in which rows stand, as numbers into: rows as they come, then singles, end to end.
@@ -320,6 +368,14 @@ class _Order:
         key = np.concatenate([*keys, extra], axis=1).astype(np.int64)
         order = np.lexsort((key[3], key[2], key[1], key[0]))
         return expanded(start[order], (stop - start)[order], rows)
+
+
+Facts = TypeVar("Facts", NDArray[np.uint16], NDArray[np.uint32])
+
+
+def _or_zeros(facts: Facts, part: Formatted) -> Facts:
+    """By row, where the part has them: in those of which nothing is streamed they are zero."""
+    return facts if len(facts) else np.zeros(len(part.ordinal), facts.dtype)
 
 
 @kernel

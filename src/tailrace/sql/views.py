@@ -58,6 +58,7 @@ def views_of(major: int) -> dict[str, Columns]:
 
 _KINDS = {
     "indkey": "int2vector", "prattrs": "int2vector", "proargtypes": "oidvector", "indpred": "pg_node_tree", "prqual": "pg_node_tree",
+    "adbin": "pg_node_tree",
     "enumsortorder": "float4", "datcollate": "text", "datctype": "text", "daticulocale": "text", "datlocale": "text", "roname": "text",
     "atttypmod": "int4", "typtypmod": "int4", "collencoding": "int4",
 }  # fmt: skip

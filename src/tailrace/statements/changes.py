@@ -81,6 +81,7 @@ def _options(options: list[Any] | None) -> dict[str, str | None]:
 def _plugin(consumer: Consumer, options: dict[str, str | None], parameters: dict[str, str]) -> OutputPlugin:
     slot = consumer.slot
     plugin = plugin_named(slot.plugin)
+    plugin.slot = slot.name
     plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     plugin.under(parameters)
     try:
