@@ -16,7 +16,7 @@ from tailrace.types import registry
 from tailrace.types.ascii import MINUS, QUOTE
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Texts, Values
+from tailrace.types.values import Texts, Values, as_writable
 
 # How a column's texts become literals
 BARE = 0  # as they are
@@ -44,7 +44,7 @@ class Words(NamedTuple):
     @classmethod
     def of(cls, words: Sequence[str]) -> Words:
         texts = Texts.of(words)
-        return cls(texts.data, texts.offsets)
+        return cls(as_writable(texts.data), texts.offsets)
 
     @property
     def longest(self) -> int:
@@ -86,7 +86,7 @@ class Side(NamedTuple):
             side.state[i] = np.where(stored.valid, VALUE, NULL)
             if stored.unchanged is not None:
                 side.state[i][stored.unchanged] = UNCHANGED
-        return side._replace(data=np.concatenate(parts) if len(parts) != 2 else parts[1], room=room)
+        return side._replace(data=as_writable(np.concatenate(parts) if len(parts) != 2 else parts[1]), room=room)
 
 
 def printed(stored: Values, pg_type: PgType, style: TextStyle, codec: str) -> Texts:
