@@ -180,7 +180,7 @@ class Pipeline:
     def printed(self, plugin: OutputPlugin) -> PrintedWindow:
         """The same, to be run elsewhere."""
         plugin.demand.check_met(self.plan.demand, plugin.name)
-        plugin.codec = codec_named(self.catalogs.state.encoding)
+        plugin.codec, plugin.database = codec_named(self.catalogs.state.encoding), self.catalogs.state.database_name
         plan = self._with_ties_resolved()
         publisher = None
         if plugin.publication_names is not None:

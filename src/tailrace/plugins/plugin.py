@@ -129,6 +129,8 @@ class OutputPlugin:
     """Whether its output is bytes, and not text in the encoding of the database."""
     codec = UTF8
     """What text of the database is written in; known once the source is."""
+    database = ""
+    """Its name; known then, too."""
 
     def __init__(self) -> None:
         self.begun: set[int] = set()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 
 from tailrace.errors import UsageError
+from tailrace.plugins.debezium import Debezium
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.plugins.wal2json import Wal2Json
 
-_OURS: dict[str, type[OutputPlugin]] = {each.name: each for each in (TestDecoding, PgOutput, Wal2Json)}
+_OURS: dict[str, type[OutputPlugin]] = {each.name: each for each in (TestDecoding, PgOutput, Wal2Json, Debezium)}
 
 
 def plugin_named(name: str) -> OutputPlugin:

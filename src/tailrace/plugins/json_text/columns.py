@@ -25,6 +25,7 @@ BOOLEAN = 2  # t or f
 STRING = 3  # in quotes
 ESCAPED = 4  # in quotes, and there is something to escape
 HEX = 5  # a string of what stands behind the \x of a bytea
+NUMBER_OR_NAME = 6  # a number as it is, what JSON lacks in quotes
 
 VALUE, NULL, UNCHANGED = 0, 1, 2
 
@@ -106,7 +107,7 @@ def put_literal(out, to, side, column, row):  # type: ignore[no-untyped-def]
     start, stop, form = side.bounds[column, row], side.bounds[column, row + 1], side.form[column]
     if side.state[column, row] != VALUE or (form == NUMBER and is_special(side.data, start, stop)):
         return put(out, to, _NULL, 0, len(_NULL))
-    if form == BARE or form == NUMBER:
+    if form == BARE or form == NUMBER or (form == NUMBER_OR_NAME and not is_special(side.data, start, stop)):
         return put(out, to, side.data, start, stop)
     if form == BOOLEAN:
         if side.data[start] == _LETTER_T:
