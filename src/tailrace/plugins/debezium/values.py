@@ -19,11 +19,11 @@ from tailrace.plugins.json_text import columns as form
 from tailrace.plugins.json_text.columns import printed
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.types.style import TextStyle
+from tailrace.types.times.parts import interval_parts, times_in_utc
 from tailrace.types.values import Texts, Values
 
 _EPOCH_DAYS = 10957
 _EPOCH_MICROS = _EPOCH_DAYS * 86_400_000_000
-_DAY_MICROS = 86_400_000_000
 _MONTH_DAYS = 365.25 / 12
 _LATEST, _EARLIEST = 9223372036825200000, -9223372036832400000
 """What the JDBC driver makes of infinite time stamps, in milliseconds; Debezium's documentation has these for all precisions."""
@@ -190,27 +190,20 @@ class Telling:
 
     def timetz(self, column: Column, typmod: int) -> Told:
         def text_of(stored: Values) -> tuple[Texts, int]:
-            assert stored.fixed is not None
-            raw = np.ascontiguousarray(stored.fixed)
-            west = raw[:, 8:12].copy().view("<i4")[:, 0].astype(np.int64)
-            micros = (raw[:, :8].copy().view("<i8")[:, 0] + west * 1_000_000) % _DAY_MICROS
-            utc = Values(stored.valid, fixed=micros.view(np.uint8).reshape(-1, 8))
-            return Texts.joined(printed(utc, _TIME, self.style, self.codec), "Z", rows=len(stored)), form.STRING
+            of_day = printed(times_in_utc(stored), _TIME, self.style, self.codec)
+            return Texts.joined(of_day, "Z", rows=len(stored)), form.STRING
 
         return Told("string", text_of, "io.debezium.time.ZonedTime")
 
     def interval(self, column: Column, typmod: int) -> Told:
         def text_of(stored: Values) -> tuple[Texts, int]:
-            assert stored.fixed is not None
-            raw = np.ascontiguousarray(stored.fixed)
-            micros = raw[:, :8].copy().view("<i8")[:, 0]
-            days, months = (raw[:, at : at + 4].copy().view("<i4")[:, 0].astype(np.float64) for at in (8, 12))
+            micros, days, months = interval_parts(stored)
             # In the order in which Debezium adds them up, in double precision as it does.
             minutes, rest = np.abs(micros) // 60_000_000, np.abs(micros) % 60_000_000
             sign = np.where(micros < 0, -1.0, 1.0)
-            hours = ((months * _MONTH_DAYS + days) * 24 + sign * (minutes // 60)) * 60 + sign * (minutes % 60)
-            seconds = hours * 60 + sign * (rest // 1_000_000)
-            return _numbers((seconds * 1e6 + sign * (rest % 1_000_000)).astype(np.int64)), form.BARE
+            in_minutes = ((months * _MONTH_DAYS + days) * 24 + sign * (minutes // 60)) * 60 + sign * (minutes % 60)
+            seconds = in_minutes * 60 + sign * (rest // 1_000_000)
+            return _numbers(_long(seconds * 1e6 + sign * (rest % 1_000_000))), form.BARE
 
         return Told("int64", text_of, "io.debezium.time.MicroDuration")
 
@@ -219,9 +212,16 @@ def _numbers(numbers: NDArray[np.integer]) -> Texts:
     return Texts.of_arrow(pa.array(numbers).cast(pa.large_string()))
 
 
+def _long(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """As Java casts them: what does not fit becomes the nearest that does."""
+    fits = np.abs(numbers) < 2.0**63
+    bound = np.where(numbers > 0, np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+    return np.where(fits, np.where(fits, numbers, 0).astype(np.int64), bound)
+
+
 def _hundredths(cents: NDArray[np.int64]) -> Texts:
     """With a point before the last two digits."""
-    size = np.abs(cents).view(np.uint64)
+    size = np.abs(cents).astype(np.uint64)
     sign, units, rest = (pa.array(each) for each in (np.where(cents < 0, "-", ""), size // np.uint64(100), size % np.uint64(100)))
     parts = sign.cast(pa.large_string()), units.cast(pa.large_string()), pc.utf8_lpad(rest.cast(pa.large_string()), 2, "0")
     return Texts.joined(*(Texts.of_arrow(each) for each in parts[:2]), ".", Texts.of_arrow(parts[2]), rows=len(cents))
