@@ -78,3 +78,17 @@ def _skipped(name: str, value: str) -> frozenset[str]:
         hint = "It is a list of c, u, d and t, or none."
         raise UsageError(f'could not parse value "{wrong[0]}" for parameter "{name}"', hint=hint, sqlstate="22023")
     return frozenset(items)
+
+
+MEANINGS = {
+    "topic.prefix": "the name of the source, and what names of schemas begin with (tailrace)",
+    "schemas.enable": "beside each payload its Kafka Connect schema, as Connect's JSON converter writes it (off; the converter's default is on)",
+    "decimal.handling.mode": "numeric and money as bytes in base64 (precise), double or string (precise)",
+    "time.precision.mode": "adaptive, adaptive_time_microseconds or connect (adaptive)",
+    "binary.handling.mode": "bytea and contents of messages as base64 (bytes, base64) or hex (bytes)",
+    "interval.handling.mode": "numeric: microseconds; string is refused",
+    "unavailable.value.placeholder": "what stands for a TOASTed value that the log does not have (__debezium_unavailable_value)",
+    "skipped.operations": "of c, u, d, t those that are not told, or none (t)",
+    "tombstones.on.delete, provide.transaction.metadata": "off; on is refused",
+}
+"""For the reference."""
