@@ -72,8 +72,8 @@ class PgType:
     `kind` is typtype, except that a true array (subscripted by array_subscript_handler) is "a":
     b base, a array, d domain, e enum, c composite, r range, m multirange, p pseudo.
     `label` is what format_type() prints without a modifier. `element` is an array's element, a domain's base, a range's subtype,
-    a multirange's range. `labels` are an enum's (oid, label); `fields` a composite's attributes, dropped ones included. `typmod` is what a
-    domain gives its base.
+    a multirange's range. `labels` are an enum's (oid, label); `fields` a composite's attributes, dropped ones included.
+    `typmod` is a domain's, of its base.
     """
 
     oid: int

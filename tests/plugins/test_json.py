@@ -138,6 +138,7 @@ def test_default_expressions_and_the_first_format_are_refused() -> None:
             plugin_named("wal2json").startup(options, 18)
         assert raised.value.sqlstate == "0A000"
         assert raised.value.hint
+    plugin_named("wal2json").created({}, 18)
 
 
 @pytest.mark.parametrize(

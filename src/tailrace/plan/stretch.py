@@ -5,7 +5,7 @@ Small, and without a byte of WAL: which transactions are wanted, what each file 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.names.timeline import NameTimeline
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
+from tailrace.plan.origins import NO_ORIGINS
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.server_encodings import UTF8
 
@@ -74,8 +75,8 @@ class StretchPlan:
     """`start` is where the first record begins. `xid` (full, sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their
     rows take here; of each, rows `since` an LSN are wanted, and `stream` is the xid (32 bits) as which it is streamed, or 0; `confirmed` are
     speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if there are such columns; `codec`
-    what the text in values is written in; rows with an origin that is `left_out` do not
-    come; `commits` is what is told of each transaction's end, if that is asked for."""
+    what the text in values is written in; rows of `unwanted_origins` are left out; `commits` is what is
+    told of each transaction's end, if that is asked for."""
 
     stretch: Stretch
     start: int
@@ -93,7 +94,7 @@ class StretchPlan:
     confirmed: NDArray[np.int64]
     names: NameTimeline | None = None
     codec: str = UTF8
-    left_out: tuple[int, ...] = ()
+    unwanted_origins: NDArray[np.uint16] = field(default_factory=lambda: NO_ORIGINS)
     commits: Commits | None = None
 
     def restricted_to(self, wanted: NDArray[np.bool_]) -> StretchPlan | None:

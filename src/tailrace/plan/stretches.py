@@ -23,9 +23,16 @@ from tailrace.wal.index import Index
 
 
 def stretch_plans(
-    log: ScannedLog, history: History, begins: NDArray[np.int64], wanted: NDArray[np.bool_], demand: Demand, streams: Streams
+    log: ScannedLog,
+    history: History,
+    begins: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+    demand: Demand,
+    streams: Streams,
+    unwanted_origins: NDArray[np.uint16],
 ) -> list[StretchPlan]:
-    """The stretches with rows of transactions that are `wanted` (by ordinal); `begins` are their first records, subtransactions' included."""
+    """The stretches with rows of transactions that are `wanted` (by ordinal), but for those of `unwanted_origins`; `begins` are their first
+    records, subtransactions' included."""
     commits = log.fates.transactions.commit_lsn
     mapper = FileMapper(history, begins, commits, wanted, rewrites=demand.rewrites)
     confirmed = _confirmed_elsewhere(log.indexes)
@@ -58,7 +65,7 @@ def stretch_plans(
                     confirmed=confirmed,
                     names=names,
                     codec=history.codec,
-                    left_out=demand.left_out,
+                    unwanted_origins=unwanted_origins,
                     commits=commits_of(log.fates.transactions, ordinal[mine][order]) if demand.commits else None,
                 )
             )

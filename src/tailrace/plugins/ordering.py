@@ -17,7 +17,7 @@ from tailrace.kernels import kernel
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plugins.formatted import Formatted
+from tailrace.plugins.formatted import NO_XIDS, Formatted
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
 from tailrace.transactions.fates import BLOCK, STREAM_ABORT, Transactions
@@ -136,6 +136,7 @@ class _Order:
         worth = np.ones(len(inside), np.bool_)
         if plugin.skips_empty_transactions and not plugin.messages_begin:
             worth = np.array([isinstance(item, Truncation) for item in inside], np.bool_)
+        self._worth = worth
         self._of = np.concatenate([self._ordinal, inside_ordinal[worth]])
         self._at = np.concatenate([self._lsn, inside_lsn[worth]])
         self._printed = np.concatenate([self._lsn, inside_printed[worth]])
@@ -202,9 +203,12 @@ class _Order:
         plugin = self._plugin
         first = ~self._was_begun[self._is_streamed & self._has_content]
         least, most = self._least(self._at)[ordinals], self._most(self._printed)[ordinals]
-        self._add(
-            ordinals, _CHANGE, least, _BEFORE, self._least(self._printed)[ordinals], lambda those: plugin.stream_start_texts(those, first)
-        )  # fmt: skip
+        printed = self._least(self._printed)[ordinals]
+        self._add(ordinals, _CHANGE, least, _BEFORE, printed, lambda those: plugin.stream_start_texts(those, first))
+        origins = self._origins_at(self._least(self._at))[ordinals]
+        foreign = np.flatnonzero(origins)
+        if len(foreign) and (texts := plugin.stream_origin_texts(origins[foreign])) is not None:
+            self._add(ordinals[foreign], _CHANGE, least[foreign], _BEFORE, printed[foreign], lambda _: texts)
         self._add(ordinals, _STOP, 0, 0, most, plugin.stream_stop_texts, stops=True)
         self._begun.update(self._transactions.full_xid[ordinals].tolist())
 
@@ -256,6 +260,17 @@ class _Order:
         texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]
         return taken(texts, np.argsort(np.concatenate(at), kind="stable"))
 
+    def _origins_at(self, lsn: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """By ordinal, the replication origin of the record there."""
+        some = self._some
+        parts = [_or_zeros(part.origin, part) for part in some.rows]
+        inside = np.array([item.origin for item in some.inside], np.uint16)[self._worth]
+        origins = np.concatenate([*parts, inside])
+        found = np.zeros(len(self._transactions), np.uint16)
+        there = self._at == lsn[self._of]
+        found[self._of[there]] = origins[there]
+        return found
+
     def _least(self, of: NDArray[np.int64]) -> NDArray[np.int64]:
         """By ordinal."""
         least = np.full(len(self._transactions), np.iinfo(np.int64).max, np.int64)
@@ -291,7 +306,7 @@ class _Order:
             ends, stops = (np.insert(each, before, False) for each in (ends, stops))
         at = np.flatnonzero(ends)
         lines = Lines(printed, xid, taken(texts, order), at + 1, np.flatnonzero(stops) + 1, printed[at])
-        return lines.without_silence() if plugin.may_be_silent else lines
+        return plugin.finished(lines.without_silence() if plugin.may_be_silent else lines)
 
     def _uses(self, order: NDArray[np.int64]) -> RelationUses:
         """Which of the rows, so ordered, are of relations that the receiver must know."""
@@ -306,13 +321,15 @@ class _Order:
         relation[in_rows] = np.concatenate(rows)[order[in_rows]]
         ordinal, lsn = np.full(len(order), -1, np.int64), np.zeros(len(order), np.int64)
         ordinal[in_rows], lsn[in_rows] = self._ordinal[order[in_rows]], self._lsn[order[in_rows]]
+        xid = np.zeros(len(order), np.uint32)
+        xid[in_rows] = np.concatenate([NO_XIDS, *(_or_zeros(part.xid, part) for part in some.rows)])[order[in_rows]]
         # What stands inside of transactions are the first of the singles.
         inside = np.flatnonzero((order >= len(self._ordinal)) & (order < len(self._ordinal) + len(some.inside))).tolist()
         events = [(place, some.inside[int(order[place]) - len(self._ordinal)]) for place in inside]
         truncations = [(place, event) for place, event in events if isinstance(event, Truncation)]
         for place, event in truncations:
-            ordinal[place], lsn[place] = event.ordinal, event.lsn
-        return RelationUses(tuple(number), relation, ordinal, lsn, truncations)
+            ordinal[place], lsn[place], xid[place] = event.ordinal, event.lsn, event.xid
+        return RelationUses(tuple(number), relation, ordinal, lsn, xid, truncations)
 
     def _sorted(self, extra: NDArray[np.int64]) -> NDArray[np.int64]:
         """The order in which rows stand, as numbers into: rows as they come, then singles, end to end.
@@ -339,6 +356,14 @@ class _Order:
         key = np.concatenate([*keys, extra], axis=1).astype(np.int64)
         order = np.lexsort((key[3], key[2], key[1], key[0]))
         return expanded(start[order], (stop - start)[order], rows)
+
+
+Facts = TypeVar("Facts", NDArray[np.uint16], NDArray[np.uint32])
+
+
+def _or_zeros(facts: Facts, part: Formatted) -> Facts:
+    """By row, where the part has them: in those of which nothing is streamed they are zero."""
+    return facts if len(facts) else np.zeros(len(part.ordinal), facts.dtype)
 
 
 @kernel

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.origins import OriginFilter, among
 from tailrace.plan.stretch import commits_of
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.plugin import OutputPlugin
@@ -36,8 +37,15 @@ class Wal2Json(OutputPlugin):
         self.options = parse_options(options)
         self.style = replace(self.style, major=major)
         self.two_phase = False
-        self.not_from = self.options.filter_origins
         self.needs_commits = self.options.include_xids or self.options.include_timestamp or self.options.include_origin
+
+    def created(self, options: Mapping[str, str | None], major: int) -> None:
+        # Which format is read may be said later, as on a server.
+        self.startup({"format-version": "2", **options}, major)
+
+    @property
+    def filter_by_origin(self) -> OriginFilter | None:
+        return among(self.options.filter_origins) if self.options.filter_origins else None
 
     @property
     def formatter(self) -> ObjectFormatter:
