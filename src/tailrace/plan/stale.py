@@ -74,6 +74,10 @@ def stale(log: ScannedLog, database: int, major: int) -> Stale:
                 within.setdefault(ordinal, []).extend((lsn, oid) for oid in oids.tolist())
     for ordinal, said in own.items():
         ended += [(int(transactions.commit_lsn[ordinal]), oid) for _, oid in said]
+    # A prepared transaction ends twice.
+    for ordinal in np.flatnonzero(~transactions.has_rows & (transactions.prepared >= 0)).tolist():
+        said = own.get(int(transactions.prepared[ordinal]), [])
+        ended += [(int(transactions.commit_lsn[ordinal]), oid) for _, oid in said]
     for ordinal, meanwhile in _meanwhile(transactions, _seen(log, commands, owner)):
         mine = meanwhile.pairs()
         within.setdefault(ordinal, []).extend(mine)

@@ -22,7 +22,7 @@ from tailrace.plugins.failures import in_callback
 from tailrace.plugins.formatted import NO_XIDS, Formatted
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
-from tailrace.transactions.fates import BLOCK, STREAM_ABORT, Transactions
+from tailrace.transactions.fates import BARE_PREPARE, BLOCK, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
 
@@ -269,6 +269,7 @@ class _Order:
         parts = {
             xact.COMMIT: plugin.commit_texts, xact.PREPARE: plugin.prepare_texts,
             xact.COMMIT_PREPARED: plugin.commit_prepared_texts, xact.ABORT_PREPARED: plugin.rollback_prepared_texts,
+            BARE_PREPARE: plugin.prepare_texts,
         }  # fmt: skip
         at = [np.flatnonzero(kinds == kind) for kind in parts]
         texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]

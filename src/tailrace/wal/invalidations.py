@@ -83,13 +83,14 @@ def write_invalidations(messages: Invalidations) -> NDArray[np.uint8]:
     return rows.view(np.uint8)
 
 
-CACHES_OF_RELATIONS = {14: (45, 47), 15: (48, 49, 51), 16: (36, 48, 49, 51), 18: (38,)}
+CACHES_OF_RELATIONS = {14: (), 15: (48, 49, 51), 16: (36, 48, 49, 51), 18: (38,)}
 """By the major in which that came: the caches whose changes make stale what pgoutput keeps of every relation (`init_rel_sync_cache`): PUBLICATIONOID,
-PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, of which 18 asks RELSYNC instead; from 16 on NAMESPACEOID. Their numbers are places in an enumeration
+PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, of which 18 asks RELSYNC instead; from 16 on NAMESPACEOID. In 14 publications decide what is sent, but
+not whether a relation is told again. Their numbers are places in an enumeration
 (`utils/syscache.h`), seen on servers of each major."""
 
 
-_CATALOGS_OF_RELATIONS = {14: (6104, 6106), 15: (6104, 6106, 6237), 16: (2615, 6104, 6106, 6237), 18: (2615,)}
+_CATALOGS_OF_RELATIONS = {14: (), 15: (6104, 6106, 6237), 16: (2615, 6104, 6106, 6237), 18: (2615,)}
 """The catalogs that are behind these caches: pg_namespace, pg_publication, pg_publication_rel, pg_publication_namespace. One that is rewritten
 empties them."""
 

@@ -58,10 +58,10 @@ class Telling:
         streamed = self._facts.plan.streams.streamed
         for place, relation in self._candidates(uses):
             ordinal, lsn = int(uses.ordinal[place]), int(uses.lsn[place])
-            top = int(transactions.full_xid[ordinal])
-            self._forget_before(int(transactions.commit_lsn[ordinal]))
-            known = self._told.in_stream.setdefault(top, set()) if streamed[ordinal] else self._told.known
-            self._forget_within(ordinal, relation, lsn, known)
+            self._forget_stale(ordinal, relation, lsn)
+            known = self._told.known
+            if streamed[ordinal]:
+                known = self._told.in_stream.setdefault(int(transactions.full_xid[ordinal]), set())
             xid = int(uses.xid[place]) if streamed[ordinal] else None
             found += [(place, message) for message in self._messages(relation, lsn, ordinal, known, xid)]
         self._pass_over(uses)
@@ -99,11 +99,12 @@ class Telling:
 
     # -- what is known ----------------------------------------------------------------------------------------------------------------
 
-    def _forget_within(self, ordinal: int, relation: Relation, lsn: int, known: set[int]) -> None:
-        """What this transaction itself made stale before the row at `lsn` is not known there. A later block of it is told once more."""
+    def _forget_stale(self, ordinal: int, relation: Relation, lsn: int) -> None:
+        """What the receiver no longer knows where this transaction is told, before the row at `lsn`."""
+        self._forget_before(int(self._facts.plan.transactions.commit_lsn[ordinal]))
         passed = bisect_left(self._facts.stale.points(ordinal, relation.oid), lsn)
         if passed != self._passed.get((ordinal, relation.oid), 0):
-            known.discard(relation.oid)
+            self._forget(relation.oid)
             self._passed[ordinal, relation.oid] = passed
 
     def _forget_before(self, commit_lsn: int) -> None:
@@ -134,9 +135,9 @@ class Telling:
         what = publisher.published_at(relation, lsn, ordinal)
         if what is None:
             return
+        # The table that it goes out as is told each time; it counts as told where it has a change of its own, a TRUNCATE.
         known.add(relation.oid)
         if not what.as_itself:
-            known.add(what.published_as.oid)
             yield from _described(what.published_as, what, xid)
         yield from _described(relation, what, xid)
 
