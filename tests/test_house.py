@@ -41,7 +41,7 @@ LONGEST_KERNEL = 80
 MOST_PARAMETERS = 8
 LONGEST_MODULE = 400
 LONG_MODULES: dict[str, str] = {}
-ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "messages/change_columns", "spark"})
+ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "messages/change_columns", "plugins/callbacks", "spark"})
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 
 BYTE_ROOMS = (

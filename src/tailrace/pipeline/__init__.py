@@ -40,7 +40,7 @@ from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.whole_log import check_reaches
 from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.formatted import Formatted
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import Formatter, OutputPlugin, PlanFacts
 from tailrace.publications.publish import Publisher, publisher_of
 from tailrace.storage.segments import Segments

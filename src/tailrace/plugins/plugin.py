@@ -34,7 +34,7 @@ from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
 if TYPE_CHECKING:
-    from tailrace.plugins.ordering import Lines
+    from tailrace.plugins.lines import Lines
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 WORK_MEM = 64 << 20
