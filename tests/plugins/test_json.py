@@ -164,3 +164,22 @@ def test_events_name_what_they_are_of(cases: dict[str, Case]) -> None:
         assert (source["name"], source["db"], source["connector"]) == ("shop", "app", "postgresql")
         topic = f"shop.{source['schema']}.{source['table']}"
         assert each["schema"]["name"] == re.sub(r"[^\w.]", "_", topic) + ".Envelope"
+
+
+def test_numbers_as_strings(cases: dict[str, Case]) -> None:
+    """As wal2json 2.6 prints them: the same rows, with numbers in quotes, and what JSON lacks by its name."""
+    plain, quoted = (
+        [
+            json.loads(text, parse_float=str, parse_int=str)
+            for _, _, text in rows(cases["types"], plugin_named("wal2json"), FORMAT | more)
+        ]
+        for more in ({}, {"numeric-data-types-as-string": "1"})
+    )
+    names = set()
+    for mine, other in zip(plain, quoted, strict=True):
+        for here, there in zip(mine.get("columns", ()), other.get("columns", ()), strict=True):
+            if here["value"] is None and there["value"] is not None:
+                names.add(there["value"])
+            else:
+                assert here == there
+    assert names == {"NaN", "Infinity", "-Infinity"}
