@@ -17,7 +17,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline, Scanning, Source
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.windows import open_windows
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named

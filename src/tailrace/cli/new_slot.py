@@ -43,7 +43,7 @@ class NewSlot:
         """Where it can begin, which may have to be waited for. The location is made if there is none."""
         check_name(self.name)
         segments = Source.open(self.source).segments
-        plugin_named(self.plugin).startup(self.options, segments.major)
+        plugin_named(self.plugin).created(self.options, segments.major)
         location = SlotLocation.open_or_create(state, segments.system, warn=warn)
         location.check_free(self.name)
         captured = read_state(self.catalog.read_bytes(), str(self.catalog)) if self.catalog else None

@@ -25,7 +25,7 @@ from tailrace.pipeline.choice import On
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_new
 from tailrace.pipeline.receiving import receive_into
 from tailrace.pipeline.slot_creation import Moment
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
 from tailrace.plugins.registry import plugin_named

@@ -29,7 +29,8 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.failures import Failure, Place, first, told_as_far
 from tailrace.plugins.formatted import NO_ORIGINS, NO_XIDS, Formatted, RelationsMet
-from tailrace.plugins.ordering import Lines, Some, in_order
+from tailrace.plugins.lines import Lines
+from tailrace.plugins.ordering import Some, in_order
 from tailrace.plugins.picking import end_to_end, taken
 from tailrace.plugins.plugin import Formatter, OutputPlugin
 from tailrace.publications.entry import RelationEntry

@@ -34,7 +34,7 @@ from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
 if TYPE_CHECKING:
-    from tailrace.plugins.ordering import Lines
+    from tailrace.plugins.lines import Lines
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 WORK_MEM = 64 << 20
@@ -138,6 +138,8 @@ class OutputPlugin:
     """The name of its slot, for errors, if it has one. Set before `startup`."""
     codec = UTF8
     """What text of the database is written in; known once the source is."""
+    database = ""
+    """Its name; known then, too."""
 
     def __init__(self) -> None:
         self.begun: set[int] = set()

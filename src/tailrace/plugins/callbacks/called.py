@@ -21,7 +21,7 @@ from tailrace.plugins.callbacks.change import Change, Shape, loaded
 from tailrace.plugins.callbacks.context import Context, OutputOptions
 from tailrace.plugins.callbacks.formatter import CHANGE, EVENT, ONE, CallbackFormatter, rows_told
 from tailrace.plugins.callbacks.plugin import Plugin, check_callbacks, implements
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
 from tailrace.transactions.fates import Transactions, TwoPhase
