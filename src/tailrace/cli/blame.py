@@ -11,7 +11,13 @@ from tailrace.catalog.names.qualified_names import read_table_name, write_table_
 from tailrace.catalog.names.quoting import quote_identifier, quote_literal
 from tailrace.cli.engine import OnOption, WindowOption
 from tailrace.cli.past_log import (
-    CatalogOption, DatabaseOption, IndexOption, SourceArgument, TableArgument, open_log, time_text,
+    CatalogOption,
+    DatabaseOption,
+    IndexOption,
+    SourceArgument,
+    TableArgument,
+    open_log,
+    time_text,
 )  # fmt: skip
 from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
@@ -20,7 +26,7 @@ from tailrace.model import Lsn
 from tailrace.past.row_changes import TRUNCATE, Absent, Cell
 from tailrace.past.trails import Numbering, Row, Version
 from tailrace.pipeline.choice import On
-from tailrace.pipeline.past import Blame
+from tailrace.pipeline.past import OF_ROWS, Blame
 from tailrace.pipeline.past import blame as blamed
 
 _WORDS = {INSERT: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE", TRUNCATE: "TRUNCATE"}
@@ -42,13 +48,15 @@ def blame(
     """Show every version of the rows that once had this key: when, by which transaction, what was done, and which columns it changed."""
     named = read_table_name(table)
     with counted("versions") as progress:
-        feed = open_log(source, database, catalog=catalog, index=index, window=window, on=on, progress=progress)
+        feed = open_log(source, database, catalog=catalog, index=index, window=window, on=on, progress=progress, demand=OF_ROWS)
         found = blamed(feed, *named, key)
         progress.add(sum(len(trail.versions) for trail in found.trails))
     if feed.warning:
         warn(feed.warning)
     if found.untold:
-        warn(f"{found.untold} changes of the table do not tell of which row they are: its replica identity did not have these columns")
+        warn(
+            f"{found.untold} changes of the table do not tell of which row they are: its replica identity did not have these columns"
+        )
     if as_json:
         for told in _objects(found):
             write_json(told)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from tailrace.catalog.names.qualified_names import read_table_name
 from tailrace.cli.engine import OnOption, WindowOption
 from tailrace.cli.past_log import (
-    CatalogOption, DatabaseOption, IndexOption, SourceArgument, TableArgument, open_log, time_text,
+    CatalogOption,
+    DatabaseOption,
+    IndexOption,
+    SourceArgument,
+    TableArgument,
+    open_log,
+    time_text,
 )  # fmt: skip
 from tailrace.cli.progress import counted
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing

@@ -34,7 +34,9 @@ def read_key(text: str, relation: Relation) -> tuple[KeyColumns, Key]:
         pairs = {next(each.name for each in columns.values() if each.number == key[0]): text}
     for name in pairs:
         if name not in columns:
-            raise UsageError(f'column "{name}" of relation "{relation.name}" does not exist', hint=_hint(relation, key), sqlstate="42703")
+            raise UsageError(
+                f'column "{name}" of relation "{relation.name}" does not exist', hint=_hint(relation, key), sqlstate="42703"
+            )
     named = [columns[name] for name in pairs]
     values = tuple(_value(column, pairs[column.name]) for column in named)
     found = columns_named(relation, [column.number for column in named])

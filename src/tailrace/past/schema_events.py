@@ -100,9 +100,7 @@ def with_facts(events: Iterable[SchemaEvent], facts: Mapping[int, tuple[int, int
 def _versions(table: CatalogTable, rows: Iterable[int], since: int) -> list[_Version]:
     """These rows in the order in which they followed each other, without those that were over at `since`."""
     of = table.rows
-    every = (
-        _Version(row, int(of.begin[row]), int(of.end[row]), int(of.added[row]), int(of.deleted[row])) for row in rows
-    )
+    every = (_Version(row, int(of.begin[row]), int(of.end[row]), int(of.added[row]), int(of.deleted[row])) for row in rows)
     return sorted((each for each in every if each.end > since), key=lambda each: (each.begin, each.added))
 
 
@@ -158,8 +156,10 @@ class _Teller:
         if last.end != NEVER:
             yield self._event(last, DROPPED, last.end, last.deleted, before=self._name(last, last.end))
 
-    def _event(self, version: _Version, kind: str, commit: int, lsn: int, **told: str) -> SchemaEvent:
-        return SchemaEvent(Lsn(commit), Lsn(lsn), self._oid, self._name(version, commit), kind, **told)
+    def _event(
+        self, version: _Version, kind: str, commit: int, lsn: int, *, column: str = "", before: str = "", after: str = ""
+    ) -> SchemaEvent:
+        return SchemaEvent(Lsn(commit), Lsn(lsn), self._oid, self._name(version, commit), kind, column, before, after)
 
     # -- pg_class ------------------------------------------------------------------------------------------------------------
 

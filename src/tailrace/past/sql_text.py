@@ -21,7 +21,8 @@ _COMPARED_AS_THEY_ARE = frozenset(
         3220, 3802, 5069,
     }
 )  # fmt: skip
-"""Types whose = says no of all values that differ in meaning. Others have no =, or one that compares sizes, as that of box; these are compared as text."""
+"""Types whose = tells all values apart that differ in meaning. Others have none, or one that compares sizes, as that of box: these are compared as
+text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,9 @@ def insert(target: Target, row: Row) -> str:
 
 def _this_row(target: Target, row: Row) -> str:
     """The row by its key, if all that is known of it is so still; without a key, one of those that are so."""
-    columns = [column for column in target.relation.live_columns if not isinstance(row.get(column.number, Absent.UNKNOWN), Absent)]
+    columns = [
+        column for column in target.relation.live_columns if not isinstance(row.get(column.number, Absent.UNKNOWN), Absent)
+    ]
     columns = [column for column in columns if not column.generated or column.number in target.key]
     keys = [column for column in columns if column.number in target.key]
     told = [_is(column, row[column.number]) for column in keys]

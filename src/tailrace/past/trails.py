@@ -1,7 +1,7 @@
 """The versions of rows, one after another: what a row was before and after each change, put together from what the log says of its key.
 
-In: changes in order, those of some keys without a gap. Out: `Trail`s, one for each row. What a record does not hold comes from the version before: the
-old row where only a key was logged, TOASTed values that did not change, columns that were added since. What no version tells stays unknown.
+In: changes in order, those of some keys without a gap. Out: `Trail`s, one for each row. What a record does not hold comes from the version before:
+the old row where only a key was logged, TOASTed values that did not change. What no version tells stays unknown.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from tailrace.decode import DELETE, INSERT
 from tailrace.model import Column, Relation
 from tailrace.past.row_changes import TRUNCATE, Absent, Cell, Key, KeyColumns, RowChange, keys_of
 from tailrace.types import registry
+from tailrace.types.encodings.conversion import to_utf8
+from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.values import Values
 
 Row = dict[int, Cell]
@@ -55,9 +57,11 @@ class Trail:
 
 @dataclass(slots=True)
 class Numbering:
-    """The attribute numbers of a table's columns, as `Row` has them. Of partitions, by the names of the partitioned table `root`."""
+    """The attribute numbers of a table's columns, as `Row` has them. Of partitions, by the names of the partitioned table `root`. What is stored in
+    catalogs is in `codec`."""
 
     root: Relation | None = None
+    codec: str = UTF8
 
     def of(self, relation: Relation) -> list[int]:
         """Of the live columns."""
@@ -106,36 +110,37 @@ def _next(trail: Trail, change: RowChange, numbering: Numbering) -> Version:
     """The version that a change makes of a row's last."""
     numbers = numbering.of(change.relation)
     is_new = change.kind == INSERT and not change.relation.rewrite_of
-    before = None if is_new else _before(trail.state, change, numbers)
+    before = None if is_new else _before(trail.state, change, numbers, numbering.codec)
     if change.kind == DELETE or change.new is None:
         return Version(change, before, None)
     after: Row = {}
     for number, cell in zip(numbers, change.new, strict=True):
-        if cell is Absent.UNCHANGED:
-            earlier = (before or {}).get(number, Absent.UNCHANGED)
-            cell = Absent.UNCHANGED if earlier is Absent.UNKNOWN else earlier
-        after[number] = cell
+        earlier = (before or {}).get(number, Absent.UNCHANGED) if cell is Absent.UNCHANGED else cell
+        after[number] = Absent.UNCHANGED if earlier is Absent.UNKNOWN else earlier
     return Version(change, before, after)
 
 
-def _before(state: Row | None, change: RowChange, numbers: Sequence[int]) -> Row:
+def _before(state: Row | None, change: RowChange, numbers: Sequence[int], codec: str) -> Row:
     """The row that a change met: what its own old tuple says, else what the version before says."""
+    if change.relation.rewrite_of:
+        return dict(state or {})
     row: Row = {}
     for place, (number, column) in enumerate(zip(numbers, change.relation.live_columns, strict=True)):
         told = Absent.UNKNOWN if change.old is None else change.old[place]
-        if told is Absent.UNKNOWN and state is not None:
-            told = state[number] if number in state else missing_text(column)
+        if change.old is None and change.new is not None and column.number in change.relation.identity:
+            told = change.new[place]  # or else there would be an old key
+        if isinstance(told, Absent) and state is not None:
+            told = state[number] if number in state else missing_text(column, codec)
         row[number] = told
-    if change.old is None and change.relation.rewrite_of and state is not None:
-        row = dict(state)
     return row
 
 
-def missing_text(column: Column) -> str | None:
+def missing_text(column: Column, codec: str = UTF8) -> str | None:
     """What rows older than the column have in it (ADD COLUMN ... DEFAULT)."""
     if column.missing is None or column.type is None:
         return None
-    return registry.format_values(Values.of_payloads([column.missing], column.length), column.type).to_list()[0]
+    stored = Values.of_payloads([column.missing], column.length)
+    return to_utf8(registry.format_values(stored, column.type), codec).to_list()[0]
 
 
 def identity_columns(relation: Relation) -> tuple[int, ...]:

@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
-from tailrace.catalog.partitions import PARTITIONED, Partitions, partitions_of
+from tailrace.catalog.partitions import PARTITIONED, partitions_of
 from tailrace.decode import INSERT
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import CommittedTruncation
 from tailrace.model import Lsn, Relation, Transaction
-from tailrace.past.row_changes import (
-    TRUNCATE, Found, Key, KeyColumns, RowChange, Sought, committing, found, in_order, keys_of,
-)  # fmt: skip
+from tailrace.past.row_changes import TRUNCATE, Key, RowChange, in_order, keys_of
 from tailrace.past.row_keys import read_key
+from tailrace.past.row_search import Found, Sought, committing, found
 from tailrace.past.schema_events import KNOWN, SchemaEvent, named_ever, schema_events, with_facts
 from tailrace.past.sql_text import Target
 from tailrace.past.trails import Numbering, Trail, Version, columns_named, identity_columns, trails
@@ -33,6 +32,11 @@ from tailrace.wal import index
 
 Commits = Callable[[NDArray[np.int64]], Mask]
 """Which LSNs of commits are wanted."""
+OF_ROWS = replace(OF_TABLES, rewrites=True)
+"""Demand of who wants every version of a row."""
+OF_STATEMENTS = replace(OF_ROWS, search_path=("pg_catalog",))
+"""The same with types, and names in values, with their schemas: whoever runs the statements may have another search path."""
+_XID_BITS = (1 << 32) - 1
 _CATALOGS = ("pg_class", "pg_attribute", "pg_namespace")
 
 
@@ -86,8 +90,8 @@ class Blame:
 
 
 def blame(feed: LogFeed, schema: str, name: str, key: str) -> Blame:
-    """Every version of the rows of a table that once had this key (`past.row_keys`). Raises UsageError for a table or a key that is none."""
-    feed = feed.with_rewrites()
+    """Every version of the rows of a table that once had this key (`past.row_keys`). Raises UsageError for a table or a key that is none. With a
+    feed that has them (`OF_ROWS`), versions that ALTER TABLE wrote are among them."""
     relation = _last_named(feed, schema, name)
     asked, value = read_key(key, relation)
     tracked = columns_named(relation, identity_columns(relation) or asked.numbers)
@@ -100,7 +104,7 @@ def blame(feed: LogFeed, schema: str, name: str, key: str) -> Blame:
     changes = in_order([*first, *gathered(feed, replace(sought, columns=tracked), keys)])
     changes = in_order([*changes, *_truncations(feed, oids)])
     mine = {change.place for change in first}
-    every = trails(changes, tracked, Numbering(relation))
+    every = trails(changes, tracked, Numbering(relation, feed.history.codec))
     return Blame(relation, [trail for trail in every if any(each.change.place in mine for each in trail.versions)], those.untold)
 
 
@@ -111,7 +115,9 @@ def _last_named(feed: LogFeed, schema: str, name: str) -> Relation:
     if relation is not None:
         return relation
     classes = history.table("pg_class")
-    ends = {int(classes.rows.end[row]): oid for oid in named_ever(history, schema, name) for row in classes.where("oid", oid).tolist()}
+    ends = {
+        int(classes.rows.end[row]): oid for oid in named_ever(history, schema, name) for row in classes.where("oid", oid).tolist()
+    }
     for end in sorted(ends, reverse=True):
         last = history.relation_by_oid(ends[end], min(end, int(NEVER) - 1))
         if last is not None:
@@ -202,10 +208,6 @@ def undo(feed: LogFeed, xid: int) -> Undo:
     return Undo(transactions[ordinal], int(transactions.full_xid[ordinal]), done)
 
 
-OF_STATEMENTS = replace(OF_TABLES, search_path=("pg_catalog",))
-"""Types, and names in values, with their schemas: whoever runs the statements may have another search path."""
-
-
 def _transaction(feed: LogFeed, xid: int) -> tuple[Pipeline, int]:
     """The window that a transaction commits in, and its ordinal there."""
     met: list[tuple[Pipeline, int]] = []
@@ -231,11 +233,10 @@ def _transaction(feed: LogFeed, xid: int) -> tuple[Pipeline, int]:
     ((window, ordinal),) = met
     commit = Lsn(int(window.log.fates.transactions.commit_lsn[ordinal]))
     if commit < max(window.plan.start_lsn, window.plan.consistent_from):
-        raise MissingHistory(f"transaction {xid} may have begun before the log", hint="An older backup or archive has it whole.", lsn=commit)
+        raise MissingHistory(
+            f"transaction {xid} may have begun before the log", hint="An older backup or archive has it whole.", lsn=commit
+        )
     return window, ordinal
-
-
-_XID_BITS = (1 << 32) - 1
 
 
 def _events_at(feed: LogFeed, commit: int) -> list[SchemaEvent]:
@@ -257,13 +258,14 @@ def _versions_by(feed: LogFeed, mine: list[RowChange], commit: int) -> list[Vers
     """The versions that a transaction made of a table's rows. Where the log has no whole old rows, they come from what it says of them before."""
     relation = next((each.relation for each in mine if each.kind != INSERT and not each.is_whole), mine[-1].relation)
     columns = columns_named(relation, relation.identity)
-    keys = {key for each in mine if each.kind != INSERT and not each.is_whole for key in keys_of(each, columns) if key is not None}
+    keys = {
+        key for each in mine if each.kind != INSERT and not each.is_whole for key in keys_of(each, columns) if key is not None
+    }
     changes = mine
     if keys:
-        earlier = feed.with_rewrites()
         sought = Sought(_with_rewrites(feed.history, frozenset({relation.oid})), columns)
-        changes = in_order([*mine, *gathered(earlier, sought, keys, lambda commits: commits <= commit)])
-    every = trails(changes, columns, Numbering())
+        changes = in_order([*mine, *gathered(feed, sought, keys, lambda commits: commits <= commit)])
+    every = trails(changes, columns, Numbering(codec=feed.history.codec))
     return [version for trail in every for version in trail.versions if version.change.commit_lsn == commit]
 
 
