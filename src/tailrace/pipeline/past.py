@@ -101,11 +101,12 @@ def blame(feed: LogFeed, schema: str, name: str, key: str) -> Blame:
     those = _found(feed, sought)
     first = those.changes
     keys = {each for change in first for each in keys_of(change, tracked) if each is not None}
-    changes = in_order([*first, *gathered(feed, replace(sought, columns=tracked), keys)])
+    others = gathered(feed, replace(sought, columns=tracked), keys) if keys else those
+    changes = in_order([*first, *others.changes])
     changes = in_order([*changes, *_truncations(feed, oids)])
     mine = {change.place for change in first}
     every = trails(changes, tracked, Numbering(relation, feed.history.codec))
-    return Blame(relation, [trail for trail in every if any(each.change.place in mine for each in trail.versions)], those.untold)
+    return Blame(relation, [trail for trail in every if any(each.change.place in mine for each in trail.versions)], others.untold)
 
 
 def _last_named(feed: LogFeed, schema: str, name: str) -> Relation:
@@ -162,19 +163,19 @@ def _found(feed: LogFeed, sought: Sought, commits: Commits | None = None) -> Fou
     return Found(in_order(every), untold)
 
 
-def gathered(feed: LogFeed, sought: Sought, keys: Iterable[Key], commits: Commits | None = None) -> list[RowChange]:
+def gathered(feed: LogFeed, sought: Sought, keys: Iterable[Key], commits: Commits | None = None) -> Found:
     """All changes of the rows that have one of these keys in the sought columns, or had it before or after: where a key was changed, the log is
     gone over again for the other."""
     assert sought.columns is not None
-    changes: list[RowChange] = []
+    every = Found([])
     known: set[Key] = set()
     wanted = set(keys)
     while wanted:
-        few = _found(feed, replace(sought, keys=frozenset(wanted)), commits).changes
-        changes += few
+        few = _found(feed, replace(sought, keys=frozenset(wanted)), commits)
+        every = Found(every.changes + few.changes, few.untold)
         known |= wanted
-        wanted = {key for change in few for key in keys_of(change, sought.columns) if key is not None} - known
-    return in_order(changes)
+        wanted = {key for change in few.changes for key in keys_of(change, sought.columns) if key is not None} - known
+    return Found(in_order(every.changes), every.untold)
 
 
 # -- taking a transaction back -----------------------------------------------------------------------------------------------------
@@ -264,7 +265,7 @@ def _versions_by(feed: LogFeed, mine: list[RowChange], commit: int) -> list[Vers
     changes = mine
     if keys:
         sought = Sought(_with_rewrites(feed.history, frozenset({relation.oid})), columns)
-        changes = in_order([*mine, *gathered(feed, sought, keys, lambda commits: commits <= commit)])
+        changes = in_order([*mine, *gathered(feed, sought, keys, lambda commits: commits <= commit).changes])
     every = trails(changes, columns, Numbering(codec=feed.history.codec))
     return [version for trail in every for version in trail.versions if version.change.commit_lsn == commit]
 
