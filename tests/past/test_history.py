@@ -14,7 +14,7 @@ from support.live import cluster
 from support.servers import Server
 from tailrace.model import Lsn
 from tailrace.pipeline.log_feed import open_feed
-from tailrace.pipeline.past import table_events
+from tailrace.pipeline.table_events import table_events
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,8 +26,8 @@ from tailrace.model import Lsn
 from tailrace.past.row_changes import TRUNCATE, Absent, Cell
 from tailrace.past.trails import Numbering, Row, Version
 from tailrace.pipeline.choice import On
-from tailrace.pipeline.past import OF_ROWS, Blame
-from tailrace.pipeline.past import blame as blamed
+from tailrace.pipeline.row_trails import OF_ROWS, Blame
+from tailrace.pipeline.row_trails import blame as blamed
 
 _WORDS = {INSERT: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE", TRUNCATE: "TRUNCATE"}
 _COLUMNS = ("row", "time", "commit", "record", "xid", "change", "values")

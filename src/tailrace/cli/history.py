@@ -17,7 +17,7 @@ from tailrace.cli.progress import counted
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.past.schema_events import SchemaEvent
 from tailrace.pipeline.choice import On
-from tailrace.pipeline.past import table_events
+from tailrace.pipeline.table_events import table_events
 
 _COLUMNS = ("time", "commit", "record", "xid", "oid", "table", "event", "column", "before", "after")
 

@@ -14,8 +14,8 @@ from tailrace.cli.past_log import CatalogOption, DatabaseOption, IndexOption, So
 from tailrace.cli.progress import counted, warn
 from tailrace.past.sql_text import comment
 from tailrace.pipeline.choice import On
-from tailrace.pipeline.past import OF_STATEMENTS, Undo
-from tailrace.pipeline.past import undo as undone
+from tailrace.pipeline.undoing import OF_STATEMENTS, Undo
+from tailrace.pipeline.undoing import undo as undone
 
 _HEAD = """What others have changed since is left as it is. Triggers fire, and foreign keys are checked, unless a superuser adds:
 SET LOCAL session_replication_role = replica;"""
@@ -37,14 +37,14 @@ def undo(
         )
         found = undone(feed, xid)
         progress.add(sum(bool(step.statement) for step in found.steps))
-    if feed.warning:
-        warn(feed.warning)
     for line in _lines(found, database):
         sys.stdout.write(f"{line}\n")
     troubles = Counter((step.table, _reason(step.trouble)) for step in found.steps if step.trouble)
     for (table, trouble), count in troubles.items():
         warn(f"{table}: {trouble}" + (f" ({count} times)" if count > 1 else ""))
     if troubles:
+        if feed.warning:
+            warn(feed.warning)
         raise typer.Exit(1)
 
 

@@ -15,7 +15,7 @@ from tailrace.errors import UsageError
 from tailrace.past.schema_events import SchemaEvent
 from tailrace.pipeline import Scanning
 from tailrace.pipeline.log_feed import open_feed
-from tailrace.pipeline.past import table_events
+from tailrace.pipeline.table_events import table_events
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.schemas import spark_schema
 from tailrace.window import WindowSize, parse_size
