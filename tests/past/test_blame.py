@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.cases import DBNAME
 from support.command import Run, run_in
 from support.servers import Server
+from tailrace.pipeline import LocalRunner
+from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline.row_trails import blame
+from tailrace.pipeline.undoing import OF_STATEMENTS, undo
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.postgres
 STORY = r"""
@@ -44,7 +51,11 @@ DELETE FROM mute WHERE id = 1;
 CREATE TABLE other (id int PRIMARY KEY, code int NOT NULL UNIQUE); ALTER TABLE other REPLICA IDENTITY USING INDEX other_code_key;
 INSERT INTO other VALUES (1, 100);
 UPDATE other SET code = 200;
-DELETE FROM other
+DELETE FROM other;
+CREATE TABLE swapped (id int UNIQUE DEFERRABLE INITIALLY DEFERRED, v text); ALTER TABLE swapped REPLICA IDENTITY FULL;
+INSERT INTO swapped VALUES (1, 'was one'), (2, 'was two');
+UPDATE swapped SET id = 3 - id;
+UPDATE swapped SET v = v || '!'
 """
 X = "x" * 5000
 
@@ -127,6 +138,24 @@ def test_keys_as_they_are_written(table: str, key: str, values: list[str | None]
     told = _blamed(tailrace, data, table, key)
     column = {'"Two keys"': "v", "bag": "n", "other": "code"}.get(table, "v")
     assert [each["after"] and each["after"][column] for each in told] == values
+
+
+def test_two_rows_that_have_one_key_for_a_moment(data: Path, tailrace: Run) -> None:
+    told = _blamed(tailrace, data, "swapped", "id=1")
+    assert [(each["row"], each["after"]["id"], each["after"]["v"]) for each in told] == [
+        (1, "1", "was one"), (1, "2", "was one"), (1, "2", "was one!"), (2, "2", "was two"), (2, "1", "was two"), (2, "1", "was two!"),
+    ]  # fmt: skip
+
+
+@pytest.mark.spark
+def test_on_spark_it_is_the_same(data: Path, spark: SparkSession) -> None:
+    from tailrace.spark.jobs import SparkRunner  # noqa: PLC0415
+
+    feeds = [open_feed(data, DBNAME, runner=runner, demand=OF_STATEMENTS) for runner in (SparkRunner(spark), LocalRunner(1))]
+    there, here = (blame(feed, "public", "renamed", "1") for feed in feeds)
+    assert there == here
+    xid = here.trails[0].versions[2].change.xid
+    assert undo(feeds[0], xid).steps == undo(feeds[1], xid).steps != []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ import pytest
 from support.cases import DBNAME
 from support.command import Run, run_in
 from support.live import cluster
+from support.segments import forget_segments_before
 from support.servers import Server
+from tailrace.model import Lsn
 
 pytestmark = pytest.mark.postgres
 MAJORS = [18, *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 16, 17))]
@@ -273,6 +275,48 @@ def test_what_cannot_be_restored_is_named(older: Path, tailrace: Run) -> None:
         server.sql(script)
         assert server.sql("SELECT id, v FROM t ORDER BY id") == [(2, "new"), (4, "old"), (5, "old")]
         assert server.sql("SELECT v FROM nokey") == [("c",)]
+
+
+def test_columns_that_are_others_since(tailrace: Run) -> None:
+    with Server(18, dbname=DBNAME, test_decoding=False) as server:
+        server.checkpoint()
+        server.sql(
+            "CREATE TABLE t (id int PRIMARY KEY, n int, gone text, kept text); INSERT INTO t VALUES (1, 5, 'x', 'y'), (2, 6, 'x', 'y')"
+        )
+        xid = _run(server, "UPDATE t SET n = 50, gone = 'z' WHERE id = 1; DELETE FROM t WHERE id = 2")
+        server.sql("ALTER TABLE t DROP gone; ALTER TABLE t ALTER n TYPE numeric(6,2); ALTER TABLE t ADD late int DEFAULT 3")
+        status, script, err = _undo(server, tailrace, xid)
+        assert status == 1
+        assert [line.removeprefix("tailrace: warning: public.t: ") for line in err.splitlines()] == [
+            "DELETE: column dropped since: gone", "UPDATE: column dropped since: gone",
+        ]  # fmt: skip
+        assert script.count("-- of another type since: n\n") == 2
+        server.sql(script)
+        assert server.sql("SELECT id, n::text, kept, late FROM t ORDER BY id") == [(1, "5.00", "y", 3), (2, "6.00", "y", 3)]
+
+
+def test_a_transaction_that_may_not_be_whole(tailrace: Run) -> None:
+    """Beside one that began before the log, it may have met a row that nothing in the log tells of."""
+    with Server(18, dbname=DBNAME, test_decoding=False) as server:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'one')")
+        with server.connect(autocommit=False) as older:
+            older.execute("INSERT INTO t VALUES (2, 'two')")
+            server.switch_wal()
+            server.checkpoint()
+            begin = Lsn.parse(server.flush_lsn())
+            xid = _run(server, "UPDATE t SET v = 'uno' WHERE id = 1")
+            older.commit()
+        later = _run(server, "UPDATE t SET v = 'eins' WHERE id = 1")
+        server.stop()
+        forget_segments_before(server.data_dir, begin)
+        server.start()
+        status, out, err = _undo(server, tailrace, xid)
+        assert (status, out) == (1, "")
+        assert err.startswith(f"tailrace: error: transaction {xid} cannot be told whole\nHINT:  Transactions are whole from ")
+        status, out, err = _undo(server, tailrace, later)
+        assert status == 1
+        assert "NOT RESTORED, public.t: UPDATE at" in out
+        assert err.startswith("tailrace: warning: public.t: UPDATE: no earlier version in the log has v\n")
 
 
 def test_a_transaction_that_there_is_not(tailrace: Run) -> None:

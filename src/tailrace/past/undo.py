@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.decode import DELETE, INSERT
 from tailrace.feed import CommittedTruncation
-from tailrace.model import Lsn, Relation
+from tailrace.model import Column, Lsn, Relation
 from tailrace.past.row_changes import Absent
 from tailrace.past.schema_events import CREATED, TRUNCATED, SchemaEvent
 from tailrace.past.sql_text import Target, column_names, delete, insert, update
@@ -75,7 +75,7 @@ def _of_version(version: Version, target: Target | None) -> list[Step]:
     name = target.name
     if change.kind == INSERT:
         assert version.after is not None
-        return [Step(place, name, delete(target, version.after), note=_not_compared(target, version.after))]
+        return [Step(place, name, delete(target, version.after), note=_note(version, target, version.after))]
     before = version.before or {}
     if change.kind == DELETE or version.after is None:
         return [_reinserted(version, target, before)]
@@ -91,7 +91,7 @@ def _reinserted(version: Version, target: Target, before: Row) -> Step:
         return Step(place, target.name, trouble=f"DELETE {_where(version)}: no earlier version in the log has {unknown}")
     gone = _gone(version, target)
     trouble = f"DELETE {_where(version)}: column dropped since: {gone}" if gone else ""
-    return Step(place, target.name, insert(target, before), trouble)
+    return Step(place, target.name, insert(target, before), trouble, _note(version, target, before))
 
 
 def _restored(version: Version, target: Target, before: Row, after: Row) -> list[Step]:
@@ -113,7 +113,7 @@ def _restored(version: Version, target: Target, before: Row, after: Row) -> list
     statement = update(target, after, changed) if changed else ""
     if not statement and not trouble:
         return []
-    return [Step(place, target.name, statement, trouble, _not_compared(target, after))]
+    return [Step(place, target.name, statement, trouble, _note(version, target, after))]
 
 
 def _unknown(target: Target, row: Row) -> str:
@@ -121,9 +121,20 @@ def _unknown(target: Target, row: Row) -> str:
     return column_names(column for column in target.columns if isinstance(row.get(column.number), Absent))
 
 
-def _not_compared(target: Target, row: Row) -> str:
-    names = _unknown(target, row)
-    return f"not compared, since the log does not have what it was: {names}" if names else ""
+def _note(version: Version, target: Target, row: Row) -> str:
+    """What to know of a statement: which columns it cannot look at, and which have another type by now."""
+    then = {column.number: _type(column) for column in version.change.relation.live_columns}
+    retyped = [column for column in target.columns if then.get(column.number, _type(column)) != _type(column)]
+    notes = (
+        ("not compared, since the log does not have what it was", _unknown(target, row)),
+        ("of another type since", column_names(retyped)),
+    )
+    return "; ".join(f"{why}: {names}" for why, names in notes if names)
+
+
+def _type(column: Column) -> tuple[int, int]:
+    assert column.type is not None
+    return column.type.oid, column.typmod
 
 
 def _dropped(version: Version, target: Target) -> list[tuple[int, str]]:

@@ -102,7 +102,8 @@ def _transaction(feed: LogFeed, xid: int) -> _Met:
     (one,) = met
     if one.ordinal in _not_told(one.window):
         raise MissingHistory(
-            f"transaction {xid} cannot be told whole", hint="It began before the log, or before wal_level was logical.",
+            f"transaction {xid} cannot be told whole",
+            hint=f"Transactions are whole from {one.window.plan.start_lsn} on: an older backup or archive knows more.",
             lsn=int(one.window.log.fates.transactions.commit_lsn[one.ordinal]),
         )  # fmt: skip
     return one
