@@ -8,6 +8,7 @@
     ├─ UnsupportedFile       a file of ours is none, or of a format that this version does not read
     ├─ MissingHistory        the answer lies in WAL or catalogs that are not here; we do not guess
     ├─ InsufficientLogging   the source did not log what was asked for: wal_level, replica identity
+    ├─ PluginError           an output plugin raised an error, or broke its contract
     ├─ FailedWrite           a file could not be written: no space, no permission
     └─ PeerError             a server, a client or another process misbehaved or went away
 
@@ -115,6 +116,10 @@ class InsufficientLogging(TailraceError):
     """The source did not write into its log what was asked for: wal_level was below logical, a table has no replica identity."""
 
     default_sqlstate = "55000"
+
+
+class PluginError(TailraceError):
+    """An output plugin of somebody's raised an error, or broke the contract of output plugins."""
 
 
 class FailedWrite(TailraceError):

@@ -73,6 +73,7 @@ class PgType:
     b base, a array, d domain, e enum, c composite, r range, m multirange, p pseudo.
     `label` is what format_type() prints without a modifier. `element` is an array's element, a domain's base, a range's subtype,
     a multirange's range. `labels` are an enum's (oid, label); `fields` a composite's attributes, dropped ones included.
+    `typmod` is a domain's, of its base.
     """
 
     oid: int
@@ -86,6 +87,7 @@ class PgType:
     element: PgType | None = None
     labels: tuple[tuple[int, str], ...] = ()
     fields: tuple[Column, ...] = ()
+    typmod: int = -1
 
     @property
     def base(self) -> PgType:

@@ -3,16 +3,14 @@ them."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from support import schedule
 from support.cases import DBNAME
 from support.pgoutput_rows import PUBLICATION, Row, check_same, ours, theirs
+from support.reassembly import Event, reassembled
 from support.servers import Server
-from tailrace.messages import message as m
-from tailrace.messages.session import MessageReader
+from tailrace.model import Lsn
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 MAJORS = (14, 15, 16, 17, 18)
@@ -49,32 +47,7 @@ def test_generated(major: int) -> None:
         assert len(plain[0][1]) > TRANSACTIONS
 
 
-def _put_together(rows: list[Row], options: dict[str, str]) -> list[tuple[Any, ...]]:
-    """What a subscriber makes of it, transaction by transaction in the order of their commits: end, time, and changes without their xids. What was
-    rolled back, and what has no changes, is left out; so are messages outside of transactions, which come in between."""
-    reader = MessageReader(int(options["proto_version"]), options.get("streaming", "off"))
-    told: list[tuple[Any, ...]] = []
-    streams: dict[int, list[tuple[int, Any]]] = {}
-    current: list[tuple[int, Any]] = []
-    top = 0
-    for _, _, data in rows:
-        match reader.read(data):
-            case m.Begin():
-                current = []
-            case m.StreamStart(xid=xid):
-                top, current = xid, streams.setdefault(xid, [])
-            case m.StreamStop():
-                current = []
-            case m.StreamAbort(xid=xid, subxid=subxid):
-                streams[xid] = [] if xid == subxid else [each for each in streams[xid] if each[0] != subxid]
-            case m.Commit(commit_lsn=lsn, end_lsn=end, commit_timestamp=time):
-                told.append((lsn, end, time, [change for _, change in current]))
-                current = []
-            case m.StreamCommit(xid=xid, commit_lsn=lsn, end_lsn=end, commit_timestamp=time):
-                told.append((lsn, end, time, [change for _, change in streams.pop(xid)]))
-            case m.Message(flags=0) | m.Relation() | m.Type() | m.Origin():
-                pass
-            case change:
-                fields = {name: getattr(change, name) for name in change.__slots__ if name != "xid"}
-                current.append((getattr(change, "xid", None) or top, (type(change).__name__, fields)))
-    return [each for each in told if each[3]]
+def _put_together(rows: list[Row], options: dict[str, str]) -> list[Event]:
+    """What a subscriber makes of it. A schema that gets another name makes nothing stale: outside of blocks its relations go by the old one."""
+    came = [(int(Lsn.parse(lsn)), data) for lsn, _, data in rows]
+    return reassembled(came, int(options["proto_version"]), options.get("streaming", "off"), schemas=False)

@@ -14,6 +14,7 @@ from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
 from tailrace.plan.demand import Demand
+from tailrace.plan.origins import from_elsewhere
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.transactions.fates import TwoPhase
 from tailrace.types.style import TextStyle
@@ -67,7 +68,7 @@ def test_plugins_of_one_kind_with_equal_options_ask_for_the_same() -> None:
     assert _plugin({}).demand == Demand()
 
 
-@pytest.mark.parametrize("demand", [Demand(two_phase=TwoPhase()), Demand(rewrites=True), Demand(only_local=True)])
+@pytest.mark.parametrize("demand", [Demand(two_phase=TwoPhase()), Demand(rewrites=True), Demand(filter_by_origin=from_elsewhere)])
 @pytest.mark.parametrize("write", [append_changes, mirror])
 def test_tables_are_not_made_from_another_plan(
     write: Callable[[Pipeline, Path], object], demand: Demand, case: Case, tmp_path: Path

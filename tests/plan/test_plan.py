@@ -10,6 +10,7 @@ from tailrace.errors import InsufficientLogging, MissingHistory
 from tailrace.model import Lsn
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.plan.origins import from_elsewhere
 from tailrace.transactions.fates import TwoPhase
 
 T = 20000
@@ -342,6 +343,6 @@ def test_only_what_is_local() -> None:
         170 message 0 at_once text=ours
     """
     assert (_shown(_plan(text)), [each.content for each in _plan(text).messages]) == ([7, 8], [b"theirs", b"ours"])
-    local = _plan(text, demand=Demand(only_local=True))
+    local = _plan(text, demand=Demand(filter_by_origin=from_elsewhere))
     assert (_shown(local), [each.content for each in local.messages]) == ([8], [b"ours"])
-    assert all(each.only_local for each in local.stretches)
+    assert all(each.unwanted_origins.tolist() == [1] for each in local.stretches)

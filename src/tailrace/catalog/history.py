@@ -360,6 +360,7 @@ class History:
             element=element,
             labels=self._labels(oid, lsn, ordinal) if kind == "e" else (),
             fields=self._columns(int(types["typrelid"][row]), lsn, ordinal) if kind == "c" else (),
+            typmod=_signed(int(types["typtypmod"][row])) if kind == "d" else -1,
         )
 
     def _is_visible(self, schema: str, name: str, lsn: int, ordinal: int) -> bool:
@@ -380,6 +381,10 @@ class History:
         )
 
 
+def _signed(typmod: int) -> int:
+    return typmod - (1 << 32) if typmod >= 1 << 31 else typmod
+
+
 def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
     """The column; `type_of` gives its type, and is not asked of a dropped one."""
     length, align = attribute.attlen, _ALIGN[chr(attribute.attalign)]
@@ -388,7 +393,7 @@ def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
         number=attribute.attnum,
         name=attribute.attname,
         type=None if attribute.attisdropped else type_of(),
-        typmod=typmod - (1 << 32) if typmod >= 1 << 31 else typmod,
+        typmod=_signed(typmod),
         length=length,
         align=align,
         not_null=bool(attribute.attnotnull),

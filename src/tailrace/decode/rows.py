@@ -34,6 +34,8 @@ INSERT, UPDATE, DELETE = 1, 2, 3
 CANCELLED = 0
 """What a row's kind becomes whose speculative insert came to nothing."""
 
+_NARROW = {"kind": np.uint8, "old_kind": np.uint8, "origin": np.uint16}
+"""Columns of rows that are not 64 bits wide."""
 _SMALLEST_ROW = 8
 """Bytes of WAL that a row takes at least: one of a multi-insert with no columns."""
 
@@ -90,7 +92,7 @@ class Files(NamedTuple):
 
 class Rows(NamedTuple):
     """Rows in WAL order: which table's; whose, as the place of the xid among the wanted, and the transaction that this is part of; where in the
-    order, what happened, and where the tuples lie (`old_kind` says which old one), -1 for none."""
+    order, what happened, and where the tuples lie (`old_kind` says which old one), -1 for none. `origin` is the record's, 0 for none."""
 
     relation: NDArray[np.int64]
     owner: NDArray[np.int64]
@@ -104,12 +106,13 @@ class Rows(NamedTuple):
     old_length: NDArray[np.int64]
     old_kind: NDArray[np.uint8]
     turn: NDArray[np.int64]
+    origin: NDArray[np.uint16]
 
     @classmethod
     def room(cls, raw: int) -> Rows:
         """For all that `raw` bytes of WAL can hold. What is not written to costs nothing, so nothing is cleared."""
         many = raw // _SMALLEST_ROW + 64
-        return cls._make(np.empty(many, np.uint8 if name in ("kind", "old_kind") else np.int64) for name in cls._fields)
+        return cls._make(np.empty(many, _NARROW.get(name, np.int64)) for name in cls._fields)
 
     def take(self, which: slice | NDArray[np.int64]) -> Rows:
         return Rows._make(column[which] for column in self)
@@ -128,7 +131,7 @@ class Collected(NamedTuple):
 
 
 @kernel
-def collect_rows(buf, frame, compressed, only_local, wanted, files, rows, chunks):  # type: ignore[no-untyped-def]
+def collect_rows(buf, frame, compressed, unwanted_origins, wanted, files, rows, chunks):  # type: ignore[no-untyped-def]
     """Fill `rows` and `chunks` with those of a stretch that are wanted. `compressed` are the version's image-compression bits."""
     parsed = np.zeros(records.PARSED_SIZE, np.int64)
     batch = np.empty((framing.BATCH, framing.F_FIELDS), np.int64)
@@ -156,7 +159,7 @@ def collect_rows(buf, frame, compressed, only_local, wanted, files, rows, chunks
                 continue
             records.parse(buf, at, batch[here, framing.F_LENGTH], compressed, parsed)
             kind = heap.row_kind(buf, parsed)
-            if kind == heap.NOT_A_ROW or (only_local and parsed[records.ORIGIN] != 0):
+            if kind == heap.NOT_A_ROW or records.is_among(unwanted_origins, parsed[records.ORIGIN]):
                 continue
             if kind == heap.TOAST_CHUNK:
                 chunks.at[chunk] = parsed[FIRST_BLOCK + DATA]
@@ -177,6 +180,7 @@ def collect_rows(buf, frame, compressed, only_local, wanted, files, rows, chunks
                     rows.lsn[i] = lsn
                     rows.sequence[i] = i - begin
                     rows.turn[i] = wanted.turn[slot]
+                    rows.origin[i] = parsed[records.ORIGIN]
                 if kind == heap.SPECULATIVE_INSERT:
                     wanted.speculative[slot] = begin
             elif relation == UNMAPPED and unmapped_lsn == 0 and not is_bare_delete(buf, parsed, kind):
@@ -335,7 +339,7 @@ def _collected(plan: StretchPlan, carried: CarriedChunks, wal: WalBytes, *, at_e
     frame[SPARE] += (len(carried.data) + 7) & ~7
     rows, chunks = Rows.room(wal.raw), ChunkTuples.room(wal.raw)
     seen: Collected = collect_rows(
-        wal.buf, frame, form.image_compressed, plan.only_local, Wanted.of(plan), Files.of(plan), rows, chunks
+        wal.buf, frame, form.image_compressed, plan.unwanted_origins, Wanted.of(plan), Files.of(plan), rows, chunks
     )
     if seen.reason == framing.NEED_MORE and not at_end_of_log:
         raise NeedMoreWal(explain(seen.reason, frame))

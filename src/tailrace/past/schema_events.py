@@ -18,7 +18,7 @@ import numpy as np
 from tailrace.catalog.history import History
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.catalog.names.quoting import quote_identifier
-from tailrace.catalog.names.type_labels import modified_label
+from tailrace.catalog.names.type_labels import label_with_modifier
 from tailrace.catalog.rows import CatalogTable
 from tailrace.errors import MissingHistory
 from tailrace.feed import CommittedTruncation
@@ -289,7 +289,8 @@ class _Teller:
         oid, typmod = (int(self._attributes[name][version.row]) for name in ("atttypid", "atttypmod"))
         for lsn in (commit + 1, commit):
             try:
-                return modified_label(self._history.type_at(oid, lsn), typmod - (1 << 32) if typmod >= 1 << 31 else typmod)
+                of_sign = typmod - (1 << 32) if typmod >= 1 << 31 else typmod
+                return label_with_modifier(self._history.type_at(oid, lsn), of_sign, self._history.major)
             except MissingHistory:
                 pass
         return f"type {oid}"  # made and dropped by one transaction: nobody else ever saw it

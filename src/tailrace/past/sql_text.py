@@ -10,11 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tailrace.catalog.names.quoting import quote_identifier, quote_literal
-from tailrace.catalog.names.type_labels import modified_label
+from tailrace.catalog.names.type_labels import label_with_modifier
 from tailrace.model import Column, PgType, Relation
 from tailrace.past.row_changes import Absent, Cell
 from tailrace.past.trails import Row
 
+_LATEST = 18
+"""Names are quoted as this major does, which is right for all before it."""
 _COMPARED_AS_THEY_ARE = frozenset(
     {
         16, 17, 18, 19, 20, 21, 23, 25, 26, 650, 700, 701, 774, 790, 829, 869, 1042, 1043, 1082, 1083, 1114, 1184, 1266, 1560, 1562, 1700, 2950,
@@ -121,7 +123,7 @@ def literal(cell: Cell, column: Column) -> str:
     if cell is None:
         return "NULL"
     assert not isinstance(cell, Absent)
-    return f"{quote_literal(cell)}::{modified_label(column.type, -1)}"
+    return f"{quote_literal(cell)}::{label_with_modifier(column.type, -1, _LATEST)}"
 
 
 def comment(text: str) -> str:

@@ -17,7 +17,8 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, left_out, whole
 from tailrace.plan.decodable import logged_for_decoding
 from tailrace.plan.demand import OF_TABLES, Demand
-from tailrace.plan.events import LogicalMessage, Truncation, messages_of, truncations_of
+from tailrace.plan.events import LogicalMessage, Truncation, messages_of, origins_of_events, truncations_of
+from tailrace.plan.origins import unwanted_origins
 from tailrace.plan.streams import Streams
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.stretches import stretch_plans
@@ -45,6 +46,7 @@ class Plan:
     start_lsn: Lsn
     upto_lsn: Lsn
     demand: Demand
+    unwanted_origins: NDArray[np.uint16]
     is_strict: bool
     warnings: tuple[str, ...]
 
@@ -72,10 +74,10 @@ def make_plan(
     unread, consistent_from = consistency(log)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)
-    messages = messages_of(log, history.database, start, upto, only_local=demand.only_local)
+    unwanted = unwanted_origins(demand.filter_by_origin, history, transactions, origins_of_events(log))
+    messages = messages_of(log, history.database, start, upto, set(unwanted.tolist()))
     ours = (transactions.commit_lsn < upto) & ((transactions.database == history.database) | (transactions.database == 0))
-    if demand.only_local:
-        ours &= transactions.origin == 0
+    ours &= ~np.isin(transactions.origin, unwanted)
     told = np.flatnonzero(ours & (_are_told(transactions, xids, messages) | _are_of(unread, transactions)))
     explicit = start_lsn is not None if is_strict is None else is_strict
     readable = whole(
@@ -104,13 +106,14 @@ def make_plan(
         shown=shown,
         row_bytes=row_bytes[shown],
         streams=streams,
-        stretches=stretch_plans(log, history, begins, wanted, demand, streams),
+        stretches=stretch_plans(log, history, begins, wanted, demand, streams, unwanted),
         messages=streams.left(messages),
-        truncations=streams.left(truncations_of(log, wanted, history, only_local=demand.only_local)),
+        truncations=streams.left(truncations_of(log, wanted, history, set(unwanted.tolist()))),
         consistent_from=consistent_from,
         start_lsn=start,
         upto_lsn=upto,
         demand=demand,
+        unwanted_origins=unwanted,
         is_strict=explicit,
         warnings=() if explicit else tuple(filter(None, warnings)),
     )

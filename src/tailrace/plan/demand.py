@@ -10,22 +10,24 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tailrace.errors import UsageError
+from tailrace.plan.origins import OriginFilter
 from tailrace.transactions.fates import TwoPhase
 from tailrace.types.search_path import SEARCH_PATH
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`rewrites`: the rows that a rewrite of a table writes anew come as well. `only_local`: nothing comes that was replicated from elsewhere, as its
-    origin says. `two_phase`: prepared transactions come at PREPARE. `search_path` decides which types, and which names in values, are printed with
-    their schema. `streaming`: transactions come in blocks before they end, once rows of theirs that wait take more bytes of WAL than this
-    (logical_decoding_work_mem); None: they come when they end."""
+    """`rewrites`: the rows that a rewrite of a table writes anew come as well. `filter_by_origin`: nothing comes from the origins that it filters;
+    None: all comes. `two_phase`: prepared transactions come at PREPARE. `search_path` decides which types, and which names in values, are printed
+    with their schema. `streaming`: transactions come in blocks before they end, once rows of theirs that wait take more bytes of WAL than this
+    (logical_decoding_work_mem); None: they come when they end. `commits`: rows come with what is told of their transaction's end."""
 
     rewrites: bool = False
-    only_local: bool = False
+    filter_by_origin: OriginFilter | None = None
     two_phase: TwoPhase | None = None
     search_path: tuple[str, ...] = SEARCH_PATH
     streaming: int | None = None
+    commits: bool = False
 
     def check_met(self, planned: Demand, outlet: str) -> None:
         """Raise UsageError if what was planned is not what `outlet` asks for."""
@@ -43,6 +45,8 @@ OF_TABLES = Demand()
 
 
 def _shown(value: Any) -> str:
+    if callable(value):
+        return f"by {getattr(value, '__qualname__', value)}"
     if isinstance(value, TwoPhase):
         return f"on, by {getattr(value.is_plain, '__qualname__', value.is_plain)}"
     if isinstance(value, tuple):

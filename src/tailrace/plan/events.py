@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,8 @@ from tailrace.wal.logicalmsg import MessageRecord
 class LogicalMessage:
     """pg_logical_emit_message(). `xid` is what is printed; `ordinal` its transaction's, or -1 for one that does not wait for a commit; `lsn` is the
     record's start. `prefix` and `content` are in the database's encoding, bytes of the prefix that are not UTF-8 as surrogates. `followed_by` is as
-    in the index; `behind` says that the server prints it after the rows of the record that begins where it ends (`plan/message_order.py`)."""
+    in the index; `behind` says that the server prints it after the rows of the record that begins where it ends (`plan/message_order.py`); `origin`
+    is the record's replication origin, 0 for none."""
 
     lsn: Lsn
     end_lsn: Lsn
@@ -31,25 +33,34 @@ class LogicalMessage:
     content: bytes
     followed_by: int = 0
     behind: bool = False
+    origin: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A TRUNCATE, with all the logged relations it named."""
+    """A TRUNCATE, with all the logged relations it named. `xid` is that of the subtransaction which it is of, `origin` as of a message."""
 
     lsn: Lsn
     ordinal: int
     relations: tuple[Relation, ...]
     cascade: bool
     restart_sequences: bool
+    xid: int = 0
+    origin: int = 0
 
 
-def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_local: bool) -> list[LogicalMessage]:
-    """Messages of this database: transactional ones of committed transactions, others if they lie in the range themselves."""
+def origins_of_events(log: ScannedLog) -> Iterator[int]:
+    """Where messages and TRUNCATEs come from."""
+    return (kept.origin for kept in kept_records(log.indexes, index.MESSAGE, index.TRUNCATE))
+
+
+def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, unwanted: Container[int]) -> list[LogicalMessage]:
+    """Messages of this database, but for those of `unwanted` origins: transactional ones of committed transactions, others if they lie in the range
+    themselves."""
     messages: list[LogicalMessage] = []
     for kept in kept_records(log.indexes, index.MESSAGE):
         says = kept.read(MessageRecord)
-        if says.database != database or (only_local and kept.origin):
+        if says.database != database or kept.origin in unwanted:
             continue
         ordinal = _ordinal_of(kept.xid, kept.lsn, log) if says.transactional else -1
         if says.transactional and ordinal < 0:
@@ -65,18 +76,20 @@ def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, *, only_l
                 prefix=says.prefix.decode(errors="surrogateescape"),
                 content=says.content,
                 followed_by=kept.followed_by,
+                origin=kept.origin,
             )
         )
     return messages
 
 
-def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History, *, only_local: bool) -> list[Truncation]:
-    """TRUNCATEs of this database, in `wanted` transactions (by ordinal). Raises MissingHistory if the catalogs do not have one of the relations."""
+def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History, unwanted: Container[int]) -> list[Truncation]:
+    """TRUNCATEs of this database, but for those of `unwanted` origins, in `wanted` transactions (by ordinal). Raises MissingHistory if the catalogs
+    do not have one of the relations."""
     truncations: list[Truncation] = []
     for kept in kept_records(log.indexes, index.TRUNCATE):
         says = kept.read(Truncate)
         ordinal = _ordinal_of(kept.xid, kept.lsn, log)
-        if says.database != history.database or ordinal < 0 or not wanted[ordinal] or (only_local and kept.origin):
+        if says.database != history.database or ordinal < 0 or not wanted[ordinal] or kept.origin in unwanted:
             continue
         relations = [history.relation_by_oid(oid, kept.lsn, ordinal) for oid in says.relids]
         missing = [oid for oid, relation in zip(says.relids, relations, strict=True) if relation is None]
@@ -89,6 +102,8 @@ def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History,
                 relations=tuple(relation for relation in relations if relation is not None and relation.persistence == "p"),
                 cascade=bool(says.flags & heap.TRUNCATE_CASCADE),
                 restart_sequences=bool(says.flags & heap.TRUNCATE_RESTART_SEQUENCES),
+                xid=kept.xid,
+                origin=kept.origin,
             )
         )
     return truncations

@@ -48,7 +48,7 @@ def find_ties(log: ScannedLog, plan: Plan, database: int) -> Ties | None:
     ordinals = np.unique([plan.messages[number].ordinal for number in messages]).astype(np.int64)
     wanted = np.unique(xids.xid[np.isin(xids.ordinal, ordinals)])
     requests = [
-        QueuedChangesRequest(part.stretch, int(part.first), part.fingerprint, part.major, database, plan.demand.only_local, mine)
+        QueuedChangesRequest(part.stretch, int(part.first), part.fingerprint, part.major, database, plan.unwanted_origins, mine)
         for part in log.indexes
         if len(mine := np.intersect1d(part.xids.xid, wanted, assume_unique=True))
     ]

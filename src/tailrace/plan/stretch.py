@@ -5,13 +5,16 @@ Small, and without a byte of WAL: which transactions are wanted, what each file 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names.timeline import NameTimeline
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
+from tailrace.plan.origins import NO_ORIGINS
+from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.server_encodings import UTF8
 
 # What a span of a file's timeline says instead of a relation's number
@@ -48,12 +51,32 @@ class Carried:
     crc: NDArray[np.uint32]
 
 
+class Commits(NamedTuple):
+    """What is told of the end of transactions, to rows of theirs: the xid that is printed, where the commit record starts, its time in microseconds
+    since PG_EPOCH, and the origin."""
+
+    xid: NDArray[np.uint32]
+    lsn: NDArray[np.int64]
+    time: NDArray[np.int64]
+    origin: NDArray[np.uint16]
+
+    def take(self, rows: slice | NDArray[Any]) -> Commits:
+        """Those at `rows`, numbers or a mask."""
+        return Commits(self.xid[rows], self.lsn[rows], self.time[rows], self.origin[rows])
+
+
+def commits_of(transactions: Transactions, ordinals: NDArray[np.int64]) -> Commits:
+    """Of these transactions."""
+    return Commits(transactions.xid, transactions.commit_lsn, transactions.time, transactions.origin).take(ordinals)
+
+
 @dataclass(slots=True)
 class StretchPlan:
     """`start` is where the first record begins. `xid` (full, sorted), `ordinal` and `row_bytes` name the wanted transactions and the WAL that their
     rows take here; of each, rows `since` an LSN are wanted, and `stream` is the xid (32 bits) as which it is streamed, or 0; `confirmed` are
     speculative inserts whose confirmation lies elsewhere; `names` what columns of regclass and their kin print, if there are such columns; `codec`
-    what the text in values is written in; `only_local` leaves out rows with an origin."""
+    what the text in values is written in; rows of `unwanted_origins` are left out; `commits` is what is
+    told of each transaction's end, if that is asked for."""
 
     stretch: Stretch
     start: int
@@ -71,7 +94,8 @@ class StretchPlan:
     confirmed: NDArray[np.int64]
     names: NameTimeline | None = None
     codec: str = UTF8
-    only_local: bool = False
+    unwanted_origins: NDArray[np.uint16] = field(default_factory=lambda: NO_ORIGINS)
+    commits: Commits | None = None
 
     def restricted_to(self, wanted: NDArray[np.bool_]) -> StretchPlan | None:
         """The same with only the transactions whose ordinals are `wanted`; None if none of them is here."""
@@ -89,7 +113,7 @@ class StretchPlan:
         )
         return replace(
             self, xid=xids, ordinal=self.ordinal[keep], row_bytes=self.row_bytes[keep], since=self.since[keep],
-            stream=self.stream[keep], carried=tuple(carried),
+            stream=self.stream[keep], carried=tuple(carried), commits=None if self.commits is None else self.commits.take(keep),
         )  # fmt: skip
 
 

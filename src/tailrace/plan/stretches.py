@@ -16,16 +16,23 @@ from tailrace.catalog.names.timeline import name_timeline
 from tailrace.plan.demand import Demand
 from tailrace.plan.files import FileMapper
 from tailrace.plan.streams import Streams
-from tailrace.plan.stretch import Carried, StretchPlan
+from tailrace.plan.stretch import Carried, StretchPlan, commits_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index
 from tailrace.wal.index import Index
 
 
 def stretch_plans(
-    log: ScannedLog, history: History, begins: NDArray[np.int64], wanted: NDArray[np.bool_], demand: Demand, streams: Streams
+    log: ScannedLog,
+    history: History,
+    begins: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+    demand: Demand,
+    streams: Streams,
+    unwanted_origins: NDArray[np.uint16],
 ) -> list[StretchPlan]:
-    """The stretches with rows of transactions that are `wanted` (by ordinal); `begins` are their first records, subtransactions' included."""
+    """The stretches with rows of transactions that are `wanted` (by ordinal), but for those of `unwanted_origins`; `begins` are their first
+    records, subtransactions' included."""
     commits = log.fates.transactions.commit_lsn
     mapper = FileMapper(history, begins, commits, wanted, rewrites=demand.rewrites)
     confirmed = _confirmed_elsewhere(log.indexes)
@@ -58,7 +65,8 @@ def stretch_plans(
                     confirmed=confirmed,
                     names=names,
                     codec=history.codec,
-                    only_local=demand.only_local,
+                    unwanted_origins=unwanted_origins,
+                    commits=commits_of(log.fates.transactions, ordinal[mine][order]) if demand.commits else None,
                 )
             )
         chunks.pass_over(part)

@@ -25,7 +25,7 @@ from tailrace.decode import Alike, Reader, decode_alike
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plugins.formatted import Formatted, RelationsMet
+from tailrace.plugins.formatted import NO_ORIGINS, NO_XIDS, Formatted, RelationsMet
 from tailrace.plugins.ordering import Lines, Some, in_order
 from tailrace.plugins.picking import end_to_end, taken
 from tailrace.plugins.plugin import Formatter, OutputPlugin
@@ -42,13 +42,17 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publisher: Publisher | None = None) -> Formatted:
     """Decode a stretch, and have what is published of it formatted. Runs in a worker."""
     keys = [np.zeros((3, 0), np.int64)]
+    origins, xids = [NO_ORIGINS], [NO_XIDS]
     met = RelationsMet()
 
     def texts_of(alike: Alike) -> Texts:
         batch = alike.batch
         keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
+        if batch.origin is not None and batch.xid is not None:
+            origins.append(batch.origin)
+            xids.append(batch.xid)
         if formatter.tells_relations:
-            met.add(alike)
+            met.add(alike, formatter.relations_of(alike))
         return formatter.knowing(batch.names, plan.codec).alike_texts(alike)
 
     changes = decode_alike(plan, read)
@@ -57,9 +61,11 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
     texts = end_to_end(map(texts_of, changes), 4 * (plan.stretch.stop - plan.stretch.start))
     ordinal, lsn, sequence = np.concatenate(keys, axis=1)
     order = np.lexsort((sequence, lsn, ordinal))
+    streamed = order if len(origins) > 1 else slice(0)
     return Formatted(
         ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order),
         relations=tuple(met.relations), relation=met.of_rows(order),
+        origin=np.concatenate(origins)[streamed], xid=np.concatenate(xids)[streamed],
     )  # fmt: skip
 
 
@@ -88,7 +94,10 @@ class _Drive:
         self._done = 0
         self._held: list[Formatted] = []
         messages = plan.messages if plugin.takes_messages else []
+        plugin.transactions = plan.transactions
         truncations = plan.truncations if publisher is None else list(_published(plan.truncations, publisher))
+        if plugin.truncates_one_by_one:
+            truncations = [replace(each, relations=(relation,)) for each in truncations for relation in each.relations]
         self._outside = sorted((message for message in messages if message.ordinal < 0), key=lambda message: message.lsn)
         self._inside: dict[int, list[LogicalMessage | Truncation]] = {}
         events: list[LogicalMessage | Truncation] = [*messages, *truncations]

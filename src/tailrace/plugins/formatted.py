@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,15 @@ from tailrace.types.values import Texts
 
 NO_RELATIONS: NDArray[np.int32] = np.zeros(0, np.int32)
 """Where the plugin does not ask for them."""
+NO_ORIGINS: NDArray[np.uint16] = np.zeros(0, np.uint16)
+NO_XIDS: NDArray[np.uint32] = np.zeros(0, np.uint32)
+"""Where nothing is streamed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Formatted:
-    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for."""
+    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for; where rows are
+    streamed, `origin` is that of its record, and `xid` as in a batch."""
 
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
@@ -25,6 +30,8 @@ class Formatted:
     texts: Texts
     relations: tuple[Relation, ...] = ()
     relation: NDArray[np.int32]
+    origin: NDArray[np.uint16] = field(default_factory=NO_ORIGINS.copy)
+    xid: NDArray[np.uint32] = field(default_factory=NO_XIDS.copy)
 
     def part(self, start: int, stop: int) -> Formatted:
         """Rows `[start, stop)`, sharing memory."""
@@ -32,7 +39,7 @@ class Formatted:
         texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
         return Formatted(
             ordinal=self.ordinal[start:stop], lsn=self.lsn[start:stop], sequence=self.sequence[start:stop], texts=texts,
-            relations=self.relations, relation=self.relation[start:stop],
+            relations=self.relations, relation=self.relation[start:stop], origin=self.origin[start:stop], xid=self.xid[start:stop],
         )  # fmt: skip
 
     def copied(self) -> Formatted:
@@ -40,7 +47,7 @@ class Formatted:
         texts = Texts(self.texts.offsets, self.texts.data.copy())
         return Formatted(
             ordinal=self.ordinal.copy(), lsn=self.lsn.copy(), sequence=self.sequence.copy(), texts=texts,
-            relations=self.relations, relation=self.relation.copy(),
+            relations=self.relations, relation=self.relation.copy(), origin=self.origin.copy(), xid=self.xid.copy(),
         )  # fmt: skip
 
 
@@ -52,10 +59,10 @@ class RelationsMet:
         self._number: dict[int, int] = {}  # by identity: a plan has each relation once
         self._rows: list[NDArray[np.int32]] = []
 
-    def add(self, alike: Alike) -> None:
+    def add(self, alike: Alike, relations: Sequence[Relation]) -> None:
         numbers = np.empty(len(alike.relations), np.int32)
         for i in np.unique(alike.number).tolist():
-            relation = alike.relations[i]
+            relation = relations[i]
             numbers[i] = self._number.setdefault(id(relation), len(self.relations))
             if numbers[i] == len(self.relations):
                 self.relations.append(relation)

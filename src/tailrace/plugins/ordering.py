@@ -17,7 +17,7 @@ from tailrace.kernels import kernel
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plugins.formatted import Formatted
+from tailrace.plugins.formatted import NO_XIDS, Formatted
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
 from tailrace.transactions.fates import BLOCK, STREAM_ABORT, Transactions
@@ -32,27 +32,44 @@ _BEFORE, _BEHIND = -1, 2**62
 @dataclass(slots=True)
 class Lines:
     """Output rows in order: LSN, xid and text of each. Behind row `ends[i] - 1` something is told to its end: a transaction, or a message outside of
-    one; behind row `stops[i] - 1`, a block of a transaction that may go on."""
+    one; behind row `stops[i] - 1`, a block of a transaction that may go on. `ended[i]` is the LSN of that end, which a plugin need not have told."""
 
     lsn: NDArray[np.int64]
     xid: NDArray[np.uint32]
     texts: Texts
     ends: NDArray[np.int64]
     stops: NDArray[np.int64]
+    ended: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.lsn)
 
     def told_upto(self, before: Lsn) -> Lsn:
         """Where a consumer stands that has these rows: behind the last transaction that ends among them, or else where it was before."""
-        return Lsn(max(before, int(self.lsn[self.ends - 1].max(initial=0))))
+        return Lsn(max(before, int(self.ended.max(initial=0))))
 
     def part(self, start: int, stop: int) -> Lines:
         """Rows `[start, stop)`, sharing memory."""
         offsets = self.texts.offsets[start : stop + 1]
         texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
-        ends, stops = (places[(places > start) & (places <= stop)] - start for places in (self.ends, self.stops))
-        return Lines(self.lsn[start:stop], self.xid[start:stop], texts, ends, stops)
+        mine, stops = ((places > start) & (places <= stop) for places in (self.ends, self.stops))
+        return Lines(
+            self.lsn[start:stop],
+            self.xid[start:stop],
+            texts,
+            self.ends[mine] - start,
+            self.stops[stops] - start,
+            self.ended[mine],
+        )
+
+    def without_silence(self) -> Lines:
+        """Without rows that have no text. What ended behind such a row has ended behind the one before it."""
+        said = np.diff(self.texts.offsets) > 0
+        if said.all():
+            return self
+        before = np.append(0, np.cumsum(said))
+        texts = Texts(np.append(self.texts.offsets[:-1][said], self.texts.offsets[-1]), self.texts.data)
+        return Lines(self.lsn[said], self.xid[said], texts, before[self.ends], before[self.stops], self.ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,7 @@ class _Order:
         worth = np.ones(len(inside), np.bool_)
         if plugin.skips_empty_transactions and not plugin.messages_begin:
             worth = np.array([isinstance(item, Truncation) for item in inside], np.bool_)
+        self._worth = worth
         self._of = np.concatenate([self._ordinal, inside_ordinal[worth]])
         self._at = np.concatenate([self._lsn, inside_lsn[worth]])
         self._printed = np.concatenate([self._lsn, inside_printed[worth]])
@@ -185,9 +203,12 @@ class _Order:
         plugin = self._plugin
         first = ~self._was_begun[self._is_streamed & self._has_content]
         least, most = self._least(self._at)[ordinals], self._most(self._printed)[ordinals]
-        self._add(
-            ordinals, _CHANGE, least, _BEFORE, self._least(self._printed)[ordinals], lambda those: plugin.stream_start_texts(those, first)
-        )  # fmt: skip
+        printed = self._least(self._printed)[ordinals]
+        self._add(ordinals, _CHANGE, least, _BEFORE, printed, lambda those: plugin.stream_start_texts(those, first))
+        origins = self._origins_at(self._least(self._at))[ordinals]
+        foreign = np.flatnonzero(origins)
+        if len(foreign) and (texts := plugin.stream_origin_texts(origins[foreign])) is not None:
+            self._add(ordinals[foreign], _CHANGE, least[foreign], _BEFORE, printed[foreign], lambda _: texts)
         self._add(ordinals, _STOP, 0, 0, most, plugin.stream_stop_texts, stops=True)
         self._begun.update(self._transactions.full_xid[ordinals].tolist())
 
@@ -239,6 +260,17 @@ class _Order:
         texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]
         return taken(texts, np.argsort(np.concatenate(at), kind="stable"))
 
+    def _origins_at(self, lsn: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """By ordinal, the replication origin of the record there."""
+        some = self._some
+        parts = [_or_zeros(part.origin, part) for part in some.rows]
+        inside = np.array([item.origin for item in some.inside], np.uint16)[self._worth]
+        origins = np.concatenate([*parts, inside])
+        found = np.zeros(len(self._transactions), np.uint16)
+        there = self._at == lsn[self._of]
+        found[self._of[there]] = origins[there]
+        return found
+
     def _least(self, of: NDArray[np.int64]) -> NDArray[np.int64]:
         """By ordinal."""
         least = np.full(len(self._transactions), np.iinfo(np.int64).max, np.int64)
@@ -272,7 +304,9 @@ class _Order:
             order = np.insert(order, before, len(order) + np.arange(len(before)))
             printed, xid = (np.insert(each, before, each[before]) for each in (printed, xid))
             ends, stops = (np.insert(each, before, False) for each in (ends, stops))
-        return Lines(printed, xid, taken(texts, order), np.flatnonzero(ends) + 1, np.flatnonzero(stops) + 1)
+        at = np.flatnonzero(ends)
+        lines = Lines(printed, xid, taken(texts, order), at + 1, np.flatnonzero(stops) + 1, printed[at])
+        return plugin.finished(lines.without_silence() if plugin.may_be_silent else lines)
 
     def _uses(self, order: NDArray[np.int64]) -> RelationUses:
         """Which of the rows, so ordered, are of relations that the receiver must know."""
@@ -287,13 +321,15 @@ class _Order:
         relation[in_rows] = np.concatenate(rows)[order[in_rows]]
         ordinal, lsn = np.full(len(order), -1, np.int64), np.zeros(len(order), np.int64)
         ordinal[in_rows], lsn[in_rows] = self._ordinal[order[in_rows]], self._lsn[order[in_rows]]
+        xid = np.zeros(len(order), np.uint32)
+        xid[in_rows] = np.concatenate([NO_XIDS, *(_or_zeros(part.xid, part) for part in some.rows)])[order[in_rows]]
         # What stands inside of transactions are the first of the singles.
         inside = np.flatnonzero((order >= len(self._ordinal)) & (order < len(self._ordinal) + len(some.inside))).tolist()
         events = [(place, some.inside[int(order[place]) - len(self._ordinal)]) for place in inside]
         truncations = [(place, event) for place, event in events if isinstance(event, Truncation)]
         for place, event in truncations:
-            ordinal[place], lsn[place] = event.ordinal, event.lsn
-        return RelationUses(tuple(number), relation, ordinal, lsn, truncations)
+            ordinal[place], lsn[place], xid[place] = event.ordinal, event.lsn, event.xid
+        return RelationUses(tuple(number), relation, ordinal, lsn, xid, truncations)
 
     def _sorted(self, extra: NDArray[np.int64]) -> NDArray[np.int64]:
         """The order in which rows stand, as numbers into: rows as they come, then singles, end to end.
@@ -320,6 +356,14 @@ class _Order:
         key = np.concatenate([*keys, extra], axis=1).astype(np.int64)
         order = np.lexsort((key[3], key[2], key[1], key[0]))
         return expanded(start[order], (stop - start)[order], rows)
+
+
+Facts = TypeVar("Facts", NDArray[np.uint16], NDArray[np.uint32])
+
+
+def _or_zeros(facts: Facts, part: Formatted) -> Facts:
+    """By row, where the part has them: in those of which nothing is streamed they are zero."""
+    return facts if len(facts) else np.zeros(len(part.ordinal), facts.dtype)
 
 
 @kernel

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.origins import OriginFilter, from_elsewhere
 from tailrace.plan.stale import Stale
 from tailrace.plugins.picking import taken
 from tailrace.publications.publish import Publisher
@@ -31,6 +32,9 @@ from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
+
+if TYPE_CHECKING:
+    from tailrace.plugins.ordering import Lines
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 WORK_MEM = 64 << 20
@@ -46,6 +50,10 @@ class Formatter:
     def knowing(self, names: NameOf | None, codec: str) -> Formatter:
         """One that prints these names for regclass and its kin, and reads text in this encoding; itself if it prints no values."""
         return self
+
+    def relations_of(self, alike: Alike) -> Sequence[Relation]:
+        """Of which relations rows are, to the driver."""
+        return alike.relations
 
     def change_texts(self, batch: Batch) -> Texts:
         """One text per change of a table."""
@@ -74,13 +82,14 @@ class PlanFacts:
 
 @dataclass(frozen=True, slots=True)
 class RelationUses:
-    """Rows in order: of which of `relations` each is (-1: of none), of which transaction, and where it stands; and by place the TRUNCATEs among
-    them."""
+    """Rows in order: of which of `relations` each is (-1: of none), of which transaction, where it stands, and of a streamed one the xid of its
+    subtransaction; and by place the TRUNCATEs among them."""
 
     relations: tuple[Relation, ...]
     relation: NDArray[np.int32]
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
+    xid: NDArray[np.uint32]
     truncations: Sequence[tuple[int, Truncation]]
 
 
@@ -100,7 +109,7 @@ class OutputPlugin:
     """Whether it takes large transactions in blocks before they end."""
     skips_empty_transactions = False
     only_local = False
-    """Whether it wants nothing that was replicated from elsewhere, as the manual's filter_by_origin_cb says for it."""
+    """Whether it wants nothing that was replicated from elsewhere."""
     skips_empty_prepared = True
     """Where empty transactions are skipped, whether prepared ones are, too."""
     takes_messages = True
@@ -115,8 +124,18 @@ class OutputPlugin:
     """Where empty transactions are skipped, whether a message makes its transaction worth a BEGIN."""
     receives_rewrites = False
     """Whether it wants to see the rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write into the new file of a table."""
+    may_be_silent = False
+    """Whether an empty text stands for nothing: no row comes of it."""
+    truncates_one_by_one = False
+    """Whether it tells of each table of a TRUNCATE by itself."""
+    needs_commits = False
+    """Whether its formatter must know how the transactions of rows ended (`Batch.commits`)."""
+    transactions: Transactions | None = None
+    """Those that are being told, by ordinal: whose a message or a TRUNCATE is. The driver sets it."""
     writes_binary = False
     """Whether its output is bytes, and not text in the encoding of the database."""
+    slot = ""
+    """The name of its slot, for errors, if it has one. Set before `startup`."""
     codec = UTF8
     """What text of the database is written in; known once the source is."""
 
@@ -127,6 +146,13 @@ class OutputPlugin:
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         """Take the options, refusing unknown names and values. `major` is the source's."""
         raise NotImplementedError
+
+    def created(self, options: Mapping[str, str | None], major: int) -> None:
+        """As `startup`, where a slot is created for it."""
+        self.startup(options, major)
+
+    def shutdown(self) -> None:
+        """Its stream has ended."""
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -146,10 +172,15 @@ class OutputPlugin:
     def demand(self) -> Demand:
         """What it asks of a plan, once it has its options. It is given no other plan."""
         return Demand(
-            rewrites=self.receives_rewrites, only_local=self.only_local, search_path=self.style.schemas,
+            rewrites=self.receives_rewrites, filter_by_origin=self.filter_by_origin, search_path=self.style.schemas,
             two_phase=TwoPhase(self.two_phase_since, self.filter_prepare) if self.two_phase else None,
-            streaming=self.work_mem if self.streams else None,
+            streaming=self.work_mem if self.streams else None, commits=self.needs_commits,
         )  # fmt: skip
+
+    @property
+    def filter_by_origin(self) -> OriginFilter | None:
+        """Which origins' changes it does not want (the manual's filter_by_origin_cb). Plugins of one kind with equal options have equal filters."""
+        return from_elsewhere if self.only_local else None
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         """One text per transaction."""
@@ -175,6 +206,10 @@ class OutputPlugin:
     def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
         """Texts that tell what relations are, each with the place of the row before which it stands. Called once for all rows, in order."""
         raise NotImplementedError
+
+    def finished(self, lines: Lines) -> Lines:
+        """What is given of lines that are in order: called for all of them, once, in their order."""
+        return lines
 
     # -- two phases ------------------------------------------------------------------------------------------------------------------
 
@@ -202,6 +237,11 @@ class OutputPlugin:
         """What opens a block of each of these; `first` says which have not had one before."""
         raise NotImplementedError
 
+    def stream_origin_texts(self, origins: NDArray[np.uint16]) -> Texts | None:
+        """What tells, behind that, of blocks that were replicated from elsewhere, by the origin of the record that each begins with; None: nothing
+        does."""
+        return None
+
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
         raise NotImplementedError
 
@@ -216,7 +256,7 @@ class OutputPlugin:
         raise NotImplementedError
 
     def stream_truncate_text(self, truncation: Truncation, xid: int) -> str | bytes:
-        """`xid` is the top-level transaction's, of 32 bits."""
+        """`xid` is the top-level transaction's, of 32 bits; that of the subtransaction, the truncation has."""
         raise NotImplementedError
 
     def stream_message_text(self, message: LogicalMessage, xid: int) -> str | bytes:

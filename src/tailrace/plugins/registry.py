@@ -1,25 +1,46 @@
-"""Output plugins by name: ours, and users' own through the entry point group `tailrace.plugins`."""
+"""Output plugins by name: ours, users' own through the entry point group `tailrace.plugins`, and what this process registers."""
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from typing import Any
 
 from tailrace.errors import UsageError
+from tailrace.plugins.callbacks.called import CalledPlugin
+from tailrace.plugins.callbacks.plugin import Plugin
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.plugins.wal2json import Wal2Json
 
-_OURS: dict[str, type[OutputPlugin]] = {TestDecoding.name: TestDecoding, PgOutput.name: PgOutput}
+_OURS: dict[str, Any] = {TestDecoding.name: TestDecoding, PgOutput.name: PgOutput, Wal2Json.name: Wal2Json}
+_registered: dict[str, Any] = {}
 
 
 def plugin_named(name: str) -> OutputPlugin:
-    """A new instance. Raises UsageError in PostgreSQL's words if there is none."""
-    plugin = _OURS.get(name)
-    if plugin is None:
+    """A new instance. Raises UsageError in PostgreSQL's words if there is none, or if it is no plugin."""
+    kind = _OURS.get(name) or _registered.get(name)
+    if kind is None:
         for entry in entry_points(group="tailrace.plugins", name=name):
-            plugin = entry.load()
-    if plugin is None:
+            kind = entry.load()
+    if kind is None:
         raise UsageError(
             f'could not access file "{name}": No such file or directory', hint=f"Plugins: {', '.join(_OURS)}.", sqlstate="58P01"
         )
-    return plugin()
+    return as_output_plugin(kind, name)
+
+
+def as_output_plugin(kind: Any, name: str = "") -> OutputPlugin:
+    """An instance of a class of plugins, as the driver takes one. Raises UsageError for what is no such class."""
+    if isinstance(kind, type) and issubclass(kind, OutputPlugin):
+        return kind()
+    if isinstance(kind, type) and issubclass(kind, Plugin):
+        return CalledPlugin(kind(), name)
+    raise UsageError(
+        "output plugins have to declare the _PG_output_plugin_init symbol", hint=f'"{name}" is no Plugin.', sqlstate="XX000"
+    )
+
+
+def register_plugin(name: str, kind: type[Plugin]) -> None:
+    """Have `kind` found by this name in this process. A package of its own does that by an entry point."""
+    _registered[name] = kind

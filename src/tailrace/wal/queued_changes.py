@@ -23,7 +23,7 @@ from tailrace.wal.framing import F_AT, F_END, F_LENGTH, F_LSN, RECORD_HEADER, ne
 from tailrace.wal.hashing import find, rehashed
 from tailrace.wal.pages import LogIdentity, WalBytes
 from tailrace.wal.record_header import H_CRC, H_INFO, H_MANAGER, H_XID
-from tailrace.wal.records import DATABASE, FIRST_BLOCK, INFO, MAIN, MANAGER, ORIGIN, new_parsed, parse
+from tailrace.wal.records import DATABASE, FIRST_BLOCK, INFO, MAIN, MANAGER, ORIGIN, is_among, new_parsed, parse
 from tailrace.wal.resource_managers import HEAP, HEAP2, LOGICALMSG, XACT
 from tailrace.wal.unaligned import u8, u32
 from tailrace.wal.versions import FORMATS
@@ -37,14 +37,14 @@ _MESSAGE_DATABASE, _MESSAGE_TRANSACTIONAL = 0, 4
 @dataclass(frozen=True, slots=True)
 class QueuedChangesRequest:
     """For which `xids` (full ones) it is asked what the server queues of a stretch, whose first record is at `start` and whose records have this
-    `fingerprint`. With `only_local`, nothing that has an origin is queued."""
+    `fingerprint`. Of `unwanted_origins` nothing is queued."""
 
     stretch: Stretch
     start: int
     fingerprint: int
     major: int
     database: int
-    only_local: bool
+    unwanted_origins: NDArray[np.uint16]
     xids: NDArray[np.int64]
 
 
@@ -68,7 +68,7 @@ class _Asked(NamedTuple):
     xid_table: NDArray[np.int32]
     xids: NDArray[np.int64]
     database: int
-    only_local: bool
+    unwanted_origins: NDArray[np.uint16]
     image_compressed: int
     inplace_is_change: bool
 
@@ -89,7 +89,7 @@ def queued_changes(wal: WalBytes, request: QueuedChangesRequest, segment_size: i
     frame = framing.new_frame(wal, LogIdentity(form, segment_size), request.start, request.stretch.stop)
     xids = request.xids & 0xFFFFFFFF  # what records say of them
     table = rehashed(xids, len(xids), len(xids))
-    asked = _Asked(table, xids, request.database, request.only_local, form.image_compressed, form.inplace_is_change)
+    asked = _Asked(table, xids, request.database, request.unwanted_origins, form.image_compressed, form.inplace_is_change)
     most = wal.raw // RECORD_HEADER + 64
     position, number, kind = (np.zeros(most, np.int64) for _ in range(3))
     queue = _Queue(position, number, kind, np.full(len(xids), np.iinfo(np.int64).max, np.int64))
@@ -129,7 +129,7 @@ def queue_changes(buf, frame, asked, parsed, queue):  # type: ignore[no-untyped-
             if number < 0:
                 continue
             parse(buf, at, batch[here, F_LENGTH], asked.image_compressed, parsed)
-            kind = _queued_as(buf, parsed, asked.database, asked.only_local)
+            kind = _queued_as(buf, parsed, asked.database, asked.unwanted_origins)
             if _sets_base_snapshot(parsed, kind, asked.inplace_is_change):
                 queue.base_snapshot_lsn[number] = min(queue.base_snapshot_lsn[number], lsn)
             if kind == NOTHING:
@@ -144,14 +144,14 @@ def queue_changes(buf, frame, asked, parsed, queue):  # type: ignore[no-untyped-
 
 
 @inner_kernel
-def _queued_as(buf, parsed, database, only_local):  # type: ignore[no-untyped-def]
+def _queued_as(buf, parsed, database, unwanted_origins):  # type: ignore[no-untyped-def]
     """Whether a record is queued, and as what."""
     manager = parsed[MANAGER]
     opcode = parsed[INFO] & heap.OPCODE
     main = parsed[MAIN]
     if manager == XACT or (manager == HEAP2 and opcode == heap.NEW_CID):
         return CHANGE
-    if only_local and parsed[ORIGIN] != 0:
+    if is_among(unwanted_origins, parsed[ORIGIN]):
         return NOTHING
     if manager == LOGICALMSG:
         mine = u8(buf, main + _MESSAGE_TRANSACTIONAL) != 0 and u32(buf, main + _MESSAGE_DATABASE) == database

@@ -248,3 +248,12 @@ def _parse_block(buf, header, compressed, parsed, block):  # type: ignore[no-unt
         header += _SIZE_OF_LOCATOR
     parsed[block + BLOCK] = u32(buf, header)
     return header + _SIZE_OF_BLOCK_NUMBER
+
+
+@inner_kernel
+def is_among(origins, origin):  # type: ignore[no-untyped-def]
+    """Whether an origin is one of these few."""
+    for i in range(len(origins)):
+        if origins[i] == origin:
+            return True
+    return False

@@ -30,32 +30,43 @@ def type_label(oid: int, schema: str, name: str, element: PgType | None, *, visi
     return quoted if visible else f"{quote_identifier(schema, major)}.{quoted}"
 
 
-_BARE = {1042: "bpchar", 1560: '"bit"'}
-_PRECISE_TIMES = frozenset({1083, 1266, 1114, 1184})
-_FIELDS = {
-    1 << 2: " year", 1 << 1: " month", 1 << 3: " day", 1 << 10: " hour", 1 << 11: " minute", 1 << 12: " second",
-    6: " year to month", 8 | 1 << 10: " day to hour", 8 | 3 << 10: " day to minute", 8 | 7 << 10: " day to second",
-    3 << 10: " hour to minute", 7 << 10: " hour to second", 3 << 11: " minute to second",
-}  # fmt: skip
-"""Of an interval's modifier (`utils/timestamp.h`, INTERVAL_MASK): bits of the fields -> what is printed behind the type."""
-_ALL_FIELDS, _FULL_PRECISION = 0x7FFF, 0xFFFF
-
-
-def modified_label(pg_type: PgType, typmod: int) -> str:
-    """format_type(oid, typmod), for a column's modifier, -1 if it has none: where the standard's word alone would mean another one, PostgreSQL's."""
+def label_with_modifier(pg_type: PgType, typmod: int, major: int) -> str:
+    """format_type_with_typemod(): of bit and character without a modifier the names that mean just that, which are not the standard's."""
     if pg_type.kind == "a" and pg_type.element is not None and pg_type.oid not in VECTORS:
-        return f"{modified_label(pg_type.element, typmod)}[]"
+        return f"{label_with_modifier(pg_type.element, typmod, major)}[]"
     if typmod < 0:
-        return _BARE.get(pg_type.oid, pg_type.label)
-    if pg_type.oid in (1042, 1043):
-        return f"{pg_type.label}({typmod - 4})"
-    if pg_type.oid == 1700:
-        return f"numeric({typmod - 4 >> 16 & 0xFFFF},{(typmod - 4 & 0x7FF ^ 1024) - 1024})"
-    if pg_type.oid in _PRECISE_TIMES:
-        word, _, zone = pg_type.label.partition(" ")
+        return _WITHOUT_LENGTH.get(pg_type.oid, pg_type.label)
+    if pg_type.oid in (_TIME, _TIMESTAMP, _TIMETZ, _TIMESTAMPTZ):
+        word, zone = pg_type.label.split(" ", 1)
         return f"{word}({typmod}) {zone}"
-    if pg_type.oid == 1186:
-        fields, precision = typmod >> 16 & _ALL_FIELDS, typmod & 0xFFFF
-        named = "" if fields == _ALL_FIELDS else _FIELDS.get(fields, "")
-        return f"interval{named}" + ("" if precision == _FULL_PRECISION else f"({precision})")
-    return f"{pg_type.label}({typmod})"
+    return pg_type.label + _modifier(pg_type.oid, typmod)
+
+
+def _modifier(oid: int, typmod: int) -> str:
+    """What the type's typmodout function prints."""
+    if oid == _NUMERIC:
+        scale = (((typmod - _HEADER) & 0x7FF) ^ 0x400) - 0x400
+        return f"({((typmod - _HEADER) >> 16) & 0xFFFF},{scale})"
+    if oid in (_BPCHAR, _VARCHAR):
+        return f"({typmod - _HEADER})" if typmod > _HEADER else ""
+    if oid == _INTERVAL:
+        fields, precision = (typmod >> 16) & 0x7FFF, typmod & 0xFFFF
+        return _interval_fields(fields) + (f"({precision})" if precision != _FULL_PRECISION else "")
+    return f"({typmod})"
+
+
+def _interval_fields(mask: int) -> str:
+    """` year to month` and so on; nothing if all may be there (`utils/timestamp.h`, INTERVAL_MASK)."""
+    present = [name for bit, name in _INTERVAL_FIELDS if mask >> bit & 1]
+    if len(present) in (0, len(_INTERVAL_FIELDS)):
+        return ""
+    return f" {present[0]}" if len(present) == 1 else f" {present[0]} to {present[-1]}"
+
+
+_NUMERIC, _BPCHAR, _VARCHAR, _BIT = 1700, 1042, 1043, 1560
+_TIME, _TIMETZ, _TIMESTAMP, _TIMESTAMPTZ, _INTERVAL = 1083, 1266, 1114, 1184, 1186
+_WITHOUT_LENGTH = {_BIT: '"bit"', _BPCHAR: "bpchar"}
+_HEADER = 4
+"""VARHDRSZ, which lengths in modifiers include."""
+_FULL_PRECISION = 0xFFFF
+_INTERVAL_FIELDS = ((2, "year"), (1, "month"), (3, "day"), (10, "hour"), (11, "minute"), (12, "second"))

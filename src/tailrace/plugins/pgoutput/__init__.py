@@ -134,6 +134,10 @@ class PgOutput(OutputPlugin):
             [write_message(m.StreamStart(t.xid, int(is_first))) for t, is_first in zip(transactions, first.tolist(), strict=True)]
         )
 
+    def stream_origin_texts(self, origins: NDArray[np.uint16]) -> Texts:
+        # Where the transaction ends there is not known yet.
+        return Texts.of([write_message(m.Origin(Lsn(0), self._sent(self._origins[origin]))) for origin in origins.tolist()])
+
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
         return Texts.of([write_message(m.StreamStop())] * len(transactions))
 
@@ -162,7 +166,7 @@ class PgOutput(OutputPlugin):
         return Texts.of(messages)
 
     def stream_truncate_text(self, truncation: Truncation, xid: int) -> bytes:
-        return _truncate(truncation, xid)
+        return _truncate(truncation, truncation.xid)
 
     def stream_message_text(self, message: LogicalMessage, xid: int) -> bytes:
         return self._message(message, xid)

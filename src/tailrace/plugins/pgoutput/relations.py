@@ -59,8 +59,10 @@ class Telling:
         for place, relation in self._candidates(uses):
             ordinal, lsn = int(uses.ordinal[place]), int(uses.lsn[place])
             top = int(transactions.full_xid[ordinal])
-            known = self._told.in_stream.setdefault(top, set()) if streamed[ordinal] else self._known_at(ordinal, relation, lsn)
-            xid = int(transactions.xid[ordinal]) if streamed[ordinal] else None
+            self._forget_before(int(transactions.commit_lsn[ordinal]))
+            known = self._told.in_stream.setdefault(top, set()) if streamed[ordinal] else self._told.known
+            self._forget_within(ordinal, relation, lsn, known)
+            xid = int(uses.xid[place]) if streamed[ordinal] else None
             found += [(place, message) for message in self._messages(relation, lsn, ordinal, known, xid)]
         self._pass_over(uses)
         return found
@@ -97,14 +99,12 @@ class Telling:
 
     # -- what is known ----------------------------------------------------------------------------------------------------------------
 
-    def _known_at(self, ordinal: int, relation: Relation, lsn: int) -> set[int]:
-        """What the receiver knows where this transaction is told, before the row at `lsn`."""
-        self._forget_before(int(self._facts.plan.transactions.commit_lsn[ordinal]))
+    def _forget_within(self, ordinal: int, relation: Relation, lsn: int, known: set[int]) -> None:
+        """What this transaction itself made stale before the row at `lsn` is not known there. A later block of it is told once more."""
         passed = bisect_left(self._facts.stale.points(ordinal, relation.oid), lsn)
         if passed != self._passed.get((ordinal, relation.oid), 0):
-            self._told.known.discard(relation.oid)
+            known.discard(relation.oid)
             self._passed[ordinal, relation.oid] = passed
-        return self._told.known
 
     def _forget_before(self, commit_lsn: int) -> None:
         """What the ends of earlier transactions made stale is not known any more."""

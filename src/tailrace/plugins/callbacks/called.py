@@ -1,0 +1,255 @@
+"""The half of a plugin written per change that lives with the ordered driver: it has the callbacks called in the order of the stream.
+
+What the driver asks it for it answers with a note (`EVENT` and a number) of what is to be called; the notes come back in order, among the changes
+that workers made texts of (`callbacks/formatter.py`), and now callbacks are called, and what they write takes the place of the note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.model import Lsn, Transaction
+from tailrace.plan.demand import Demand
+from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.origins import OriginFilter
+from tailrace.plugins.callbacks.change import Change, Shape, loaded
+from tailrace.plugins.callbacks.context import Context, OutputOptions
+from tailrace.plugins.callbacks.formatter import CHANGE, EVENT, ONE, CallbackFormatter, rows_told
+from tailrace.plugins.callbacks.plugin import Plugin, check_callbacks, implements
+from tailrace.plugins.ordering import Lines
+from tailrace.plugins.picking import taken
+from tailrace.plugins.plugin import OutputPlugin, RelationUses
+from tailrace.transactions.fates import Transactions, TwoPhase
+from tailrace.types.values import Texts
+from tailrace.wal import xact
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What a callback answers to a number or a name. Plugins of one kind with equal options answer alike."""
+
+    kind: type[Plugin]
+    options: tuple[tuple[str, str | None], ...]
+    ask: Callable[[Any], bool] = field(compare=False)
+
+    def __call__(self, about: Any) -> bool:
+        return self.ask(about)
+
+
+class CalledPlugin(OutputPlugin):
+    """A plugin with the manual's callbacks, as the driver takes one."""
+
+    tells_relations = True
+    skips_empty_transactions = False
+
+    def __init__(self, plugin: Plugin, name: str = "") -> None:
+        super().__init__()
+        check_callbacks(plugin)
+        self.plugin = plugin
+        self.name = name or type(plugin).__name__
+        self.context = Context(plugin=self.name)
+        self.takes_messages = implements(plugin, "message")
+        self.streams = implements(plugin, "stream_start")
+        self.needs_commits = self._is_parallel or plugin.typed
+        self._notes: list[tuple[str, int, tuple[Any, ...]]] = []
+        self._uses: RelationUses | None = None
+        self._txn: Transaction | None = None
+        self._in_stream = False
+
+    @property
+    def _is_parallel(self) -> bool:
+        return self.plugin.parallel or implements(self.plugin, "change_batch")
+
+    # -- its life --------------------------------------------------------------------------------------------------------------------
+
+    def created(self, options: Mapping[str, str | None], major: int) -> None:
+        self._start(options, major, is_init=True)
+
+    def startup(self, options: Mapping[str, str | None], major: int) -> None:
+        self._start(options, major, is_init=False)
+
+    def _start(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> None:
+        self.style = replace(self.style, major=major)
+        self.context = Context(plugin=self.name, slot=self.slot, major=major, options=options)
+        output = OutputOptions()
+        self.context.call("startup", None, self.plugin.startup, output, is_init, writes=False)
+        self.context.binary_output = self.writes_binary = output.binary_output
+        self.receives_rewrites = output.receive_rewrites
+        self.two_phase = self.two_phase and implements(self.plugin, "prepare")
+
+    def shutdown(self) -> None:
+        self.context.call("shutdown", None, self.plugin.shutdown, writes=False)
+
+    @property
+    def formatter(self) -> CallbackFormatter:
+        return CallbackFormatter(self.plugin, self.context, self.style, self.codec)
+
+    @property
+    def demand(self) -> Demand:
+        asked = super().demand
+        if asked.two_phase is not None:
+            asked = replace(asked, two_phase=TwoPhase(self.two_phase_since, self._answers(self._filters_prepared)))
+        return asked
+
+    @property
+    def filter_by_origin(self) -> OriginFilter | None:
+        return self._answers(self._filters_origin) if implements(self.plugin, "filter_by_origin") else None
+
+    def _answers(self, ask: Callable[[Any], bool]) -> _Answers:
+        return _Answers(type(self.plugin), tuple(self.context.options.items()), ask)
+
+    def _filters_origin(self, origin: int) -> bool:
+        return bool(self.context.call("filter_by_origin", None, self.plugin.filter_by_origin, origin, writes=False))
+
+    def _filters_prepared(self, gid: str) -> bool:
+        return bool(self.context.call("filter_prepare", None, self.plugin.filter_prepare, gid, writes=False))
+
+    # -- notes of what is to be called --------------------------------------------------------------------------------------------------
+
+    def _note(self, callback: str, lsn: int, *args: Any) -> bytes:
+        self._notes.append((callback, lsn, args))
+        return EVENT + b"%d" % (len(self._notes) - 1)
+
+    def begin_texts(self, transactions: Transactions) -> Texts:
+        prepared = (transactions.kind == xact.PREPARE).tolist()
+        return Texts.of(
+            [
+                self._note("begin_prepare" if is_prepared else "begin", each.first_lsn, each)
+                for each, is_prepared in zip(transactions, prepared, strict=True)
+            ]
+        )
+
+    def commit_texts(self, transactions: Transactions) -> Texts:
+        return Texts.of([self._note("commit", each.end_lsn, each, each.commit_lsn) for each in transactions])
+
+    def prepare_texts(self, transactions: Transactions) -> Texts:
+        return Texts.of([self._note("prepare", each.end_lsn, each, each.commit_lsn) for each in transactions])
+
+    def commit_prepared_texts(self, transactions: Transactions) -> Texts:
+        return Texts.of([self._note("commit_prepared", each.end_lsn, each, each.commit_lsn) for each in transactions])
+
+    def rollback_prepared_texts(self, transactions: Transactions) -> Texts:
+        prepared = zip(transactions, transactions.prepared_end.tolist(), transactions.prepared_time.tolist(), strict=True)
+        return Texts.of([self._note("rollback_prepared", each.end_lsn, each, Lsn(end), time) for each, end, time in prepared])
+
+    def truncate_text(self, truncation: Truncation) -> bytes:
+        return self._noted_truncation("truncate", truncation) if implements(self.plugin, "truncate") else b""
+
+    def _noted_truncation(self, callback: str, truncation: Truncation) -> bytes:
+        change = Change("truncate", truncation.lsn, cascade=truncation.cascade, restart_sequences=truncation.restart_sequences)
+        return self._note(callback, truncation.lsn, truncation.relations, change)
+
+    def message_text(self, message: LogicalMessage) -> bytes:
+        return self._noted_message("message", message)
+
+    def _noted_message(self, callback: str, message: LogicalMessage) -> bytes:
+        transactional = message.ordinal >= 0
+        about = (message.end_lsn, transactional, message.prefix, message.content)
+        return self._note(callback, message.end_lsn, None if transactional else message.xid, *about)
+
+    def stream_start_texts(self, transactions: Transactions, first: NDArray[np.bool_]) -> Texts:
+        return Texts.of([self._note("stream_start", each.first_lsn, each) for each in transactions])
+
+    def stream_stop_texts(self, transactions: Transactions) -> Texts:
+        return Texts.of([self._note("stream_stop", each.end_lsn, each) for each in transactions])
+
+    def stream_commit_texts(self, transactions: Transactions) -> Texts:
+        return Texts.of([self._note("stream_commit", each.end_lsn, each, each.commit_lsn) for each in transactions])
+
+    def stream_prepare_texts(self, transactions: Transactions) -> Texts:
+        return Texts.of([self._note("stream_prepare", each.end_lsn, each, each.commit_lsn) for each in transactions])
+
+    def stream_abort_texts(self, transactions: Transactions, tops: Sequence[int]) -> Texts:
+        return Texts.of([self._note("stream_abort", each.end_lsn, each, each.commit_lsn) for each in transactions])
+
+    def stream_truncate_text(self, truncation: Truncation, xid: int) -> bytes:
+        return self._noted_truncation("stream_truncate", truncation)
+
+    def stream_message_text(self, message: LogicalMessage, xid: int) -> bytes:
+        return self._noted_message("stream_message", message)
+
+    def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
+        """Nothing is told of relations; but which are used is now known."""
+        self._uses = uses
+        return np.zeros(0, np.int64), Texts.of([])
+
+    # -- calling ----------------------------------------------------------------------------------------------------------------------
+
+    def finished(self, lines: Lines) -> Lines:
+        offsets, data = lines.texts.offsets, lines.texts.data
+        sizes = np.diff(offsets)
+        kind = np.zeros(len(lines), np.uint8)
+        kind[sizes > 0] = data[offsets[:-1][sizes > 0]]
+        plain = kind == ord(ONE)
+        rows = np.ones(len(lines), np.int64)
+        made: list[bytes] = []
+        shapes: dict[int, Shape] = {}
+        raw = data.tobytes() if not plain.all() else b""
+        for place in np.flatnonzero(~plain).tolist():
+            text = raw[offsets[place] : offsets[place + 1]]
+            written = self._called(place, text, int(lines.lsn[place]), shapes)
+            rows[place] = len(written)
+            made += written
+        self._notes, self._uses = [], None
+        before = np.append(0, np.cumsum(rows))
+        return Lines(
+            np.repeat(lines.lsn, rows), np.repeat(lines.xid, rows), self._told(lines.texts, plain, rows, made),
+            before[lines.ends], before[lines.stops], lines.ended,
+        )  # fmt: skip
+
+    @staticmethod
+    def _told(texts: Texts, plain: NDArray[np.bool_], rows: NDArray[np.int64], made: list[bytes]) -> Texts:
+        """What workers wrote, without its first byte, and what was written here, in their order."""
+        kept = np.repeat(plain, np.diff(texts.offsets))
+        kept[texts.offsets[:-1][plain]] = False
+        theirs = Texts(np.append(0, np.cumsum(np.diff(texts.offsets)[plain] - 1)), texts.data[kept])
+        of_theirs = np.repeat(plain, rows)
+        order = np.empty(len(of_theirs), np.int64)
+        order[of_theirs] = np.arange(len(theirs))
+        order[~of_theirs] = len(theirs) + np.arange(len(made))
+        return taken([theirs, Texts.of(made)], order)
+
+    def _called(self, place: int, text: bytes, lsn: int, shapes: dict[int, Shape]) -> list[bytes]:
+        """What is written of one thing in the stream."""
+        if not text:
+            return []
+        if text[:1] == EVENT:
+            return self._note_called(*self._notes[int(text[1:])])
+        if text[:1] != CHANGE:
+            return rows_told(text)
+        uses = self._uses
+        assert uses is not None, "relations_told comes first"
+        number = int(uses.relation[place])
+        shape = shapes.get(number) or shapes.setdefault(number, Shape(uses.relations[number]))
+        change = shape.change(loaded(text[1:], typed=self.plugin.typed), lsn)
+        callback = "stream_change" if self._in_stream else "change"
+        self.context.call(callback, lsn, getattr(self.plugin, callback), self._txn, shape.relation, change)
+        return self.context.take_written()
+
+    def _note_called(self, callback: str, lsn: int, args: tuple[Any, ...]) -> list[bytes]:
+        if callback in _BEGINNING:
+            self._txn, self._in_stream = args[0], callback == "stream_start"
+        elif callback in ("truncate", "stream_truncate"):
+            args = (self._txn, *args)
+        elif callback in ("message", "stream_message"):
+            args = (self._txn if args[0] is None else _of_nothing(args[0]), *args[1:])
+        self.context.call(callback, lsn, getattr(self.plugin, callback), *args)
+        if callback in _ENDING:
+            self._txn, self._in_stream = None, False
+        return self.context.take_written()
+
+
+_BEGINNING = frozenset({"begin", "begin_prepare", "stream_start"})
+_ENDING = frozenset({"commit", "prepare", "stream_stop", "commit_prepared"})
+
+
+def _of_nothing(xid: int) -> Transaction | None:
+    """What is known of the transaction of a message that is not transactional: its xid, if it had one."""
+    if not xid:
+        return None
+    return Transaction(ordinal=-1, xid=xid, commit_lsn=Lsn(0), end_lsn=Lsn(0), first_lsn=Lsn(0), commit_time=0, database=0)

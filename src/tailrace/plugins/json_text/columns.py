@@ -1,0 +1,141 @@
+"""Columns of a batch as texts that wait to become JSON literals, and the kernel that writes one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.kernels import inner_kernel
+from tailrace.memcpy import memcpy
+from tailrace.model import Column, PgType
+from tailrace.plugins.json_text.strings import escapes, put_escaped
+from tailrace.types import registry
+from tailrace.types.ascii import MINUS, QUOTE
+from tailrace.types.encodings.conversion import to_utf8
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Texts, Values
+
+# How a column's texts become literals
+BARE = 0  # as they are
+NUMBER = 1  # as they are, but for NaN and infinities, which JSON lacks: null
+BOOLEAN = 2  # t or f
+STRING = 3  # in quotes
+ESCAPED = 4  # in quotes, and there is something to escape
+HEX = 5  # a string of what stands behind the \x of a bytea
+
+VALUE, NULL, UNCHANGED = 0, 1, 2
+
+INT8, INT2, INT4, OID, FLOAT4, FLOAT8, NUMERIC, BOOL, BYTEA = 20, 21, 23, 26, 700, 701, 1700, 16, 17
+NUMBERS = frozenset({INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC})
+
+TextOf = Callable[[Values, Column], tuple[Texts, int]]
+"""A column's values as texts in UTF-8, and how they become literals."""
+
+
+class Words(NamedTuple):
+    """Word i is `data[bounds[i] : bounds[i + 1]]`."""
+
+    data: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Words:
+        texts = Texts.of(words)
+        return cls(texts.data, texts.offsets)
+
+    @property
+    def longest(self) -> int:
+        return int(np.diff(self.bounds).max(initial=0))
+
+
+class Side(NamedTuple):
+    """New or old values as text: of column c and row i `data[bounds[c, i] : bounds[c, i + 1]]`, unless `state[c, i]` says that it is NULL or was not
+    sent. `form` is by column; `room` is what the literals take at most."""
+
+    data: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+    state: NDArray[np.uint8]
+    form: NDArray[np.uint8]
+    room: int
+
+    @classmethod
+    def absent(cls, rows: int, columns: int) -> Side:
+        """All NULL."""
+        shape = columns, rows
+        return cls(
+            np.zeros(0, np.uint8), np.zeros((columns, rows + 1), np.int64), np.full(shape, NULL, np.uint8), np.zeros(columns, np.uint8), 0
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, values: Sequence[Values], columns: Sequence[Column], rows: int, text_of: TextOf) -> Side:
+        """The columns' texts, one after another."""
+        side = cls.absent(rows, len(columns))
+        parts = [np.zeros(0, np.uint8)]
+        used = room = 0
+        for i, (column, stored) in enumerate(zip(columns, values, strict=True)):
+            texts, form = text_of(stored, column)
+            side.bounds[i] = texts.offsets + used
+            used += len(texts.data)
+            parts.append(texts.data)
+            more = int(escapes(texts.data)) if form == STRING else 0
+            room += len(texts.data) + more
+            side.form[i] = ESCAPED if more else form
+            side.state[i] = np.where(stored.valid, VALUE, NULL)
+            if stored.unchanged is not None:
+                side.state[i][stored.unchanged] = UNCHANGED
+        return side._replace(data=np.concatenate(parts) if len(parts) != 2 else parts[1], room=room)
+
+
+def printed(stored: Values, pg_type: PgType, style: TextStyle, codec: str) -> Texts:
+    """What the type's output function prints, in UTF-8."""
+    return to_utf8(registry.format_values(stored, pg_type, style), codec)
+
+
+_TRUE, _FALSE, _NULL = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
+LONGEST_LITERAL = 6
+"""Bytes that a value takes beside its text: quotes, or a word instead of it."""
+_LETTER_T, _LETTER_I, _LETTER_N = b"tIN"
+
+
+@inner_kernel
+def put_literal(out, to, side, column, row):  # type: ignore[no-untyped-def]
+    """Append a value; an absent one as null."""
+    start, stop, form = side.bounds[column, row], side.bounds[column, row + 1], side.form[column]
+    if side.state[column, row] != VALUE or (form == NUMBER and is_special(side.data, start, stop)):
+        return put(out, to, _NULL, 0, len(_NULL))
+    if form == BARE or form == NUMBER:
+        return put(out, to, side.data, start, stop)
+    if form == BOOLEAN:
+        if side.data[start] == _LETTER_T:
+            return put(out, to, _TRUE, 0, len(_TRUE))
+        return put(out, to, _FALSE, 0, len(_FALSE))
+    out[to] = QUOTE
+    if form == ESCAPED:
+        to = put_escaped(out, to + 1, side.data, start, stop)
+    else:
+        to = put(out, to + 1, side.data, min(start + 2, stop) if form == HEX else start, stop)
+    out[to] = QUOTE
+    return to + 1
+
+
+@inner_kernel
+def is_special(data, start, stop):  # type: ignore[no-untyped-def]
+    """Whether this is NaN, Infinity or -Infinity."""
+    if stop > start and data[start] == MINUS:
+        start += 1
+    return stop > start and (data[start] == _LETTER_I or data[start] == _LETTER_N)
+
+
+@inner_kernel
+def put_word(out, to, words, i):  # type: ignore[no-untyped-def]
+    return put(out, to, words.data, words.bounds[i], words.bounds[i + 1])
+
+
+@inner_kernel
+def put(out, to, part, start, stop):  # type: ignore[no-untyped-def]
+    """Append part[start:stop] at `to`."""
+    memcpy(out, to, part, start, stop - start)
+    return to + stop - start

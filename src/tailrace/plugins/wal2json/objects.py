@@ -1,0 +1,263 @@
+"""Changes as wal2json prints them in its format 2: `{"action":"I","schema":"public","table":"t","columns":[{"name":"id",…,"value":1}]}`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.catalog.names.type_labels import label_with_modifier
+from tailrace.decode import DELETE, INSERT, UPDATE, Alike, Batch
+from tailrace.kernels import inner_kernel, kernel
+from tailrace.model import Column, PgType, Relation
+from tailrace.plan.stretch import Commits
+from tailrace.plugins.json_text.columns import (
+    BOOL,
+    BOOLEAN,
+    BYTEA,
+    HEX,
+    LONGEST_LITERAL,
+    NUMBER,
+    NUMBERS,
+    STRING,
+    UNCHANGED,
+    Side,
+    Words,
+    printed,
+    put,
+    put_literal,
+    put_word,
+)
+from tailrace.plugins.json_text.strings import json_string
+from tailrace.plugins.plugin import Formatter
+from tailrace.plugins.wal2json.options import ACTIONS, Options
+from tailrace.types import registry
+from tailrace.types.ascii import COMMA
+from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.style import NameOf, TextStyle
+from tailrace.types.values import Texts, Values
+
+_FULL = "f"
+_PG_LSN = PgType(3220, "pg_catalog", "pg_lsn", "pg_lsn", "b", 8, 8)
+_TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
+_KINDS = (INSERT, UPDATE, DELETE)
+
+
+@dataclass(frozen=True)
+class ObjectFormatter(Formatter):
+    """An object a change; nothing of a change that is not told."""
+
+    options: Options
+    style: TextStyle
+    codec: str = UTF8
+
+    def knowing(self, names: NameOf | None, codec: str) -> ObjectFormatter:
+        return replace(self, style=replace(self.style, names=names), codec=codec)
+
+    def change_texts(self, batch: Batch) -> Texts:
+        return self.alike_texts(Alike.of(batch))
+
+    def alike_texts(self, alike: Alike) -> Texts:
+        batch, rows = alike.batch, len(alike.batch)
+        relations = alike.published_as
+        told = self._told(alike)
+        words = self._words(relations, batch.columns)
+        new = Side.of(batch.new, batch.columns, rows, self._text_of)
+        old = Side.absent(rows, len(batch.columns))
+        if batch.old is not None:
+            old = Side.of(batch.old, batch.columns, rows, self._text_of)
+        facts = facts_of(self.options, self.style, rows, batch.commits, batch.lsn)
+        changes = Changes(told, alike.number, batch.kind, batch.has_old, facts.data, facts.offsets)
+        # Room for the longest that it could be; pages that stay untouched cost nothing. The identity may be told from the new row.
+        heads = np.diff(facts.offsets)[told].sum() + int(told.sum()) * (
+            words.tables.longest + _FIXED + 2 * len(words.befores.data) + 2 * len(words.afters.data) + 2 * len(words.keys.data)
+            + 2 * len(batch.columns) * (LONGEST_LITERAL + 2)
+        )  # fmt: skip
+        out = np.empty(int(heads) + 2 * new.room + old.room, np.uint8)
+        offsets = np.zeros(rows + 1, np.int64)
+        write_objects(changes, words, self._keys(relations, batch.columns), new, old, offsets, out)
+        return Texts(offsets, out[: offsets[-1]])
+
+    def _told(self, alike: Alike) -> NDArray[np.bool_]:
+        """Which changes are: of these actions and tables, and of rows that can be identified."""
+        batch, relations = alike.batch, alike.published_as
+        tables = np.array([self.options.tells_table(each.schema, each.name) for each in relations])
+        identified = np.array([bool(each.identity) or each.replica_identity == _FULL for each in relations])
+        told = tables[alike.number] & ((batch.kind == INSERT) | batch.has_old | identified[alike.number])
+        for kind, action in zip(_KINDS, ACTIONS, strict=False):
+            if action not in self.options.actions:
+                told &= batch.kind != kind
+        return told
+
+    def _words(self, relations: Sequence[Relation], columns: Sequence[Column]) -> PlainWords:
+        descriptions = [self._description(column) for column in columns]
+        return PlainWords(
+            Words.of([self._table(relation) for relation in relations]),
+            Words.of([f'{description},"value":' for description in descriptions]),
+            Words.of([self._behind_value(column) for column in columns]),
+            Words.of([f"{description}}}" for description in descriptions]),
+        )
+
+    def _table(self, relation: Relation) -> str:
+        schema = f',"schema":{json_string(relation.schema)}' if self.options.include_schemas else ""
+        return f'{schema},"table":{json_string(relation.name)}'
+
+    def _description(self, column: Column) -> str:
+        pg_type = column.type
+        assert pg_type is not None, "dropped columns are not shown"
+        text = f'{{"name":{json_string(column.name)}'
+        if self.options.include_types:
+            label = label_with_modifier(pg_type, column.typmod, self.style.major)
+            if self.options.include_domain_data_type and pg_type.kind == "d" and pg_type.element is not None:
+                label = label_with_modifier(pg_type.element, pg_type.typmod, self.style.major)
+            # A name in quotes is taken for a string as it stands.
+            text += ',"type":' + (label if label.startswith('"') and not label.endswith("]") else json_string(label))
+        if self.options.include_type_oids:
+            text += f',"typeoid":{pg_type.oid - (pg_type.oid >> 31 << 32)}'
+        return text
+
+    def _behind_value(self, column: Column) -> str:
+        optional = f',"optional":{"false" if column.not_null else "true"}' if self.options.include_not_null else ""
+        position = f',"position":{column.number}' if self.options.include_column_positions else ""
+        return f"{optional}{position}}}"
+
+    def _keys(self, relations: Sequence[Relation], columns: Sequence[Column]) -> Keys:
+        numbers = np.array([column.number for column in columns], np.int64)
+        primary = np.array([np.isin(numbers, relation.primary_key) for relation in relations])
+        identity = np.array([np.isin(numbers, relation.identity or numbers) for relation in relations])
+        obtainable = np.array([bool(relation.primary_key or relation.identity) for relation in relations])
+        return Keys(identity, primary, obtainable, self.options.include_pk)
+
+    def _text_of(self, stored: Values, column: Column) -> tuple[Texts, int]:
+        pg_type = column.type
+        assert pg_type is not None, "dropped columns are not shown"
+        form = STRING
+        if pg_type.oid in NUMBERS:
+            form = STRING if self.options.numeric_data_types_as_string else NUMBER
+        elif pg_type.oid == BOOL:
+            form = BOOLEAN
+        elif pg_type.oid == BYTEA:
+            form = HEX
+        return printed(stored, pg_type, self.style, self.codec), form
+
+
+def facts_of(
+    options: Options, style: TextStyle, rows: int, commits: Commits | None, lsn: NDArray[np.int64], *more: NDArray[np.int64]
+) -> Texts:
+    """What is told of the transaction of each row: xid, when it committed, its origin, and positions, `lsn` and more."""
+    parts: list[str | NDArray[np.integer] | Texts] = []
+    if commits is not None and options.include_xids:
+        parts += [',"xid":', commits.xid]
+    if commits is not None and options.include_timestamp:
+        parts += [',"timestamp":"', _formatted(commits.time, _TIMESTAMPTZ, replace(style, date_style="ISO")), '"']
+    if commits is not None and options.include_origin:
+        parts += [',"origin":', commits.origin]
+    if options.include_lsn:
+        for name, each in zip(("lsn", "nextlsn"), (lsn, *more), strict=False):
+            parts += [f',"{name}":"', _formatted(each, _PG_LSN, style), '"']
+    return Texts.joined(*parts, rows=rows) if parts else Texts(np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8))
+
+
+def _formatted(numbers: NDArray[np.int64], pg_type: PgType, style: TextStyle) -> Texts:
+    stored = Values(np.ones(len(numbers), np.bool_), fixed=np.ascontiguousarray(numbers, np.int64).view(np.uint8).reshape(-1, 8))
+    return registry.format_values(stored, pg_type, style)
+
+
+class PlainWords(NamedTuple):
+    """What tables are called; by column what stands before and behind its value, and what describes it alone."""
+
+    tables: Words
+    befores: Words
+    afters: Words
+    keys: Words
+
+
+class Keys(NamedTuple):
+    """By table and column, whether it is one of the replica identity (all are, where there is none) and of the primary key; by table, whether an
+    UPDATE without an old row has its identity from the new one; and whether primary keys are told."""
+
+    identity: NDArray[np.bool_]
+    primary: NDArray[np.bool_]
+    is_obtainable: NDArray[np.bool_]
+    tells_primary: bool
+
+
+class Changes(NamedTuple):
+    """By row: whether it is told, which of the tables it is of, what happened, whether there is an old tuple, and what is told of its transaction."""
+
+    told: NDArray[np.bool_]
+    number: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    has_old: NDArray[np.bool_]
+    facts: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+
+
+_ACTION = 13
+_VERBS, _COLUMNS, _IDENTITY, _PK, _BRACKET, _BRACE = (
+    np.frombuffer(word, np.uint8)
+    for word in (b'{"action":"I"{"action":"U"{"action":"D"', b',"columns":[', b',"identity":[', b',"pk":[', b"]", b"}")
+)
+_FIXED = _ACTION + len(_COLUMNS) + len(_IDENTITY) + len(_PK) + 8
+
+
+@kernel
+def write_objects(changes, words, keys, new, old, offsets, out):  # type: ignore[no-untyped-def]
+    """The objects of a batch, one after another; offsets[i + 1] becomes the end of row i."""
+    to = np.int64(0)
+    every = np.ones(len(new.form), np.bool_)
+    for row in range(len(changes.kind)):
+        if changes.told[row]:
+            kind, number, has_old = changes.kind[row], changes.number[row], changes.has_old[row]
+            to = put(out, to, _VERBS, _ACTION * (kind - 1), _ACTION * kind)
+            to = put(out, to, changes.facts, changes.bounds[row], changes.bounds[row + 1])
+            to = put_word(out, to, words.tables, number)
+            if kind != DELETE:
+                to = put(out, to, _COLUMNS, 0, len(_COLUMNS))
+                to = put_columns(out, to, words, new, row, every, True)
+            if has_old:
+                to = put(out, to, _IDENTITY, 0, len(_IDENTITY))
+                to = put_columns(out, to, words, old, row, keys.identity[number], False)
+            elif kind == UPDATE and keys.is_obtainable[number]:
+                to = put(out, to, _IDENTITY, 0, len(_IDENTITY))
+                to = put_columns(out, to, words, new, row, keys.identity[number], False)
+            if keys.tells_primary:
+                to = put(out, to, _PK, 0, len(_PK))
+                to = put_keys(out, to, words, old if has_old else new, row, keys.primary[number])
+            to = put(out, to, _BRACE, 0, 1)
+        offsets[row + 1] = to
+
+
+@inner_kernel
+def put_columns(out, to, words, side, row, wanted, is_change):  # type: ignore[no-untyped-def]
+    """Append the wanted columns of one side of a row, but for those that were not sent, and the bracket behind them."""
+    first = True
+    for column in range(len(side.form)):
+        if not wanted[column] or side.state[column, row] == UNCHANGED:
+            continue
+        if not first:
+            out[to] = COMMA
+            to += 1
+        first = False
+        to = put_word(out, to, words.befores, column)
+        to = put_literal(out, to, side, column, row)
+        to = put_word(out, to, words.afters, column) if is_change else put(out, to, _BRACE, 0, 1)
+    return put(out, to, _BRACKET, 0, 1)
+
+
+@inner_kernel
+def put_keys(out, to, words, side, row, wanted):  # type: ignore[no-untyped-def]
+    """The same without values."""
+    first = True
+    for column in range(len(side.form)):
+        if not wanted[column] or side.state[column, row] == UNCHANGED:
+            continue
+        if not first:
+            out[to] = COMMA
+            to += 1
+        first = False
+        to = put_word(out, to, words.keys, column)
+    return put(out, to, _BRACKET, 0, 1)
