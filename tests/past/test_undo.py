@@ -69,6 +69,8 @@ COLUMNS = {
     "positive": ("positive", "1", "2"),
     "place": ("pg_lsn", "0/16B3748", "FFFFFFFF/0"),
     "object": ("oid", "4294967295", "0"),
+    "vector": ("int2vector", "1 2", "3"),
+    "class": ("regclass", '"Odd Schema"."do.t"', "pg_class"),
     "nothing": ("text", None, "something"),
     "long": ("text", "x" * 9000, "y" * 9000),
 }  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tailrace.catalog.names.quoting import quote_identifier, quote_literal
-from tailrace.catalog.names.type_labels import label_with_modifier
+from tailrace.catalog.names.type_labels import VECTORS, label_with_modifier
 from tailrace.model import Column, PgType, Relation
 from tailrace.past.row_changes import Absent, Cell
 from tailrace.past.trails import Row
@@ -112,7 +112,7 @@ def _is_still(column: Column, cell: Cell) -> str:
 
 
 def _is_compared(pg_type: PgType) -> bool:
-    if pg_type.kind in "adrm" and pg_type.element is not None:
+    if pg_type.kind in "adrm" and pg_type.element is not None and pg_type.oid not in VECTORS:
         return _is_compared(pg_type.element)
     return pg_type.kind == "e" or pg_type.oid in _COMPARED_AS_THEY_ARE
 
