@@ -32,6 +32,7 @@ class Above:
     """id > 5, by hand."""
 
     columns: Sequence[int] = (1,)
+    error: UsageError | None = None
 
     def matches(self, values: Mapping[int, Values], count: int) -> Mask:
         column = values[self.columns[0]]
@@ -182,7 +183,7 @@ def test_a_missing_publication_stops_the_stream_before_18() -> None:
     entry = RelationEntry(ALL_ACTIONS, None, (member(),), missing=("nope",))
     with pytest.raises(UsageError, match='publication "nope" does not exist') as caught:
         list(publisher(entry, major=17).publish(CHAIN))
-    assert (caught.value.sqlstate, caught.value.lsn) == ("42704", 100)
+    assert caught.value.sqlstate == "42704"
     assert len(list(publisher(entry, major=18).publish(CHAIN))) == 1
     assert [str(warning).splitlines()[0] for warning in missing_warnings(entry, 18)] == ['skipped loading publication "nope"']
     assert missing_warnings(entry, 17) == []

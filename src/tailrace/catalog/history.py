@@ -20,13 +20,12 @@ from tailrace.catalog.column_values import int2_vector, only_element
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.rows import CatalogTable, Spans, rows_of
+from tailrace.catalog.rows import CatalogTable, Spans, oid_of, rows_of, toast_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
 from tailrace.types.encodings.server_encodings import as_stored, codec_named
 from tailrace.types.search_path import SEARCH_PATH
-from tailrace.wal.index import TRACKED_CATALOGS
 
 FIRST_UNPINNED_TYPE = 10000
 """Types with smaller oids are those of pg_type.dat: the same in all databases of a major, and never altered."""
@@ -62,7 +61,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "oid", "typname", "typnamespace", "typlen", "typtype", "typdelim", "typrelid", "typsubscript", "typelem", "typalign", "typbasetype",
         "typtypmod",
     ),
-    "pg_namespace": ("oid", "nspname"),
+    "pg_namespace": ("oid", "nspname"), "pg_attrdef": ("adrelid", "adnum", "adbin"),
     "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
     "pg_publication": (
         "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",
@@ -78,8 +77,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale",
     ),
     "pg_authid": ("oid", "rolname"),
-    "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
-    "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
+    "pg_ts_config": ("oid", "cfgname", "cfgnamespace"), "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
     "pg_replication_origin": ("roident", "roname"),
     "pg_collation": ("oid", "collname", "collnamespace", "collprovider", "collencoding"),
 }  # fmt: skip
@@ -113,10 +111,10 @@ class History:
     def table(self, name: str) -> CatalogTable:
         """A catalog's rows. They are read when they are first asked for."""
         if name not in self._tables:
-            oid = next(oid for oid, catalog in TRACKED_CATALOGS.items() if catalog == name)
-            layout = self._layouts[name]
+            oid, layout = oid_of(name), self._layouts[name]
             wanted = tuple(column for column in _WANTED[name] if column in layout.names)  # not every major has all of them
-            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, layout, wanted, self.codec))
+            chunks = toast_of(self._versions, self._spans, name, self._layouts)
+            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, layout, wanted, self.codec, chunks))
         return self._tables[name]
 
     # -- questions -----------------------------------------------------------------------------------------------------------------

@@ -206,6 +206,7 @@ def _plugin_of(consumer: Consumer, options: dict[str, str | None], parameters: d
     """Options given now stand before those the slot was created with."""
     slot = consumer.slot
     plugin = plugin_named(slot.plugin)
+    plugin.slot = slot.name
     plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     plugin.under(parameters)
     plugin.startup({**slot.options, **options}, consumer.major)

@@ -13,10 +13,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plugins.failures import in_callback
 from tailrace.plugins.formatted import NO_XIDS, Formatted
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
@@ -152,6 +154,20 @@ class _Order:
         self._was_begun = was_begun
 
     def _inside_text(self, item: LogicalMessage | Truncation) -> str | bytes:
+        streamed = "stream_" if self._plan.streams.streamed[item.ordinal] else ""
+        callback = "message" if isinstance(item, LogicalMessage) else "truncate"
+        try:
+            return self._text(item)
+        except UsageError as error:
+            raise in_callback(error, self._plugin, streamed + callback, item.lsn) from None
+
+    def _outside_text(self, message: LogicalMessage) -> str | bytes:
+        try:
+            return self._plugin.message_text(message)
+        except UsageError as error:
+            raise in_callback(error, self._plugin, "message", message.lsn) from None
+
+    def _text(self, item: LogicalMessage | Truncation) -> str | bytes:
         plugin = self._plugin
         if not self._plan.streams.streamed[item.ordinal]:
             return plugin.message_text(item) if isinstance(item, LogicalMessage) else plugin.truncate_text(item)
@@ -166,9 +182,7 @@ class _Order:
         before = np.searchsorted(self._transactions.commit_lsn, lsn)
         key = np.stack([_rank(before) - 1, np.full(len(due), _CHANGE), lsn, np.zeros(len(due), np.int64)])
         printed, xid = (np.array([getattr(message, name) for message in due], np.int64) for name in ("end_lsn", "xid"))
-        self._singles.append(
-            _Singles(key, printed, xid, Texts.of([self._plugin.message_text(message) for message in due]), ends=True)
-        )
+        self._singles.append(_Singles(key, printed, xid, Texts.of([self._outside_text(message) for message in due]), ends=True))
 
     def add_whole_transactions(self) -> None:
         """BEGIN, and COMMIT or what else ends them."""

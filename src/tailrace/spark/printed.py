@@ -40,6 +40,7 @@ def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) 
         plugin.style = replace(plugin.style, unknown_types=options["unknowntypes"])
     kept = slot.options if slot is not None and slot.plugin == options["plugin"] else {}
     if slot is not None:
+        plugin.slot = slot.name
         plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     given = {name.removeprefix(OPTION): value for name, value in options.items() if name.startswith(OPTION)}
     plugin.startup({**kept, **given}, major)
