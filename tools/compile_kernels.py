@@ -131,6 +131,7 @@ def decode_case(story: str, folder: Path) -> None:
     from support.cases import open_case  # noqa: PLC0415
     from tailrace.catalog.statefile import read_state, write_state  # noqa: PLC0415
     from tailrace.pipeline import LocalRunner, Scanning, Source, capture, count_log, open_pipeline  # noqa: PLC0415
+    from tailrace.plan.stale import stale  # noqa: PLC0415
     from tailrace.storage.index_store import IndexStore  # noqa: PLC0415
 
     case = open_case(story, MAJOR, "with_slot", folder)
@@ -141,6 +142,7 @@ def decode_case(story: str, folder: Path) -> None:
         as_text(pipeline)
     as_messages(pipeline)
     as_columns(pipeline)
+    stale(pipeline.told, pipeline.catalogs.state.database, MAJOR)
     for _ in ("kept", "read"):
         open_pipeline(case.data_dir, database, runner=runner, scanning=Scanning(1 << 16, IndexStore(folder / "index")))
     count_log(pipeline.source.segments, runner)

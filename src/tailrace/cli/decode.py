@@ -70,7 +70,8 @@ def decode(
     with counted("rows") as progress:
         opened = Source.open(source, captured.needs_wal_from if captured else None)
         chosen.startup(options, opened.segments.major)
-        choose(chosen, publication)
+        if publication:
+            chosen.choose(publication)
         begin = captured.needs_wal_from if captured else opened.segments.first_lsn
         runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
         scanning = Scanning(
@@ -99,17 +100,6 @@ def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: 
             progress.add(len(lines))
             del lines  # or they would be kept while the next are made
     sys.stdout.buffer.flush()
-
-
-def choose(plugin: OutputPlugin, publications: list[str] | None) -> None:
-    """Have a plugin give what these publications publish, once it has its options; pgoutput has them from there."""
-    if not publications:
-        return
-    if plugin.publication_names is not None:
-        raise UsageError(
-            "conflicting or redundant options", hint=f"{plugin.name} has publications in its own options.", sqlstate="42601"
-        )
-    plugin.publication_names = tuple(publications)
 
 
 def write_lines(lines: Lines, plugin: OutputPlugin, printed: Printed = as_psql) -> None:

@@ -77,6 +77,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
         ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order),
         relations=tuple(met.relations), relation=met.of_rows(order), failure=failure,
         origin=np.concatenate(origins)[streamed], xid=np.concatenate(xids)[streamed],
+        passed_over=frozenset(publisher.passed_over if publisher else ()),
     )  # fmt: skip
 
 
@@ -102,6 +103,7 @@ class _Drive:
         self._plugin = plugin
         self._run = run
         self._format_one = format_one
+        self._passed_over = publisher.passed_over if publisher is not None else set()
         self._done = 0
         self._held: list[Formatted] = []
         messages = plan.messages if plugin.takes_messages else []
@@ -125,6 +127,7 @@ class _Drive:
         for formatted, upto in zip(self._run(self._format_one, stretches), ready, strict=True):
             self._failure = first(self._failure, formatted.failure)
             self._held.append(formatted)
+            self._passed_over |= formatted.passed_over
             del formatted  # or the name would keep it while its lines are being consumed
             yield from self._transactions(upto)
         yield from self._transactions(len(commits))
@@ -183,6 +186,7 @@ class _Drive:
         wanted[ordinal] = True
         before: list[LogicalMessage] | None = self._due(ordinal)
         for formatted in self._run(self._format_one, plan.restricted_to(wanted)):
+            self._passed_over |= formatted.passed_over
             if formatted.failure is not None:
                 raise self._raised(formatted.failure)
             if not len(formatted.lsn):

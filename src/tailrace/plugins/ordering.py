@@ -19,10 +19,10 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.failures import in_callback
-from tailrace.plugins.formatted import NO_XIDS, Formatted
+from tailrace.plugins.formatted import Formatted
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
-from tailrace.transactions.fates import BLOCK, STREAM_ABORT, Transactions
+from tailrace.transactions.fates import BARE_PREPARE, BLOCK, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
 
@@ -269,6 +269,7 @@ class _Order:
         parts = {
             xact.COMMIT: plugin.commit_texts, xact.PREPARE: plugin.prepare_texts,
             xact.COMMIT_PREPARED: plugin.commit_prepared_texts, xact.ABORT_PREPARED: plugin.rollback_prepared_texts,
+            BARE_PREPARE: plugin.prepare_texts,
         }  # fmt: skip
         at = [np.flatnonzero(kinds == kind) for kind in parts]
         texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]
@@ -326,17 +327,14 @@ class _Order:
         """Which of the rows, so ordered, are of relations that the receiver must know."""
         some = self._some
         number: dict[Relation, int] = {}
-        rows = [np.zeros(0, np.int32)]
+        rows = []
         for part in some.rows:
             numbers = np.array([number.setdefault(relation, len(number)) for relation in part.relations], np.int32)
             rows.append(numbers[part.relation])
-        relation = np.full(len(order), -1, np.int32)
-        in_rows = order < len(self._ordinal)
-        relation[in_rows] = np.concatenate(rows)[order[in_rows]]
-        ordinal, lsn = np.full(len(order), -1, np.int64), np.zeros(len(order), np.int64)
-        ordinal[in_rows], lsn[in_rows] = self._ordinal[order[in_rows]], self._lsn[order[in_rows]]
-        xid = np.zeros(len(order), np.uint32)
-        xid[in_rows] = np.concatenate([NO_XIDS, *(_or_zeros(part.xid, part) for part in some.rows)])[order[in_rows]]
+        none = np.full(len(order) - len(self._ordinal), -1, np.int32)
+        relation = np.concatenate([*rows, none])[order]
+        ordinal, lsn = np.concatenate([self._ordinal, none])[order], np.concatenate([self._lsn, none])[order]
+        xid = np.concatenate([*(_or_zeros(part.xid, part) for part in some.rows), np.zeros(len(none), np.uint32)])[order]
         # What stands inside of transactions are the first of the singles.
         inside = np.flatnonzero((order >= len(self._ordinal)) & (order < len(self._ordinal) + len(some.inside))).tolist()
         events = [(place, some.inside[int(order[place]) - len(self._ordinal)]) for place in inside]

@@ -182,6 +182,14 @@ class OutputPlugin:
         """Which origins' changes it does not want (the manual's filter_by_origin_cb). Plugins of one kind with equal options have equal filters."""
         return from_elsewhere if self.only_local else None
 
+    def choose(self, publications: Sequence[str]) -> None:
+        """Give what these publish, and no more, once it has its options. Raises UsageError if it has publications from there."""
+        if self.publication_names is not None:
+            raise UsageError(
+                "conflicting or redundant options", hint=f"{self.name} has publications in its own options.", sqlstate="42601"
+            )
+        self.publication_names = tuple(publications)
+
     def begin_texts(self, transactions: Transactions) -> Texts:
         """One text per transaction."""
         raise NotImplementedError

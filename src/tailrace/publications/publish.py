@@ -9,7 +9,7 @@ A `Publisher` travels to workers. It keeps what it found out, and nothing that w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,11 +38,12 @@ _COMMANDS = {UPDATE: "update", DELETE: "delete"}
 
 @dataclass(slots=True)
 class Publisher:
-    """`major` is the source's."""
+    """`major` is the source's. `passed_over` are publications that changes were published without, since they do not exist."""
 
     timeline: EntryTimeline
     major: int
     compile: Compile
+    passed_over: set[str] = field(default_factory=set)
     _published: dict[tuple[int, int], Published] = field(default_factory=dict, repr=False)
     _conditions: dict[tuple[tuple[RowFilter, ...], int], Condition] = field(default_factory=dict, repr=False)
     _kept: list[object] = field(default_factory=list, repr=False)
@@ -52,7 +53,20 @@ class Publisher:
 
     def __setstate__(self, state: tuple[EntryTimeline, int, Compile]) -> None:
         self.timeline, self.major, self.compile = state
-        self._published, self._conditions, self._kept = {}, {}, []
+        self.passed_over, self._published, self._conditions, self._kept = set(), {}, {}, []
+
+    def part(self, oids: Collection[int], ordinals: Collection[int]) -> Publisher:
+        """One of these relations and transactions."""
+        return Publisher(self.timeline.part(oids, ordinals), self.major, self.compile)
+
+    def tables_of(self, relation: Relation) -> tuple[Relation, ...]:
+        """The tables as which changes of a relation are published, whenever they are; each version, and none where nothing is."""
+        if not is_publishable(relation) and not relation.rewrite_of:
+            return ()
+        entries = [entry for entry in self.timeline.entries_of(relation.rewrite_of or relation.oid) if entry.actions.rows]
+        if relation.rewrite_of:
+            return (relation,) if any(entry.published_as is None for entry in entries) else ()
+        return tuple(dict.fromkeys(entry.published_as or relation for entry in entries))
 
     def publish(self, batch: Batch) -> Iterator[Batch]:
         """What is published of a relation's changes; each batch has one `Published`. Raises UsageError for publications that are missing or
@@ -73,7 +87,7 @@ class Publisher:
     def publish_part(self, alike: Alike, entry: RelationEntry) -> Iterator[Alike]:
         """What is published of changes that have this entry; at most one. Whether it raises is a matter of each change by itself."""
         first = alike.relations[alike.number[0]]
-        check_found(entry, self.major)
+        self._check_found(entry)
         if not entry.actions.rows:
             return
         what = self._published_of(entry, first)
@@ -91,8 +105,14 @@ class Publisher:
         if not is_publishable(relation):
             return None
         entry = self.timeline.entry_at(relation.oid, lsn, ordinal)
-        check_found(entry, self.major)
+        self._check_found(entry)
         return self._published_of(entry, relation) if entry.actions.rows or entry.actions.truncate else None
+
+    def truncations(self, all_of: Iterable[Truncation]) -> Iterator[Truncation]:
+        """Those of which something is published, with no other relations."""
+        for truncation in all_of:
+            if relations := self.truncated(truncation):
+                yield replace(truncation, relations=relations)
 
     def truncated(self, truncation: Truncation) -> tuple[Relation, ...]:
         """The relations of a TRUNCATE that are published. A partition that goes out as another table is not; that table is, if it was named."""
@@ -103,20 +123,43 @@ class Publisher:
                 found.append(relation)
         return tuple(found)
 
+    def rewritten(self, batch: Batch) -> Iterator[Batch]:
+        """Of rows that ALTER TABLE wrote anew, what a copy of the table would have. There are none of a table that is published as another,
+        or without one of the actions: such rows are not to be replaced."""
+        for entry, rows in self.timeline.parts(batch.relation.rewrite_of, batch.lsn, batch.ordinal):
+            self._check_found(entry)
+            actions = entry.actions
+            if entry.published_as is not None or not (actions.insert and actions.update and actions.delete):
+                continue
+            what = self._published_of(entry, batch.relation)
+            part = batch.take(rows)
+            place = _places(part, what)
+            condition = None if what.copy is None else self._condition(what.copy, what.published_as)
+            if condition is not None and condition.error is not None:
+                raise condition.error
+            kind = filtered(_changes(part, place), {INSERT: condition})
+            if (kind != 0).any():
+                yield _with_columns(part.take(np.flatnonzero(kind != 0)), what, place)
+
     # -- by entry --------------------------------------------------------------------------------------------------------------------
 
     def _by_entry(self, alike: Alike) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
         lsn, ordinal = alike.batch.lsn, alike.batch.ordinal
-        order = alike.by_relation
-        present, starts = np.unique(alike.number[order], return_index=True)
         found: dict[int, tuple[RelationEntry, list[NDArray[np.int64]]]] = {}
-        for number, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+        for number, rows in alike.rows_by_relation:
             relation = alike.relations[number]
             if is_publishable(relation):
-                for entry, mine in self.timeline.parts(relation.oid, lsn[rows], ordinal[rows]):
-                    found.setdefault(id(entry), (entry, []))[1].append(rows[mine])
+                every = len(rows) == len(lsn)
+                for entry, mine in self.timeline.parts(
+                    relation.oid, lsn if every else lsn[rows], ordinal if every else ordinal[rows]
+                ):
+                    found.setdefault(id(entry), (entry, []))[1].append(mine if every else rows[mine])
         for entry, parts in found.values():
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+    def _check_found(self, entry: RelationEntry) -> None:
+        check_found(entry, self.major)
+        self.passed_over.update(entry.missing)
 
     def _published_of(self, entry: RelationEntry, relation: Relation) -> Published:
         key = id(entry), id(relation)

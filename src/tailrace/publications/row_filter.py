@@ -51,7 +51,9 @@ class Tuples:
     of: ColumnValues
 
     def some(self, columns: frozenset[int], rows: NDArray[np.int64]) -> dict[int, Values]:
-        return {number: self.of(number).take(rows) for number in sorted(columns)}
+        """These rows of them, which are ascending numbers."""
+        values = {number: self.of(number) for number in sorted(columns)}
+        return {number: each if len(rows) == len(each) else each.take(rows) for number, each in values.items()}
 
 
 @dataclass(slots=True)
