@@ -22,7 +22,7 @@ SOURCES = ROOT / "src"
 FOUNDATION = ("user_cache", "kernels", "memcpy", "ragged", "errors", "model", "settings", "checksummed_file")
 STAGES = (
     "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
-    "feed", "messages", "plugins", "wire", "sql", "slots", "apply",
+    "feed", "past", "messages", "plugins", "wire", "sql", "slots", "apply",
 )  # fmt: skip
 SHORE = ("storage", "client", "lake", "pipeline", "spark", "server", "demo", "cli", "__main__")
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
