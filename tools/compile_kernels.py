@@ -23,6 +23,7 @@ CASES = {
     "replay": ["toast", "types_more", "rows_as_values", "insert_conflict", "xml"],
 }
 MAJOR = 18
+JSON_PLUGINS: tuple[tuple[str, dict[str, str | None]], ...] = (("wal2json", {"format-version": "2"}), ("debezium", {}))
 NUMERIC = 1700
 GREATER = (1756, 1720)
 """Oids of numeric's > and of its function."""
@@ -132,6 +133,7 @@ def decode_case(story: str, folder: Path) -> None:
     from tailrace.catalog.statefile import read_state, write_state  # noqa: PLC0415
     from tailrace.pipeline import LocalRunner, Scanning, Source, capture, count_log, open_pipeline  # noqa: PLC0415
     from tailrace.plan.stale import stale  # noqa: PLC0415
+    from tailrace.plugins.registry import plugin_named  # noqa: PLC0415
     from tailrace.storage.index_store import IndexStore  # noqa: PLC0415
 
     case = open_case(story, MAJOR, "with_slot", folder)
@@ -142,6 +144,11 @@ def decode_case(story: str, folder: Path) -> None:
         as_text(pipeline)
     as_messages(pipeline)
     as_columns(pipeline)
+    for name, options in JSON_PLUGINS:
+        plugin = plugin_named(name)
+        plugin.startup(options, MAJOR)
+        for _ in open_pipeline(case.data_dir, database, runner=runner, demand=plugin.demand).lines(plugin):
+            pass
     stale(pipeline.told, pipeline.catalogs.state.database, MAJOR)
     for _ in ("kept", "read"):
         open_pipeline(case.data_dir, database, runner=runner, scanning=Scanning(1 << 16, IndexStore(folder / "index")))

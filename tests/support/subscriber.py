@@ -23,10 +23,10 @@ FIRST_OF_SOURCE = 16384
 
 
 def put_together(rows: Sequence[Row], options: Mapping[str, str]) -> list[Event]:
-    """What is left of them, but for messages outside of transactions, which come in between. Relations go by their names alone: a schema that is
-    renamed makes nothing stale, so outside of blocks they keep the old one."""
+    """What is left of them, but for messages outside of transactions, which come in between, and what was told of relations: a type or schema that is
+    renamed makes nothing stale, so who is told of a table at another time knows it by another name."""
     came = [(int(Lsn.parse(lsn)), data) for lsn, _, data in rows]
-    events = reassembled(came, int(options["proto_version"]), options.get("streaming", "off"), schemas=False)
+    events = reassembled(came, int(options["proto_version"]), options.get("streaming", "off"), described=False)
     return [event for event in events if event[0] != "message"]
 
 

@@ -23,6 +23,11 @@ def signed16(value: int) -> int:
     return value - (1 << 16) if value >= 1 << 15 else value
 
 
+def signed32(number: int) -> int:
+    """A signed integer of 32 bits that was read as an unsigned one: a modifier."""
+    return number - (1 << 32) if number >= 1 << 31 else number
+
+
 def int2_vector(payload: bytes) -> tuple[int, ...]:
     """The values of an int2vector."""
     return tuple(np.frombuffer(payload, "<i2", offset=HEADER).tolist())

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.column_values import int2_vector, only_element
+from tailrace.catalog.column_values import int2_vector, only_element, signed32
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.row_versions import Versions
@@ -324,7 +324,7 @@ class History:
             element=element,
             labels=self._labels(oid, lsn, ordinal) if kind == "e" else (),
             fields=self._columns(int(types["typrelid"][row]), lsn, ordinal) if kind == "c" else (),
-            typmod=_signed(int(types["typtypmod"][row])) if kind == "d" else -1,
+            typmod=signed32(int(types["typtypmod"][row])) if kind == "d" else -1,
         )
 
     def _is_visible(self, schema: str, name: str, lsn: int, ordinal: int) -> bool:
@@ -345,10 +345,6 @@ class History:
         )
 
 
-def _signed(typmod: int) -> int:
-    return typmod - (1 << 32) if typmod >= 1 << 31 else typmod
-
-
 def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
     """The column; `type_of` gives its type, and is not asked of a dropped one."""
     length, align = attribute.attlen, _ALIGN[chr(attribute.attalign)]
@@ -357,7 +353,7 @@ def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
         number=attribute.attnum,
         name=attribute.attname,
         type=None if attribute.attisdropped else type_of(),
-        typmod=_signed(typmod),
+        typmod=signed32(typmod),
         length=length,
         align=align,
         not_null=bool(attribute.attnotnull),

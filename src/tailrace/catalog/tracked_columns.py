@@ -11,7 +11,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
     ),
     "pg_attribute": (
         "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing", "attgenerated",
-        "attisdropped", "attmissingval",
+        "attisdropped", "attmissingval", "attidentity",
     ),
     "pg_type": (
         "oid", "typname", "typnamespace", "typlen", "typtype", "typdelim", "typrelid", "typsubscript", "typelem", "typalign", "typbasetype",

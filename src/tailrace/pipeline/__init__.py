@@ -41,7 +41,7 @@ from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.whole_log import check_reaches
 from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.formatted import Formatted
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import Formatter, OutputPlugin, PlanFacts
 from tailrace.publications.pieces import published_pieces
 from tailrace.publications.publish import Publisher, publisher_of
@@ -217,7 +217,7 @@ class Pipeline:
     def printed(self, plugin: OutputPlugin) -> PrintedWindow:
         """The same, to be run elsewhere."""
         plugin.demand.check_met(self.plan.demand, plugin.name)
-        plugin.codec = codec_named(self.catalogs.state.encoding)
+        plugin.codec, plugin.database = codec_named(self.catalogs.state.encoding), self.catalogs.state.database_name
         plan = self._with_ties_resolved()
         publisher = None
         if plugin.publication_names is not None:

@@ -114,6 +114,12 @@ class LogFeed:
         return Catalogs(carried.state, spans, carried.known_from).history(self.demand.search_path)
 
     @property
+    def catalogs_from(self) -> Lsn:
+        """From where on every version of a catalog row is known: what a captured state has forgotten was over when it was captured."""
+        log = self._log
+        return log.first.known_from if log.knows_all else max(log.first.known_from, log.first.state.lsn)
+
+    @property
     def relations(self) -> tuple[Relation, ...]:
         return self._overview.relations
 

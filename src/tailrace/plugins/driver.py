@@ -29,7 +29,8 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.failures import Failure, Place, first, told_as_far
 from tailrace.plugins.formatted import NO_ORIGINS, NO_XIDS, Formatted, RelationsMet
-from tailrace.plugins.ordering import Lines, Some, in_order
+from tailrace.plugins.lines import Lines
+from tailrace.plugins.ordering import Some, in_order
 from tailrace.plugins.picking import end_to_end, taken
 from tailrace.plugins.plugin import Formatter, OutputPlugin
 from tailrace.publications.entry import RelationEntry
@@ -85,7 +86,10 @@ def drive(
     plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted], publisher: Publisher | None = None
 ) -> Iterator[Lines]:
     """All output rows of the plan, in order; where there is a publisher, of what it publishes."""
-    return _Drive(plan, plugin, run, format_one, publisher).lines()
+    for lines in _Drive(plan, plugin, run, format_one, publisher).lines():
+        yield lines
+        if plugin.failed is not None:
+            raise plugin.failed
 
 
 class _Drive:

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
-from tailrace.model import Lsn, Relation
+from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.failures import in_callback
 from tailrace.plugins.formatted import Formatted
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
 from tailrace.transactions.fates import BARE_PREPARE, BLOCK, STREAM_ABORT, Transactions
@@ -29,49 +30,6 @@ from tailrace.wal import xact
 _CHANGE, _STOP, _COMMIT = 0, 1, 2
 _BEFORE, _BEHIND = -1, 2**62
 """Where a BEGIN stands among the rows of the record that it comes before, and a message among those that the server prints before it."""
-
-
-@dataclass(slots=True)
-class Lines:
-    """Output rows in order: LSN, xid and text of each. Behind row `ends[i] - 1` something is told to its end: a transaction, or a message outside of
-    one; behind row `stops[i] - 1`, a block of a transaction that may go on. `ended[i]` is the LSN of that end, which a plugin need not have told."""
-
-    lsn: NDArray[np.int64]
-    xid: NDArray[np.uint32]
-    texts: Texts
-    ends: NDArray[np.int64]
-    stops: NDArray[np.int64]
-    ended: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.lsn)
-
-    def told_upto(self, before: Lsn) -> Lsn:
-        """Where a consumer stands that has these rows: behind the last transaction that ends among them, or else where it was before."""
-        return Lsn(max(before, int(self.ended.max(initial=0))))
-
-    def part(self, start: int, stop: int) -> Lines:
-        """Rows `[start, stop)`, sharing memory."""
-        offsets = self.texts.offsets[start : stop + 1]
-        texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
-        mine, stops = ((places > start) & (places <= stop) for places in (self.ends, self.stops))
-        return Lines(
-            self.lsn[start:stop],
-            self.xid[start:stop],
-            texts,
-            self.ends[mine] - start,
-            self.stops[stops] - start,
-            self.ended[mine],
-        )
-
-    def without_silence(self) -> Lines:
-        """Without rows that have no text. What ended behind such a row has ended behind the one before it."""
-        said = np.diff(self.texts.offsets) > 0
-        if said.all():
-            return self
-        before = np.append(0, np.cumsum(said))
-        texts = Texts(np.append(self.texts.offsets[:-1][said], self.texts.offsets[-1]), self.texts.data)
-        return Lines(self.lsn[said], self.xid[said], texts, before[self.ends], before[self.stops], self.ended)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, PrintedWindow
 from tailrace.pipeline.subscribing import definitions_in
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time, up_to_zero
 from tailrace.plugins.registry import plugin_named

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_owned
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import up_to_zero
 from tailrace.plugins.registry import plugin_named
