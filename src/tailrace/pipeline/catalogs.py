@@ -77,7 +77,7 @@ class Catalogs:
         return History(
             self.state.versions, self.spans, self.state.major, database=self.state.database,
             default_tablespace=self.state.default_tablespace, known_from=self.known_from, search_path=search_path,
-            encoding=self.state.encoding,
+            encoding=self.state.encoding, user_files=user_files(self.state.files),
         )  # fmt: skip
 
 
