@@ -26,7 +26,6 @@ from tailrace.catalog.tids import is_known, note_known, tid_of, version_at
 from tailrace.catalog.whole_pages import ADDS_NOTHING, ADDS_SEVERAL
 from tailrace.kernels import inner_kernel
 from tailrace.memcpy import memcpy
-from tailrace.model import FIRST_NORMAL_OID
 from tailrace.tuples.deform import user_data_at
 from tailrace.wal import heap, records
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MANAGER
@@ -106,10 +105,10 @@ def replay_multi_insert(replayed, record, change, buf, parsed):  # type: ignore[
 
 @inner_kernel
 def replay_delete(replayed, record, change, buf, parsed):  # type: ignore[no-untyped-def]
-    """xl_heap_delete. One that takes a speculative insertion back, as happens in user catalog tables, ends a row as well: nobody else saw it."""
+    """xl_heap_delete. One that takes a speculative insertion back ends nothing that anybody saw."""
     target = change.target
     version = version_at(replayed.tids, tid_of(target.file, target.block, heap.old_item(buf, parsed)))
-    if version >= 0 and (target.catalog >= FIRST_NORMAL_OID or not heap.takes_insert_back(buf, parsed)):
+    if version >= 0 and not heap.takes_insert_back(buf, parsed):
         end_version(replayed.versions, version, record)
     return DONE
 

@@ -7,7 +7,7 @@ which one a moment sees says its row of pg_class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ def _is_true(value: bytes) -> bool:
 
 
 class Truncated(NamedTuple):
-    """A TRUNCATE record, its full xid, and the user files of the tables that it names."""
+    """A TRUNCATE record, its full xid, and the user files that the tables which it names had then, to its transaction."""
 
     lsn: int
     xid: int
@@ -80,6 +80,14 @@ class UserTables:
         """The first version of pg_class that names a file."""
         named = np.flatnonzero(self.rows.columns["relfilenode"] == number)
         return int(named[np.lexsort((self.rows.begin[named], self.rows.added[named]))[0]])
+
+    def files_seen(self, oids: Collection[int], lsn: int, ordinal: int) -> frozenset[int]:
+        """The files that relations have, and those of their TOAST tables, to a change at `lsn` in that transaction."""
+        classes = self.rows.columns
+        seen = self.rows.seen(np.flatnonzero(np.isin(classes["oid"], list(oids))), lsn, ordinal)
+        toast = np.isin(classes["oid"], classes["reltoastrelid"][seen][classes["reltoastrelid"][seen] > 0])
+        seen = np.append(seen, self.rows.seen(np.flatnonzero(toast), lsn, ordinal))
+        return frozenset(classes["relfilenode"][seen].tolist())
 
     def toast_of(self, row: int) -> set[int]:
         """The files that the TOAST table of the table of this version ever had."""
@@ -121,15 +129,12 @@ def files_there(tables: UserTables, sizes: Mapping[int, int]) -> set[int]:
 
 
 def truncated_in_place(versions: Versions, fates: Fates, truncations: Iterable[Truncated]) -> Versions:
-    """The same, with the rows ended that a TRUNCATE of its own transaction's table did away with: that keeps the file, and logs no row
-    (`ExecuteTruncateGuts`). What was there before in such a file is all of that transaction; where the table has got another file, the rows that end
-    here are nobody's any more."""
+    """The same, with the rows ended that a TRUNCATE took away without a word about each: a table that its own subtransaction made, or gave a file,
+    keeps that (`ExecuteTruncateGuts`). Others have a new file by then, and nothing is in it."""
     columns = versions.columns
     xmax, deleted = columns.xmax.copy(), columns.deleted.copy()
-    makers, enders = fates.ordinals_of(columns.xmin), fates.ordinals_of(columns.xmax)
+    rolled_back = fates.ordinals_of(columns.xmax) == ROLLED_BACK
     for each in truncations:
-        ordinal = fates.ordinals_of(np.array([each.xid]))[0]
-        mine = np.isin(columns.catalog, sorted(each.files)) & (columns.added < each.lsn) & (makers == ordinal) & (ordinal >= 0)
-        mine &= (xmax == 0) | (enders == ROLLED_BACK)
+        mine = np.isin(columns.catalog, sorted(each.files)) & (columns.added < each.lsn) & ((xmax == 0) | rolled_back)
         xmax[mine], deleted[mine] = each.xid, each.lsn
     return replace(versions, columns=columns._replace(xmax=xmax, deleted=deleted))

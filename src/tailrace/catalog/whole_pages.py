@@ -145,14 +145,16 @@ def known_version(replayed, catalog, version, page, stored):  # type: ignore[no-
 
 @inner_kernel
 def learn_version(replayed, record, catalog, page, stored):  # type: ignore[no-untyped-def]
-    """A version that nobody knew of. What its transactions did was in this record, or before all WAL at hand."""
+    """A version that nobody knew of. What its transactions did was in this record, or before all WAL at hand. In a file of a user catalog table it is
+    added here in any case: whoever copied it, nobody sees it in this file before."""
     versions = replayed.versions
     version = replayed.used[VERSIONS]
     replayed.used[VERSIONS] += 1
     versions.catalog[version] = catalog
     versions.xmin[version] = stored.xmin
     versions.xmax[version] = stored.xmax
-    versions.added[version] = record.lsn if record.xid != 0 and stored.xmin == record.xid else 0
+    is_here = catalog >= FIRST_NORMAL_OID or (record.xid != 0 and stored.xmin == record.xid)
+    versions.added[version] = record.lsn if is_here else 0
     versions.deleted[version] = record.lsn if record.xid != 0 and stored.xmax == record.xid else 0
     versions.hints[version] = stored.hints
     versions.at[version] = replayed.used[TUPLE_BYTES]

@@ -178,16 +178,16 @@ def _user_tables(state: CatalogState, spans: Spans, since: Lsn, log: ScannedLog,
 
 
 def _truncations(log: ScannedLog, state: CatalogState) -> Iterator[Truncated]:
-    """What was truncated of the user catalog tables that are known."""
+    """What committed transactions truncated of the user catalog tables that are known."""
     known = user_files(state.files)
     if not known:
         return
-    rows = rows_of(state.versions, spans_of(state.versions, log.fates, state.status), 1259, layouts_of(state.major)["pg_class"], ("oid", "relfilenode"))
-    named = list(zip(rows.columns["oid"].tolist(), rows.columns["relfilenode"].tolist(), strict=True))
+    tables = UserTables.of(state.versions, spans_of(state.versions, log.fates, state.status), state.major)
     for kept in kept_records(log.indexes, index.TRUNCATE):
-        says = kept.read(Truncate)
-        if says.database == state.database and (files := {number for oid, number in named if oid in says.relids} & known):
-            yield Truncated(kept.lsn, log.clock.full(kept.xid, kept.lsn), frozenset(files))
+        says, xid = kept.read(Truncate), log.clock.full(kept.xid, kept.lsn)
+        ordinal = int(log.fates.ordinals_of(np.array([xid]))[0])
+        if says.database == state.database and ordinal >= 0:
+            yield Truncated(kept.lsn, xid, tables.files_seen(says.relids, kept.lsn, ordinal) & known)
 
 
 def _supplements(
