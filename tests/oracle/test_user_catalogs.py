@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,7 +93,7 @@ class Session:
             case 0 | 1 | 2 | 3 | 4:
                 run("INSERT INTO settings (id, v) VALUES (%s, %s)", [number, value])
             case 5 | 6:
-                run("INSERT INTO settings (id, v) SELECT i, %s FROM generate_series(1, %s) i", [value, number])
+                run("INSERT INTO settings (id, v) SELECT i / 2, %s FROM generate_series(1, %s) i", [value, number])
             case 7:
                 run("ALTER TABLE settings SET (user_catalog_table = true)")
             case 8 | 9 | 10:
@@ -105,7 +104,7 @@ class Session:
                 run(f"ALTER TABLE settings ADD COLUMN c{dice.randrange(10**6)} text DEFAULT 'added'")
             case 14:
                 dropped = run(
-                    "SELECT min(attname) FROM pg_attribute WHERE attrelid = 'settings'::regclass AND attname LIKE 'c%' AND attname <> 'ctid' AND NOT attisdropped AND attnum > 0"
+                    "SELECT min(attname) FROM pg_attribute WHERE attrelid = 'settings'::regclass AND attnum > 2 AND NOT attisdropped"
                 ).fetchone()
                 run(f"ALTER TABLE settings DROP COLUMN {dropped[0] if dropped else None}")
             case 15:
@@ -169,7 +168,7 @@ def _text_only(connection: psycopg.Connection) -> None:
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_a_plugin_reads_what_was_there(major: int, tmp_path: Path) -> None:
-    dice = random.Random(os.environ.get("SEED", major))
+    dice = random.Random(major)
     looks: dict[str, list[Rows]] = {}
     with Server(major, {"autovacuum": "off"}, dbname=DBNAME) as server:
         with server.connect() as connection:

@@ -81,7 +81,7 @@ def _files_in_use(state: CatalogState, versions: Versions, spans: Spans) -> dict
         if oid in TRACKED_CATALOGS:
             named.setdefault(oid, set()).add(number)
     last = {(database, oid): number for (database, number), oid in state.files.items()}
-    users = set(files_of_user_tables(UserTables.of(versions, spans, state.major))) if user_files(state.files) else set()
+    users = files_of_user_tables(UserTables.of(versions, spans, state.major)) if user_files(state.files) else set()
 
     def is_in_use(database: int, number: int, oid: int) -> bool:
         if oid >= FIRST_NORMAL_OID:

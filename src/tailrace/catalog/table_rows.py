@@ -1,5 +1,5 @@
-"""The rows of a catalog, or of a user catalog table, at a moment: what whoever reads under a historic snapshot may read (`RelationIsAccessibleInLogicalDecoding`
-in `utils/rel.h`).
+"""The rows of a catalog, or of a user catalog table, at a moment: what may be read under a historic snapshot
+(`RelationIsAccessibleInLogicalDecoding` in `utils/rel.h`).
 
 In: a history, and a moment as its questions name one. Out: columns of `Values`, of the relation as it was then. All else is refused: a table that is
 no catalog, and catalogs that are not followed.
@@ -72,7 +72,9 @@ class TableRows:
                 raise UsageError(f"could not open relation with OID {name}", sqlstate="42P01", lsn=lsn)
             return found
         schema, table = read_table_name(name, "")
-        schemas = (schema,) if len(read_identifiers(name)) > 1 else tuple(dict.fromkeys(("pg_catalog", *self.history.search_path)))
+        schemas = (
+            (schema,) if len(read_identifiers(name)) > 1 else tuple(dict.fromkeys(("pg_catalog", *self.history.search_path)))
+        )
         for each in schemas:
             found = self.history.relation_named(each, table, lsn, ordinal)
             if found is not None:
@@ -91,13 +93,15 @@ class TableRows:
         classes = self.history.table("pg_class")
         row = int(classes.seen_where("oid", relation.oid, lsn, ordinal)[-1])
         if relation.kind not in "rm" or not is_user_catalog(classes["reloptions"][row]):
-            raise UsageError(f'cannot query non-catalog table "{relation.name}" during logical decoding', sqlstate="25000", lsn=lsn)
+            raise UsageError(
+                f'cannot query non-catalog table "{relation.name}" during logical decoding', sqlstate="25000", lsn=lsn
+            )
         number = int(classes["relfilenode"][row])
         if number not in self.history.user_files or classes["reltablespace"][row]:
             raise MissingHistory(
                 f'the rows of user catalog table "{relation}" at {Lsn(lsn)} are not known',
-                hint="A table is followed if the log has made it a user catalog table in CREATE TABLE, or if it is one, in the tablespace of its database, "
-                "in the data directory that the log or a catalog state (--catalog) begins with.",
+                hint="A table is followed if CREATE TABLE made it a user catalog table in the log, or if it is one in the data directory or catalog state "
+                "(--catalog) that the log begins with, in the tablespace of its database.",
                 lsn=lsn,
             )
         toast = self._toast_file(int(classes["reltoastrelid"][row]), lsn, ordinal)
@@ -105,7 +109,9 @@ class TableRows:
 
     def _toast_file(self, oid: int, lsn: int, ordinal: int) -> int:
         classes = self.history.table("pg_class")
-        rows = classes.seen_where("oid", oid, lsn, ordinal) if oid else ()
+        if not oid:
+            return 0
+        rows = classes.seen_where("oid", oid, lsn, ordinal)
         number = int(classes["relfilenode"][rows[-1]]) if len(rows) else 0
         return number if number in self.history.user_files else 0
 
@@ -130,7 +136,8 @@ class TableRows:
         attributes = deform(versions.tuples, at, length, lengths, aligns)
         chunks, turn = self._chunks(places.chunks), np.zeros(len(at), np.int64)
         return [
-            column_of(versions.tuples, attributes.of(each.number - 1), each.length, each.missing, turn, chunks) for each in columns
+            column_of(versions.tuples, attributes.of(each.number - 1), each.length, each.missing, turn, chunks)
+            for each in columns
         ]
 
     def _chunks(self, rows: NDArray[np.int64]) -> Chunks:
@@ -140,9 +147,7 @@ class TableRows:
         lengths, aligns = (np.array(each, np.int64) for each in _CHUNK)
         attributes = deform(tuples, stored.at[rows], stored.length[rows], lengths, aligns)
         turn = np.zeros(len(rows), np.int64)
-        identity, number = (
-            column_of(tuples, attributes.of(i), 4, None, turn, Chunks.none()).as_dtype("<u4") for i in range(2)
-        )
+        identity, number = (column_of(tuples, attributes.of(i), 4, None, turn, Chunks.none()).as_dtype("<u4") for i in range(2))
         return Chunks.of(tuples, stored.at[rows[np.lexsort((number, identity))]], turn)
 
 

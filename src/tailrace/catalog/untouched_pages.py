@@ -44,7 +44,9 @@ def untouched_pages(
             at = np.minimum(np.searchsorted(touched, mine), len(touched) - 1)
             counts = (touched[at] != mine) | (~whole[at] & (page_lsns(content) <= first_lsn[at]))
         blocks = np.flatnonzero(counts)
-        parts.append(BeforeLog(np.full(len(blocks), file, np.int64), blocks, pages.believed(key, blocks, layouts.get(catalog, ANY_LAYOUT))))
+        parts.append(
+            BeforeLog(np.full(len(blocks), file, np.int64), blocks, pages.believed(key, blocks, layouts.get(catalog, ANY_LAYOUT)))
+        )
     before = BeforeLog(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     _check_not_newer(before.page, until)
     return before

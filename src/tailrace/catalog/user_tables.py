@@ -96,22 +96,19 @@ class UserTables:
         return set(classes["relfilenode"][classes["oid"] == toast].tolist()) - {0} if toast else set()
 
 
-def files_of_user_tables(tables: UserTables) -> dict[int, int]:
-    """All files that are, or ever were, user catalog tables' or their TOAST tables'; and a version of pg_class of the table."""
-    classes = tables.rows.columns
-    named: dict[int, int] = {}
+def files_of_user_tables(tables: UserTables) -> set[int]:
+    """All files that are, or ever were, user catalog tables' or their TOAST tables'."""
+    numbers: set[int] = set()
     for row in np.flatnonzero(tables.is_one).tolist():
-        for number in {int(classes["relfilenode"][row])} | tables.toast_of(row):
-            if number >= FIRST_NORMAL_OID:
-                named[number] = row
-    return named
+        numbers |= {int(tables.rows.columns["relfilenode"][row])} | tables.toast_of(row)
+    return {number for number in numbers if number >= FIRST_NORMAL_OID}
 
 
 def files_made(tables: UserTables, since: int, unread: NDArray[np.int64]) -> set[int]:
     """Those whose rows are all in the log: their makers committed behind `since`, and made user catalog tables of them from the first. What `unread`
     transactions (ordinals) did is not in the log as a whole. A table that an ALTER TABLE has made one has older rows, which nobody kept."""
     made = set()
-    for number, row in files_of_user_tables(tables).items():
+    for number in files_of_user_tables(tables):
         first = tables.first_of(number)
         is_toast = number not in tables.rows.columns["relfilenode"][tables.is_one]
         if not is_toast and not tables.is_one[first]:

@@ -127,35 +127,25 @@ def _followed(
         start.files | named if len(start.versions) else {key: oid for key, oid in start.files.items() if key not in named} | named
     )
     tablespaces = frozenset({start.default_tablespace})
-    reads_tables = True
+    follows_tables = True
     while True:
         wanted = lacking(log.scanned, files, tablespaces, supplements)
         # What was scanned before has been read of all files that were known to be catalogs then.
         new = {key: oid for key, oid in files.items() if key not in start.files}
         wanted |= lacking(log.earlier.remnants, new, tablespaces, supplements)
         supplements += _supplements(segments, runner, log.indexes, wanted)
-        here = [part for part in supplements if part.stretch.start >= log.scanned[0].stretch.start]
-        late = [part for part in supplements if part.stretch.start < log.scanned[0].stretch.start]
-        every = catalog_log([*log.scanned, *here])
-        records = every.after(start.lsn)
-        if start.complete and user_files(new):  # of transactions that were open there
-            records = records.behind(about(every.before(start.lsn), [key for key in new if key[1] in user_files(new)], start.major))
-        records = records.behind(about(catalog_log(late), new, start.major)) if late else records
-        pages = directory.pages(files, start.default_tablespace) if directory else CatalogPages({})
         try:
-            grown = advance(replace(start, files=files), records, pages, log.clock, log.end, tablespaces)
+            grown = _advanced(log, start, files, tablespaces, supplements, directory)
         except (CorruptFile, MissingHistory):
             if not user_files(new):
                 raise
             # Of user catalog tables nothing is needed before a plugin reads them.
             files = {key: oid for key, oid in files.items() if key not in new or oid not in user_files(new)}
-            reads_tables = False
+            follows_tables = False
             continue
-        versions = truncated_in_place(grown.versions, log.fates, _truncations(log, grown))
-        grown = replace(grown, versions=versions)
         spans = spans_of(grown.versions, log.fates, grown.status)
         moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major, known_from)
-        if reads_tables:
+        if follows_tables:
             moved |= _user_tables(grown, spans, start.lsn, log, directory)
         places = tablespaces_of(grown.versions, spans, grown.database, grown.major)
         if moved.items() <= files.items() and places <= tablespaces:
@@ -164,7 +154,28 @@ def _followed(
         tablespaces |= places
 
 
-def _user_tables(state: CatalogState, spans: Spans, since: Lsn, log: ScannedLog, directory: DataDirectory | None) -> dict[FileKey, int]:
+def _advanced(
+    log: ScannedLog, start: CatalogState, files: dict[FileKey, int], tablespaces: frozenset[int], supplements: Sequence[Index],
+    directory: DataDirectory | None,
+) -> CatalogState:  # fmt: skip
+    """The state after the records of these files."""
+    here = [part for part in supplements if part.stretch.start >= log.scanned[0].stretch.start]
+    late = [part for part in supplements if part.stretch.start < log.scanned[0].stretch.start]
+    new = {key: oid for key, oid in files.items() if key not in start.files}
+    every = catalog_log([*log.scanned, *here])
+    records = every.after(start.lsn)
+    users = user_files(new)
+    if start.complete and users:  # what was made by transactions that were open there
+        records = records.behind(about(every.before(start.lsn), [key for key, oid in new.items() if oid in users], start.major))
+    records = records.behind(about(catalog_log(late), new, start.major)) if late else records
+    pages = directory.pages(files, start.default_tablespace) if directory else CatalogPages({})
+    grown = advance(replace(start, files=files), records, pages, log.clock, log.end, tablespaces)
+    return replace(grown, versions=truncated_in_place(grown.versions, log.fates, _truncations(log, grown)))
+
+
+def _user_tables(
+    state: CatalogState, spans: Spans, since: Lsn, log: ScannedLog, directory: DataDirectory | None
+) -> dict[FileKey, int]:
     """The files of user catalog tables, as far as all of their rows are at hand, from `since` on."""
     tables = UserTables.of(state.versions, spans, state.major)
     if not tables.is_one.any():

@@ -36,8 +36,10 @@ class CatalogMoment(NamedTuple):
 class CatalogRow(dict[str, Any]):
     """A row, by column. A value that is stored where nobody followed it is an error when it is asked for."""
 
+    elsewhere: frozenset[str] = frozenset()
+
     def __missing__(self, column: str) -> Any:
-        if column in vars(self).get("elsewhere", ()):
+        if column in self.elsewhere:
             raise MissingHistory(f'column "{column}" is stored out of line in a TOAST table that is not followed')
         raise KeyError(column)
 
