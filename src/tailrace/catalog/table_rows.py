@@ -100,8 +100,8 @@ class TableRows:
         if number not in self.history.user_files or classes["reltablespace"][row]:
             raise MissingHistory(
                 f'the rows of user catalog table "{relation}" at {Lsn(lsn)} are not known',
-                hint="A table is followed if CREATE TABLE made it a user catalog table in the log, or if it is one in the data directory or catalog state "
-                "(--catalog) that the log begins with, in the tablespace of its database.",
+                hint="A table is followed if CREATE TABLE made it a user catalog table in the log, or if it is one in the data directory or catalog "
+                "state (--catalog) that the log begins with, in the tablespace of its database.",
                 lsn=lsn,
             )
         toast = self._toast_file(int(classes["reltoastrelid"][row]), lsn, ordinal)
