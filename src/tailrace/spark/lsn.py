@@ -15,7 +15,7 @@ _FORM = "^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}"
 _WRONG = 'invalid input syntax for type pg_lsn: "'
 _FUNCTIONS = (
     "lsn_text(lsn BIGINT) RETURNS STRING RETURN concat(hex(shiftrightunsigned(lsn, 32)), '/', hex(lsn & 4294967295L))",
-    f"lsn_value(text STRING) RETURNS BIGINT RETURN CASE WHEN regexp_extract(text, '{_FORM}', 0) = text"
+    f"lsn_value(text STRING) RETURNS BIGINT RETURN CASE WHEN regexp_extract(text, '{_FORM}', 0) = text AND text <> ''"
     " THEN shiftleft(CAST(conv(split_part(text, '/', 1), 16, 10) AS BIGINT), 32) | CAST(conv(split_part(text, '/', 2), 16, 10) AS BIGINT)"
     f" WHEN text IS NOT NULL THEN CAST(raise_error(concat('{_WRONG}', text, '\"')) AS BIGINT) END",
 )
@@ -32,7 +32,8 @@ def value_of(text: Column | str) -> Column:
     high, low = (sql.conv(sql.split_part(text, sql.lit("/"), sql.lit(place)), 16, 10).cast("bigint") for place in (1, 2))
     wrong = sql.raise_error(sql.concat(sql.lit(_WRONG), text, sql.lit('"'))).cast("bigint")
     whole = sql.shiftleft(high, 32).bitwiseOR(low)
-    return sql.when(sql.regexp_extract(text, _FORM, 0) == text, whole).when(text.isNotNull(), wrong)
+    is_one = (sql.regexp_extract(text, _FORM, 0) == text) & (text != "")  # what does not match extracts nothing
+    return sql.when(is_one, whole).when(text.isNotNull(), wrong)
 
 
 def _signed(text: str) -> int:
