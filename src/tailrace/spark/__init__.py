@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def changes(spark: SparkSession, source: str, **options: str) -> DataFrame:
@@ -30,3 +30,27 @@ def schema_events(spark: SparkSession, source: str, **options: str) -> DataFrame
     from tailrace.spark.past import schema_events_of  # noqa: PLC0415 - pyspark
 
     return schema_events_of(spark, source, options)
+
+
+def lsn_text(lsn: Column | str) -> Column:
+    """A position (bigint; a column, or the name of one) as PostgreSQL prints a pg_lsn: 0/16B3748. NULL stays NULL."""
+    from tailrace.spark.lsn import text_of  # noqa: PLC0415 - pyspark
+
+    return text_of(lsn)
+
+
+def lsn_value(text: Column | str) -> Column:
+    """A position as the bigint that DataFrames have for it, to compare with: of a text such as "0/16B3748", or of a column of such texts.
+
+    Raises UsageError (22P02) for a text that is none; a value of a column that is none fails its query with the same message.
+    """
+    from tailrace.spark.lsn import value_of  # noqa: PLC0415 - pyspark
+
+    return value_of(text)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the SQL functions lsn_text(bigint) and lsn_value(string) of this session: temporary ones, written in SQL, so that Connect has them too."""
+    from tailrace.spark.lsn import register_functions  # noqa: PLC0415 - pyspark
+
+    register_functions(spark)
