@@ -98,12 +98,14 @@ WITHOUT_FILTERS = (
     *(Scenario(f"all columns that are there, {what}", (f"CREATE TABLE x (id int PRIMARY KEY, a int, {column})", *altered,
                "CREATE PUBLICATION w1 FOR TABLE x (id, a)", "CREATE PUBLICATION w2 FOR TABLE x"),
                ("INSERT INTO x VALUES (1, 2)", "DELETE FROM x"), ("w1", "w2"), 15)
-      for what, column, altered in (("one is dropped", "b int", ("ALTER TABLE x DROP b",)), ("one is generated", "b int GENERATED ALWAYS AS (a) STORED", ()))),
+      for what, column, altered in (("one is dropped", "b int", ("ALTER TABLE x DROP b",)),
+                                    ("one is generated", "b int GENERATED ALWAYS AS (a) STORED", ()))),
     Scenario("all columns until one comes, or goes", ("CREATE TABLE x (id int PRIMARY KEY, a int)", "CREATE PUBLICATION w1 FOR TABLE x (id, a)",
              "CREATE PUBLICATION w2 FOR TABLE x"), ("INSERT INTO x VALUES (1, 2)", ("ALTER TABLE x ADD b int", "ALTER TABLE x DROP b"),
              "INSERT INTO x VALUES (2, 3)"), ("w1", "w2"), 15),
     *(Scenario(f"different columns, {actions} for {work[0]}", ("CREATE TABLE x (id int PRIMARY KEY, a int)",
-               f"CREATE PUBLICATION w1 FOR TABLE x (id) WITH (publish = '{actions[0]}')", f"CREATE PUBLICATION w2 FOR {what} WITH (publish = '{actions[1]}')"),
+               f"CREATE PUBLICATION w1 FOR TABLE x (id) WITH (publish = '{actions[0]}')",
+               f"CREATE PUBLICATION w2 FOR {what} WITH (publish = '{actions[1]}')"),
                work, ("w1", "w2"), 15)
       for what in ("TABLE x", "ALL TABLES")
       for actions in (("truncate", "truncate"), ("", "insert"))

@@ -98,7 +98,7 @@ class PgOutput(OutputPlugin):
         return Texts.of([self._origin(t.origin, t.origin_lsn, ordinal, lsn) for t, ordinal, lsn in moments])
 
     def _origin(self, number: int, origin_lsn: Lsn, ordinal: int, lsn: int) -> bytes:
-        """Where the change at `lsn` comes from, by the name that it sees: numbers are given again. Nothing where it sees none (`send_repl_origin`)."""
+        """Where the change at `lsn` comes from, by the name that it sees, numbers being given again; nothing without (`send_repl_origin`)."""
         assert self._origins is not None, "planned comes first"
         rows = self._origins.seen_where("roident", number, lsn, ordinal)
         names = [as_string(name) for name in self._origins.of("roname", rows) if name is not None]
