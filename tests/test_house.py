@@ -24,7 +24,7 @@ STAGES = (
     "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
     "feed", "past", "messages", "plugins", "wire", "sql", "slots", "apply",
 )  # fmt: skip
-SHORE = ("storage", "client", "lake", "pipeline", "spark", "server", "demo", "cli", "__main__")
+SHORE = ("storage", "client", "lake", "pipeline", "statements", "spark", "server", "demo", "cli", "__main__")
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
 
 OUTSIDE_WORLD = frozenset(

@@ -1,10 +1,11 @@
-"""What a column of a catalog holds that is no plain number or name: int2s, int2vector, oidvector, and `attmissingval`, an array of one element."""
+"""What a catalog column holds that is no plain number or name: int2, float4, int2vector, oidvector, `attmissingval` (an array of one element)."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.wal.compression import expanded
 
@@ -36,6 +37,11 @@ def int2_vector(payload: bytes) -> tuple[int, ...]:
 def oid_vector(payload: bytes) -> tuple[int, ...]:
     """The values of an oidvector."""
     return tuple(np.frombuffer(payload, "<u4", offset=HEADER).tolist())
+
+
+def float4s(values: NDArray[np.int64]) -> NDArray[np.float64]:
+    """float4s, which are read as unsigned integers of four bytes."""
+    return values.astype(np.uint32).view("<f4").astype(np.float64)
 
 
 def only_element(payload: bytes, length: int) -> bytes | None:

@@ -21,6 +21,7 @@ from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import CatalogTable, Spans, oid_of, rows_of, toast_of
+from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
@@ -46,41 +47,6 @@ class Attribute(NamedTuple):
     attmissingval: bytes | None
     attgenerated: int
     attisdropped: int
-
-
-_WANTED: dict[str, tuple[str, ...]] = {
-    "pg_class": (
-        "oid", "relname", "relnamespace", "relam", "relfilenode", "reltablespace", "relpersistence", "relkind", "relreplident", "relrewrite",
-        "relnatts", "relispartition", "relowner",
-    ),
-    "pg_attribute": (
-        "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing", "attgenerated",
-        "attisdropped", "attmissingval", "attidentity",
-    ),
-    "pg_type": (
-        "oid", "typname", "typnamespace", "typlen", "typtype", "typdelim", "typrelid", "typsubscript", "typelem", "typalign", "typbasetype",
-        "typtypmod",
-    ),
-    "pg_namespace": ("oid", "nspname"), "pg_attrdef": ("adrelid", "adnum", "adbin"),
-    "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
-    "pg_publication": (
-        "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",
-    ),
-    "pg_publication_rel": ("oid", "prpubid", "prrelid", "prqual", "prattrs"),
-    "pg_publication_namespace": ("oid", "pnpubid", "pnnspid"),
-    "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),  # noqa: E501
-    "pg_enum": ("oid", "enumtypid", "enumsortorder", "enumlabel"),
-    "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
-    "pg_proc": ("oid", "proname", "pronamespace", "proargtypes"),
-    "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
-    "pg_database": (
-        "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale",
-    ),
-    "pg_authid": ("oid", "rolname"),
-    "pg_ts_config": ("oid", "cfgname", "cfgnamespace"), "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
-    "pg_replication_origin": ("roident", "roname"),
-    "pg_collation": ("oid", "collname", "collnamespace", "collprovider", "collencoding"),
-}  # fmt: skip
 
 
 class History:
@@ -112,7 +78,7 @@ class History:
         """A catalog's rows. They are read when they are first asked for."""
         if name not in self._tables:
             oid, layout = oid_of(name), self._layouts[name]
-            wanted = tuple(column for column in _WANTED[name] if column in layout.names)  # not every major has all of them
+            wanted = tracked_columns(self.major)[name]
             chunks = toast_of(self._versions, self._spans, name, self._layouts)
             self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, layout, wanted, self.codec, chunks))
         return self._tables[name]

@@ -12,7 +12,7 @@ from tailrace.cli.ending import NOBODY_READS, WriteFailed, drop_output, ending, 
 from tailrace.errors import TailraceError
 
 _EXTRAS = {
-    "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "psycopg": "demo",
+    "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "psycopg": "demo", "duckdb": "sql",
 }  # fmt: skip
 """What brings the packages that not everybody needs."""
 

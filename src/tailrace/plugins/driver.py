@@ -86,7 +86,10 @@ def drive(
     plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted], publisher: Publisher | None = None
 ) -> Iterator[Lines]:
     """All output rows of the plan, in order; where there is a publisher, of what it publishes."""
-    return _Drive(plan, plugin, run, format_one, publisher).lines()
+    for lines in _Drive(plan, plugin, run, format_one, publisher).lines():
+        yield lines
+        if plugin.failed is not None:
+            raise plugin.failed
 
 
 class _Drive:

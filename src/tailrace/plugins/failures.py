@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.decode import Alike
-from tailrace.errors import InsufficientLogging, MissingHistory, TailraceError, UsageError
+from tailrace.errors import InsufficientLogging, MissingHistory, PluginError, TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.plugin import OutputPlugin
 
 Told = TypeVar("Told")
 
-_OF_A_CHANGE = (UsageError, InsufficientLogging, MissingHistory)
+_OF_A_CHANGE = (UsageError, InsufficientLogging, MissingHistory, PluginError)
 """What is said of a change. That a log is damaged is not, and has no place in its order."""
 
 

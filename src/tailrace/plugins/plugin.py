@@ -9,7 +9,8 @@ stands between rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
 from tailrace.decode import Alike, Batch
-from tailrace.errors import UsageError
+from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.demand import Demand
@@ -134,6 +135,8 @@ class OutputPlugin:
     """Those that are being told, by ordinal: whose a message or a TRUNCATE is. The driver sets it."""
     writes_binary = False
     """Whether its output is bytes, and not text in the encoding of the database."""
+    failed: TailraceError | None = None
+    """What ends the stream, behind what has been given."""
     slot = ""
     """The name of its slot, for errors, if it has one. Set before `startup`."""
     codec = UTF8
@@ -219,7 +222,8 @@ class OutputPlugin:
         raise NotImplementedError
 
     def finished(self, lines: Lines) -> Lines:
-        """What is given of lines that are in order: called for all of them, once, in their order."""
+        """What is given of lines that are in order: called for all of them, once, in their order. Where it fails for one, it gives what ends before
+        that and sets `failed`."""
         return lines
 
     # -- two phases ------------------------------------------------------------------------------------------------------------------
@@ -281,6 +285,15 @@ class OutputPlugin:
         for name in [name for name in others if name.lower() == "logical_decoding_work_mem"]:
             self.work_mem = parse_work_mem(others.pop(name))
         self.style = self.style.under(others)
+
+
+@contextmanager
+def shut_down(plugin: OutputPlugin) -> Iterator[None]:
+    """Shut a plugin down that was started up, however its stream ends."""
+    try:
+        yield
+    finally:
+        plugin.shutdown()
 
 
 _KB = {"": 1, "kb": 1, "mb": 1 << 10, "gb": 1 << 20, "tb": 1 << 30}

@@ -57,7 +57,7 @@ class TextStyle:
         if self.interval_style.lower() not in _INTERVALS:
             raise _refusal("IntervalStyle", self.interval_style, ", ".join(_INTERVALS))
         if self.bytea_output not in {"hex", "escape"}:
-            raise _refusal("bytea_output", self.bytea_output, "hex, escape")
+            raise _refusal("bytea_output", self.bytea_output, "escape, hex")
         if not -15 <= self.extra_float_digits <= 3:
             raise UsageError(
                 f'{self.extra_float_digits} is outside the valid range for parameter "extra_float_digits" (-15 .. 3)',
