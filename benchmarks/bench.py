@@ -2,7 +2,8 @@
 
 Per workload and size: a server writes the WAL, its walsender decodes it into `pg_recvlogical -f /dev/null` (pgoutput and test_decoding), the server
 stops, pg_waldump counts, and tailrace goes over the same files, from nothing indexed, once for each outlet: in this process, on a warm Spark session,
-and as the command comes, its start included. Medians of `--runs`, after one run that warms up; ratios are what counts.
+and as the command comes, its start included. Medians of `--runs`, after one run that warms up; ratios are what counts. At the end, messages of
+logical replication are read, in bulk and by a loop (`messages.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tes
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+import messages
 import report
 from measure import Measure, Row, median
 from outlets import COMMAND, OUTLETS, PROCESS, SPARK, Bench, Outlet
@@ -41,9 +43,11 @@ def bench_one(
             yield Row(work.name, size, what, "", megabytes, measure, ours=False)
         for place in places:
             bench = Bench(spark if place == SPARK else None, path, work)
-            for outlet in (OUTLETS[name] for name in names if place in OUTLETS[name].places):
+            ours: dict[str, Measure | None] = {}
+            for outlet in (OUTLETS[name] for name in names if OUTLETS[name].suits(work, place)):
                 measure, error = _measure(bench, outlet, runs)
-                against = theirs.get(outlet.against)
+                ours[outlet.name] = measure
+                against = theirs.get(outlet.against) or ours.get(outlet.against)
                 yield Row(work.name, size, f"tailrace, {outlet.name}", place, megabytes, measure, outlet.noun, against, error)
     finally:
         shutil.rmtree(path, ignore_errors=True)
@@ -66,6 +70,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="fraction of the full size")
     parser.add_argument("--slope", action="store_true", help="measure a quarter of that size as well, and print the slope")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--messages", type=int, default=200_000, help="changes in the messages that are read; 0 reads none")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--output", type=Path, help="write docs/performance.md here")
     options = parser.parse_args()
@@ -85,10 +90,13 @@ def main() -> None:
                     rows.append(row)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    report.show(rows)
+    readings = list(messages.readings(options.messages)) if options.messages else []
+    report.show(rows, readings)
     if options.output:
         command = " ".join(["python benchmarks/bench.py", *(word for word in sys.argv[1:] if not word.startswith("--output"))])
-        report.write(rows, options.output, command=command.replace(f" {options.output}", ""), runs=options.runs, major=MAJOR)
+        report.write(
+            rows, readings, options.output, command=command.replace(f" {options.output}", ""), runs=options.runs, major=MAJOR
+        )
 
 
 if __name__ == "__main__":

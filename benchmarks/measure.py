@@ -7,20 +7,29 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import psutil
 
 _EVERY = 0.05
 
 
+class Counted(NamedTuple):
+    """What was counted, and the CPU seconds of a part of the work, where that part is what is asked about."""
+
+    count: int
+    part: float
+
+
 @dataclass(slots=True)
 class Measure:
-    """Seconds, peak resident bytes by kind of process (driver, jvm, worker, server, client), and what was counted."""
+    """Seconds, peak resident bytes by kind of process (driver, jvm, worker, server, client), what was counted, and `part` as in `Counted`."""
 
     wall: float
     cpu: float
     peak: dict[str, int]
     count: int = 0
+    part: float = 0.0
 
 
 class Watch:
@@ -81,14 +90,15 @@ class Watch:
 
 
 def measured(
-    work: Callable[[], int], roots: Sequence[int], kind_of: Callable[[psutil.Process], str], *, children: bool = True
+    work: Callable[[], int | Counted], roots: Sequence[int], kind_of: Callable[[psutil.Process], str], *, children: bool = True
 ) -> Measure:
     """Run it once."""
     with Watch(roots, kind_of, children=children) as watch:
         started = time.monotonic()
-        count = work()
+        found = work()
         wall = time.monotonic() - started
-    return Measure(wall, watch.cpu, watch.peak, count)
+    counted = found if isinstance(found, Counted) else Counted(found, 0.0)
+    return Measure(wall, watch.cpu, watch.peak, *counted)
 
 
 def median(measures: Sequence[Measure]) -> Measure:
@@ -99,6 +109,7 @@ def median(measures: Sequence[Measure]) -> Measure:
         statistics.median(each.cpu for each in measures),
         {kind: max(each.peak.get(kind, 0) for each in measures) for kind in kinds},
         measures[0].count,
+        statistics.median(each.part for each in measures),
     )
 
 
@@ -119,4 +130,9 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        return self.against.wall / self.measure.wall if self.against and self.measure else None
+        return self.against.wall / self.measure.wall if self.against and self.measure and not self.measure.part else None
+
+    @property
+    def share(self) -> float | None:
+        """Of the CPU seconds of what it is compared with, those of the part that was asked about."""
+        return self.measure.part / self.against.cpu if self.against and self.measure and self.measure.part else None

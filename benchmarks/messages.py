@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,22 +40,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200_000)
     rows = parser.parse_args().rows
-    columns = table()
-    stored = made_up(rows)
-    changes = Changes(np.full(rows, INSERT, np.uint8), np.full(rows, OID, np.uint32), np.full(rows, NO_OLD, np.uint8))
-    print_writing(columns, stored, changes)
+    print_writing(rows)
+    for reading in readings(rows):
+        print(reading)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The same bytes read in two ways: the seconds of both, and of what."""
+
+    form: str
+    size: int
+    rows: int
+    megabytes: float
+    loop: float
+    bulk: float
+
+    @property
+    def ratio(self) -> float:
+        return self.loop / self.bulk
+
+    def __str__(self) -> str:
+        loop, bulk = self.megabytes / self.loop, self.megabytes / self.bulk
+        return (
+            f"{self.form:6} {self.size:3} rows a transaction: loop {loop:6.0f} MB/s, bulk {bulk:6.0f} MB/s, "
+            f"{self.rows / self.bulk / 1e6:.2f} M rows/s, {self.ratio:.1f} times as fast"
+        )
+
+
+def readings(rows: int) -> Iterator[Reading]:
+    """So many changes, read in bulk and plainly: in text and in binary form, in short transactions and in longer ones."""
+    columns, stored, changes = table(), made_up(rows), inserted(rows)
     absent, in_key = Side.absent(rows, len(columns)), np.arange(len(columns)) == 0
-    for binary in (False, True):
-        written = write_changes(changes, side_of(stored, columns, binary=binary), absent, in_key)
+    for form in ("text", "binary"):
+        written = write_changes(changes, side_of(stored, columns, binary=form == "binary"), absent, in_key)
         for size in ROWS_PER_TRANSACTION:
             session = as_session(written, size)
-            plain = best_of(lambda: read_plainly(session))  # noqa: B023
-            bulk = best_of(lambda: read_in_bulk(session))  # noqa: B023
-            megabytes = len(session.data) / 1e6
-            print(
-                f"{'binary' if binary else 'text':6} {size:3} rows a transaction: loop {megabytes / plain:6.0f} MB/s, "
-                f"bulk {megabytes / bulk:6.0f} MB/s, {rows / bulk / 1e6:.2f} M rows/s, {plain / bulk:.1f} times as fast"
-            )
+            loop = best_of(partial(read_plainly, session))
+            bulk = best_of(partial(read_in_bulk, session))
+            yield Reading(form, size, rows, len(session.data) / 1e6, loop, bulk)
 
 
 def best_of(run: Callable[[], object]) -> float:
@@ -99,6 +124,10 @@ def made_up(rows: int) -> list[Values]:
         numbers(dice.integers(0, 2, rows).astype(np.uint8)),
         numbers(at.astype(np.int64)),
     ]
+
+
+def inserted(rows: int) -> Changes:
+    return Changes(np.full(rows, INSERT, np.uint8), np.full(rows, OID, np.uint32), np.full(rows, NO_OLD, np.uint8))
 
 
 def as_session(changes: Texts, size: int) -> Texts:
@@ -180,8 +209,8 @@ def read_relation(payload: bytes) -> dict[int, list[str]]:
 # -- writing -------------------------------------------------------------------------------------------------------------------
 
 
-def print_writing(columns: tuple[Column, ...], stored: list[Values], changes: Changes) -> None:
-    rows = len(changes.kind)
+def print_writing(rows: int) -> None:
+    columns, stored, changes = table(), made_up(rows), inserted(rows)
     absent, in_key = Side.absent(rows, len(columns)), np.arange(len(columns)) == 0
     relation = Relation(OID, "public", "orders", "r", "p", "d", 0, columns, (1,), (1,))
     zeros = np.zeros(rows, np.int64)
@@ -193,7 +222,7 @@ def print_writing(columns: tuple[Column, ...], stored: list[Values], changes: Ch
     plugin.startup({}, 18)
     side = side_of(stored, columns)
     ways: dict[str, Callable[[], Texts]] = {
-        "test_decoding, lines from stored values": lambda: plugin.change_texts(batch),
+        "test_decoding, lines from stored values": lambda: plugin.formatter.change_texts(batch),
         "pgoutput, messages from stored values": lambda: write_changes(changes, side_of(stored, columns), absent, in_key),
         "pgoutput, binary": lambda: write_changes(changes, side_of(stored, columns, binary=True), absent, in_key),
         "pgoutput, messages from texts": lambda: write_changes(changes, side, absent, in_key),

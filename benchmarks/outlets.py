@@ -18,18 +18,21 @@ import psutil
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from measure import Measure, measured
+from measure import Counted, Measure, measured
 from tailrace.lake.changelog import append_changes
 from tailrace.pipeline import LocalRunner, Runner, Source, know_catalogs, open_pipeline, scan_log, with_full_xids
 from tailrace.plan import make_plan
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plugins.printing import print_rows
+from tailrace.plugins.pgoutput import PgOutput
+from tailrace.plugins.printing import print_rows, with_newlines
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.publications.publish import Publisher, publisher_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.segments import Segments
+from tailrace.types.style import TextStyle
 from tailrace.wal import index
 from tailrace.wal.index import Index
-from workloads import Workload
+from workloads import EVERYTHING, ON_NUMBER, ON_TEXT, Workload
 
 DATABASE = "app"
 PROCESS, SPARK, COMMAND = "process", "Spark", "command"
@@ -37,13 +40,18 @@ PROCESS, SPARK, COMMAND = "process", "Spark", "command"
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """`against` names the PostgreSQL measure that it is compared with; `noun` what it counts; `places` where it can run."""
+    """`against` names the PostgreSQL measure, or the outlet, that it is compared with; `noun` what it counts; `places` where it can run; `filter` the
+    publication that a workload must have for it."""
 
     name: str
     against: str
     noun: str
-    run: Callable[[Bench], int]
+    run: Callable[[Bench], int | Counted]
     places: tuple[str, ...] = (PROCESS, SPARK)
+    filter: str = ""
+
+    def suits(self, work: Workload, place: str) -> bool:
+        return place in self.places and (not self.filter or self.filter in dict(work.filters))
 
 
 @dataclass(slots=True)
@@ -114,6 +122,29 @@ def checksummed(segments: Segments, plan: StretchPlan) -> tuple[int, int]:
     return rows, int(total)
 
 
+def _filter(bench: Bench, publication: str) -> Counted:
+    """Decode to columns as they are stored, ask a row filter of every row, and pick out the rows that pass."""
+    pipeline = open_pipeline(bench.path, DATABASE, runner=bench.runner)
+    publisher = publisher_of(pipeline.plan, pipeline.history, (publication,), TextStyle())
+    work = partial(passing, pipeline.source.segments, publisher)
+    results = list(bench.runner.run(work, pipeline.plan.stretches))
+    return Counted(sum(passed for passed, _ in results), sum(seconds for _, seconds in results))
+
+
+def passing(segments: Segments, publisher: Publisher, plan: StretchPlan) -> tuple[int, float]:
+    """How many rows of a stretch a publication's filter lets through, and the CPU seconds that it took to find and to pick them. Runs in a worker."""
+    from time import thread_time  # noqa: PLC0415
+
+    from tailrace.decode import decode_alike  # noqa: PLC0415
+
+    passed, seconds = 0, 0.0
+    for alike in decode_alike(plan, segments.read):
+        began = thread_time()
+        passed += sum(len(part.batch) for part in publisher.publish_alike(alike))
+        seconds += thread_time() - began
+    return passed, seconds
+
+
 def _dataframe(bench: Bench) -> int:
     assert bench.spark is not None
     options = {"source": str(bench.path), "database": DATABASE, "table": f"public.{bench.work.main_table}"}
@@ -143,6 +174,20 @@ def _text(bench: Bench) -> int:
     return rows
 
 
+def _messages(bench: Bench) -> int:
+    """As pg_recvlogical writes them."""
+    source = Source.open(bench.path)
+    plugin = PgOutput()
+    plugin.startup({"proto_version": "1", "publication_names": EVERYTHING}, source.segments.major)
+    pipeline = open_pipeline(source, DATABASE, runner=bench.runner, demand=plugin.demand)
+    rows = 0
+    with open("/dev/null", "wb") as sink:
+        for lines in pipeline.lines(plugin):
+            sink.write(with_newlines(lines.texts.offsets, lines.texts.data))
+            rows += len(lines)
+    return rows
+
+
 def _command(bench: Bench) -> int:
     """A process of its own, from its start to its end; its output goes nowhere."""
     words = [sys.executable, "-m", "tailrace", "decode", str(bench.path), "--database", DATABASE]
@@ -160,9 +205,14 @@ OUTLETS = {
         Outlet("scan on one core", "pg_waldump", "records", _scan_on_one_core, (PROCESS,)),
         Outlet("plan", "", "catalog records", _plan),
         Outlet("decode", "pgoutput", "rows", _decode),
+        *(
+            Outlet(f"filter {name.replace('_', ' ')}", "decode", "rows", partial(_filter, publication=name), (PROCESS,), name)
+            for name in (ON_NUMBER, ON_TEXT)
+        ),
         Outlet("DataFrame", "pgoutput", "", _dataframe, (SPARK,)),
         Outlet("Delta", "pgoutput", "rows", _delta),
         Outlet("text", "test_decoding", "rows", _text),
+        Outlet("pgoutput", "pgoutput", "messages", _messages),
         Outlet("decode verb", "test_decoding", "", _command, (COMMAND,)),
     )
 }

@@ -13,7 +13,7 @@ from support.builds import find_build
 from support.servers import Server
 from tailrace.model import Lsn
 from tailrace.storage.segments import segment_name
-from workloads import Workload
+from workloads import EVERYTHING, Workload
 
 MAJOR = 16
 _SEGMENT_NAME = 24
@@ -23,7 +23,7 @@ SETTINGS = {
     "max_locks_per_transaction": "4096",
 }  # fmt: skip
 PLUGINS = {
-    "pgoutput": ["-o", "proto_version=1", "-o", "publication_names=everything"],
+    "pgoutput": ["-o", "proto_version=1", "-o", f"publication_names={EVERYTHING}"],
     "test_decoding": [],
 }
 
@@ -54,7 +54,9 @@ def _fill(server: Server, work: Workload, count: int) -> str:
     with server.connect("app") as connection:
         for statement in work.setup:
             connection.execute(statement.encode())
-        connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+        connection.execute(f"CREATE PUBLICATION {EVERYTHING} FOR ALL TABLES".encode())
+        for name, where in work.filters:
+            connection.execute(f"CREATE PUBLICATION {name} FOR TABLE {work.main_table} WHERE ({where})".encode())
         server.checkpoint()
         for plugin in PLUGINS:
             connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [plugin, plugin])

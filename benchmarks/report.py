@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -12,31 +12,40 @@ from rich.console import Console
 from rich.table import Table
 
 from measure import Measure, Row
+from messages import Reading
 
 HEADINGS = (
     "workload", "size", "what", "where", "WAL MB", "counted", "wall s", "CPU s", "MB/s", "per second", "driver MB", "JVM MB", "worker MB", "ratio",
 )  # fmt: skip
 TARGETS: dict[tuple[str, str], tuple[float, float | None]] = {
     ("decode", "process"): (15, 2), ("decode", "Spark"): (12, 1), ("DataFrame", "Spark"): (7, None), ("Delta", "Spark"): (10, None),
+    ("pgoutput", "process"): (8, None), ("pgoutput", "Spark"): (5, None),
     ("text", "process"): (8, None), ("text", "Spark"): (5, None), ("decode verb", "command"): (4, None),
 }  # fmt: skip
 """Ratio wanted on *inserts*, and on every workload."""
 SCAN = 2
 """Times pg_waldump, on one core."""
 CATALOG_RECORDS = 400_000
+FILTER = 0.15
+"""Of the CPU seconds of decode, on *inserts*: what a row filter may cost at most."""
+READING = 5
+"""Times a loop over the same messages."""
 
 _PROSE = """# Performance
 
 Same WAL, same machine, same run; files in the page cache, medians of {runs}; wall and CPU seconds of every process involved.
 tailrace starts from files that are not indexed: on threads of this *process*, on a warm session of *Spark* (`local[2]`), or as the *command* comes,
-`tailrace decode`, from the start of its process to the end. Ratios: *decode*, *DataFrame* and *Delta* against a walsender with
-pgoutput (protocol 1) into `pg_recvlogical -f /dev/null`; *text* and the *decode verb* against one with test_decoding; *scan* against
+`tailrace decode`, from the start of its process to the end. Ratios: *decode*, *DataFrame*, *Delta* and *pgoutput* against a walsender
+with pgoutput (protocol 1) into `pg_recvlogical -f /dev/null`; *text* and the *decode verb* against one with test_decoding; *scan* against
 `pg_waldump --stats`.
 
 - *scan* indexes every record and checks every CRC, also *on one core*; *plan* goes from indexes to a plan (what it counts are catalog records).
 - *decode* builds typed Arrow columns of every change where it is decoded and runs over every byte of them.
 - *DataFrame* writes the changes of the main table into Spark's `noop`; *Delta* commits them as files of a Delta table.
-- *text* prints test_decoding's lines in commit order.
+- *text* prints test_decoding's lines in commit order, *pgoutput* the messages of protocol 1 of the same publication as the walsender's, as
+  `pg_recvlogical` writes them.
+- *filter* is what a publication's row filter costs, as a share of the CPU seconds of *decode*: to ask it of every row (`id % 2 = 0`, *on number*;
+  `note LIKE '%7'`, *on text*), and to pick out the columns of those that pass, of which it counts the rows.
 - Memory is the peak resident size of the largest process of each kind; the driver here goes over all workloads, one after the other, each planned
   at once. What one command needs is below (*Following a log*).
 
@@ -69,7 +78,7 @@ def cells(row: Row) -> list[str]:
     rate = f"{measure.count / measure.wall:,.0f}" if measure.count else ""
     kinds = ("driver", "jvm", "worker") if row.ours else ("server", "", "client")
     memory = [f"{measure.peak[kind] >> 20}" if kind in measure.peak else "" for kind in kinds]
-    ratio = f"{row.ratio:.1f} ×" if row.ratio else ""
+    ratio = f"{row.ratio:.1f} ×" if row.ratio else f"{row.share:.1%} of decode" if row.share else ""
     speed = f"{row.megabytes / measure.wall:.0f}"
     return [*head, counted, f"{measure.wall:.2f}", f"{measure.cpu:.2f}", speed, rate, *memory, ratio]
 
@@ -81,23 +90,23 @@ def told(row: Row) -> str:
     )
 
 
-def show(rows: Sequence[Row]) -> None:
+def show(rows: Sequence[Row], readings: Sequence[Reading]) -> None:
     table = Table(*HEADINGS, title="same WAL, same machine, same run")
     for row in rows:
         table.add_row(*cells(row))
     console = Console(width=190)
     console.print(table)
-    for line in verdicts(rows):
+    for line in [*verdicts(rows), *_of_reading(readings)]:
         console.print(line)
 
 
-def write(rows: Sequence[Row], path: Path, *, command: str, runs: int, major: int) -> None:
+def write(rows: Sequence[Row], readings: Sequence[Reading], path: Path, *, command: str, runs: int, major: int) -> None:
     """The document, whole."""
     prose = _PROSE.format(
         runs=runs, when=date.today(), cpus=os.cpu_count(), cpu=_processor(), major=major, command=command,
     )  # fmt: skip
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}", *(f"| {' | '.join(cells(row))} |" for row in rows)]
-    targets = ["", "## Targets", "", *(f"- {line}" for line in verdicts(rows)), ""]
+    targets = ["", "## Targets", "", *(f"- {line}" for line in [*verdicts(rows), *_of_reading(readings)]), ""]
     path.write_text(prose + "\n".join(lines + targets) + "\n" + _FINDINGS)
 
 
@@ -115,7 +124,7 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
             worst = min(mine, key=lambda row: row.ratio or 0)
             text = f"{name}, slowest ({worst.workload}): {worst.ratio:.1f} ×, wanted {everywhere} ×"
             said.append(_judged(text, (worst.ratio or 0) >= everywhere))
-    said += _slopes(ours)
+    said += [*_of_filters(ours), *_slopes(ours)]
     for row in ours:
         assert row.measure is not None
         if row.what == "tailrace, scan on one core" and row.workload == "inserts":
@@ -133,6 +142,22 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
                 )
             )
     return said
+
+
+def _of_filters(ours: Sequence[Row]) -> Iterator[str]:
+    for row in ours:
+        if row.share is not None and row.workload == "inserts":
+            name = row.what.removeprefix("tailrace, ")
+            yield _judged(
+                f"{name}, on inserts ({row.size}): {row.share:.1%} of decode, wanted less than {FILTER:.0%}", row.share < FILTER
+            )
+
+
+def _of_reading(readings: Sequence[Reading]) -> list[str]:
+    return [
+        _judged(f"reading messages, {' '.join(str(each).split())}, wanted {READING} ×", each.ratio >= READING)
+        for each in readings
+    ]
 
 
 def _slopes(ours: Sequence[Row]) -> list[str]:

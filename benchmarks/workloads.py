@@ -21,6 +21,10 @@ _ROW = (
     "SELECT {first} + g, g, g * 7, (g * 1.37)::numeric(10,2), timestamptz '2026-01-01' + g * interval '1 second', 'note number ' || g "
     "FROM generate_series(0, {last}) g"
 )
+EVERYTHING = "everything"
+"""The publication of all tables."""
+ON_NUMBER, ON_TEXT = "on_number", "on_text"
+_FILTERS = ((ON_NUMBER, "id % 2 = 0"), (ON_TEXT, "note LIKE '%7'"))
 _IN_THOUSANDS = (
     "CREATE PROCEDURE fill(n bigint) LANGUAGE plpgsql AS $$ BEGIN FOR i IN 0 .. n / 1000 - 1 LOOP "
     f"INSERT INTO narrow {_ROW.format(first='i * 1000', last=999)}; COMMIT; END LOOP; END $$"
@@ -29,7 +33,8 @@ _IN_THOUSANDS = (
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`scale` is how many of its things (rows, trades, documents, steps) the full size has, about 2 GB of WAL."""
+    """`scale` is how many of its things (rows, trades, documents, steps) the full size has, about 2 GB of WAL. `filters` are row filters of the main
+    table, by the publication that has it."""
 
     name: str
     tells: str
@@ -37,6 +42,7 @@ class Workload:
     setup: tuple[str, ...]
     fill: Fill
     scale: int
+    filters: tuple[tuple[str, str], ...] = ()
 
 
 def _inserts(_: Server, connection: Connection, rows: int) -> None:
@@ -106,7 +112,7 @@ _PARTITIONS = (
 WORKLOADS = {
     work.name: work
     for work in (
-        Workload("inserts", "narrow rows, 1000 a transaction", "narrow", (_NARROW,), _inserts, 10_000_000),
+        Workload("inserts", "narrow rows, 1000 a transaction", "narrow", (_NARROW,), _inserts, 10_000_000, _FILTERS),
         Workload(
             "mixed", "pgbench-like transactions and one large update", "accounts",
             (

@@ -164,6 +164,16 @@ def misses_spark(home: Home, case: Case) -> None:
     home.refused("Spark is not installed\nHINT:  pip install 'tailrace[spark]', or --on local.", *words)
 
 
+def misses_duckdb(home: Home, case: Case) -> None:
+    words = ("tailrace", "sql", case.data_dir, "--database", "app", "--state", home.path / "state", "-c", "SELECT 1")
+    home.refused("duckdb is not installed\nHINT:  pip install 'tailrace[sql]'", *words)
+
+
+def computes(home: Home, case: Case) -> None:
+    words = ("tailrace", "sql", case.data_dir, "--database", "app", "--state", home.path / "state", "-At")
+    assert home.printed(*words, "-c", "SELECT count(*) FROM pg_replication_slots") == "0\n"
+
+
 def misses_the_demo(home: Home, case: Case) -> None:
     done = home.run("tailrace", "demo")
     assert (done.returncode, done.stdout) == (1, ""), done
@@ -196,7 +206,8 @@ def brings_java(home: Home, case: Case) -> None:
 Trial = Callable[[Home, Case], None]
 EXTRAS: dict[str, tuple[tuple[str, ...], list[Trial]]] = {
     "core": ((), [decodes, misses_the_command_line]),
-    "cli": (("cli",), [prints, misses_spark, misses_the_demo]),
+    "cli": (("cli",), [prints, misses_spark, misses_duckdb, misses_the_demo]),
+    "sql": (("sql",), [prints, computes]),
     "delta": (("delta",), [decodes, mirrors]),
     "spark": (("spark",), [reads_a_frame]),
     "java": (("spark", "java"), [brings_java]),

@@ -22,9 +22,9 @@ SOURCES = ROOT / "src"
 FOUNDATION = ("user_cache", "kernels", "memcpy", "ragged", "errors", "model", "settings", "checksummed_file")
 STAGES = (
     "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
-    "feed", "messages", "plugins", "wire", "sql", "slots", "apply",
+    "feed", "past", "messages", "plugins", "wire", "sql", "slots", "apply",
 )  # fmt: skip
-SHORE = ("storage", "client", "lake", "pipeline", "spark", "server", "demo", "cli", "__main__")
+SHORE = ("storage", "client", "lake", "pipeline", "statements", "spark", "server", "demo", "cli", "__main__")
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
 
 OUTSIDE_WORLD = frozenset(
@@ -41,7 +41,7 @@ LONGEST_KERNEL = 80
 MOST_PARAMETERS = 8
 LONGEST_MODULE = 400
 LONG_MODULES: dict[str, str] = {}
-ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "messages/change_columns", "spark"})
+ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "messages/change_columns", "plugins/callbacks", "spark"})
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 
 BYTE_ROOMS = (

@@ -23,6 +23,10 @@ CASES = {
     "replay": ["toast", "types_more", "rows_as_values", "insert_conflict", "xml"],
 }
 MAJOR = 18
+JSON_PLUGINS: tuple[tuple[str, dict[str, str | None]], ...] = (("wal2json", {"format-version": "2"}), ("debezium", {}))
+NUMERIC = 1700
+GREATER = (1756, 1720)
+"""Oids of numeric's > and of its function."""
 
 
 def main() -> None:
@@ -51,6 +55,8 @@ def compile_by(chain: str, folder: Path) -> None:
         replay_nothing()
     else:
         messages_there_and_back()
+        filters_asked()
+        other_encodings()
     for story in CASES[chain]:
         decode_case(story, folder / story)
 
@@ -100,10 +106,34 @@ def messages_there_and_back() -> None:
         parse_texts(Texts.of([text]), np.ones(1, np.bool_), pg_type)
 
 
+def filters_asked() -> None:
+    """Row filters that compare numerics, with each other and with a constant, as rows and as columns of them come out of a log."""
+    import numpy as np  # noqa: PLC0415
+
+    from tailrace.expressions import tree  # noqa: PLC0415
+    from tailrace.expressions.evaluate import compile_filter  # noqa: PLC0415
+    from tailrace.model import Column  # noqa: PLC0415
+    from tailrace.publications.row_filter import OLD, chosen  # noqa: PLC0415
+    from tailrace.types.built_in import built_in_type  # noqa: PLC0415
+    from tailrace.types.registry import parse_texts  # noqa: PLC0415
+    from tailrace.types.values import Texts  # noqa: PLC0415
+
+    numeric = built_in_type(NUMERIC)
+    assert numeric is not None
+    column = Column(1, "n", numeric, -1, -1, 4)
+    values = parse_texts(Texts.of([b"1.5", b"-3"]), np.ones(2, np.bool_), numeric)
+    for other in (tree.Constant(NUMERIC, values.payload_list()[1]), tree.Column(1, NUMERIC)):
+        asked = compile_filter(tree.Operator(*GREATER, tree.BOOLEAN, (tree.Column(1, NUMERIC), other)), [column])
+        for rows in (values, values.take(np.arange(2)), chosen(values, values, np.full(2, OLD))):
+            asked.matches({1: rows}, 2)
+
+
 def decode_case(story: str, folder: Path) -> None:
     from support.cases import open_case  # noqa: PLC0415
     from tailrace.catalog.statefile import read_state, write_state  # noqa: PLC0415
     from tailrace.pipeline import LocalRunner, Scanning, Source, capture, count_log, open_pipeline  # noqa: PLC0415
+    from tailrace.plan.stale import stale  # noqa: PLC0415
+    from tailrace.plugins.registry import plugin_named  # noqa: PLC0415
     from tailrace.storage.index_store import IndexStore  # noqa: PLC0415
 
     case = open_case(story, MAJOR, "with_slot", folder)
@@ -112,7 +142,14 @@ def decode_case(story: str, folder: Path) -> None:
     for state in (None, captured):
         pipeline = open_pipeline(case.data_dir, database, runner=runner, catalog=state)
         as_text(pipeline)
+    as_messages(pipeline)
     as_columns(pipeline)
+    for name, options in JSON_PLUGINS:
+        plugin = plugin_named(name)
+        plugin.startup(options, MAJOR)
+        for _ in open_pipeline(case.data_dir, database, runner=runner, demand=plugin.demand).lines(plugin):
+            pass
+    stale(pipeline.told, pipeline.catalogs.state.database, MAJOR)
     for _ in ("kept", "read"):
         open_pipeline(case.data_dir, database, runner=runner, scanning=Scanning(1 << 16, IndexStore(folder / "index")))
     count_log(pipeline.source.segments, runner)
@@ -128,6 +165,32 @@ def as_text(pipeline) -> None:  # type: ignore[no-untyped-def]
         for lines in pipeline.lines(plugin):
             for printed in (as_psql, as_json_rows, as_lines):
                 printed(lines, plugin)
+
+
+def as_messages(pipeline) -> None:  # type: ignore[no-untyped-def]
+    """What pgoutput sends of the rows that were inserted, as text and in binary form."""
+    from tailrace.plugins.pgoutput import PgOutput  # noqa: PLC0415
+    from tailrace.plugins.printing import as_psql  # noqa: PLC0415
+    from tailrace.publications.publication import Actions, Publication  # noqa: PLC0415
+
+    everything = Publication("everything", all_tables=True, actions=Actions(insert=True), defined_here=True)
+    for binary in ("false", "true"):
+        plugin = PgOutput()
+        plugin.startup({"proto_version": "1", "publication_names": everything.name, "binary": binary}, MAJOR)
+        plugin.definitions = ((0, (everything,)),)
+        for lines in pipeline.lines(plugin):
+            as_psql(lines, plugin)
+
+
+def other_encodings() -> None:
+    """Text of databases that are not UTF8."""
+    from tailrace.types.encodings.conversion import to_utf8  # noqa: PLC0415
+    from tailrace.types.encodings.server_encodings import NAME_OF_CODEC  # noqa: PLC0415
+    from tailrace.types.values import Texts  # noqa: PLC0415
+
+    codecs = {name: codec for codec, name in NAME_OF_CODEC.items()}
+    for encoding, text in (("LATIN1", b"\xe9"), ("EUC_JP", b"\xc6\xfc")):
+        to_utf8(Texts.of([text]), codecs[encoding])
 
 
 def as_columns(pipeline) -> None:  # type: ignore[no-untyped-def]

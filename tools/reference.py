@@ -12,7 +12,9 @@ import typer
 
 from tailrace.cli.verbs import app
 from tailrace.errors import TailraceError
+from tailrace.plugins.debezium.options import MEANINGS as DEBEZIUM_OPTIONS
 from tailrace.plugins.test_decoding import OPTIONS as PLUGIN_OPTIONS
+from tailrace.plugins.wal2json.options import MEANINGS as WAL2JSON_OPTIONS
 from tailrace.spark.datasource import OPTIONS as SOURCE_OPTIONS
 from tailrace.types.style import TextStyle
 
@@ -91,9 +93,14 @@ def _told(parameter: Any) -> str:
 
 def _plugin() -> str:
     rows = [(f"`{name}`", told) for name, (_, told) in PLUGIN_OPTIONS.items()]
-    return "## Options of test_decoding\n\n`-o NAME=VALUE`; values as PostgreSQL reads booleans.\n\n" + _table(
-        ("option", "meaning"), rows
-    )
+    told = [
+        "## Options of test_decoding\n\n`-o NAME=VALUE`; values as PostgreSQL reads booleans.\n\n"
+        + _table(("option", "meaning"), rows)
+    ]
+    for plugin, meanings in (("wal2json", WAL2JSON_OPTIONS), ("debezium", DEBEZIUM_OPTIONS)):
+        rows = [(", ".join(f"`{name}`" for name in names.split(", ")), meaning) for names, meaning in meanings.items()]
+        told.append(f"## Options of {plugin}\n\n" + _table(("option", "meaning"), rows))
+    return "\n".join(told)
 
 
 def _source() -> str:

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from tailrace.errors import TailraceError
     from tailrace.model import Lsn, Relation, Transaction
     from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
+    from tailrace.pipeline.copying import tables_to_copy
     from tailrace.pipeline.log_feed import LogFeed, open_feed
     from tailrace.pipeline.windows import open_windows
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "LocalRunner": "pipeline", "Lsn": "model", "Relation": "model", "Pipeline": "pipeline", "TailraceError": "errors", "Transaction": "model",
     "LogFeed": "pipeline.log_feed", "open": "pipeline", "open_feed": "pipeline.log_feed", "open_pipeline": "pipeline",
-    "open_windows": "pipeline.windows",
+    "open_windows": "pipeline.windows", "tables_to_copy": "pipeline.copying",
 }  # fmt: skip
 
 __all__ = [
     "LocalRunner", "LogFeed", "Lsn", "Pipeline", "Relation", "TailraceError", "Transaction", "open", "open_feed", "open_pipeline", "open_windows",
+    "tables_to_copy",
 ]  # fmt: skip
 
 

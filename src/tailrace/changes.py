@@ -109,10 +109,12 @@ def _rows(
     """One struct per row of `side`, the batch's new or old values; NULL where not `present`. Where `key_only`, columns outside of the identity are
     NULL whatever the tuple says."""
     have = {column.number: (column, values) for column, values in zip(batch.columns, side, strict=True)}
+    existing = {column.number for column in batch.relation.live_columns}
     arrays = []
     for column in target.live_columns:
         if column.number not in have:
-            arrays.append(_absent(column, len(present), style, fill_missing=fill_missing))
+            # What the table had, and the batch does not show, is not known.
+            arrays.append(_absent(column, len(present), style, fill_missing=fill_missing and column.number not in existing))
             continue
         own, values = have[column.number]
         if key_only is not None and key_only.any() and column.number not in batch.relation.identity:

@@ -18,6 +18,7 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import Truncation
 from tailrace.plan.pieces import Piece
+from tailrace.publications.pieces import PublishedPiece, published_batches
 
 Result = TypeVar("Result")
 Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
@@ -27,13 +28,14 @@ Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
 @dataclass(frozen=True, slots=True)
 class Span:
     """The transactions of one system, timeline and database (by oid) that commit in `[start, stop)`. What runs are made of, and positions are
-    compared in."""
+    compared in. Of all their changes, or of what these `publications` publish."""
 
     system: int
     timeline: int
     start: Lsn
     stop: Lsn
     database: int
+    publications: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,10 @@ class Feed(Protocol):
         """What tables were, at any moment of the span, as who touched no catalog saw it."""
         ...
 
+    def shown(self, relation: Relation) -> Relation | None:
+        """The relation with those of its columns that come out of the feed, where the span ends; None if none of its changes do."""
+        ...
+
     @property
     def stretches(self) -> int:
         """Of how many stretches all parts are."""
@@ -103,6 +109,7 @@ class Feed(Protocol):
 
 
 def decode_piece(read: Reader, piece: Piece, oids: Container[int] | None) -> Iterator[Batch]:
-    """The `Decoder` of pieces of WAL, which `read` reads."""
-    for batch in decode(piece.plan, read, oids):
+    """The `Decoder` of pieces of WAL, which `read` reads; of published pieces what is published."""
+    batches = published_batches(read, piece, oids) if isinstance(piece, PublishedPiece) else decode(piece.plan, read, oids)
+    for batch in batches:
         yield replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))

@@ -34,9 +34,7 @@ def _pages_alike(oid: int) -> Versions:
     image = page((XID, 0, logged_tuple(b"row")))
     records = [record(XLOG, FPI, b"", block(image=image, file=USER_FILE, number=number), xid=0) for number in range(2)]
     length = np.array([len(each) for each in records], np.int64)
-    log = CatalogLog(
-        np.array([100, 200]), np.cumsum(length) - length, length, np.frombuffer(b"".join(records), np.uint8).copy()
-    )
+    log = CatalogLog(np.array([100, 200]), np.cumsum(length) - length, length, np.frombuffer(b"".join(records), np.uint8).copy())
     files = CatalogFiles.of({(DATABASE, USER_FILE): oid}, frozenset({TABLESPACE}))
     clock = XidClock.of([], (0, 1000))
     return replay(Versions.none(), BeforeLog.none(), log, clock, files, FORMATS[16], complete=True)
@@ -54,9 +52,7 @@ def test_what_nobody_asks_for_any_more_is_forgotten(tmp_path: Path) -> None:
     source, runner = Source.open(case.data_dir, state.needs_wal_from), LocalRunner(1)
     indexes = scan_log(source.segments, runner, state.needs_wal_from, Scanning(1 << 14))
     start = Lsn.parse(case.meta["start_lsn"])
-    carried, asked = begin(
-        source, runner, indexes, case.meta["dbname"], state, start_lsn=start, upto_lsn=None, demand=OF_TABLES
-    )
+    carried, asked = begin(source, runner, indexes, case.meta["dbname"], state, start_lsn=start, upto_lsn=None, demand=OF_TABLES)
     seen = []
     for part in indexes:
         carried, _ = step(source, runner, carried, [part], asked)

@@ -1,4 +1,4 @@
-"""Publications of ours choose what `decode` and slots give, of a server that knows nothing of row filters."""
+"""Publications choose what `decode` and slots give: ours, of a server that knows nothing of row filters; and those that are not there."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from support.servers import Server
 from tailrace.messages.message import Delete, Insert, Update
 from tailrace.messages.session import MessageReader
 
-pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
+pytestmark = pytest.mark.postgres
 
 
+@pytest.mark.matrix
 def test_a_filter_on_14(tailrace: Run, tmp_path: Path) -> None:
     state = ("--state", tmp_path / "state")
     options = ("-o", "proto_version=1", "-o", "publication_names=p")
@@ -46,3 +47,21 @@ def test_a_filter_on_14(tailrace: Run, tmp_path: Path) -> None:
             "table public.t: DELETE: a[integer]:6",
             "table public.t: DELETE: a[integer]:10",
         ]
+
+
+def test_a_publication_that_is_not_there(tailrace: Run) -> None:
+    """18 goes on without it, and says so once."""
+    with Server(18) as server:
+        server.say(
+            "CREATE TABLE t (a int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t", "INSERT INTO t VALUES (1)", "CHECKPOINT"
+        )
+        command = ("decode", server.data_dir, "--database", server.dbname, "--publication", "p", "--publication", "nope")
+        status, told, said = tailrace(*command)
+    assert status == 0
+    assert "table public.t: INSERT: a[integer]:1" in told
+    warning = [line for line in said.splitlines() if "warning" in line or line.startswith(("DETAIL", "HINT"))]
+    assert warning == [
+        'tailrace: warning: skipped loading publication "nope"',
+        "DETAIL:  The publication does not exist at this point in the WAL.",
+        "HINT:  Create the publication if it does not exist.",
+    ]

@@ -11,6 +11,7 @@ from support.decoding import opened, rows_of, text_of
 from support.encodings import DIGESTS, digest, our_map, server_map
 from support.live import Slot
 from support.normalise import print_rows
+from support.pgoutput_rows import PLAIN, PUBLICATION, check_same, ours, theirs
 from support.servers import Server
 from tailrace.changes import change_batch
 from tailrace.decode import decode
@@ -93,6 +94,41 @@ def test_words(encoding: str, major: int, tmp_path: Path) -> None:
     first = rows[0]["new"]
     assert (first[table], first["m"], first["a"]) == (word, label, [word, None, ""])
     assert word.encode() in theirs
+
+
+@pytest.mark.parametrize(("encoding", "major"), [(each, 18) for each in ("LATIN1", "WIN1252", "EUC_JP")] + [("EUC_KR", 14)])
+def test_binary_forms(encoding: str, major: int) -> None:
+    """Characters in the midst of a value come in the client's encoding, and lengths as the server counts them."""
+    _, label, word = WORDS[encoding]
+    quoted, letters = word.replace("'", "''"), "".join(letter for letter in label if letter.isalpha()) or "z"
+    with Server(major) as server:
+        server.say(f"CREATE DATABASE {DBNAME} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0", "CHECKPOINT")
+        server.dbname = DBNAME
+        start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('b', 'pgoutput')"))
+        with server.connect() as connection:
+            for statement in (
+                f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES",
+                "CREATE EXTENSION hstore; CREATE EXTENSION citext; CREATE EXTENSION ltree",
+                "CREATE TYPE mood AS ENUM ('plain', '"
+                + quoted
+                + "'); CREATE DOMAIN short AS text; CREATE DOMAIN shorts AS text[]",
+                "CREATE TYPE pair AS (a int, b text, c mood); CREATE TYPE words AS RANGE (subtype = text)",
+                "CREATE TABLE t (id int PRIMARY KEY, a text[], v varchar(40)[], j jsonb, p pair, ps pair[], w words, d short, ds shorts, m mood[],"
+                ' x xml, n name, c char(9), h hstore, i citext, l ltree, ts tsvector, tq tsquery, jp jsonpath, js json[], b bytea, ch "char")',
+                f"INSERT INTO t VALUES (1, ARRAY['{quoted}', NULL, 'a'], ARRAY['{quoted}'], '{{\"{letters}\": [\"{letters}\"]}}',"
+                f" ROW(1, '{quoted}', '{quoted}'), ARRAY[ROW(2, '{quoted}', NULL)::pair], words('{quoted}', NULL), '{quoted}', ARRAY['{quoted}'],"
+                f" ARRAY['{quoted}', 'plain']::mood[], '<a>{letters}</a>', '{quoted}', '{letters}',"
+                f" hstore(ARRAY['{quoted}', '{letters}', 'n', NULL]),"
+                f" '{quoted}', 'a.b', '{letters}:1A b', '{letters} & !b', '$.\"{letters}\"',"
+                f" ARRAY['\"{letters}\"']::json[], '{letters}'::text::bytea, 'z')",
+            ):
+                connection.execute(statement.encode())
+        options = {**PLAIN, "binary": "true"}
+        expected = theirs(server, "b", options)
+        server.stop()
+        found = ours(server.data_dir, options, start_lsn=start, major=major)
+        check_same(found, expected, encoding)
+        assert any(message[:1] == b"I" and message.count(b"b") > 20 for _, _, message in found)
 
 
 def _text(value: str | bytes) -> str:

@@ -1,4 +1,5 @@
-"""pgoutput's messages, byte for byte what the server's plugin makes of the same log, in a fresh session on an idle server."""
+"""pgoutput's messages, byte for byte what the server's plugin makes of the same log, in a fresh session on an idle server; of streamed ones, what a
+subscriber makes of them."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from support.cases import DBNAME, some_of
 from support.pgoutput_rows import IDENTITY_FOR_ALL, PLAIN, PUBLICATION, check_same, ours, theirs
 from support.servers import Server
 from support.stories import read_story, stories, tell
+from support.subscriber import put_together
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 MAJORS = (14, 15, 16, 17, 18)
@@ -21,12 +23,23 @@ OPTIONS = {
     "two phases": ({**PLAIN, "proto_version": "3", "two_phase": "on"}, True, 15),
     "local": ({**PLAIN, "proto_version": "4", "origin": "none"}, False, 16),
 }
+STREAMED = {
+    "streamed": ({**PLAIN, "proto_version": "2", "streaming": "on"}, 14),
+    "streamed in parallel": ({**PLAIN, "proto_version": "4", "streaming": "parallel"}, 16),
+}
+"""Options, whether in two phases, and since which major there are these."""
+FIRST_AT_ONCE = 16
+"""Since then a server can be told to stream every change at once; before, only what does not fit in 64 kB is."""
+SETTINGS: dict[str, str | int] = {"autovacuum": "off", "max_prepared_transactions": 10, "logical_decoding_work_mem": "64kB"}
 
 # Their UPDATEs and DELETEs of tables without a replica identity are refused where those are published; or what gives all tables one is in the way of
 # their locks on catalogs.
 INSERTS_ONLY = {"ddl", "replica_identity", "rewrite", "rewrite_under_ddl"}
 # What ended in a rollback of what was prepared, the server no longer decodes once it knows.
 ROLLED_BACK_SINCE = {"prepared"}
+# Values that are names may be others where every change is sent at once. (A message does not say of which subtransaction it is, so nobody can take
+# back one that was streamed and rolled back: there are none among the streamed ones.)
+NOT_AT_ONCE = {"names", "names_temporary"}
 
 
 @pytest.fixture(scope="module", params=MAJORS)
@@ -48,7 +61,7 @@ def test_story(story: str, cluster: tuple[int, Path]) -> None:
 def compare(story: str, major: int, before: Path) -> int:
     """Tell the story, and compare under all options; how many rows there were."""
     count = 0
-    with Server(major, {"autovacuum": "off", "max_prepared_transactions": 10}, dbname=DBNAME, data=before) as server:
+    with Server(major, SETTINGS, dbname=DBNAME, data=before) as server:
         if story in INSERTS_ONLY:
             server.say(f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES WITH (publish = 'insert, truncate')")
         else:
@@ -59,9 +72,15 @@ def compare(story: str, major: int, before: Path) -> int:
         tell(read_story(story), server)
         cases = [each for each in OPTIONS.values() if each[2] <= major and not (each[1] and story in ROLLED_BACK_SINCE)]
         expected = [theirs(server, "t" if two_phase else "s", options) for options, two_phase, _ in cases]
+        if major >= FIRST_AT_ONCE and story not in NOT_AT_ONCE:
+            server.say("ALTER SYSTEM SET debug_logical_replication_streaming = 'immediate'", "SELECT pg_reload_conf()")
+        streamed = [(options, theirs(server, "s", options)) for options, since in STREAMED.values() if since <= major]
         server.stop()
         for (options, two_phase, _), rows in zip(cases, expected, strict=True):
             found = ours(server.data_dir, options, start_lsn=start, two_phase=two_phase, major=major)
             check_same(found, rows, f"{story}, {major}, {options}")
             count += len(rows)
+        for options, rows in streamed:
+            found = ours(server.data_dir, options, start_lsn=start, major=major, work_mem=0)
+            assert put_together(found, options) == put_together(rows, options), f"{story}, {major}, {options}"
     return count

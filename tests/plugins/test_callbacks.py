@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,23 @@ def test_required_callbacks_are_required() -> None:
     register_plugin("none", int)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="_PG_output_plugin_init"):
         plugin_named("none")
+
+
+@pytest.mark.parametrize("in_workers", [False, True])
+def test_what_was_told_before_a_callback_failed_is_given(in_workers: bool, tmp_path: Path) -> None:
+    class Failing(PerChange):
+        parallel = in_workers
+
+        def change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
+            if txn.xid == failing:
+                raise ValueError("enough")
+            super().change(ctx, txn, relation, change)
+
+    theirs, ours = plugin_named("test_decoding"), as_output_plugin(Failing)
+    whole = _printed(_opened("xact", tmp_path, theirs), theirs).splitlines()
+    failing = int(whole[len(whole) // 2].split("\t")[1])
+    pipeline, told = _opened("xact", tmp_path, ours), deque[str]()
+    with pytest.raises(PluginError, match="ValueError: enough"):
+        told.extend(text for part in pipeline.lines(ours) for text in part.texts.to_list())
+    before = next(number for number, row in enumerate(whole) if row.split("\t")[1] == str(failing))
+    assert list(told) == [row.split("\t")[2] for row in whole[:before]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tailrace.model import Lsn
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.picking import end_to_end
 from tailrace.plugins.printing import as_json_rows, as_psql, few_at_a_time
 from tailrace.plugins.test_decoding import TestDecoding

@@ -24,7 +24,7 @@ from tailrace.publications.statements import parse_statement
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.types.style import TextStyle
 
-FILTER = RowFilter("a > 5 AND c = 'é'", SQL, ((1, "a"), (3, "c")))
+FILTER = RowFilter("a > 5 AND c = 'é'", SQL, ((1, "a"), (3, "c")), ((4, "{CONST}"),))
 TABLES = (PublishedTable(16384, (1, 3), FILTER), PublishedTable(16390))
 SOME = Publication("p", "me", actions=Actions(insert=True), via_root=True, tables=TABLES, schemas=(2200,), defined_here=True)
 STAGES = (Stage(Lsn(0x1000), "CREATE PUBLICATION p", (SOME,)), Stage(Lsn(0x2000), "DROP PUBLICATION p", ()))
@@ -62,12 +62,17 @@ SCENARIOS = (
     Scenario("renamed", (KEYED, "CREATE PUBLICATION w1 FOR TABLE x WHERE (id > 5)"), (
              "INSERT INTO x VALUES (1), (6)", "ALTER TABLE x RENAME id TO key", "ALTER TABLE x RENAME v TO id",
              "INSERT INTO x VALUES (2, '9'), (7, '1')", "ALTER TABLE x RENAME TO y", "DELETE FROM y"), ("w1",), 15),
+    Scenario("virtual columns", ("CREATE TABLE x (id int PRIMARY KEY, double int GENERATED ALWAYS AS (id * 2) VIRTUAL, s text, "
+             f"sorted bool GENERATED ALWAYS AS (id IN ({', '.join(str(i * 7 % 9973) for i in range(2000))})) VIRTUAL)",
+             "CREATE PUBLICATION w1 FOR TABLE x WHERE (double > 10 OR sorted)"), (
+             "INSERT INTO x (id) SELECT i FROM generate_series(1, 8) i", "UPDATE x SET id = id + 100 WHERE id < 3", "DELETE FROM x"), ("w1",), 18),
 )  # fmt: skip
 
 
-def test_what_is_defined_here_is_told_as_what_the_source_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("major", [18, pytest.param(16, marks=pytest.mark.matrix)])
+def test_what_is_defined_here_is_told_as_what_the_source_has(major: int, tmp_path: Path) -> None:
     """The server has a publication w1; here is another, of the same definition, that its log knows nothing of."""
-    with Server(16, dbname=DBNAME, test_decoding=False) as server:
+    with Server(major, dbname=DBNAME, test_decoding=False) as server:
         server.checkpoint()
         told, start = told_by(server, SCENARIOS)
         pipeline = pipeline_of(server, start)
@@ -77,7 +82,7 @@ def test_what_is_defined_here_is_told_as_what_the_source_has(tmp_path: Path) -> 
 
 def _check_told(pipeline: Pipeline, told: Told, files: PublicationFiles) -> None:
     history = pipeline.history
-    compile_filter = FilterCompiler(16, facts_of(history, TextStyle()))
+    compile_filter = FilterCompiler(history.major, facts_of(history, TextStyle()))
     text = next(statement for statement in told.scenario.setup if "PUBLICATION" in statement)
     text = text.replace("w1", "ours").replace("TABLE ", "TABLE sc.")
 

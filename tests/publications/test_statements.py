@@ -122,7 +122,7 @@ def test_as_the_server_does(major: int) -> None:
 
     def analyse(where, table):
         try:
-            analysed(where.text, table, major, style)
+            analysed(RowFilter(where.text, SQL), table, major, style)
         except UsageError as error:
             error.position = None if error.position is None else error.position + where.at
             raise

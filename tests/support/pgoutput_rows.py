@@ -62,6 +62,7 @@ def ours(
     plugin = PgOutput()
     plugin.two_phase = two_phase
     plugin.work_mem = more.pop("work_mem", plugin.work_mem)
+    plugin.definitions = more.pop("definitions", ())
     if isinstance(pipeline_or_dir, Path):
         plugin.startup(options, more.pop("major"))
         pipeline = opened(pipeline_or_dir, DBNAME, start_lsn=start_lsn, demand=plugin.demand, **more)

@@ -151,6 +151,15 @@ WITH_FILTERS = (
              "INSERT INTO x VALUES (1), (6)", "ALTER PUBLICATION w1 SET TABLE x WHERE (id < 5)", "INSERT INTO x VALUES (2), (7)",
              ("ALTER PUBLICATION w1 SET TABLE x", "INSERT INTO x VALUES (3), (8)", "ALTER PUBLICATION w1 SET TABLE x WHERE (id = 4)",
               "INSERT INTO x VALUES (4), (9)"), "DELETE FROM x"), ("w1",), 15),
+    *(Scenario(f"{count} conditions", (KEYED, f"CREATE PUBLICATION w1 FOR TABLE x WHERE ({many[0]})"), (
+               "INSERT INTO x SELECT i FROM generate_series(1, 40) i", f"ALTER PUBLICATION w1 SET TABLE x WHERE ({many[1]})",
+               "VACUUM FULL pg_publication_rel", "DELETE FROM x WHERE id < 9",
+               (f"ALTER PUBLICATION w1 SET TABLE x WHERE ({many[2]})", "INSERT INTO x VALUES (1), (2), (3), (4), (5), (6), (7)",
+                "SAVEPOINT a", f"ALTER PUBLICATION w1 SET TABLE x WHERE ({many[1]})", "DELETE FROM x WHERE id > 20", "ROLLBACK TO a",
+                "DELETE FROM x WHERE id > 30"),
+               "VACUUM pg_publication_rel", "INSERT INTO x SELECT i FROM generate_series(50, 99) i"), ("w1",), 15)
+      for count in (80, 400)  # compressed, and out of line
+      for many in [[" OR ".join(f"id = {i * step % 9973}" for i in range(count)) for step in (3, 4, 5)]]),
     Scenario("column is renamed", (KEYED, "CREATE PUBLICATION w1 FOR TABLE x WHERE (id > 5)"), (
              "INSERT INTO x VALUES (1), (6)", "ALTER TABLE x RENAME id TO key", "ALTER TABLE x ADD COLUMN id int", "INSERT INTO x VALUES (2), (7)"),
              ("w1",), 15),

@@ -43,10 +43,10 @@ class _Spool:
 
 
 class Subscriber:
-    """With `schemas`, relations are known with the names of theirs."""
+    """A relation is known as it was `described`; or else by its oid alone, as where two streams were told at different times what it is."""
 
-    def __init__(self, *, schemas: bool = True) -> None:
-        self._schemas = schemas
+    def __init__(self, *, described: bool = True) -> None:
+        self._described = described
         self.relations: dict[int, m.Relation] = {}
         self.types: dict[int, m.Type] = {}
         self.did: list[Event] = []
@@ -88,7 +88,7 @@ class Subscriber:
 
     def _check_told(self, message: m.AnyMessage) -> None:
         """What describes a relation comes directly before the change that it is told for, as a part of the same subtransaction."""
-        if self._told is not None:
+        if self._told is not None and self._described:
             assert isinstance(message, m.Relation | m.Type | m.Change | m.Truncate)
             assert message.xid == self._told.xid
         self._told = message if isinstance(message, m.Relation | m.Type) else None
@@ -115,9 +115,11 @@ class Subscriber:
         if changes:
             self.did.append((how, lsn, xid, ending, origin, changes))
 
-    def _known(self, oid: int) -> tuple[m.Relation, tuple[m.Type, ...]]:
+    def _known(self, oid: int) -> object:
         """A relation as it was described, with its types that are not built in, which must have been described before it."""
-        relation = self.relations[oid] if self._schemas else replace(self.relations[oid], namespace="")
+        relation = self.relations[oid]
+        if not self._described:
+            return oid
         return relation, tuple(self.types[each.type_oid] for each in relation.columns if each.type_oid >= FIRST_NORMAL_OID)
 
 
@@ -126,10 +128,10 @@ def _ending(message: m.AnyMessage) -> tuple[Any, ...]:
 
 
 def reassembled(
-    rows: Iterable[tuple[int, bytes]], proto_version: int, streaming: str = "off", *, schemas: bool = True
+    rows: Iterable[tuple[int, bytes]], proto_version: int, streaming: str = "off", *, described: bool = True
 ) -> list[Event]:
     """Of rows that are LSN and message. Raises what the reader does, KeyError for what was not described, and AssertionError."""
-    reader, subscriber = MessageReader(proto_version, streaming), Subscriber(schemas=schemas)
+    reader, subscriber = MessageReader(proto_version, streaming), Subscriber(described=described)
     for lsn, payload in rows:
         subscriber.take(lsn, reader.read(payload))
     return subscriber.did

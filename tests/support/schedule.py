@@ -56,7 +56,7 @@ class Table:
 
 
 @dataclass
-class _Session:
+class Session:
     number: int
     is_open: bool = False
     steps_left: int = 0
@@ -68,7 +68,7 @@ class _Session:
 def make_schedule(seed: int, transactions: int, sessions: int = 6, *, published: bool = False) -> list[Statement]:
     """Draw the statements of about so many transactions; `sessions` of them can be open at once. In a `published` database
     every table keeps a replica identity, without which the server refuses to change its rows."""
-    return _Drawing(seed, sessions, published=published).draw(transactions)
+    return Drawing(seed, sessions, published=published).draw(transactions)
 
 
 def run_schedule(server: Server, schedule: Iterable[Statement]) -> list[bool]:
@@ -100,13 +100,13 @@ def _run(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.E
     return None
 
 
-class _Drawing:
+class Drawing:
     """The model, and the dice. `held[t]` is the one session that may use `t`; `touched[t]` are all that did and are open."""
 
     def __init__(self, seed: int, sessions: int, *, published: bool) -> None:
         self.dice = random.Random(seed)
         self.identities = IDENTITIES[:2] if published else IDENTITIES
-        self.sessions = [_Session(number) for number in range(sessions)]
+        self.sessions = [Session(number) for number in range(sessions)]
         self.tables: dict[str, Table] = {}
         self.held: dict[str, int] = {}
         self.touched: dict[str, set[int]] = {}
@@ -129,7 +129,7 @@ class _Drawing:
 
     # -- one step of one session -----------------------------------------------------------------------------------------------
 
-    def _tick(self, session: _Session) -> int:
+    def _tick(self, session: Session) -> int:
         """Draw one step; the number of transactions that it ended."""
         if session.is_open:
             if session.steps_left == 0:
@@ -150,7 +150,7 @@ class _Drawing:
         self._release(session)
         return 1
 
-    def _step(self, session: _Session) -> None:
+    def _step(self, session: Session) -> None:
         chance = self.dice.random()
         if chance < 0.12:
             self._savepoint(session)
@@ -165,7 +165,7 @@ class _Drawing:
         else:
             self._write(session)
 
-    def _end(self, session: _Session) -> None:
+    def _end(self, session: Session) -> None:
         if self.dice.random() < 0.15:
             self._say(session, "ROLLBACK")
             self._undo(session, 0)
@@ -174,7 +174,7 @@ class _Drawing:
         session.is_open, session.steps_left = False, 0
         self._release(session)
 
-    def _release(self, session: _Session) -> None:
+    def _release(self, session: Session) -> None:
         session.savepoints.clear()
         session.undo.clear()
         self.held = {table: holder for table, holder in self.held.items() if holder != session.number}
@@ -183,7 +183,7 @@ class _Drawing:
 
     # -- rows --------------------------------------------------------------------------------------------------------------------
 
-    def _write(self, session: _Session) -> None:
+    def _write(self, session: Session) -> None:
         table = self._some_table(session)
         if table is None:
             return self._message(session)
@@ -194,24 +194,24 @@ class _Drawing:
         )[0]
         return how(session, table)
 
-    def _insert(self, session: _Session, table: Table) -> None:
+    def _insert(self, session: Session, table: Table) -> None:
         rows = [self._row(session, table) for _ in range(self.dice.choice((1, 1, 1, 2, 5)))]
         self._say(session, f"INSERT INTO {self._name(table)} ({self._columns(table)}) VALUES {', '.join(rows)}")
 
-    def _update(self, session: _Session, table: Table) -> None:
+    def _update(self, session: Session, table: Table) -> None:
         columns = self.dice.sample(table.columns, min(len(table.columns), self.dice.randint(1, 3)))
         if not columns:
             return self._delete(session, table)
         changes = ", ".join(f"{name} = {self._value(kind)}" for name, kind in columns)
         return self._say(session, f"UPDATE {self._name(table)} SET {changes} WHERE id IN ({self._keys(session)})")
 
-    def _move_key(self, session: _Session, table: Table) -> None:
+    def _move_key(self, session: Session, table: Table) -> None:
         self._say(session, f"UPDATE {self._name(table)} SET id = {self._new_key(session)} WHERE id = {self._key(session)}")
 
-    def _delete(self, session: _Session, table: Table) -> None:
+    def _delete(self, session: Session, table: Table) -> None:
         self._say(session, f"DELETE FROM {self._name(table)} WHERE id IN ({self._keys(session)})")
 
-    def _upsert(self, session: _Session, table: Table) -> None:
+    def _upsert(self, session: Session, table: Table) -> None:
         insert = f"INSERT INTO {self._name(table)} ({self._columns(table)}) VALUES {self._row(session, table, again=True)}"
         if table.columns and self.dice.random() < 0.6:
             name, _ = self.dice.choice(table.columns)
@@ -219,7 +219,7 @@ class _Drawing:
         else:
             self._say(session, f"{insert} ON CONFLICT DO NOTHING")
 
-    def _copy(self, session: _Session, table: Table) -> None:
+    def _copy(self, session: Session, table: Table) -> None:
         texts = [name for name, kind in table.columns if kind in ("text", "varchar(200)")][:1]
         filler = "c" * self.dice.choice((1, 30, 190))
         keys = [self._new_key(session) for _ in range(self.dice.choice((3, 40, 300)))]
@@ -228,7 +228,7 @@ class _Drawing:
 
     # -- tables ------------------------------------------------------------------------------------------------------------------
 
-    def _change_table(self, session: _Session) -> None:
+    def _change_table(self, session: Session) -> None:
         if self.dice.random() < 0.2:
             return self._create(session)
         table = self._some_table(session, alone=True)
@@ -250,7 +250,7 @@ class _Drawing:
         )[0]
         return how(session, table)
 
-    def _create(self, session: _Session) -> None:
+    def _create(self, session: Session) -> None:
         if self.dice.random() < 0.15:
             return self._temporary(session)
         columns = tuple((f"c{self._number()}", self._kind()) for _ in range(self.dice.randint(0, 6)))
@@ -260,31 +260,32 @@ class _Drawing:
         self.held[table.name] = session.number
         return self._believe(session, table.name, table)
 
-    def _temporary(self, session: _Session) -> None:
+    def _temporary(self, session: Session) -> None:
         name = f"temp{self._number()}"
         self._say(session, f"CREATE TEMP TABLE {name} AS SELECT g AS id, repeat('t', g) AS v FROM generate_series(1, 20) g")
         self._say(session, f"DROP TABLE {name}" if self.dice.random() < 0.7 else f"DELETE FROM {name} WHERE id > 10")
 
-    def _add(self, session: _Session, table: Table) -> None:
+    def _add(self, session: Session, table: Table) -> None:
         name, kind = f"c{self._number()}", self._kind()
         default = "" if "mood" in kind or self.dice.random() < 0.5 else f" DEFAULT {default_of(kind, self.dice)}"
         self._alter(session, table, f"ADD COLUMN {name} {kind}{default}", (*table.columns, (name, kind)))
 
-    def _drop(self, session: _Session, table: Table) -> None:
-        if not table.columns:
+    def _drop(self, session: Session, table: Table) -> None:
+        free = self._free(table)
+        if not free:
             return self._add(session, table)
-        gone = self.dice.choice(table.columns)
+        gone = self.dice.choice(free)
         return self._alter(session, table, f"DROP COLUMN {gone[0]}", tuple(kept for kept in table.columns if kept != gone))
 
-    def _rename_column(self, session: _Session, table: Table) -> None:
+    def _rename_column(self, session: Session, table: Table) -> None:
         if not table.columns:
             return self._add(session, table)
         old, new = self.dice.choice(table.columns)[0], f"c{self._number()}"
         columns = tuple((new if name == old else name, kind) for name, kind in table.columns)
         return self._alter(session, table, f"RENAME COLUMN {old} TO {new}", columns)
 
-    def _retype(self, session: _Session, table: Table) -> None:
-        candidates = [name for name, kind in table.columns if kind in WIDENED]
+    def _retype(self, session: Session, table: Table) -> None:
+        candidates = [name for name, kind in self._free(table) if kind in WIDENED]
         if not candidates:
             return self._add(session, table)
         chosen = self.dice.choice(candidates)
@@ -292,32 +293,32 @@ class _Drawing:
         change = f"ALTER COLUMN {chosen} DROP DEFAULT, ALTER COLUMN {chosen} TYPE {dict(columns)[chosen]} USING {chosen}"
         return self._alter(session, table, f"{change}::{dict(columns)[chosen]}", columns)
 
-    def _identity(self, session: _Session, table: Table) -> None:
+    def _identity(self, session: Session, table: Table) -> None:
         self._alter(session, table, f"REPLICA IDENTITY {self.dice.choice(self.identities)}", table.columns)
 
-    def _rename(self, session: _Session, table: Table) -> None:
+    def _rename(self, session: Session, table: Table) -> None:
         renamed = replace(table, name=f"t{self._number()}")
         self._say(session, f"ALTER TABLE {self._name(table)} RENAME TO {renamed.name}")
         self.held[renamed.name] = session.number
         self._believe(session, table.name, None)
         self._believe(session, renamed.name, renamed)
 
-    def _truncate(self, session: _Session, table: Table) -> None:
+    def _truncate(self, session: Session, table: Table) -> None:
         self._say(session, f"TRUNCATE {self._name(table)}")
 
-    def _drop_table(self, session: _Session, table: Table) -> None:
+    def _drop_table(self, session: Session, table: Table) -> None:
         if len(self.tables) <= 4:
             return self._truncate(session, table)
         self._say(session, f"DROP TABLE {self._name(table)}")
         return self._believe(session, table.name, None)
 
-    def _alter(self, session: _Session, table: Table, change: str, columns: tuple[tuple[str, str], ...]) -> None:
+    def _alter(self, session: Session, table: Table, change: str, columns: tuple[tuple[str, str], ...]) -> None:
         self._say(session, f"ALTER TABLE {self._name(table)} {change}")
         self._believe(session, table.name, replace(table, columns=columns))
 
     # -- outside of transactions -------------------------------------------------------------------------------------------------
 
-    def _maintain(self, session: _Session) -> None:
+    def _maintain(self, session: Session) -> None:
         chance = self.dice.random()
         if chance < 0.35:
             return self._say(session, f"VACUUM FULL {self.dice.choice(CATALOGS)}", outcome="either")
@@ -333,7 +334,7 @@ class _Drawing:
         what = self.dice.choice(("VACUUM FULL {}", "VACUUM FULL {}", "VACUUM (FREEZE) {}", "ANALYZE {}", "REINDEX TABLE {}"))
         return self._say(session, what.format(self._name(table)))
 
-    def _add_label(self, session: _Session) -> None:
+    def _add_label(self, session: Session) -> None:
         label = f"mood{self._number()}"
         self._say(session, f"ALTER TYPE mood ADD VALUE '{label}' BEFORE '{self.dice.choice(self.labels)}'")
         self.labels.append(label)
@@ -354,7 +355,7 @@ class _Drawing:
 
     # -- inside of transactions --------------------------------------------------------------------------------------------------
 
-    def _savepoint(self, session: _Session) -> None:
+    def _savepoint(self, session: Session) -> None:
         if session.savepoints and self.dice.random() < 0.4:
             name, _ = session.savepoints.pop()
             return self._say(session, f"RELEASE {name}")
@@ -362,13 +363,13 @@ class _Drawing:
         session.savepoints.append((name, len(session.undo)))
         return self._say(session, f"SAVEPOINT {name}")
 
-    def _roll_back_to(self, session: _Session) -> None:
+    def _roll_back_to(self, session: Session) -> None:
         del session.savepoints[self.dice.randrange(len(session.savepoints)) + 1 :]
         name, undone = session.savepoints[-1]
         self._say(session, f"ROLLBACK TO {name}")
         self._undo(session, undone)
 
-    def _fail(self, session: _Session) -> None:
+    def _fail(self, session: Session) -> None:
         """Some rows, and then an error; the transaction goes on from before them."""
         table = self._some_table(session)
         if table is None:
@@ -380,7 +381,7 @@ class _Drawing:
         self._say(session, f"INSERT INTO {self._name(table)} (id) {rows}", outcome="fails")
         self._say(session, f"ROLLBACK TO {name}")
 
-    def _message(self, session: _Session) -> None:
+    def _message(self, session: Session) -> None:
         """Behind one that waits for its commit stands one that does not: a record between it and the next row. Where the two touch, the server
         may print the row first (story `message_ties`), and whether they touch is not the same in two clusters."""
         transactional = self.dice.choice(("true", "false"))
@@ -409,7 +410,7 @@ class _Drawing:
             self._say(first, f"CREATE TABLE {self.schema}.parts{part} PARTITION OF {of}")
         self.tables[parts.name] = parts
 
-    def _some_table(self, session: _Session, *, alone: bool = False) -> Table | None:
+    def _some_table(self, session: Session, *, alone: bool = False) -> Table | None:
         """One that nobody else holds and, if it is to be had `alone`, that nobody else has touched."""
         others = {name for name, holder in self.held.items() if holder != session.number}
         if alone:
@@ -418,12 +419,16 @@ class _Drawing:
         candidates = sorted(self.tables.keys() - others)
         return self.tables[self.dice.choice(candidates)] if candidates else None
 
-    def _believe(self, session: _Session, name: str, table: Table | None) -> None:
+    def _free(self, table: Table) -> tuple[tuple[str, str], ...]:
+        """The columns that may be dropped, or get another type."""
+        return table.columns
+
+    def _believe(self, session: Session, name: str, table: Table | None) -> None:
         session.undo.append((name, self.tables.pop(name, None)))
         if table is not None:
             self.tables[name] = table
 
-    def _undo(self, session: _Session, down_to: int) -> None:
+    def _undo(self, session: Session, down_to: int) -> None:
         while len(session.undo) > down_to:
             name, table = session.undo.pop()
             self.tables.pop(name, None)
@@ -432,7 +437,7 @@ class _Drawing:
 
     # -- small draws -------------------------------------------------------------------------------------------------------------
 
-    def _say(self, session: _Session, sql: str, *, data: str | None = None, outcome: str = "ok") -> None:
+    def _say(self, session: Session, sql: str, *, data: str | None = None, outcome: str = "ok") -> None:
         self.drawn.append(Statement(session.number, sql, data, outcome))
 
     def _name(self, table: Table) -> str:
@@ -441,7 +446,7 @@ class _Drawing:
     def _columns(self, table: Table) -> str:
         return ", ".join(["id", *(name for name, _ in table.columns)])
 
-    def _row(self, session: _Session, table: Table, *, again: bool = False) -> str:
+    def _row(self, session: Session, table: Table, *, again: bool = False) -> str:
         key = self._key(session) if again and self.dice.random() < 0.6 else self._new_key(session)
         return f"({', '.join([str(key), *(self._value(kind) for _, kind in table.columns)])})"
 
@@ -458,13 +463,13 @@ class _Drawing:
         self.counter += 1
         return self.counter
 
-    def _new_key(self, session: _Session) -> int:
+    def _new_key(self, session: Session) -> int:
         key = self._number() * len(self.sessions) + session.number
         session.keys = [*session.keys[-60:], key]
         return key
 
-    def _key(self, session: _Session) -> int:
+    def _key(self, session: Session) -> int:
         return self.dice.choice(session.keys or [session.number])
 
-    def _keys(self, session: _Session) -> str:
+    def _keys(self, session: Session) -> str:
         return ", ".join(str(self._key(session)) for _ in range(self.dice.choice((1, 1, 3, 10))))

@@ -11,6 +11,7 @@ import pytest
 from support.builds import find_build
 from support.cases import DBNAME
 from support.servers import Server
+from tailrace.errors import CorruptWal
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.storage.segment_files import open_segments
@@ -20,11 +21,12 @@ from tailrace.wal.invalidations import (
     EVERY_RELATION,
     RELCACHE,
     Invalidations,
+    invalidations_of,
     read_invalidations,
     stale_relations,
     write_invalidations,
 )
-from tailrace.wal.kept import kept_records
+from tailrace.wal.kept import MainData, kept_records, main_data
 
 WORK = (
     "CREATE TABLE t (a int PRIMARY KEY, b text)",
@@ -79,6 +81,9 @@ def test_as_pg_waldump(major: int) -> None:
     every = Invalidations(
         *(np.concatenate([getattr(each, name) for each in _of_commands(part)]) for name in ("id", "database", "object"))
     )
+    record, at_once = invalidations_of(main_data(part, index.INVALIDATIONS))
+    assert all((getattr(at_once, name) == getattr(every, name)).all() for name in ("id", "database", "object"))
+    assert np.bincount(record).tolist() == [len(each) for each in _of_commands(part)]
     stale = stale_relations(every, oid, major)
     assert {EVERY_RELATION, table} <= set(stale.tolist())  # FOR ALL TABLES
     assert table not in stale_relations(every, 1, major)
@@ -93,3 +98,14 @@ def test_both_directions() -> None:
     messages = Invalidations(np.array([7, RELCACHE, -1]), np.array([5, 5, 0]), np.array([0xFFFFFFFF, 16384, 1259]))
     again = read_invalidations(write_invalidations(messages))
     assert all((getattr(again, name) == getattr(messages, name)).all() for name in ("id", "database", "object"))
+
+
+def test_a_record_that_is_shorter_than_it_says_is_damage() -> None:
+    record = xact.Invalidations(bytes(32)).write(18)
+    whole, short = (np.frombuffer(data, np.uint8) for data in (record, record[:-1]))
+    for cut in (short, whole[:3]):
+        length = np.array([len(whole), len(cut)])
+        kept = MainData(np.array([8, 64]), np.zeros(2, np.int64), np.append(whole, cut), np.array([0, len(whole)]), length)
+        with pytest.raises(CorruptWal, match="invalid length of transaction record") as caught:
+            invalidations_of(kept)
+        assert caught.value.lsn == 64

@@ -1,4 +1,4 @@
-"""What a column of a catalog holds that is no plain number or name: int2s, int2vector, oidvector, and `attmissingval`, an array of one element."""
+"""What a catalog column holds that is no plain number or name: int2, float4, int2vector, oidvector, `attmissingval` (an array of one element)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.wal.compression import expanded
 
@@ -21,6 +22,11 @@ def signed16(value: int) -> int:
     """An int2, which is read as unsigned."""
     value = int(value)
     return value - (1 << 16) if value >= 1 << 15 else value
+
+
+def signed32(number: int) -> int:
+    """A signed integer of 32 bits that was read as an unsigned one: a modifier."""
+    return number - (1 << 32) if number >= 1 << 31 else number
 
 
 def int2_vector(payload: bytes) -> tuple[int, ...]:
@@ -41,6 +47,11 @@ def text_elements(payload: bytes) -> Iterator[bytes]:
         size = int.from_bytes(payload[at : at + WORD], "little") >> 2
         yield payload[at + WORD : at + size]
         at += max(size + 3 & ~3, WORD)
+
+
+def float4s(values: NDArray[np.int64]) -> NDArray[np.float64]:
+    """float4s, which are read as unsigned integers of four bytes."""
+    return values.astype(np.uint32).view("<f4").astype(np.float64)
 
 
 def only_element(payload: bytes, length: int) -> bytes | None:

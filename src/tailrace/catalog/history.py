@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.column_values import int2_vector, only_element
+from tailrace.catalog.column_values import int2_vector, only_element, signed32
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.rows import CatalogTable, Spans, rows_of
+from tailrace.catalog.rows import CatalogTable, Spans, oid_of, rows_of, toast_of
+from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
 from tailrace.types.encodings.server_encodings import as_stored, codec_named
 from tailrace.types.search_path import SEARCH_PATH
-from tailrace.wal.index import TRACKED_CATALOGS
 
 FIRST_UNPINNED_TYPE = 10000
 """Types with smaller oids are those of pg_type.dat: the same in all databases of a major, and never altered."""
@@ -47,42 +47,6 @@ class Attribute(NamedTuple):
     attmissingval: bytes | None
     attgenerated: int
     attisdropped: int
-
-
-_WANTED: dict[str, tuple[str, ...]] = {
-    "pg_class": (
-        "oid", "relname", "relnamespace", "relam", "relfilenode", "reltablespace", "relpersistence", "relkind", "relreplident", "relrewrite",
-        "relnatts", "relispartition", "relowner", "reltoastrelid", "reloptions",
-    ),
-    "pg_attribute": (
-        "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing", "attgenerated",
-        "attisdropped", "attmissingval",
-    ),
-    "pg_type": (
-        "oid", "typname", "typnamespace", "typlen", "typtype", "typdelim", "typrelid", "typsubscript", "typelem", "typalign", "typbasetype",
-        "typtypmod",
-    ),
-    "pg_namespace": ("oid", "nspname"),
-    "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
-    "pg_publication": (
-        "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",
-    ),
-    "pg_publication_rel": ("oid", "prpubid", "prrelid", "prqual", "prattrs"),
-    "pg_publication_namespace": ("oid", "pnpubid", "pnnspid"),
-    "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),  # noqa: E501
-    "pg_enum": ("oid", "enumtypid", "enumsortorder", "enumlabel"),
-    "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
-    "pg_proc": ("oid", "proname", "pronamespace", "proargtypes"),
-    "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
-    "pg_database": (
-        "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale",
-    ),
-    "pg_authid": ("oid", "rolname"),
-    "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
-    "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
-    "pg_replication_origin": ("roident", "roname"),
-    "pg_collation": ("oid", "collname", "collnamespace", "collprovider", "collencoding"),
-}  # fmt: skip
 
 
 class History:
@@ -114,10 +78,10 @@ class History:
     def table(self, name: str) -> CatalogTable:
         """A catalog's rows. They are read when they are first asked for."""
         if name not in self._tables:
-            oid = next(oid for oid, catalog in TRACKED_CATALOGS.items() if catalog == name)
-            layout = self._layouts[name]
-            wanted = tuple(column for column in _WANTED[name] if column in layout.names)  # not every major has all of them
-            self._tables[name] = CatalogTable(rows_of(self.versions, self.spans, oid, layout, wanted, self.codec))
+            oid, layout = oid_of(name), self._layouts[name]
+            wanted = tracked_columns(self.major)[name]
+            chunks = toast_of(self.versions, self.spans, name, self._layouts)
+            self._tables[name] = CatalogTable(rows_of(self.versions, self.spans, oid, layout, wanted, self.codec, chunks))
         return self._tables[name]
 
     # -- questions -----------------------------------------------------------------------------------------------------------------
@@ -361,7 +325,7 @@ class History:
             element=element,
             labels=self._labels(oid, lsn, ordinal) if kind == "e" else (),
             fields=self._columns(int(types["typrelid"][row]), lsn, ordinal) if kind == "c" else (),
-            typmod=_signed(int(types["typtypmod"][row])) if kind == "d" else -1,
+            typmod=signed32(int(types["typtypmod"][row])) if kind == "d" else -1,
         )
 
     def _is_visible(self, schema: str, name: str, lsn: int, ordinal: int) -> bool:
@@ -382,10 +346,6 @@ class History:
         )
 
 
-def _signed(typmod: int) -> int:
-    return typmod - (1 << 32) if typmod >= 1 << 31 else typmod
-
-
 def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
     """The column; `type_of` gives its type, and is not asked of a dropped one."""
     length, align = attribute.attlen, _ALIGN[chr(attribute.attalign)]
@@ -394,7 +354,7 @@ def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
         number=attribute.attnum,
         name=attribute.attname,
         type=None if attribute.attisdropped else type_of(),
-        typmod=_signed(typmod),
+        typmod=signed32(typmod),
         length=length,
         align=align,
         not_null=bool(attribute.attnotnull),

@@ -14,6 +14,10 @@ _CODES = {
 }  # fmt: skip
 
 
+TOAST_TABLES = {"pg_attrdef": "pg_toast_2604", "pg_publication_rel": "pg_toast_6106"}
+"""Where long values of catalogs lie that decoding asks for: expressions of generated columns, and filters of publications."""
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogLayout:
     """attname, attlen and attalign (in bytes) of a catalog's columns, by attnum."""
@@ -127,6 +131,8 @@ def layouts_of(major: int) -> dict[str, CatalogLayout]:
         "pg_authid": "oid:o rolname:n",
         "pg_ts_config": "oid:o cfgname:n cfgnamespace:o",
         "pg_ts_dict": "oid:o dictname:n dictnamespace:o",
+        "pg_attrdef": "oid:o adrelid:o adnum:h adbin:t",
+        **dict.fromkeys(TOAST_TABLES.values(), "chunk_id:o chunk_seq:i chunk_data:t"),
         "pg_collation": "oid:o collname:n collnamespace:o collowner:o collprovider:c collisdeterministic:b collencoding:i",
     }
     return {name: _layout(text) for name, text in texts.items()}

@@ -6,6 +6,7 @@ is seen; and `CatalogTable`, the same with rows looked up by the value of a colu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.commit_status import COMMITTED, CommitStatus
-from tailrace.catalog.layouts import CatalogLayout
+from tailrace.catalog.layouts import TOAST_TABLES, CatalogLayout
 from tailrace.catalog.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
 from tailrace.ragged import ranges
 from tailrace.transactions.fates import NEVER, NO_END, Fates
 from tailrace.tuples.deform import Attributes, deform
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
-from tailrace.tuples.varlena import LZ4, MISSING, NULL, PGLZ, PLAIN
+from tailrace.tuples.varlena import MISSING, NULL
 from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.wal.index import TRACKED_CATALOGS
 
 NAMEDATALEN = 64
 _EMPTY = np.zeros(0, np.int64)
@@ -29,8 +31,7 @@ _EMPTY = np.zeros(0, np.int64)
 
 @cache
 def _no_chunks() -> Chunks:
-    """The TOAST chunks of catalog rows: none, since no column that is read here is ever stored out of line. Not made on import, as that would load a
-    kernel."""
+    """The TOAST chunks of catalogs of which no column is read that may be stored out of line. Not made on import, as that would load a kernel."""
     return Chunks.none()
 
 
@@ -220,11 +221,13 @@ class CatalogTable:
 
 
 def rows_of(
-    versions: Versions, spans: Spans, catalog: int, layout: CatalogLayout, wanted: tuple[str, ...], codec: str = UTF8
-) -> CatalogRows:
-    """The columns `wanted` of every version of `catalog` that some transaction saw; names are in `codec`."""
+    versions: Versions, spans: Spans, catalog: int, layout: CatalogLayout, wanted: tuple[str, ...], codec: str = UTF8,
+    chunks: Chunks | None = None,
+) -> CatalogRows:  # fmt: skip
+    """The columns `wanted` of every version of `catalog` that some transaction saw; names are in `codec`, values out of line in `chunks`. One that is
+    not there is empty."""
     stored = versions.columns
-    mine = np.flatnonzero((stored.catalog == catalog) & ((spans.begin != NEVER) | (spans.made_by >= 0)))
+    mine = _seen_by_some(versions, spans, catalog)
     last = max(layout.index(name) for name in wanted) + 1
     attributes = deform(
         versions.tuples, stored.at[mine], stored.length[mine],
@@ -234,7 +237,7 @@ def rows_of(
     names: dict[str, Names] = {}
     for name in wanted:
         i = layout.index(name)
-        values = _column(versions.tuples, attributes.of(i), layout.lengths[i])
+        values = _column(versions.tuples, attributes.of(i), layout.lengths[i], chunks or _no_chunks())
         if layout.lengths[i] == NAMEDATALEN:
             names[name] = Names(values, codec or "utf-8")
         else:
@@ -251,25 +254,57 @@ def rows_of(
     )
 
 
-def _column(tuples: NDArray[np.uint8], attribute: Attributes, length: int) -> NDArray:
+def oid_of(catalog: str) -> int:
+    """The oid of a catalog that is read."""
+    return next(oid for oid, name in TRACKED_CATALOGS.items() if name == catalog)
+
+
+def toast_of(versions: Versions, spans: Spans, name: str, layouts: Mapping[str, CatalogLayout]) -> Chunks | None:
+    """The chunks of a catalog's TOAST table, of all versions that some transaction saw; None if nothing that lies there is asked for. A value's id is
+    given to no other while anybody could see it, so the last chunk with a number is the one."""
+    toast = TOAST_TABLES.get(name, "")
+    if toast not in layouts:
+        return None
+    catalog = oid_of(toast)
+    chunks = rows_of(versions, spans, catalog, layouts[toast], ("chunk_id", "chunk_seq")).columns
+    at = versions.columns.at[_seen_by_some(versions, spans, catalog)]
+    order = np.lexsort((chunks["chunk_seq"], chunks["chunk_id"]))
+    key = np.stack([chunks["chunk_id"], chunks["chunk_seq"]])[:, order]
+    last = np.ones(len(order), np.bool_)
+    last[:-1] = (key[:, 1:] != key[:, :-1]).any(0)
+    whole = _from_the_first(key[:, last])
+    return Chunks.of(versions.tuples, at[order[last]][whole], np.zeros(len(whole), np.int64))
+
+
+def _from_the_first(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of chunks in order of value and number, those of values of which none is missing before another."""
+    _, start, count = np.unique(key[0], return_index=True, return_counts=True)
+    in_place = key[1] == np.arange(key.shape[1]) - np.repeat(start, count)
+    complete = np.logical_and.reduceat(in_place, start) if len(start) else np.zeros(0, np.bool_)
+    return np.flatnonzero(np.repeat(complete, count))
+
+
+def _seen_by_some(versions: Versions, spans: Spans, catalog: int) -> NDArray[np.int64]:
+    return np.flatnonzero((versions.columns.catalog == catalog) & ((spans.begin != NEVER) | (spans.made_by >= 0)))
+
+
+def _column(tuples: NDArray[np.uint8], attribute: Attributes, length: int, chunks: Chunks) -> NDArray:
     """A column's values by where they lie; `length` is its attlen."""
     form = attribute.form
     turn = np.zeros(len(form), np.int64)
     if length > 0:
-        fixed = column_of(tuples, attribute, length, None, turn, _no_chunks()).fixed
+        fixed = column_of(tuples, attribute, length, None, turn, chunks).fixed
         assert fixed is not None
         stored = np.ascontiguousarray(fixed)
         if length == NAMEDATALEN:
             return stored.view(f"S{NAMEDATALEN}")[:, 0]
         return stored.view(f"<i{length}" if length != 4 else "<u4")[:, 0].astype(np.int64)
-    inline = (form == PLAIN) | (form == PGLZ) | (form == LZ4)
-    readable = attribute._replace(form=np.where(inline, form, NULL).astype(np.uint8))
-    values = column_of(tuples, readable, -1, None, turn, _no_chunks())
+    values = column_of(tuples, attribute, -1, None, turn, chunks)
     assert values.offsets is not None
     assert values.data is not None
     raw, bounds = values.data.tobytes(), values.offsets
     payloads = np.empty(len(form), object)
-    # An external value is not NULL, and nothing that decoding asks of a catalog is ever that long.
+    # An external value is not NULL, be it here or not.
     for row in np.flatnonzero((form != NULL) & (form != MISSING)).tolist():
         payloads[row] = raw[bounds[row] : bounds[row + 1]]
     return payloads

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
 
 from tailrace.cli.ending import NOBODY_READS, WriteFailed, drop_output, ending, ready_streams
 from tailrace.errors import TailraceError
 
 _EXTRAS = {
-    "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "psycopg": "demo",
+    "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "psycopg": "demo", "duckdb": "sql",
 }  # fmt: skip
 """What brings the packages that not everybody needs."""
 
@@ -17,7 +20,8 @@ _EXTRAS = {
 def main() -> None:
     """Run the command line."""
     ready_streams()
-    with ending():
+    with ending(), warnings.catch_warnings():
+        warnings.showwarning = partial(_warned, warnings.showwarning)
         try:
             try:
                 from tailrace.cli.verbs import app  # noqa: PLC0415 - what is missing, and who interrupts, is met in here
@@ -35,6 +39,14 @@ def main() -> None:
             _fail_with(failed.error)
         except OSError as error:
             _fail_with(error)
+
+
+def _warned(others: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """What our own code warns of is said as verbs say it."""
+    if category.__module__.startswith("tailrace."):
+        sys.stderr.write(f"tailrace: warning: {message}\n")
+    else:
+        others(message, category, *where)
 
 
 def _fail_with(error: OSError) -> NoReturn:

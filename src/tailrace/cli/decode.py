@@ -17,8 +17,8 @@ from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline, Scanning, Source
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.windows import open_windows
-from tailrace.plugins.ordering import Lines
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.lines import Lines
+from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named
 from tailrace.publications.timeline import Definitions
@@ -70,16 +70,18 @@ def decode(
     with counted("rows") as progress:
         opened = Source.open(source, captured.needs_wal_from if captured else None)
         chosen.startup(options, opened.segments.major)
-        choose(chosen, publication)
-        begin = captured.needs_wal_from if captured else opened.segments.first_lsn
-        runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
-        scanning = Scanning(
-            store=IndexStore(index, warn) if index else None, window=WindowSize(parse_size(window)) if window else None
-        )
-        windows = open_windows(
-            opened, database, runner=runner, catalog=captured, start_lsn=start, upto_lsn=upto, scanning=scanning, demand=chosen.demand,
-        )  # fmt: skip
-        _write_windows(windows, chosen, location, progress)
+        with shut_down(chosen):
+            if publication:
+                chosen.choose(publication)
+            begin = captured.needs_wal_from if captured else opened.segments.first_lsn
+            runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
+            scanning = Scanning(
+                store=IndexStore(index, warn) if index else None, window=WindowSize(parse_size(window)) if window else None
+            )
+            windows = open_windows(
+                opened, database, runner=runner, catalog=captured, start_lsn=start, upto_lsn=upto, scanning=scanning, demand=chosen.demand,
+            )  # fmt: skip
+            _write_windows(windows, chosen, location, progress)
 
 
 def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: SlotLocation | None, progress: Progress) -> None:
@@ -99,17 +101,6 @@ def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: 
             progress.add(len(lines))
             del lines  # or they would be kept while the next are made
     sys.stdout.buffer.flush()
-
-
-def choose(plugin: OutputPlugin, publications: list[str] | None) -> None:
-    """Have a plugin give what these publications publish, once it has its options; pgoutput has them from there."""
-    if not publications:
-        return
-    if plugin.publication_names is not None:
-        raise UsageError(
-            "conflicting or redundant options", hint=f"{plugin.name} has publications in its own options.", sqlstate="42601"
-        )
-    plugin.publication_names = tuple(publications)
 
 
 def write_lines(lines: Lines, plugin: OutputPlugin, printed: Printed = as_psql) -> None:

@@ -43,7 +43,10 @@ class NewSlot:
         """Where it can begin, which may have to be waited for. The location is made if there is none."""
         check_name(self.name)
         segments = Source.open(self.source).segments
-        plugin_named(self.plugin).startup(self.options, segments.major)
+        plugin = plugin_named(self.plugin)
+        plugin.slot = self.name
+        plugin.created(self.options, segments.major)
+        plugin.shutdown()
         location = SlotLocation.open_or_create(state, segments.system, warn=warn)
         location.check_free(self.name)
         captured = read_state(self.catalog.read_bytes(), str(self.catalog)) if self.catalog else None

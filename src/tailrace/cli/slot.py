@@ -25,8 +25,8 @@ from tailrace.pipeline.choice import On
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_new
 from tailrace.pipeline.receiving import receive_into
 from tailrace.pipeline.slot_creation import Moment
-from tailrace.plugins.ordering import Lines
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.lines import Lines
+from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
 from tailrace.plugins.registry import plugin_named
 from tailrace.slots.location import format_settings
@@ -154,26 +154,27 @@ def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
     printed = as_json_rows if asked.as_json else as_psql
     with counted("rows") as progress, _consuming(location, name, asked.window, asked.on, progress.tell) as consumer:
         plugin = _plugin_of(consumer, parse_pairs(asked.option), parse_parameters(asked.parameter))
-        at: Lsn | None = None
-        told = consumer.read_upto
-        for window in consumer.take(plugin.demand, upto):
-            if window.warning:
-                warn(window.warning)
-            for lines in window.lines(plugin):
-                if asked.upto_nchanges and (enough := _enough(lines, asked.upto_nchanges - progress.total)):
-                    write_lines(lines.part(0, enough), plugin, printed)
-                    at = lines.part(0, enough).told_upto(told)
+        with shut_down(plugin):
+            at: Lsn | None = None
+            told = consumer.read_upto
+            for window in consumer.take(plugin.demand, upto):
+                if window.warning:
+                    warn(window.warning)
+                for lines in window.lines(plugin):
+                    if asked.upto_nchanges and (enough := _enough(lines, asked.upto_nchanges - progress.total)):
+                        write_lines(lines.part(0, enough), plugin, printed)
+                        at = lines.part(0, enough).told_upto(told)
+                        break
+                    write_lines(lines, plugin, printed)
+                    told = lines.told_upto(told)
+                    progress.add(len(lines))
+                if at is not None:
                     break
-                write_lines(lines, plugin, printed)
-                told = lines.told_upto(told)
-                progress.add(len(lines))
-            if at is not None:
-                break
-        sys.stdout.flush()
-        if consumer.gap:
-            warn(consumer.gap)
-        if confirms:
-            consumer.confirm(consumer.read_upto if at is None else at)
+            sys.stdout.flush()
+            if consumer.gap:
+                warn(consumer.gap)
+            if confirms:
+                consumer.confirm(consumer.read_upto if at is None else at)
 
 
 def _enough(lines: Lines, wanted: int) -> int:
@@ -206,6 +207,7 @@ def _plugin_of(consumer: Consumer, options: dict[str, str | None], parameters: d
     """Options given now stand before those the slot was created with."""
     slot = consumer.slot
     plugin = plugin_named(slot.plugin)
+    plugin.slot = slot.name
     plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     plugin.under(parameters)
     plugin.startup({**slot.options, **options}, consumer.major)
@@ -248,7 +250,7 @@ def receive(
     progress = Progress("rows", shown=False)
     with _received(name, state, new, _Engine(window, on), if_not_exists, progress.tell) as consumer:
         printing = _plugin_of(consumer, options, parse_parameters(parameter))
-        with output_to(file, consumer.slot) as output:
+        with shut_down(printing), output_to(file, consumer.slot) as output:
             receive_into(
                 consumer, printing, output, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,
                 printed=as_json_rows if as_json else as_lines,

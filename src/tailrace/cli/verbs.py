@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tailrace.cli import archive, catalog, decode, demo, messages, publication, slot, spool, wal
+from tailrace.cli import archive, blame, catalog, decode, demo, history, messages, publication, slot, spool, sql, undo, wal
 from tailrace.cli.ending import WriteFailed
 
 
@@ -26,7 +26,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )  # fmt: skip
 app.command("decode")(decode.decode)
+app.command("history")(history.history)
+app.command("blame")(blame.blame)
+app.command("undo")(undo.undo)
 app.command("messages")(messages.messages)
+app.command("sql")(sql.sql)
 app.command("demo")(demo.demo)
 app.add_typer(wal.app, name="wal")
 app.add_typer(catalog.app, name="catalog")

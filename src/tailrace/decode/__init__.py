@@ -125,6 +125,17 @@ class Alike:
         """Row numbers in the order of `batches`."""
         return np.argsort(self.number, kind="stable")
 
+    @property
+    def rows_by_relation(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """The number of each relation that has changes here, and their row numbers."""
+        least, most = (int(self.number.min()), int(self.number.max())) if len(self.number) else (0, -1)
+        if least >= most:  # nearly always
+            yield from ((number, np.arange(len(self.number))) for number in range(least, most + 1))
+            return
+        order = self.by_relation
+        present, starts = np.unique(self.number[order], return_index=True)
+        yield from zip(present.tolist(), np.split(order, starts[1:]), strict=True)
+
     def batches(self) -> Iterator[Batch]:
         """The changes of each relation by themselves."""
         if len(self.relations) == 1:

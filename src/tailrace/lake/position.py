@@ -69,7 +69,7 @@ def commit_properties(
         "system": str(span.system), "timeline": span.timeline, "database": span.database, "from": str(span.start), "to": str(span.stop),
         "oid": relation.oid, "schema": relation.schema, "table": relation.name, "columns": columns_of(relation, style),
         "unbounded": sorted(unbounded), "style": {name: getattr(style, name) for name in STYLES},
-        "dropped": str(dropped) if dropped is not None else None,
+        "dropped": str(dropped) if dropped is not None else None, "publications": list(span.publications),
     }  # fmt: skip
     return CommitProperties(
         custom_metadata={METADATA: json.dumps(said)}, app_transactions=[Transaction(_app_id(span), int(span.stop))]
@@ -77,10 +77,10 @@ def commit_properties(
 
 
 def position_of(table: DeltaTable, span: Span) -> Position | None:
-    """Where `table` is on the line of `span`; None if it was not written from there."""
+    """Where `table` is on the line of `span`; None if it was not written from there, or of other publications."""
     lsn = table.transaction_version(_app_id(span))
     said = _said_of(table) if lsn is not None else None
-    if said is None or said["database"] != span.database:
+    if said is None or said["database"] != span.database or set(said.get("publications", ())) != set(span.publications):
         return None
     columns = tuple((number, name, kind) for number, name, kind in said["columns"])
     dropped = Lsn.parse(said["dropped"]) if said["dropped"] else None

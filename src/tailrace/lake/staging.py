@@ -30,6 +30,8 @@ from tailrace.errors import TailraceError
 from tailrace.feed import Decoder, Feed
 from tailrace.model import Lsn, Relation
 from tailrace.plan.pieces import Piece
+from tailrace.publications.pieces import PublishedPiece
+from tailrace.publications.published import warn_of
 from tailrace.types.registry import ArrowStyle
 
 _NONE_YET = 2**63 - 1
@@ -87,6 +89,13 @@ class Refused:
     error: TailraceError
 
 
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Publications that were asked for and are not there."""
+
+    names: frozenset[str]
+
+
 @dataclass(slots=True)
 class Staged:
     """What all workers wrote of one table, and could not write."""
@@ -138,17 +147,22 @@ def stage_changes(
     """Decode the changes of these relations, wherever the feed's workers are, into `folder`: by oid, what became of each table. `done` is told of how
     many stretches."""
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
+    passed_over: set[str] = set()
     work = partial(write_changes, folder, wanted, feed.decoder, fill_missing)
     for part in feed.parts(oids, min((each.since for each in wanted.values()), default=0)):
         done(part.stretches - len(part.pieces))
         for results in feed.run(work, part.pieces):
             for each in results:
+                if isinstance(each, PassedOver):
+                    passed_over |= each.names
+                    continue
                 of_table = staged[each.oid]
                 if isinstance(each, Refused):
                     of_table.refused.append(each)
                 else:
                     of_table.files.append(each)
             done(1)
+    warn_of(passed_over)
     return staged
 
 
@@ -178,10 +192,10 @@ def runs_of(files: Sequence[FileWritten], stop: Lsn, most_bytes: int) -> list[Ru
 
 def write_changes(
     folder: Path, wanted: Mapping[int, Wanted], decode: Decoder, fill_missing: bool, piece: Piece
-) -> list[FileWritten | Refused]:
+) -> list[FileWritten | Refused | PassedOver]:
     """Decode a stretch and write the changes of the tables `wanted` (by oid), a file per version of a relation. Runs in a worker."""
-    written: list[FileWritten | Refused] = []
-    oids = {each.oid for each in piece.plan.relations if (each.rewrite_of or each.oid) in wanted}
+    written: list[FileWritten | Refused | PassedOver] = []
+    oids = {each.oid for each in piece.relations if (each.rewrite_of or each.oid) in wanted}
     for relation, batches in groupby(decode(piece, oids), attrgetter("relation")):
         oid = relation.rewrite_of or relation.oid
         with _ChangesFile(folder, oid, relation.oid if relation.rewrite_of else 0) as file:
@@ -199,6 +213,8 @@ def write_changes(
                     continue
                 file.add(changes if later.all() else changes.filter(pa.array(later)), commits[later], int(batch.lsn[later].min()))
         written += file.written
+    if isinstance(piece, PublishedPiece) and piece.publisher.passed_over:
+        written.append(PassedOver(frozenset(piece.publisher.passed_over)))
     return written
 
 

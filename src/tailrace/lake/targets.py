@@ -25,6 +25,7 @@ from tailrace.feed import Feed, Span
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, Position, check_reaches, position_of, tables_in
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
+from tailrace.publications.subscription import only_columns
 from tailrace.types.registry import ArrowStyle
 
 
@@ -123,6 +124,7 @@ def find_targets(
                     check_reaches(span, lie.position.lsn, write_table_name(*name))
                     seen[oid] = _last_seen(history, oid, (), span, lie.path)
     _note_strangers(wanted, seen, span, troubles)
+    seen = _shown(feed, seen, lying, wanted, troubles)
     new = {
         oid: each
         for oid, each in seen.items()
@@ -192,10 +194,33 @@ def _last_seen(history: History, oid: int, versions: Sequence[Relation], span: S
     return Seen(replace(relation, columns=columns), dropped)
 
 
+def _shown(
+    feed: Feed, seen: dict[int, Seen], lying: dict[int, _Lying], wanted: set[tuple[str, str]] | None, troubles: Troubles
+) -> dict[int, Seen]:
+    """The same, what is wanted with the columns that come out of the feed; of a table whose changes do no longer, with those that it has. What is new
+    and has no changes in the feed is not there."""
+    if not feed.span.publications:
+        return {oid: each for oid, each in seen.items() if wanted is not None or each.relation.kind == "r" or oid in lying}
+    shown = {}
+    for oid, each in seen.items():
+        if not _is_wanted(each.relation, wanted):
+            shown[oid] = each
+            continue
+        with troubles.of(each.name):
+            relation = feed.shown(each.relation)
+            if relation is None and oid in lying:
+                relation = only_columns(each.relation, {number for number, _, _ in lying[oid].position.columns})
+            if relation is not None:
+                shown[oid] = replace(each, relation=relation)
+            elif wanted is not None:
+                raise UsageError(f'relation "{each.name}" is not part of the publication', sqlstate="42704")
+    return shown
+
+
 def _is_wanted(relation: Relation, wanted: set[tuple[str, str]] | None) -> bool:
     if wanted is not None:
         return (relation.schema, relation.name) in wanted
-    return relation.oid >= FIRST_NORMAL_OID and relation.kind == "r"
+    return relation.oid >= FIRST_NORMAL_OID and relation.kind in "rp"
 
 
 def _note_strangers(wanted: set[tuple[str, str]] | None, seen: dict[int, Seen], span: Span, troubles: Troubles) -> None:
@@ -238,9 +263,9 @@ def _target(each: Seen, table: _Lying | None, folder: Path, span: Span, style: A
         if position.lsn >= span.stop:
             return None
         part = check_reaches(span, position.lsn, each.name)
-        _check_fit(each)
+        _check_fit(each, span)
         return Target(relation, each.dropped, _kept(style, position), folder, DeltaTable(folder), position, part)
-    _check_fit(each)
+    _check_fit(each, span)
     if is_filled(folder):
         raise UsageError(
             f'folder "{folder.name}" holds something else than the changes of this database since {span.start}',
@@ -254,15 +279,15 @@ def _kept(style: ArrowStyle, position: Position) -> ArrowStyle:
     return replace(style, **{name: "text" for name in STYLES if position.style.get(name) == "text"})  # type: ignore[arg-type]
 
 
-def _check_fit(each: Seen) -> None:
-    """Raise UsageError for what has no changes to follow."""
+def _check_fit(each: Seen, span: Span) -> None:
+    """Raise UsageError for what has no changes to follow; a partitioned table has, if its partitions are published as it."""
     relation = each.relation
-    if relation.kind == "p":
+    if relation.kind == "p" and not span.publications:
         raise UsageError(
             f'"{each.name}" is a partitioned table', hint="Its rows are in its partitions: name these, or no tables at all.",
             sqlstate="42809",
         )  # fmt: skip
-    if relation.kind != "r":
+    if relation.kind not in "rp":
         raise UsageError(f'"{each.name}" is not a table', sqlstate="42809")
     if relation.persistence != "p":
         raise UsageError(

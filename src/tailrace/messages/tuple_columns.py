@@ -7,6 +7,8 @@ or in binary form where that was asked for and the type has one; in UTF-8, whate
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +23,6 @@ from tailrace.types.style import TextStyle
 from tailrace.types.values import Texts, Values, as_writable
 
 NULL_BYTE, UNCHANGED_BYTE, TEXT_BYTE, BINARY_BYTE = (np.uint8(ord(kind)) for kind in (NULL, UNCHANGED, TEXT, BINARY))
-
-_SENT_AS_TEXT = frozenset({19, 25, 114, 142, 1042, 1043, 1790, 3802, 4072})
-"""name text json xml bpchar varchar refcursor jsonb jsonpath: their binary form is characters, jsonb's and jsonpath's behind a version."""
-_WITHOUT_TEXT = frozenset({17, 602, 604, 650, 869, 1560, 1562, 1700})
-"""bytea path polygon cidr inet bit varbit numeric: of varying length, and no character in them."""
 
 
 class Side(NamedTuple):
@@ -64,19 +61,7 @@ def side_of(
 
 def _sent(stored: Values, pg_type: PgType, style: TextStyle, codec: str, *, binary: bool) -> tuple[Texts, np.uint8]:
     if binary and has_binary(pg_type):
-        sent_as_text = _is_sent_as_text(pg_type)
-        if not codec or sent_as_text or _holds_no_text(pg_type):
-            sent = format_binary(stored, pg_type, style)
-            return (to_utf8(sent, codec) if sent_as_text else sent), BINARY_BYTE
-        # Characters are somewhere inside, among lengths that would change with them; text is as good to every receiver.
+        return format_binary(
+            stored, pg_type, replace(style, to_client=partial(to_utf8, codec=codec)) if codec else style
+        ), BINARY_BYTE
     return to_utf8(format_values(stored, pg_type, style), codec), TEXT_BYTE
-
-
-def _is_sent_as_text(pg_type: PgType) -> bool:
-    under = pg_type.base
-    return under.oid in _SENT_AS_TEXT or under.kind == "e" or under.name == "citext"
-
-
-def _holds_no_text(pg_type: PgType) -> bool:
-    under = pg_type.base
-    return under.length > 0 or under.oid in _WITHOUT_TEXT

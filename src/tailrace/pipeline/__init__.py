@@ -29,6 +29,7 @@ from tailrace.pipeline.scanning import (
     oddity_at_end,
     scan_log,
 )
+from tailrace.pipeline.subscribing import TEXT_STYLE, subscription
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import check_decodable, foreign_records, raised_at
@@ -40,9 +41,12 @@ from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.whole_log import check_reaches
 from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.formatted import Formatted
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import Formatter, OutputPlugin, PlanFacts
+from tailrace.publications.pieces import published_pieces
 from tailrace.publications.publish import Publisher, publisher_of
+from tailrace.publications.published import warn_of
+from tailrace.publications.subscription import Subscription, shown_relation
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.blocks import NO_BLOCKS, Blocks, InProgress, with_blocks
@@ -50,6 +54,7 @@ from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.transactions.unfinished import unfinished
 from tailrace.types.encodings.server_encodings import codec_named
+from tailrace.types.style import TextStyle
 from tailrace.wal.index import Index
 from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
 from tailrace.wal.reading import read_whole
@@ -88,6 +93,8 @@ class Pipeline:
     plan: Plan
     told: ScannedLog
     blocks: Blocks
+    to: Subscription | None = None
+    publisher: Publisher | None = None
 
     @classmethod
     def planned(cls, source: Source, runner: Runner, log: ScannedLog, catalogs: Catalogs, asked: Asked) -> Pipeline:
@@ -121,20 +128,41 @@ class Pipeline:
     def span(self) -> Span:
         segments = self.source.segments
         stop = min(int(self.plan.upto_lsn), int(self.log.end), int(NEVER) - 1)
-        return Span(segments.system, segments.timeline, self.plan.start_lsn, Lsn(stop), self.catalogs.state.database)
+        names = self.to.names if self.to is not None else ()
+        return Span(segments.system, segments.timeline, self.plan.start_lsn, Lsn(stop), self.catalogs.state.database, names)
 
     @property
     def demand(self) -> Demand:
         return self.plan.demand
 
+    def publishing(
+        self, publication: str | Sequence[str], state: str | Path | None = None, style: TextStyle = TEXT_STYLE
+    ) -> Pipeline:  # fmt: skip
+        """As a feed, what these publications publish, and no more: names, or a list of them in one text as pgoutput takes it. Those that are
+        defined in the state location `state` count beside the source's own. Filters are evaluated with the settings of `style`. What the server would
+        end a stream with is raised where changes are decoded."""
+        return self.published_to(subscription(self.catalogs.state, publication, state, style))
+
+    def published_to(self, to: Subscription) -> Pipeline:
+        """The same for who knows the definitions."""
+        return replace(self, to=to, publisher=publisher_of(self.plan, self.history, to.names, to.style, to.definitions))
+
+    def shown(self, relation: Relation) -> Relation | None:
+        """The relation with the columns that are published of it; None if nothing is."""
+        return relation if self.to is None else shown_relation(self.history, relation, self.to, int(self.span.stop))
+
     @property
     def relations(self) -> tuple[Relation, ...]:
-        return self.plan.relations
+        if self.publisher is None:
+            return self.plan.relations
+        tables = (table for relation in self.plan.relations for table in self.publisher.tables_of(relation))
+        return tuple(dict.fromkeys(tables))
 
     @property
     def truncations(self) -> list[CommittedTruncation]:
         commits = self.plan.transactions.commit_lsn
-        return [CommittedTruncation(Lsn(int(commits[each.ordinal])), each) for each in self.plan.truncations]
+        told = self.plan.truncations if self.publisher is None else self.publisher.truncations(self.plan.truncations)
+        return [CommittedTruncation(Lsn(int(commits[each.ordinal])), each) for each in told]
 
     @property
     def stretches(self) -> int:
@@ -149,6 +177,8 @@ class Pipeline:
         return partial(decode_piece, self.source.segments.read)
 
     def pieces(self, oids: frozenset[int], since: int = 0) -> list[Piece]:
+        if self.publisher is not None:
+            return published_pieces(self.plan, self.publisher, oids, since)
         return pieces_of(self.plan, oids, since)
 
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[Part]:
@@ -169,18 +199,25 @@ class Pipeline:
             demand=replace(self.demand, rewrites=True),
             is_strict=self.plan.is_strict,
         )
-        return replace(self, plan=plan)
+        remade = replace(self, plan=plan)
+        return remade if self.to is None else remade.published_to(self.to)
 
     # -- a plugin's output -----------------------------------------------------------------------------------------------------------
 
     def lines(self, plugin: OutputPlugin) -> Iterator[Lines]:
-        """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's."""
-        return self.printed(plugin).lines(self.runner)
+        """What the plugin prints, in commit order. Raises UsageError if the plan was made for another demand than the plugin's; warns
+        (`PublicationWarning`) of publications that do not exist, where the server does."""
+        return self._warning_behind(self.printed(plugin))
+
+    def _warning_behind(self, printed: PrintedWindow) -> Iterator[Lines]:
+        yield from printed.lines(self.runner)
+        if printed.publisher is not None:
+            warn_of(printed.publisher.passed_over)
 
     def printed(self, plugin: OutputPlugin) -> PrintedWindow:
         """The same, to be run elsewhere."""
         plugin.demand.check_met(self.plan.demand, plugin.name)
-        plugin.codec = codec_named(self.catalogs.state.encoding)
+        plugin.codec, plugin.database = codec_named(self.catalogs.state.encoding), self.catalogs.state.database_name
         plan = self._with_ties_resolved()
         publisher = None
         if plugin.publication_names is not None:

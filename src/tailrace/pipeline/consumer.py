@@ -59,6 +59,13 @@ def consuming_new(
 
 
 @contextmanager
+def consuming_owned(location: SlotLocation, slot: Slot, runner: Runner, window: WindowSize | None = None) -> Iterator[Consumer]:
+    """The same of a slot that the caller owns already, and goes on to own."""
+    with _consumer_of(location, slot, runner, window) as consumer:
+        yield consumer
+
+
+@contextmanager
 def _consumer_of(location: SlotLocation, slot: Slot, runner: Runner, window: WindowSize | None) -> Iterator[Consumer]:
     if slot.invalidation_reason:
         raise _lost(slot)
@@ -209,6 +216,19 @@ class Consumer:
         while self._advanced(upto):
             time.sleep(_MOMENT)
         return self.slot.confirmed_flush_lsn
+
+    def reach(self, upto: Lsn) -> Lsn:
+        """Where `advance` would get, which then needs no more than to `confirm` it."""
+        while True:
+            for parts in self._windows(upto):
+                carried = carry(parts[-1][0], self.runner, self._carried, [part for _, part in parts])
+                if carried.lsn > upto:
+                    self._followed.back_to(self._carried.lsn, self._carried.last)
+                    return upto
+                self._carried = carried
+            if not self._followed.in_doubt:
+                return max(self._carried.lsn, self.slot.confirmed_flush_lsn)
+            time.sleep(_MOMENT)
 
     def _advanced(self, upto: Lsn | None) -> bool:
         """Whether to look again, since what was met looks like damage and may be none."""

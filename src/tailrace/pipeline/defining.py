@@ -112,14 +112,15 @@ def define(files: PublicationFiles, here: SourceMoment, statement: Statement, te
 def _analysed(here: SourceMoment, where: WhereText, table: Relation) -> RowFilter:
     """A filter that the server would take, and that can be evaluated here, with the names that its columns have now. Positions of errors are those in
     the statement."""
+    names = tuple((column.number, column.name) for column in table.live_columns)
+    row_filter = RowFilter(where.text, SQL, names, here.moment.virtual_columns(table))
     try:
-        analysed(where.text, table, here.major, here.style)
+        analysed(row_filter, table, here.major, here.style)
     except UsageError as error:
         if error.position is not None:
             error.position += where.at
         raise
-    row_filter = RowFilter(where.text, SQL, tuple((column.number, column.name) for column in table.live_columns))
-    here.compiler(row_filter, table)
+    here.compiler((row_filter,), table)
     return row_filter
 
 

@@ -24,13 +24,16 @@ from tailrace.pipeline.catalogs import Catalogs
 from tailrace.pipeline.first_pass import read_through
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import AS_SUITS, Scanning
+from tailrace.pipeline.subscribing import TEXT_STYLE, subscription
 from tailrace.pipeline.windows import begin, carry, one_ahead, stepped
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.pieces import Piece
+from tailrace.publications.subscription import Subscription, shown_relation
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER, fates_of
+from tailrace.types.style import TextStyle
 from tailrace.window import WindowSize, windows
 
 Result = TypeVar("Result")
@@ -62,17 +65,29 @@ class _Overview:
 
 
 class LogFeed:
-    """Changes of the transactions that `asked` names. It can be read as often as wanted."""
+    """Changes of the transactions that `asked` names; of those what is published `to` somebody. It can be read as often as wanted."""
 
-    def __init__(self, log: _Log, asked: Asked) -> None:
+    def __init__(self, log: _Log, asked: Asked, to: Subscription | None = None) -> None:
         self._log = log
         self._asked = asked
+        self._to = to
+
+    def publishing(
+        self, publication: str | Sequence[str], state: str | Path | None = None, style: TextStyle = TEXT_STYLE
+    ) -> LogFeed:  # fmt: skip
+        """What these publications publish, as `Pipeline.publishing` has it."""
+        return LogFeed(self._log, self._asked, subscription(self._log.first.state, publication, state, style))
+
+    def shown(self, relation: Relation) -> Relation | None:
+        """The relation with the columns that are published of it; None if nothing is."""
+        return relation if self._to is None else shown_relation(self.history, relation, self._to, int(self.span.stop))
 
     @property
     def span(self) -> Span:
         segments = self._log.source.segments
         stop = min(int(self._asked.upto), int(self._log.end), int(NEVER) - 1)
-        return Span(segments.system, segments.timeline, self._asked.start, Lsn(stop), self._log.first.state.database)
+        names = self._to.names if self._to is not None else ()
+        return Span(segments.system, segments.timeline, self._asked.start, Lsn(stop), self._log.first.state.database, names)
 
     @property
     def demand(self) -> Demand:
@@ -99,6 +114,12 @@ class LogFeed:
         return Catalogs(carried.state, spans, carried.known_from).history(self.demand.search_path)
 
     @property
+    def catalogs_from(self) -> Lsn:
+        """From where on every version of a catalog row is known: what a captured state has forgotten was over when it was captured."""
+        log = self._log
+        return log.first.known_from if log.knows_all else max(log.first.known_from, log.first.state.lsn)
+
+    @property
     def relations(self) -> tuple[Relation, ...]:
         return self._overview.relations
 
@@ -118,7 +139,8 @@ class LogFeed:
     def windows(self) -> Iterator[Pipeline]:
         """The range, planned window by window."""
         log = self._log
-        return one_ahead(stepped(log.source, log.runner, log.first, log.pile, log.pile.read, self._asked, log.size))
+        planned = stepped(log.source, log.runner, log.first, log.pile, log.pile.read, self._asked, log.size)
+        return one_ahead(planned if self._to is None else _published(planned, self._to))
 
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[Part]:
         only = self._overview.only
@@ -129,7 +151,7 @@ class LogFeed:
         return self._log.runner.run(work, pieces)
 
     def with_rewrites(self) -> LogFeed:
-        return LogFeed(self._log, replace(self._asked, demand=replace(self.demand, rewrites=True)))
+        return LogFeed(self._log, replace(self._asked, demand=replace(self.demand, rewrites=True)), self._to)
 
     @cached_property
     def _overview(self) -> _Overview:
@@ -145,6 +167,12 @@ class LogFeed:
                 warnings[window.warning] = None
             only = None if number else window
         return _Overview(tuple(relations), tuple(truncations), stretches, tuple(warnings), only)
+
+
+def _published(windows: Iterator[Pipeline], to: Subscription) -> Iterator[Pipeline]:
+    for window in windows:
+        yield window.published_to(to)
+        del window
 
 
 def open_feed(

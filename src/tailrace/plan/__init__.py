@@ -7,7 +7,7 @@ that holds rows of theirs a `StretchPlan`; the messages and TRUNCATEs, which nee
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,12 @@ from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.stretches import stretch_plans
 from tailrace.plan.xids import AllXids, all_xids
 from tailrace.transactions.blocks import NO_BLOCKS, Blocks
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.fates import BARE_PREPARE, Transactions
 from tailrace.transactions.scanned_log import ScannedLog
-from tailrace.wal import index
+from tailrace.wal import index, xact
 from tailrace.wal.index import Index
+
+_FIRST_WITH_BARE_PREPARES = 18
 
 
 @dataclass(slots=True)
@@ -78,7 +80,9 @@ def make_plan(
     messages = messages_of(log, history.database, start, upto, set(unwanted.tolist()))
     ours = (transactions.commit_lsn < upto) & ((transactions.database == history.database) | (transactions.database == 0))
     ours &= ~np.isin(transactions.origin, unwanted)
-    told = np.flatnonzero(ours & (_are_told(transactions, xids, messages) | _are_of(unread, transactions)))
+    begun = _are_begun(transactions, xids, messages) | _are_of(unread, transactions)
+    transactions = _with_bare_prepares(transactions, begun, xids, history.major)
+    told = np.flatnonzero(ours & (begun | _are_told_besides(transactions, begun, xids)))
     explicit = start_lsn is not None if is_strict is None else is_strict
     readable = whole(
         transactions,
@@ -131,15 +135,35 @@ def _are_of(unread: frozenset[int], transactions: Transactions) -> NDArray[np.bo
     return np.isin(transactions.full_xid, np.array(sorted(unread), np.int64)) & transactions.has_rows
 
 
-def _are_told(transactions: Transactions, xids: AllXids, messages: Sequence[LogicalMessage]) -> NDArray[np.bool_]:
-    """Which transactions get a BEGIN and COMMIT: those that the server keeps changes, or a snapshot, for."""
-    told = np.zeros(len(transactions), np.bool_)
+def _are_begun(transactions: Transactions, xids: AllXids, messages: Sequence[LogicalMessage]) -> NDArray[np.bool_]:
+    """Which transactions get a BEGIN, and what ends them: those that the server keeps changes, or a snapshot, for."""
+    begun = np.zeros(len(transactions), np.bool_)
     # A heap record gives a transaction its snapshot; so does, at its commit, a catalog change. Those of rolled-back subtransactions count.
-    told[xids.ordinal[xids.owned & ((xids.flags & (index.HAS_CHANGE | index.CHANGES_CATALOG)) != 0)]] = True
-    told[[message.ordinal for message in messages if message.ordinal >= 0]] = True
-    # What ends a prepared transaction is told if the transaction itself was, be it before the WAL at hand.
-    ends_prepared = ~transactions.has_rows
-    told[ends_prepared] = True
-    told_before = ends_prepared & (transactions.prepared >= 0)
-    told[told_before] = told[transactions.prepared[told_before]]
+    begun[xids.ordinal[xids.owned & ((xids.flags & (index.HAS_CHANGE | index.CHANGES_CATALOG)) != 0)]] = True
+    begun[[message.ordinal for message in messages if message.ordinal >= 0]] = True
+    return begun
+
+
+def _have_records(transactions: Transactions, xids: AllXids) -> NDArray[np.bool_]:
+    """Which transactions the server has heard of: some record is theirs beside what ends them, be it of a lock."""
+    heard = np.zeros(len(transactions), np.bool_)
+    heard[xids.ordinal[xids.owned]] = True
+    return heard
+
+
+def _with_bare_prepares(transactions: Transactions, begun: NDArray[np.bool_], xids: AllXids, major: int) -> Transactions:
+    """Since 18 a prepared transaction that the server has heard of is told at PREPARE though it never begins (`ReorderBufferPrepare`)."""
+    if major < _FIRST_WITH_BARE_PREPARES:
+        return transactions
+    at_prepare = (transactions.kind == xact.PREPARE) & (transactions.commit_lsn < transactions.end_lsn)
+    bare = at_prepare & ~begun & _have_records(transactions, xids)
+    return replace(transactions, kind=np.where(bare, BARE_PREPARE, transactions.kind).astype(np.uint8))
+
+
+def _are_told_besides(transactions: Transactions, begun: NDArray[np.bool_], xids: AllXids) -> NDArray[np.bool_]:
+    """What has no rows: the ends of prepared transactions that the server has heard of, be it before the WAL at hand; and bare PREPAREs."""
+    told = ~transactions.has_rows
+    ends_prepared = told & (transactions.prepared >= 0)
+    heard = begun | _have_records(transactions, xids)
+    told[ends_prepared] = heard[transactions.prepared[ends_prepared]]
     return told

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.stretch import StretchPlan
 from tailrace.transactions.fates import Transactions
@@ -23,6 +24,11 @@ class Piece:
     plan: StretchPlan
     ordinals: NDArray[np.int64]
     facts: Transactions
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """Whose changes come out of it."""
+        return self.plan.relations
 
 
 def pieces_of(plan: Plan, oids: frozenset[int], since: int = 0) -> list[Piece]:

@@ -10,21 +10,19 @@ In: a scanned log, whose indexes keep what each command made stale (XACT_INVALID
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.model import Lsn
 from tailrace.plan.xids import AllXids, all_xids
+from tailrace.ragged import ranges
 from tailrace.transactions.fates import Transactions
 from tailrace.transactions.scanned_log import ScannedLog, StaleAt
 from tailrace.wal import index, xact
-from tailrace.wal.invalidations import EVERY_RELATION, read_invalidations, stale_relations
-from tailrace.wal.kept import kept_records
-from tailrace.wal.xact import Invalidations
+from tailrace.wal.invalidations import EVERY_RELATION, NOTHING, invalidations_of, made_stale
+from tailrace.wal.kept import main_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,75 +38,98 @@ class Stale:
         return [] if mine is None else np.unique(mine.lsn[np.isin(mine.oid, (oid, EVERY_RELATION))]).tolist()
 
 
-class _Command(NamedTuple):
-    """`xid` is full, 0 for none."""
+class _Commands(NamedTuple):
+    """What commands made stale, in WAL order: relations (oids), where, and the full xid whose command it was; 0 for none."""
 
-    lsn: Lsn
-    xid: int
-    oids: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    xid: NDArray[np.int64]
+    oid: NDArray[np.int64]
 
 
-_Owners = dict[int, tuple[int, bool]]
-"""By full xid, the transaction that it belongs to, and whether it was rolled back alone."""
+class _Within(NamedTuple):
+    """What is stale within transactions, behind which LSNs."""
+
+    ordinal: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    oid: NDArray[np.int64]
 
 
 def stale(log: ScannedLog, database: int, major: int) -> Stale:
     """What is stale to the transactions that `log` tells of."""
-    commands = list(_commands(log, database, major))
-    if not commands and not len(log.earlier.stale.lsn):
+    said = _commands(log, database, major)
+    if not len(said.lsn) and not len(log.earlier.stale.lsn):
         return Stale(StaleAt(), {})
     xids = all_xids(log.indexes, log.fates)
-    owner = _owners(xids)
     transactions = log.fates.transactions.beginning_at(xids.first_lsns(log.fates.transactions))
-    ended: list[tuple[int, int]] = []
-    own: dict[int, list[tuple[int, int]]] = {}
-    within: dict[int, list[tuple[int, int]]] = {}
-    for lsn, xid, oids in commands:
-        if not xid:
-            ended += [(lsn, oid) for oid in oids.tolist()]
-            continue
-        ordinal, rolled_back = owner.get(xid, (-1, False))
-        if ordinal >= 0:
-            own.setdefault(ordinal, []).extend((lsn, oid) for oid in oids.tolist())
-            if not rolled_back:
-                within.setdefault(ordinal, []).extend((lsn, oid) for oid in oids.tolist())
-    for ordinal, said in own.items():
-        ended += [(int(transactions.commit_lsn[ordinal]), oid) for _, oid in said]
-    for ordinal, meanwhile in _meanwhile(transactions, _seen(log, commands, owner)):
-        mine = meanwhile.pairs()
-        within.setdefault(ordinal, []).extend(mine)
-        ended += [(int(transactions.commit_lsn[ordinal]), oid) for _, oid in mine]
-    return Stale(StaleAt.of(sorted(set(ended))), {ordinal: StaleAt.of(sorted(set(said))) for ordinal, said in within.items()})
+    ordinal, rolled_back = _owners(xids, said.xid)
+    owned, lasting = ordinal >= 0, (ordinal >= 0) & ~rolled_back
+    meanwhile = _meanwhile(transactions, _seen_stale(log, said, ordinal))
+    at_once = said.xid == 0
+    second_end = _second_ends(transactions)[ordinal] * owned
+    ended = _distinct(
+        np.concatenate(
+            [
+                said.lsn[at_once],
+                transactions.commit_lsn[ordinal[owned]],
+                second_end[second_end > 0],
+                transactions.commit_lsn[meanwhile.ordinal],
+            ]
+        ),
+        np.concatenate([said.oid[at_once], said.oid[owned], said.oid[second_end > 0], meanwhile.oid]),
+    )
+    within = _distinct(
+        np.concatenate([ordinal[lasting], meanwhile.ordinal]),
+        np.concatenate([said.lsn[lasting], meanwhile.lsn]),
+        np.concatenate([said.oid[lasting], meanwhile.oid]),
+    )
+    return Stale(StaleAt(*ended), _by_ordinal(_Within(*within)))
+
+
+def _second_ends(transactions: Transactions) -> NDArray[np.int64]:
+    """By ordinal, where a prepared transaction was committed or rolled back: it ends twice. 0 for others, and, at the end, for none."""
+    ends = np.zeros(len(transactions) + 1, np.int64)
+    later = np.flatnonzero(~transactions.has_rows & (transactions.prepared >= 0))
+    ends[transactions.prepared[later]] = transactions.commit_lsn[later]
+    return ends
 
 
 def seen_stale(log: ScannedLog, database: int, major: int) -> StaleAt:
     """What commits made stale, in this log and, as far as a transaction that is open knows it, before."""
-    commands = list(_commands(log, database, major))
-    return _seen(log, commands, _owners(all_xids(log.indexes, log.fates))) if commands else log.earlier.stale
+    said = _commands(log, database, major)
+    if not len(said.lsn):
+        return log.earlier.stale
+    ordinal, _ = _owners(all_xids(log.indexes, log.fates), said.xid)
+    return _seen_stale(log, said, ordinal)
 
 
-def _seen(log: ScannedLog, commands: Sequence[_Command], owner: _Owners) -> StaleAt:
-    commits = _commits(log.fates.transactions)
-    said = log.earlier.stale.pairs()
-    for _, xid, oids in commands:
-        ordinal, _ = owner.get(xid, (-1, False))
-        if ordinal >= 0 and commits[ordinal]:
-            said += [(int(commits[ordinal]), oid) for oid in oids.tolist()]
-    return StaleAt.of(sorted(set(said)))
+def _seen_stale(log: ScannedLog, said: _Commands, ordinal: NDArray[np.int64]) -> StaleAt:
+    """The same, of commands whose transactions are known."""
+    commits = np.append(_commits(log.fates.transactions), 0)[ordinal]  # of what belongs to none, 0
+    seen = commits > 0
+    earlier = log.earlier.stale
+    return StaleAt(*_distinct(np.concatenate([earlier.lsn, commits[seen]]), np.concatenate([earlier.oid, said.oid[seen]])))
 
 
-def _commands(log: ScannedLog, database: int, major: int) -> Iterator[_Command]:
-    for kept in kept_records(log.indexes, index.INVALIDATIONS):
-        messages = read_invalidations(np.frombuffer(kept.read(Invalidations).messages, np.uint8))
-        oids = stale_relations(messages, database, major)
-        if len(oids):
-            yield _Command(kept.lsn, log.clock.full(kept.xid, kept.lsn) if kept.xid else 0, oids)
+def _commands(log: ScannedLog, database: int, major: int) -> _Commands:
+    parts = [_Commands(*(np.zeros(0, np.int64) for _ in _Commands._fields))]
+    for part in log.indexes:
+        kept = main_data(part, index.INVALIDATIONS)
+        record, messages = invalidations_of(kept)
+        oid = made_stale(messages, database, major)
+        stale = oid != NOTHING
+        lsn, xid = kept.lsn, log.clock.all_full(kept.xid, kept.lsn)
+        parts.append(_Commands(lsn[record[stale]], xid[record[stale]], oid[stale]))
+    return _Commands(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _owners(xids: AllXids) -> _Owners:
-    changes = (xids.flags & index.CHANGES_CATALOG) != 0
-    rows = zip(xids.xid[changes].tolist(), xids.ordinal[changes].tolist(), xids.orphan[changes].tolist(), strict=True)
-    return {xid: (ordinal, orphan) for xid, ordinal, orphan in rows}
+def _owners(xids: AllXids, xid: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The transactions that these full xids belong to (ordinals, -1: to none at hand), and whether they were rolled back alone."""
+    changes = np.flatnonzero((xids.flags & index.CHANGES_CATALOG) != 0)
+    known, first = np.unique(xids.xid[changes], return_index=True)
+    place = np.searchsorted(known, xid)
+    found = (np.append(known, -1)[place] == xid) & (xid > 0)
+    row = np.append(changes[first], 0)[place]
+    return np.where(found, np.maximum(xids.ordinal[row], -1), -1), found & xids.orphan[row]
 
 
 def _commits(transactions: Transactions) -> NDArray[np.int64]:
@@ -119,12 +140,27 @@ def _commits(transactions: Transactions) -> NDArray[np.int64]:
     return commits
 
 
-def _meanwhile(transactions: Transactions, committed: StaleAt) -> Iterator[tuple[int, StaleAt]]:
-    """By ordinal, what others made stale while a transaction was in progress."""
-    if not len(committed.lsn):
-        return
+def _meanwhile(transactions: Transactions, committed: StaleAt) -> _Within:
+    """What others made stale while a transaction was in progress."""
     first = np.searchsorted(committed.lsn, transactions.first_lsn, "right")
     stop = np.searchsorted(committed.lsn, transactions.commit_lsn)
-    for ordinal in np.flatnonzero(transactions.has_rows & (stop > first)).tolist():
-        those = slice(int(first[ordinal]), int(stop[ordinal]))
-        yield ordinal, StaleAt(committed.lsn[those], committed.oid[those])
+    counts = np.where(transactions.has_rows, np.maximum(stop - first, 0), 0)
+    those = ranges(first, counts)
+    return _Within(np.repeat(np.arange(len(counts)), counts), committed.lsn[those], committed.oid[those])
+
+
+def _distinct(*columns: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The rows in their order, each once."""
+    order = np.lexsort(columns[::-1])
+    rows = [column[order] for column in columns]
+    changed = np.logical_or.reduce([column[1:] != column[:-1] for column in rows])
+    return [column[np.append(np.ones(min(len(order), 1), np.bool_), changed)] for column in rows]
+
+
+def _by_ordinal(within: _Within) -> dict[int, StaleAt]:
+    ordinals, starts = np.unique(within.ordinal, return_index=True)
+    stops = np.append(starts[1:], len(within.ordinal))
+    return {
+        ordinal: StaleAt(within.lsn[start:stop], within.oid[start:stop])
+        for ordinal, start, stop in zip(ordinals.tolist(), starts.tolist(), stops.tolist(), strict=True)
+    }

@@ -14,21 +14,26 @@ comes their stretches are read once more, for them alone, one at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.decode import Alike, Reader, decode_alike
+from tailrace.errors import TailraceError
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
+from tailrace.plugins.failures import Failure, Place, first, told_as_far
 from tailrace.plugins.formatted import NO_ORIGINS, NO_XIDS, Formatted, RelationsMet
-from tailrace.plugins.ordering import Lines, Some, in_order
+from tailrace.plugins.lines import Lines
+from tailrace.plugins.ordering import Some, in_order
 from tailrace.plugins.picking import end_to_end, taken
 from tailrace.plugins.plugin import Formatter, OutputPlugin
+from tailrace.publications.entry import RelationEntry
 from tailrace.publications.publish import Publisher
 from tailrace.types.values import Texts
 
@@ -40,32 +45,40 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 
 
 def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publisher: Publisher | None = None) -> Formatted:
-    """Decode a stretch, and have what is published of it formatted. Runs in a worker."""
+    """Decode a stretch, and have what is published of it formatted, up to the first change for which that fails. Runs in a worker."""
     keys = [np.zeros((3, 0), np.int64)]
     origins, xids = [NO_ORIGINS], [NO_XIDS]
     met = RelationsMet()
+    failure: Failure | None = None
 
-    def texts_of(alike: Alike) -> Texts:
-        batch = alike.batch
-        keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
-        if batch.origin is not None and batch.xid is not None:
-            origins.append(batch.origin)
-            xids.append(batch.xid)
-        if formatter.tells_relations:
-            met.add(alike, formatter.relations_of(alike))
-        return formatter.knowing(batch.names, plan.codec).alike_texts(alike)
+    def tell(entry: RelationEntry | None, part: Alike) -> list[tuple[Alike, Texts]]:
+        shown = [part] if publisher is None or entry is None else publisher.publish_part(part, entry)
+        return [(alike, formatter.knowing(alike.batch.names, plan.codec).alike_texts(alike)) for alike in shown]
 
-    changes = decode_alike(plan, read)
-    if publisher is not None:
-        changes = chain.from_iterable(map(publisher.publish_alike, changes))
-    texts = end_to_end(map(texts_of, changes), 4 * (plan.stretch.stop - plan.stretch.start))
+    def told() -> Iterator[Texts]:
+        nonlocal failure
+        for changes in decode_alike(plan, read):
+            for entry, part in [(None, changes)] if publisher is None else publisher.parts(changes):
+                found, failed = told_as_far(part, partial(tell, entry))
+                failure = first(failure, failed)
+                for alike, texts in found:
+                    keys.append(np.stack([alike.batch.ordinal, alike.batch.lsn, alike.batch.sequence]))
+                    if alike.batch.origin is not None and alike.batch.xid is not None:
+                        origins.append(alike.batch.origin)
+                        xids.append(alike.batch.xid)
+                    if formatter.tells_relations:
+                        met.add(alike, formatter.relations_of(alike))
+                    yield texts
+
+    texts = end_to_end(told(), 4 * (plan.stretch.stop - plan.stretch.start))
     ordinal, lsn, sequence = np.concatenate(keys, axis=1)
     order = np.lexsort((sequence, lsn, ordinal))
     streamed = order if len(origins) > 1 else slice(0)
     return Formatted(
         ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order),
-        relations=tuple(met.relations), relation=met.of_rows(order),
+        relations=tuple(met.relations), relation=met.of_rows(order), failure=failure,
         origin=np.concatenate(origins)[streamed], xid=np.concatenate(xids)[streamed],
+        passed_over=frozenset(publisher.passed_over if publisher else ()),
     )  # fmt: skip
 
 
@@ -73,7 +86,10 @@ def drive(
     plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted], publisher: Publisher | None = None
 ) -> Iterator[Lines]:
     """All output rows of the plan, in order; where there is a publisher, of what it publishes."""
-    return _Drive(plan, plugin, run, format_one, publisher).lines()
+    for lines in _Drive(plan, plugin, run, format_one, publisher).lines():
+        yield lines
+        if plugin.failed is not None:
+            raise plugin.failed
 
 
 class _Drive:
@@ -91,11 +107,13 @@ class _Drive:
         self._plugin = plugin
         self._run = run
         self._format_one = format_one
+        self._passed_over = publisher.passed_over if publisher is not None else set()
         self._done = 0
         self._held: list[Formatted] = []
         messages = plan.messages if plugin.takes_messages else []
+        self._failure: Failure | None = None
         plugin.transactions = plan.transactions
-        truncations = plan.truncations if publisher is None else list(_published(plan.truncations, publisher))
+        truncations = plan.truncations if publisher is None else list(self._published(publisher))
         if plugin.truncates_one_by_one:
             truncations = [replace(each, relations=(relation,)) for each in truncations for relation in each.relations]
         self._outside = sorted((message for message in messages if message.ordinal < 0), key=lambda message: message.lsn)
@@ -111,7 +129,9 @@ class _Drive:
         commits = plan.transactions.commit_lsn[plan.shown]
         ready = [int(np.searchsorted(commits, later.stretch.start)) for later in stretches[1:]] + [len(commits)] * bool(stretches)
         for formatted, upto in zip(self._run(self._format_one, stretches), ready, strict=True):
+            self._failure = first(self._failure, formatted.failure)
             self._held.append(formatted)
+            self._passed_over |= formatted.passed_over
             del formatted  # or the name would keep it while its lines are being consumed
             yield from self._transactions(upto)
         yield from self._transactions(len(commits))
@@ -123,6 +143,12 @@ class _Drive:
         """Transactions `shown[done:upto]`; those apart one by one, the others in runs."""
         while self._done < upto:
             ordinals = self._plan.shown[self._done : upto]
+            if self._failure is not None:
+                ordinals = ordinals[ordinals < self._failure.place.ordinal]
+                if not len(ordinals):
+                    if due := self._due(self._failure.place.ordinal):
+                        yield self._in_order(Some(ordinals, [], [], due))
+                    raise self._raised(self._failure)
             alone = np.flatnonzero(self._apart[ordinals])
             if len(alone) and alone[0] == 0:
                 self._done += 1
@@ -164,6 +190,9 @@ class _Drive:
         wanted[ordinal] = True
         before: list[LogicalMessage] | None = self._due(ordinal)
         for formatted in self._run(self._format_one, plan.restricted_to(wanted)):
+            self._passed_over |= formatted.passed_over
+            if formatted.failure is not None:
+                raise self._raised(formatted.failure)
             if not len(formatted.lsn):
                 continue
             upto = int(formatted.lsn[-1])
@@ -179,11 +208,20 @@ class _Drive:
     def _in_order(self, some: Some) -> Lines:
         return in_order(self._plan, self._plugin, some)
 
+    def _raised(self, failure: Failure) -> TailraceError:
+        return failure.raised(self._plugin, streamed=bool(self._plan.streams.streamed[failure.place.ordinal]))
 
-def _published(truncations: Iterable[Truncation], publisher: Publisher) -> Iterator[Truncation]:
-    for truncation in truncations:
-        if relations := publisher.truncated(truncation):
-            yield replace(truncation, relations=relations)
+    def _published(self, publisher: Publisher) -> Iterator[Truncation]:
+        """Those that remain, before the first for which that fails."""
+        for truncation in self._plan.truncations:
+            try:
+                relations = publisher.truncated(truncation)
+            except TailraceError as error:
+                place = Place(truncation.ordinal, int(truncation.lsn), 0)
+                self._failure = first(self._failure, Failure(place, error, "truncate"))
+                continue
+            if relations:
+                yield replace(truncation, relations=relations)
 
 
 def apart(plan: Plan, limit: int) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tailrace.decode import Alike
 from tailrace.model import Relation
+from tailrace.plugins.failures import Failure
 from tailrace.types.values import Texts
 
 NO_RELATIONS: NDArray[np.int32] = np.zeros(0, np.int32)
@@ -22,7 +23,8 @@ NO_XIDS: NDArray[np.uint32] = np.zeros(0, np.uint32)
 @dataclass(slots=True, kw_only=True)
 class Formatted:
     """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for; where rows are
-    streamed, `origin` is that of its record, and `xid` as in a batch."""
+    streamed, `origin` is that of its record, and `xid` as in a batch. Of what commits before the transaction of the `failure` nothing is missing.
+    `passed_over` are publications that were asked for and are not there."""
 
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
@@ -30,8 +32,10 @@ class Formatted:
     texts: Texts
     relations: tuple[Relation, ...] = ()
     relation: NDArray[np.int32]
+    failure: Failure | None = None
     origin: NDArray[np.uint16] = field(default_factory=NO_ORIGINS.copy)
     xid: NDArray[np.uint32] = field(default_factory=NO_XIDS.copy)
+    passed_over: frozenset[str] = frozenset()
 
     def part(self, start: int, stop: int) -> Formatted:
         """Rows `[start, stop)`, sharing memory."""
@@ -61,7 +65,7 @@ class RelationsMet:
 
     def add(self, alike: Alike, relations: Sequence[Relation]) -> None:
         numbers = np.empty(len(alike.relations), np.int32)
-        for i in np.unique(alike.number).tolist():
+        for i in np.flatnonzero(np.bincount(alike.number, minlength=len(alike.relations))).tolist():
             relation = relations[i]
             numbers[i] = self._number.setdefault(id(relation), len(self.relations))
             if numbers[i] == len(self.relations):

@@ -13,63 +13,23 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.errors import UsageError
 from tailrace.kernels import kernel
-from tailrace.model import Lsn, Relation
+from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plugins.formatted import NO_XIDS, Formatted
+from tailrace.plugins.failures import in_callback
+from tailrace.plugins.formatted import Formatted
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
-from tailrace.transactions.fates import BLOCK, STREAM_ABORT, Transactions
+from tailrace.transactions.fates import BARE_PREPARE, BLOCK, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
 
 _CHANGE, _STOP, _COMMIT = 0, 1, 2
 _BEFORE, _BEHIND = -1, 2**62
 """Where a BEGIN stands among the rows of the record that it comes before, and a message among those that the server prints before it."""
-
-
-@dataclass(slots=True)
-class Lines:
-    """Output rows in order: LSN, xid and text of each. Behind row `ends[i] - 1` something is told to its end: a transaction, or a message outside of
-    one; behind row `stops[i] - 1`, a block of a transaction that may go on. `ended[i]` is the LSN of that end, which a plugin need not have told."""
-
-    lsn: NDArray[np.int64]
-    xid: NDArray[np.uint32]
-    texts: Texts
-    ends: NDArray[np.int64]
-    stops: NDArray[np.int64]
-    ended: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.lsn)
-
-    def told_upto(self, before: Lsn) -> Lsn:
-        """Where a consumer stands that has these rows: behind the last transaction that ends among them, or else where it was before."""
-        return Lsn(max(before, int(self.ended.max(initial=0))))
-
-    def part(self, start: int, stop: int) -> Lines:
-        """Rows `[start, stop)`, sharing memory."""
-        offsets = self.texts.offsets[start : stop + 1]
-        texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
-        mine, stops = ((places > start) & (places <= stop) for places in (self.ends, self.stops))
-        return Lines(
-            self.lsn[start:stop],
-            self.xid[start:stop],
-            texts,
-            self.ends[mine] - start,
-            self.stops[stops] - start,
-            self.ended[mine],
-        )
-
-    def without_silence(self) -> Lines:
-        """Without rows that have no text. What ended behind such a row has ended behind the one before it."""
-        said = np.diff(self.texts.offsets) > 0
-        if said.all():
-            return self
-        before = np.append(0, np.cumsum(said))
-        texts = Texts(np.append(self.texts.offsets[:-1][said], self.texts.offsets[-1]), self.texts.data)
-        return Lines(self.lsn[said], self.xid[said], texts, before[self.ends], before[self.stops], self.ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +112,20 @@ class _Order:
         self._was_begun = was_begun
 
     def _inside_text(self, item: LogicalMessage | Truncation) -> str | bytes:
+        streamed = "stream_" if self._plan.streams.streamed[item.ordinal] else ""
+        callback = "message" if isinstance(item, LogicalMessage) else "truncate"
+        try:
+            return self._text(item)
+        except UsageError as error:
+            raise in_callback(error, self._plugin, streamed + callback, item.lsn) from None
+
+    def _outside_text(self, message: LogicalMessage) -> str | bytes:
+        try:
+            return self._plugin.message_text(message)
+        except UsageError as error:
+            raise in_callback(error, self._plugin, "message", message.lsn) from None
+
+    def _text(self, item: LogicalMessage | Truncation) -> str | bytes:
         plugin = self._plugin
         if not self._plan.streams.streamed[item.ordinal]:
             return plugin.message_text(item) if isinstance(item, LogicalMessage) else plugin.truncate_text(item)
@@ -166,9 +140,7 @@ class _Order:
         before = np.searchsorted(self._transactions.commit_lsn, lsn)
         key = np.stack([_rank(before) - 1, np.full(len(due), _CHANGE), lsn, np.zeros(len(due), np.int64)])
         printed, xid = (np.array([getattr(message, name) for message in due], np.int64) for name in ("end_lsn", "xid"))
-        self._singles.append(
-            _Singles(key, printed, xid, Texts.of([self._plugin.message_text(message) for message in due]), ends=True)
-        )
+        self._singles.append(_Singles(key, printed, xid, Texts.of([self._outside_text(message) for message in due]), ends=True))
 
     def add_whole_transactions(self) -> None:
         """BEGIN, and COMMIT or what else ends them."""
@@ -255,6 +227,7 @@ class _Order:
         parts = {
             xact.COMMIT: plugin.commit_texts, xact.PREPARE: plugin.prepare_texts,
             xact.COMMIT_PREPARED: plugin.commit_prepared_texts, xact.ABORT_PREPARED: plugin.rollback_prepared_texts,
+            BARE_PREPARE: plugin.prepare_texts,
         }  # fmt: skip
         at = [np.flatnonzero(kinds == kind) for kind in parts]
         texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]
@@ -312,17 +285,14 @@ class _Order:
         """Which of the rows, so ordered, are of relations that the receiver must know."""
         some = self._some
         number: dict[Relation, int] = {}
-        rows = [np.zeros(0, np.int32)]
+        rows = []
         for part in some.rows:
             numbers = np.array([number.setdefault(relation, len(number)) for relation in part.relations], np.int32)
             rows.append(numbers[part.relation])
-        relation = np.full(len(order), -1, np.int32)
-        in_rows = order < len(self._ordinal)
-        relation[in_rows] = np.concatenate(rows)[order[in_rows]]
-        ordinal, lsn = np.full(len(order), -1, np.int64), np.zeros(len(order), np.int64)
-        ordinal[in_rows], lsn[in_rows] = self._ordinal[order[in_rows]], self._lsn[order[in_rows]]
-        xid = np.zeros(len(order), np.uint32)
-        xid[in_rows] = np.concatenate([NO_XIDS, *(_or_zeros(part.xid, part) for part in some.rows)])[order[in_rows]]
+        none = np.full(len(order) - len(self._ordinal), -1, np.int32)
+        relation = np.concatenate([*rows, none])[order]
+        ordinal, lsn = np.concatenate([self._ordinal, none])[order], np.concatenate([self._lsn, none])[order]
+        xid = np.concatenate([*(_or_zeros(part.xid, part) for part in some.rows), np.zeros(len(none), np.uint32)])[order]
         # What stands inside of transactions are the first of the singles.
         inside = np.flatnonzero((order >= len(self._ordinal)) & (order < len(self._ordinal) + len(some.inside))).tolist()
         events = [(place, some.inside[int(order[place]) - len(self._ordinal)]) for place in inside]

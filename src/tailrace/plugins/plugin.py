@@ -9,7 +9,8 @@ stands between rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
 from tailrace.decode import Alike, Batch
-from tailrace.errors import UsageError
+from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.demand import Demand
@@ -34,7 +35,7 @@ from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
 if TYPE_CHECKING:
-    from tailrace.plugins.ordering import Lines
+    from tailrace.plugins.lines import Lines
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 WORK_MEM = 64 << 20
@@ -134,10 +135,14 @@ class OutputPlugin:
     """Those that are being told, by ordinal: whose a message or a TRUNCATE is. The driver sets it."""
     writes_binary = False
     """Whether its output is bytes, and not text in the encoding of the database."""
+    failed: TailraceError | None = None
+    """What ends the stream, behind what has been given."""
     slot = ""
     """The name of its slot, for errors, if it has one. Set before `startup`."""
     codec = UTF8
     """What text of the database is written in; known once the source is."""
+    database = ""
+    """Its name; known then, too."""
 
     def __init__(self) -> None:
         self.begun: set[int] = set()
@@ -182,6 +187,14 @@ class OutputPlugin:
         """Which origins' changes it does not want (the manual's filter_by_origin_cb). Plugins of one kind with equal options have equal filters."""
         return from_elsewhere if self.only_local else None
 
+    def choose(self, publications: Sequence[str]) -> None:
+        """Give what these publish, and no more, once it has its options. Raises UsageError if it has publications from there."""
+        if self.publication_names is not None:
+            raise UsageError(
+                "conflicting or redundant options", hint=f"{self.name} has publications in its own options.", sqlstate="42601"
+            )
+        self.publication_names = tuple(publications)
+
     def begin_texts(self, transactions: Transactions) -> Texts:
         """One text per transaction."""
         raise NotImplementedError
@@ -208,7 +221,8 @@ class OutputPlugin:
         raise NotImplementedError
 
     def finished(self, lines: Lines) -> Lines:
-        """What is given of lines that are in order: called for all of them, once, in their order."""
+        """What is given of lines that are in order: called for all of them, once, in their order. Where it fails for one, it gives what ends before
+        that and sets `failed`."""
         return lines
 
     # -- two phases ------------------------------------------------------------------------------------------------------------------
@@ -270,6 +284,15 @@ class OutputPlugin:
         for name in [name for name in others if name.lower() == "logical_decoding_work_mem"]:
             self.work_mem = parse_work_mem(others.pop(name))
         self.style = self.style.under(others)
+
+
+@contextmanager
+def shut_down(plugin: OutputPlugin) -> Iterator[None]:
+    """Shut a plugin down that was started up, however its stream ends."""
+    try:
+        yield
+    finally:
+        plugin.shutdown()
 
 
 _KB = {"": 1, "kb": 1, "mb": 1 << 10, "gb": 1 << 20, "tb": 1 << 30}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.memcpy import memcpy
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.types.values import Texts
 

@@ -8,12 +8,13 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.plugins.callbacks.called import CalledPlugin
 from tailrace.plugins.callbacks.plugin import Plugin
+from tailrace.plugins.debezium import Debezium
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.plugins.wal2json import Wal2Json
 
-_OURS: dict[str, Any] = {TestDecoding.name: TestDecoding, PgOutput.name: PgOutput, Wal2Json.name: Wal2Json}
+_OURS: dict[str, Any] = {each.name: each for each in (TestDecoding, PgOutput, Wal2Json, Debezium)}
 _registered: dict[str, Any] = {}
 
 

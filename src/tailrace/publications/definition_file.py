@@ -111,9 +111,14 @@ def _publication(facts: Mapping[str, Any]) -> Publication:
 
 def _table(facts: Mapping[str, Any]) -> PublishedTable:
     where = facts["filter"]
-    names = tuple((int(number), str(name)) for number, name in where["names"]) if where else ()
     return PublishedTable(
         oid=int(facts["oid"]),
         columns=None if facts["columns"] is None else tuple(facts["columns"]),
-        filter=RowFilter(**{**where, "names": names}) if where else None,
+        filter=RowFilter(**{**where, **{name: _numbered(where.get(name, ())) for name in ("names", "generated")}})
+        if where
+        else None,
     )
+
+
+def _numbered(pairs: Sequence[Sequence[Any]]) -> tuple[tuple[int, str], ...]:
+    return tuple((int(number), str(text)) for number, text in pairs)

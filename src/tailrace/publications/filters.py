@@ -30,10 +30,12 @@ class FilterCompiler:
     major: int
     facts: Facts
 
-    def __call__(self, row_filter: RowFilter, relation: Relation) -> Filter:
-        """Raises UsageError for what is not evaluated, and for a column that is no longer what it was."""
+    def __call__(self, row_filters: tuple[RowFilter, ...], relation: Relation) -> Filter:
+        """What lets a row through that one of the filters does. They are one OR, as on the server: behind one that is true none is evaluated. Raises
+        UsageError for what is not evaluated, and for a column that is no longer what it was."""
         try:
-            return compile_filter(self.expression(row_filter, relation), relation.live_columns, self.facts)
+            each = tuple(self.expression(row_filter, relation) for row_filter in row_filters)
+            return compile_filter(each[0] if len(each) == 1 else tree.Or(each), relation.live_columns, self.facts)
         except UsageError as error:
             error.context = error.context or f'WHERE clause of a publication, table "{relation}"'
             raise
@@ -46,14 +48,15 @@ class FilterCompiler:
         """The filter's tree, for this relation."""
         if row_filter.form == NODE_TREE:
             return read_node_tree(row_filter.text)
-        return analysed(row_filter.text, named_as_then(relation, row_filter), self.major, self.facts.style)
+        return analysed(row_filter, named_as_then(relation, row_filter), self.major, self.facts.style)
 
 
-def analysed(text: str, relation: Relation, major: int, style: TextStyle) -> tree.Expression:
-    """A WHERE clause as the server reads it. Raises UsageError in its words."""
+def analysed(row_filter: RowFilter, relation: Relation, major: int, style: TextStyle) -> tree.Expression:
+    """A WHERE clause in SQL as the server reads it. Raises UsageError in its words."""
     from tailrace.expressions.analysis import Session, analyse  # noqa: PLC0415 - workers that filter by the catalog's trees need no parser
 
-    return analyse(text, relation, Session(major=max(major, FIRST_WITH_FILTERS), style=style))
+    generated = {number: read_node_tree(expression) for number, expression in row_filter.generated}
+    return analyse(row_filter.text, relation, Session(major=max(major, FIRST_WITH_FILTERS), style=style, generated=generated))
 
 
 def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relation) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.column_values import int2_vector
 from tailrace.catalog.history import History
 from tailrace.catalog.moments import About, about_relation
-from tailrace.errors import MissingHistory, UnsupportedWal
+from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.publications.entry import Standing
 from tailrace.publications.publication import NO_GENERATED_COLUMNS, Actions, Publication, PublishedTable, RowFilter
@@ -43,7 +43,7 @@ class SourcePublications:
 
     def named(self, name: str, lsn: int, ordinal: int = -1, about: Sequence[tuple[int, int]] | None = None) -> Publication | None:
         """The publication of that name, None if there is none; with `about`, with only what it says of these relations, each an oid and its schema's
-        oid. Raises UnsupportedWal for a WHERE clause that is stored out of line."""
+        oid. Raises MissingHistory for a WHERE clause that is stored out of line, elsewhere than in what is known."""
         oid, head = self._head(name, lsn, ordinal)
         if head is None:
             return None
@@ -87,9 +87,10 @@ class SourcePublications:
         where = None if filters is None else filters[row]
         listed = None if lists is None else lists[row]
         if where == b"":
-            raise UnsupportedWal(
-                f'the WHERE clause of table {oid} in publication "{name}" is stored out of line, which is not read',
-                hint="Make it shorter, or define the publication here (tailrace publication create).",
+            raise MissingHistory(
+                f'the WHERE clause of table {oid} in publication "{name}" is stored out of line, and not in what is known of the catalogs',
+                hint="A catalog state, or a slot's mark, is older than the reading of such clauses. Make it again.",
+                lsn=Lsn(lsn),
             )
         return PublishedTable(
             oid=oid,

@@ -55,6 +55,19 @@ class Moment:
                 return found
         raise UsageError(f'relation "{named}" does not exist', sqlstate="42P01")
 
+    def virtual_columns(self, table: Relation) -> tuple[tuple[int, str], ...]:
+        """Its virtual generated columns, by number, and their expressions, as pg_attrdef has them; without those that a state of before has not."""
+        virtual = {column.number for column in table.live_columns if column.generated == VIRTUAL}
+        if not virtual:
+            return ()
+        defaults = self.history.table("pg_attrdef")
+        rows = defaults.seen_where("adrelid", table.oid, self.lsn, -1)
+        found = zip(defaults["adnum"][rows].tolist(), defaults["adbin"][rows].tolist(), strict=True)
+        codec = self.history.codec or "utf-8"
+        return tuple(
+            sorted((number, text.decode(codec, "surrogateescape")) for number, text in found if number in virtual and text)
+        )
+
     def relation(self, oid: int) -> Relation | None:
         return self.history.relation_by_oid(oid, self.lsn)
 

@@ -43,11 +43,13 @@ ALL_ACTIONS = Actions(insert=True, update=True, delete=True, truncate=True)
 @dataclass(frozen=True, slots=True)
 class RowFilter:
     """A WHERE clause. `text` is an expression in the `form` of the catalog (pg_node_tree), whose columns are attribute numbers, or in SQL. `names`
-    are, for SQL, the table's columns by the number and the name that they had when it was written."""
+    are, for SQL, the table's columns by the number and the name that they had when it was written, and `generated` the expressions of its virtual
+    generated columns, which stand for those columns."""
 
     text: str
     form: str = NODE_TREE
     names: tuple[tuple[int, str], ...] = ()
+    generated: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ A `Publisher` travels to workers. It keeps what it found out, and nothing that w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
 from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE, Alike, Batch
-from tailrace.errors import TailraceError
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
@@ -31,21 +30,22 @@ from tailrace.publications.timeline import Definitions, EntryTimeline, timeline_
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 
-Compile = Callable[[RowFilter, Relation], Condition]
-"""Makes a filter of a relation ready to be asked. `columns` of a `Condition` are that relation's numbers."""
+Compile = Callable[[tuple[RowFilter, ...], Relation], Condition]
+"""Makes filters of a relation, of which one must be met, ready to be asked. `columns` of a `Condition` are that relation's numbers."""
 
 _COMMANDS = {UPDATE: "update", DELETE: "delete"}
 
 
 @dataclass(slots=True)
 class Publisher:
-    """`major` is the source's."""
+    """`major` is the source's. `passed_over` are publications that changes were published without, since they do not exist."""
 
     timeline: EntryTimeline
     major: int
     compile: Compile
+    passed_over: set[str] = field(default_factory=set)
     _published: dict[tuple[int, int], Published] = field(default_factory=dict, repr=False)
-    _conditions: dict[tuple[RowFilter, int], Condition] = field(default_factory=dict, repr=False)
+    _conditions: dict[tuple[tuple[RowFilter, ...], int], Condition] = field(default_factory=dict, repr=False)
     _kept: list[object] = field(default_factory=list, repr=False)
 
     def __getstate__(self) -> tuple[object, ...]:
@@ -53,7 +53,20 @@ class Publisher:
 
     def __setstate__(self, state: tuple[EntryTimeline, int, Compile]) -> None:
         self.timeline, self.major, self.compile = state
-        self._published, self._conditions, self._kept = {}, {}, []
+        self.passed_over, self._published, self._conditions, self._kept = set(), {}, {}, []
+
+    def part(self, oids: Collection[int], ordinals: Collection[int]) -> Publisher:
+        """One of these relations and transactions."""
+        return Publisher(self.timeline.part(oids, ordinals), self.major, self.compile)
+
+    def tables_of(self, relation: Relation) -> tuple[Relation, ...]:
+        """The tables as which changes of a relation are published, whenever they are; each version, and none where nothing is."""
+        if not is_publishable(relation) and not relation.rewrite_of:
+            return ()
+        entries = [entry for entry in self.timeline.entries_of(relation.rewrite_of or relation.oid) if entry.actions.rows]
+        if relation.rewrite_of:
+            return (relation,) if any(entry.published_as is None for entry in entries) else ()
+        return tuple(dict.fromkeys(entry.published_as or relation for entry in entries))
 
     def publish(self, batch: Batch) -> Iterator[Batch]:
         """What is published of a relation's changes; each batch has one `Published`. Raises UsageError for publications that are missing or
@@ -63,67 +76,90 @@ class Publisher:
 
     def publish_alike(self, alike: Alike) -> Iterator[Alike]:
         """The same of relations with the same columns."""
+        for entry, part in self.parts(alike):
+            yield from self.publish_part(part, entry)
+
+    def parts(self, alike: Alike) -> Iterator[tuple[RelationEntry, Alike]]:
+        """The changes with the same entry, in their order. Relations that cannot be published have none."""
         for entry, rows in self._by_entry(alike):
-            part = (
-                alike
-                if len(rows) == len(alike.number)
-                else replace(alike, number=alike.number[rows], batch=alike.batch.take(rows))
-            )
-            yield from self._publish_entry(part, entry)
+            yield entry, alike if len(rows) == len(alike.number) else alike.take(rows)
+
+    def publish_part(self, alike: Alike, entry: RelationEntry) -> Iterator[Alike]:
+        """What is published of changes that have this entry; at most one. Whether it raises is a matter of each change by itself."""
+        first = alike.relations[alike.number[0]]
+        self._check_found(entry)
+        if not entry.actions.rows:
+            return
+        what = self._published_of(entry, first)
+        conditions = self._all_conditions(what)
+        if any(member.defined_here for member in entry.members):
+            self._check_identities(alike, entry)
+        kept, shown = _published_rows(alike.batch, what, conditions)
+        if len(shown):
+            as_which = alike.relations if what.as_itself else (what.published_as,) * len(alike.relations)
+            named = replace(shown, relation=first, published_as=what.published_as)
+            yield Alike(alike.relations, as_which, alike.number[kept], named)
 
     def published_at(self, relation: Relation, lsn: int, ordinal: int) -> Published | None:
         """What is published of a relation, as a change at `lsn` saw it; None if nothing is. Raises as `publish`."""
         if not is_publishable(relation):
             return None
         entry = self.timeline.entry_at(relation.oid, lsn, ordinal)
-        check_found(entry, self.major)
+        self._check_found(entry)
         return self._published_of(entry, relation) if entry.actions.rows or entry.actions.truncate else None
+
+    def truncations(self, all_of: Iterable[Truncation]) -> Iterator[Truncation]:
+        """Those of which something is published, with no other relations."""
+        for truncation in all_of:
+            if relations := self.truncated(truncation):
+                yield replace(truncation, relations=relations)
 
     def truncated(self, truncation: Truncation) -> tuple[Relation, ...]:
         """The relations of a TRUNCATE that are published. A partition that goes out as another table is not; that table is, if it was named."""
         found: list[Relation] = []
-        try:
-            for relation in truncation.relations:
-                what = self.published_at(relation, truncation.lsn, truncation.ordinal)
-                if what is not None and what.actions.truncate and what.as_itself:
-                    found.append(relation)
-        except TailraceError as error:
-            raise error.at(truncation.lsn) from None
+        for relation in truncation.relations:
+            what = self.published_at(relation, truncation.lsn, truncation.ordinal)
+            if what is not None and what.actions.truncate and what.as_itself:
+                found.append(relation)
         return tuple(found)
+
+    def rewritten(self, batch: Batch) -> Iterator[Batch]:
+        """Of rows that ALTER TABLE wrote anew, what a copy of the table would have. There are none of a table that is published as another,
+        or without one of the actions: such rows are not to be replaced."""
+        for entry, rows in self.timeline.parts(batch.relation.rewrite_of, batch.lsn, batch.ordinal):
+            self._check_found(entry)
+            actions = entry.actions
+            if entry.published_as is not None or not (actions.insert and actions.update and actions.delete):
+                continue
+            what = self._published_of(entry, batch.relation)
+            part = batch.take(rows)
+            place = _places(part, what)
+            condition = None if what.copy is None else self._condition(what.copy, what.published_as)
+            if condition is not None and condition.error is not None:
+                raise condition.error
+            kind = filtered(_changes(part, place), {INSERT: condition})
+            if (kind != 0).any():
+                yield _with_columns(part.take(np.flatnonzero(kind != 0)), what, place)
 
     # -- by entry --------------------------------------------------------------------------------------------------------------------
 
     def _by_entry(self, alike: Alike) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
-        """The rows with the same entry, in their order. Relations that cannot be published have none."""
         lsn, ordinal = alike.batch.lsn, alike.batch.ordinal
-        order = alike.by_relation
-        present, starts = np.unique(alike.number[order], return_index=True)
         found: dict[int, tuple[RelationEntry, list[NDArray[np.int64]]]] = {}
-        for number, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+        for number, rows in alike.rows_by_relation:
             relation = alike.relations[number]
             if is_publishable(relation):
-                for entry, mine in self.timeline.parts(relation.oid, lsn[rows], ordinal[rows]):
-                    found.setdefault(id(entry), (entry, []))[1].append(rows[mine])
+                every = len(rows) == len(lsn)
+                for entry, mine in self.timeline.parts(
+                    relation.oid, lsn if every else lsn[rows], ordinal if every else ordinal[rows]
+                ):
+                    found.setdefault(id(entry), (entry, []))[1].append(mine if every else rows[mine])
         for entry, parts in found.values():
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
-    def _publish_entry(self, alike: Alike, entry: RelationEntry) -> Iterator[Alike]:
-        batch = alike.batch
-        first = alike.relations[alike.number[0]]
-        try:
-            check_found(entry, self.major)
-            if not entry.actions.rows:
-                return
-            what = self._published_of(entry, first)
-        except TailraceError as error:
-            raise error.at(Lsn(int(batch.lsn[0]))) from None
-        if any(member.defined_here for member in entry.members):
-            self._check_identities(alike, entry)
-        kept, shown = self._published_rows(batch, what)
-        if len(shown):
-            as_which = alike.relations if what.as_itself else (what.published_as,) * len(alike.relations)
-            named = replace(shown, relation=first, published_as=what.published_as)
-            yield Alike(alike.relations, as_which, alike.number[kept], named)
+    def _check_found(self, entry: RelationEntry) -> None:
+        check_found(entry, self.major)
+        self.passed_over.update(entry.missing)
 
     def _published_of(self, entry: RelationEntry, relation: Relation) -> Published:
         key = id(entry), id(relation)
@@ -140,41 +176,29 @@ class Publisher:
             for number, row in zip(numbers.tolist(), mine[first].tolist(), strict=True):
                 error = replica_identity_error(entry, alike.relations[number], command, self.major, self._columns_of)
                 if error is not None:
-                    raise error.at(Lsn(int(alike.batch.lsn[row])))
+                    error.lsn = Lsn(int(alike.batch.lsn[row]))
+                    raise error
 
     def _columns_of(self, row_filter: RowFilter, relation: Relation) -> Sequence[int]:
-        return self._condition(row_filter, relation).columns
+        return self._condition((row_filter,), relation).columns
 
-    def _condition(self, row_filter: RowFilter, relation: Relation) -> Condition:
-        key = row_filter, id(relation)
+    def _condition(self, row_filters: tuple[RowFilter, ...], relation: Relation) -> Condition:
+        key = row_filters, id(relation)
         if key not in self._conditions:
             self._kept.append(relation)
-            self._conditions[key] = self.compile(row_filter, relation)
+            self._conditions[key] = self.compile(row_filters, relation)
         return self._conditions[key]
 
-    # -- rows ------------------------------------------------------------------------------------------------------------------------
-
-    def _published_rows(self, batch: Batch, what: Published) -> tuple[NDArray[np.int64], Batch]:
-        """The changes that remain, by number; and they."""
-        is_published = np.array([False, what.actions.insert, what.actions.update, what.actions.delete])[batch.kind]
-        # A deletion that does not say of what is nothing to send.
-        is_published &= (batch.kind != DELETE) | batch.has_old
-        kept = np.flatnonzero(is_published)
-        batch = batch if len(kept) == len(batch) else batch.take(kept)
-        place = _places(batch, what)
-        kind = filtered(_changes(batch, place), self._all_conditions(what))
-        batch = _transformed(batch, kind)
-        passed = np.flatnonzero(kind != 0)
-        if len(passed) < len(batch):
-            kept, batch = kept[passed], batch.take(passed)
-        return kept, _with_columns(batch, what, place)
-
-    def _all_conditions(self, what: Published) -> dict[int, Sequence[Condition] | None]:
+    def _all_conditions(self, what: Published) -> dict[int, Condition | None]:
+        """Those of each action. They are all prepared before the first change, so an error of one is raised whatever that change is."""
         filters = {INSERT: what.insert, UPDATE: what.update, DELETE: what.delete}
-        return {
-            kind: None if found is None else [self._condition(each, what.published_as) for each in found]
-            for kind, found in filters.items()
+        conditions = {
+            kind: None if found is None else self._condition(found, what.published_as) for kind, found in filters.items()
         }
+        for condition in conditions.values():
+            if condition is not None and condition.error is not None:
+                raise condition.error
+        return conditions
 
 
 def publisher_of(
@@ -184,6 +208,22 @@ def publisher_of(
     `style`."""
     compile_filter = FilterCompiler(history.major, facts_of(history, style))
     return Publisher(timeline_of(plan, history, names, definitions), history.major, compile_filter)
+
+
+def _published_rows(batch: Batch, what: Published, conditions: dict[int, Condition | None]) -> tuple[NDArray[np.int64], Batch]:
+    """The changes that remain, by number; and they."""
+    is_published = np.array([False, what.actions.insert, what.actions.update, what.actions.delete])[batch.kind]
+    # A deletion that does not say of what is nothing to send.
+    is_published &= (batch.kind != DELETE) | batch.has_old
+    kept = np.flatnonzero(is_published)
+    batch = batch if len(kept) == len(batch) else batch.take(kept)
+    place = _places(batch, what)
+    kind = filtered(_changes(batch, place), conditions)
+    batch = _transformed(batch, kind)
+    passed = np.flatnonzero(kind != 0)
+    if len(passed) < len(batch):
+        kept, batch = kept[passed], batch.take(passed)
+    return kept, _with_columns(batch, what, place)
 
 
 def _places(batch: Batch, what: Published) -> dict[int, int]:

@@ -7,6 +7,7 @@ server does when it comes to the first change of the relation.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,11 @@ from tailrace.publications.publication import (
     Actions,
     RowFilter,
 )
+
+
+class PublicationWarning(UserWarning):
+    """A publication is passed over."""
+
 
 FIRST_WITH_GENERATED_COLUMNS = 18
 """Publications of this major may have generated columns; those before never do."""
@@ -34,7 +40,8 @@ Filters = tuple[RowFilter, ...] | None
 @dataclass(frozen=True, slots=True)
 class Published:
     """`relation` goes out as `published_as`, of which `columns` are shown, by the numbers that they have there. With a column list (`listed`) those
-    are its columns; else all that are not generated, and with `generated` the stored ones, too."""
+    are its columns; else all that are not generated, and with `generated` the stored ones, too. Rows that are copied are those that a filter of any
+    action lets through (`copy`; `fetch_table_list`, `fetch_remote_table_info` in `replication/logical/tablesync.c`)."""
 
     relation: Relation
     published_as: Relation
@@ -45,6 +52,7 @@ class Published:
     insert: Filters = None
     update: Filters = None
     delete: Filters = None
+    copy: Filters = None
 
     @property
     def as_itself(self) -> bool:
@@ -71,6 +79,7 @@ def published(entry: RelationEntry, relation: Relation, major: int) -> Published
         insert=_filters(entry.members, [member.actions.insert for member in entry.members]),
         update=_filters(entry.members, [member.actions.update for member in entry.members]),
         delete=_filters(entry.members, [member.actions.delete for member in entry.members]),
+        copy=_filters(entry.members, [True for _ in entry.members]),
     )
 
 
@@ -83,19 +92,20 @@ def check_found(entry: RelationEntry, major: int) -> None:
         raise UsageError(f'publication "{entry.missing[0]}" does not exist', sqlstate="42704")
 
 
-def missing_warnings(entry: RelationEntry, major: int) -> list[UsageError]:
-    """What the server warns of instead, in majors where it goes on: one for each publication that is not there, whenever it looks for them anew."""
-    if major < FIRST_THAT_PASSES_OVER_MISSING:
-        return []
-    return [
-        UsageError(
-            f'skipped loading publication "{name}"',
-            detail="The publication does not exist at this point in the WAL.",
-            hint="Create the publication if it does not exist.",
-            sqlstate="55000",
-        )
-        for name in entry.missing
-    ]
+def warn_of(missing: Iterable[str]) -> None:
+    """What the server warns of instead, in majors where it goes on."""
+    for name in sorted(missing):
+        warnings.warn(str(passed_over(name)), PublicationWarning, stacklevel=3)
+
+
+def passed_over(name: str) -> UsageError:
+    """A publication that was asked for and is not there."""
+    return UsageError(
+        f'skipped loading publication "{name}"',
+        detail="The publication does not exist at this point in the WAL.",
+        hint="Create the publication if it does not exist.",
+        sqlstate="55000",
+    )
 
 
 def shown_columns(relation: Relation, listed: frozenset[int] | None, generated: bool) -> tuple[Column, ...]:

@@ -21,15 +21,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE
-from tailrace.errors import InsufficientLogging
+from tailrace.errors import InsufficientLogging, TailraceError
 from tailrace.types.values import Mask, Values, binary_buffers
 
 
 class Condition(Protocol):
-    """A row filter that is ready to be asked. It reads the `columns` of these attribute numbers."""
+    """A row filter that is ready to be asked. It reads the `columns` of these attribute numbers. `error` is what preparing it raises, before any
+    row."""
 
     @property
     def columns(self) -> Sequence[int]: ...
+
+    @property
+    def error(self) -> TailraceError | None: ...
 
     def matches(self, values: Mapping[int, Values], count: int, /) -> Mask:
         """Which of so many rows, of which these are the columns that it reads, it is true for; not false, and not NULL."""
@@ -47,7 +51,9 @@ class Tuples:
     of: ColumnValues
 
     def some(self, columns: frozenset[int], rows: NDArray[np.int64]) -> dict[int, Values]:
-        return {number: self.of(number).take(rows) for number in sorted(columns)}
+        """These rows of them, which are ascending numbers."""
+        values = {number: self.of(number) for number in sorted(columns)}
+        return {number: each if len(rows) == len(each) else each.take(rows) for number, each in values.items()}
 
 
 @dataclass(slots=True)
@@ -61,33 +67,33 @@ class Changes:
     old: Tuples | None
 
 
-def filtered(changes: Changes, conditions: Mapping[int, Sequence[Condition] | None]) -> NDArray[np.uint8]:
-    """What each change is published as: INSERT, UPDATE, DELETE, or 0 for not at all. `conditions` are those of each action, of which one must be met;
-    None if there are none. Raises InsufficientLogging if a condition is about a value that the log does not have."""
+def filtered(changes: Changes, conditions: Mapping[int, Condition | None]) -> NDArray[np.uint8]:
+    """What each change is published as: INSERT, UPDATE, DELETE, or 0 for not at all. `conditions` are by action what must be met, None if there is
+    nothing. Raises InsufficientLogging if a condition is about a value that the log does not have."""
     kind = changes.kind.copy()
     has_old = changes.old_kind != NO_OLD
-    for action, of_action in conditions.items():
-        if of_action is None:
+    for action, condition in conditions.items():
+        if condition is None:
             continue
-        columns = frozenset[int]().union(*(condition.columns for condition in of_action))
+        columns = frozenset(condition.columns)
         alone = np.flatnonzero((changes.kind == action) & (~has_old if action == UPDATE else True))
         if len(alone):
             tuples = changes.old if action == DELETE else changes.new
             assert tuples is not None
             values = tuples.some(columns, alone)
-            kind[alone[~_any(of_action, values, changes.lsn[alone])]] = 0
+            kind[alone[~_met(condition, values, changes.lsn[alone])]] = 0
         both = np.flatnonzero((changes.kind == action) & has_old) if action == UPDATE else alone[:0]
         if len(both):
             assert changes.old is not None
             old, new = changes.old.some(columns, both), changes.new.some(columns, both)
             filled = {number: from_old(values, old[number]) for number, values in new.items()}
-            before = _any(of_action, old, changes.lsn[both])
-            after = _any(of_action, filled, changes.lsn[both])
+            before = _met(condition, old, changes.lsn[both])
+            after = _met(condition, filled, changes.lsn[both])
             kind[both] = np.select([before & after, after, before], [UPDATE, INSERT, DELETE], 0)
     return kind
 
 
-def _any(conditions: Sequence[Condition], values: Mapping[int, Values], lsn: NDArray[np.int64]) -> Mask:
+def _met(condition: Condition, values: Mapping[int, Values], lsn: NDArray[np.int64]) -> Mask:
     for number, column in values.items():
         if column.unchanged is not None and column.unchanged.any():
             raise InsufficientLogging(
@@ -95,10 +101,7 @@ def _any(conditions: Sequence[Condition], values: Mapping[int, Values], lsn: NDA
                 detail="The value is stored out of line and was not changed; it is not part of the replica identity.",
                 lsn=int(lsn[np.flatnonzero(column.unchanged)[0]]),
             )
-    met = np.zeros(len(lsn), np.bool_)
-    for condition in conditions:
-        met |= condition.matches(values, len(lsn))
-    return met
+    return condition.matches(values, len(lsn))
 
 
 NEW, OLD, NONE = 0, 1, 2

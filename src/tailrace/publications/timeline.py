@@ -11,7 +11,7 @@ Most relations have one entry for the whole span, and equal entries are one obje
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,19 +71,67 @@ class EntryTimeline:
         """The changes of a relation, by number, in parts that have one entry each; those of a part in their order."""
         if not len(lsn):
             return
-        generation = np.searchsorted(self.since, ordinal, "right") - 1
-        changers = [number for each in self.generations for number, spans in each.own.items() if oid in spans]
-        changer = np.where(np.isin(ordinal, changers), ordinal, -1) if changers else np.full(len(lsn), -1)
         by_entry: dict[int, tuple[RelationEntry, list[NDArray[np.int64]]]] = {}
-        for number, own in sorted(set(zip(generation.tolist(), changer.tolist(), strict=True))):
-            spans = self.generations[number].spans_of(oid, own)
-            rows = np.flatnonzero((generation == number) & (changer == own))
-            place = np.searchsorted(spans.starts, lsn[rows]) if spans else np.zeros(len(rows), np.int64)
-            for at in np.unique(place).tolist():
-                entry = spans.entries[at - 1] if spans and at else NOTHING
-                by_entry.setdefault(id(entry), (entry, []))[1].append(rows[place == at])
+        for spans, rows in self._by_spans(oid, ordinal):
+            for entry, mine in _by_place(spans, rows, lsn):
+                by_entry.setdefault(id(entry), (entry, []))[1].append(mine)
         for entry, parts in by_entry.values():
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+    def entries_of(self, oid: int) -> Iterator[RelationEntry]:
+        """Every entry that a relation has for anybody, each once."""
+        found: dict[int, RelationEntry] = {}
+        for each in self.generations:
+            for spans in (each.common.get(oid), *(own.get(oid) for own in each.own.values())):
+                found |= {id(entry): entry for entry in (spans.entries if spans else ())}
+        yield from found.values()
+
+    def part(self, oids: Collection[int], ordinals: Collection[int]) -> EntryTimeline:
+        """What tells of these relations to these transactions."""
+        generations = []
+        for each in self.generations:
+            common = {oid: spans for oid, spans in each.common.items() if oid in oids}
+            own = {
+                number: {oid: spans for oid, spans in theirs.items() if oid in oids}
+                for number, theirs in each.own.items()
+                if number in ordinals
+            }
+            generations.append(Generation(common, {number: theirs for number, theirs in own.items() if theirs}))
+        return EntryTimeline(self.since, tuple(generations))
+
+    def _by_spans(self, oid: int, ordinal: NDArray[np.int64]) -> Iterator[tuple[EntrySpans | None, NDArray[np.int64]]]:
+        """The changes of a relation, by number, that have the same spans."""
+        least, most = int(ordinal.min()), int(ordinal.max())
+        first, last = bisect_right(self.since, least) - 1, bisect_right(self.since, most) - 1
+        every = np.arange(len(ordinal))
+        changers = {number for each in self.generations for number, spans in each.own.items() if oid in spans}
+        own = np.array(sorted(number for number in changers if least <= number <= most), np.int64)
+        own = own[np.isin(own, ordinal)] if len(own) else own
+        if first == last and not len(own):  # nearly always
+            yield self.generations[first].common.get(oid), every
+            return
+        generation = np.searchsorted(self.since, ordinal, "right") - 1
+        changer = np.searchsorted(own, ordinal)
+        changer[~np.isin(ordinal, own)] = len(own)
+        both, which = np.unique(generation * (len(own) + 1) + changer, return_inverse=True)
+        for place, each in enumerate(both.tolist()):
+            number, at = divmod(each, len(own) + 1)
+            mine = int(own[at]) if at < len(own) else -1
+            yield self.generations[number].spans_of(oid, mine), every[which == place]
+
+
+def _by_place(
+    spans: EntrySpans | None, rows: NDArray[np.int64], lsn: NDArray[np.int64]
+) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
+    """These rows by the entry that holds where they stand."""
+    mine = lsn if len(rows) == len(lsn) else lsn[rows]
+    starts = spans.starts if spans else ()
+    first, last = np.searchsorted(starts, [mine.min(), mine.max()]).tolist()
+    place = np.searchsorted(starts, mine) if first < last else None
+    for at in range(first, last + 1):
+        there = rows if place is None else rows[place == at]
+        if len(there):
+            yield spans.entries[at - 1] if spans and at else NOTHING, there
 
 
 Definitions = Sequence[tuple[int, Sequence[Publication]]]
@@ -96,7 +144,7 @@ def timeline_of(plan: Plan, history: History, names: Sequence[str], definitions:
     wanted = np.zeros(len(transactions), np.bool_)
     wanted[plan.shown] = True
     since = min([int(plan.start_lsn), *transactions.first_lsn[plan.shown].tolist()])
-    relations = {relation.oid for relation in plan.relations}
+    relations = {relation.rewrite_of or relation.oid for relation in plan.relations}
     relations |= {relation.oid for truncation in plan.truncations for relation in truncation.relations}
     committed = Committed(transactions.first_lsn, transactions.commit_lsn, wanted)
     return entry_timeline(history, relations, names, committed, since, definitions)
@@ -113,11 +161,11 @@ def entry_timeline(
     kept = [i for i in range(len(stages)) if i + 1 == len(stages) or first[i + 1] > first[i]]
     source = SourcePublications(history)
     made: dict[RelationEntry, RelationEntry] = {}
-    generations = [_Entries(source, names, stages[i][1], made).generation(oids, transactions, since) for i in kept]
+    generations = [Entries(source, names, stages[i][1], made).generation(oids, transactions, since) for i in kept]
     return EntryTimeline(tuple(first[i] for i in kept), tuple(generations))
 
 
-class _Entries:
+class Entries:
     """The entries of relations with one set of definitions of ours."""
 
     def __init__(

@@ -18,3 +18,15 @@ def changes(spark: SparkSession, source: str, **options: str) -> DataFrame:
     from tailrace.spark.indexed import indexed_changes  # noqa: PLC0415 - pyspark
 
     return indexed_changes(spark, source, options)
+
+
+def schema_events(spark: SparkSession, source: str, **options: str) -> DataFrame:
+    """What became of the tables of `database` in the log at `source`, or, with `table`, of those that were ever called so: a row for each, with
+    commit_lsn, lsn, commit_timestamp, xid (with its epoch), oid, table, event, column, before and after, in commit order.
+
+    What stands before the log is told by an event `known`, at the LSN from where on it is. Executors scan; `catalog` and `window` are as in a read.
+    Raises UsageError for a table that there never was.
+    """
+    from tailrace.spark.past import schema_events_of  # noqa: PLC0415 - pyspark
+
+    return schema_events_of(spark, source, options)

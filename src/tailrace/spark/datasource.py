@@ -36,7 +36,7 @@ from tailrace.plugins.plugin import OutputPlugin
 from tailrace.spark.followed import Followed
 from tailrace.spark.origin import KeptSlot, LogAlone, Origin
 from tailrace.spark.pickling import pack, unpack
-from tailrace.spark.printed import OPTION, PickledWindow, PrintedReader, plugin_of, printed_schema
+from tailrace.spark.printed import OPTION, PickledWindow, PrintedReader, plugin_of, printed, printed_schema
 from tailrace.spark.rows import Shape, oids_of, rows_of
 from tailrace.spark.schemas import spark_schema
 from tailrace.spark.stream import Printed, TailraceStreamReader, Wanted, wanted_of
@@ -58,7 +58,8 @@ OPTIONS = {
     "index": "directory where indexes are kept, and used again, so that WAL is scanned once",
     "startlsn": "transactions that commit here or later",
     "endlsn": "and before here",
-    "state": "of a stream: the state location in which its slot is kept",
+    "publication": "what this publication publishes, and no more; or several, with commas between them",
+    "state": "of a stream: the state location in which its slot is kept; and where publications are that are defined here",
     "slot": "of a stream: the slot that it consumes",
     "maxbytespertrigger": "of a stream: how much WAL a batch may have, such as 256MB, which is the default",
     "columns": f"which columns a row has, of {', '.join(COLUMNS)}; each that is left out is time saved",
@@ -123,9 +124,9 @@ class TailraceSource(DataSource):
 
     def schema(self) -> StructType:
         settle()
-        if "state" in self._options:
-            return spark_schema(self._wanted().schema())
         options = self._options
+        if _names_slot(options):
+            return spark_schema(self._wanted().schema())
         if "plugin" in options:
             return spark_schema(printed_schema(plugin_of(options, Source.open(_needed(options, "source")).segments.major)))
         if "catalog" in options and not {"table", "tables"} & options.keys():  # a stream of all tables
@@ -168,7 +169,7 @@ class TailraceSource(DataSource):
                 source, database, catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
                 scanning=scanning, demand=plugin.demand,
             )  # fmt: skip
-            self._printed = plugin, [PickledWindow(window.printed(plugin)) for window in windows]
+            self._printed = plugin, [PickledWindow(printed(window, plugin, options.get("state"))) for window in windows]
         return self._printed
 
     def _plan(self) -> tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape]:
@@ -179,6 +180,8 @@ class TailraceSource(DataSource):
                 _needed(options, name)
             shape = Shape.of(options)
             feed = _open(options, shape.style.text.schemas)
+            if "publication" in options:
+                feed = feed.publishing(options["publication"], options.get("state"), shape.style.text)
             named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
             tables = tuple(Followed.named(feed, schema, name) for schema, name in named)
             pieces: list[InputPartition] = []
@@ -232,10 +235,16 @@ def _needed(options: Mapping[str, str], name: str, hint: str = "") -> str:
     return options[name]
 
 
+def _names_slot(options: Mapping[str, str]) -> bool:
+    """Whether a slot is named, if only by its state location. With a source that may be where publications are."""
+    publishes = "source" in options and bool({"publication", "plugin"} & options.keys())
+    return "slot" in options or ("state" in options and not publishes)
+
+
 def _origin(options: Mapping[str, str]) -> Origin:
     """Of a stream."""
     hint = "A stream is what a slot gives (state, slot), or a log alone (source, database, catalog)."
-    if "state" in options or "slot" in options or "source" not in options:
+    if _names_slot(options) or "source" not in options:
         return KeptSlot(_needed(options, "state", hint), _needed(options, "slot", hint))
     source, database, catalog = (_needed(options, name, hint) for name in ("source", "database", "catalog"))
     return LogAlone(source, database, catalog, _lsn(options.get("startlsn")))

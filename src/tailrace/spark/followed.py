@@ -20,7 +20,8 @@ from tailrace.model import Lsn, Relation
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The table by its oid, through renames and rewrites; `partitions` if it is partitioned."""
+    """The table by its oid, through renames and rewrites, with the columns that the feed shows; `partitions` if it is partitioned, and its
+    changes are not published as its own."""
 
     relation: Relation
     partitions: Partitions | None
@@ -33,7 +34,12 @@ class Followed:
         relation = history.relation_named(schema, name, end + 1)
         if relation is None:
             raise UsageError(f'relation "{schema}.{name}" does not exist', sqlstate="42P01", context=f"at {Lsn(end)}")
-        return cls(relation, partitions_of(history, relation.oid) if relation.kind == PARTITIONED else None)
+        shown = feed.shown(relation)
+        if shown is None:
+            raise UsageError(
+                f'relation "{schema}.{name}" is not part of the publication', sqlstate="42704", context=f"at {Lsn(end)}"
+            )
+        return cls(shown, partitions_of(history, relation.oid) if has_partitions(shown, feed) else None)
 
     def within(self, window: Feed) -> Followed:
         """The same, with what `window`, whose transactions have ordinals of their own, tells of its partitions."""
@@ -58,3 +64,8 @@ class Followed:
             return batch.relation
         first = int(np.flatnonzero(held)[0])
         return self.partitions.numbered(batch.relation, int(batch.lsn[first]), int(ordinals[first]))
+
+
+def has_partitions(relation: Relation, feed: Feed) -> bool:
+    """Whether its changes are told of its partitions. What is published of a partitioned table is told of the table itself."""
+    return relation.kind == PARTITIONED and not feed.span.publications

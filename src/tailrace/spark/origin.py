@@ -49,6 +49,10 @@ class Origin(Protocol):
         """Of the server whose log it is."""
         ...
 
+    def system(self) -> int:
+        """Its system identifier."""
+        ...
+
     def catalogs_at_end(self) -> tuple[History, Lsn]:
         """What tables are where the log ends, and where that is."""
         ...
@@ -73,6 +77,9 @@ class KeptSlot:
     def major(self) -> int:
         slot = self.slot()
         return open_patiently(Path(slot.source), slot.restart_lsn, lambda _: None).segments.major
+
+    def system(self) -> int:
+        return self.slot().system
 
     def catalogs_at_end(self) -> tuple[History, Lsn]:
         return catalogs_at_end(self._location(), self.name, LocalRunner())
@@ -115,6 +122,9 @@ class LogAlone:
 
     def major(self) -> int:
         return Source.open(Path(self.source).absolute()).segments.major
+
+    def system(self) -> int:
+        return Source.open(Path(self.source).absolute()).segments.system
 
     def catalogs_at_end(self) -> tuple[History, Lsn]:
         with self.consumer() as consumer:

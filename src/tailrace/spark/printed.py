@@ -17,11 +17,14 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, PrintedWindow
-from tailrace.plugins.ordering import Lines
+from tailrace.pipeline import LocalRunner, Pipeline, PrintedWindow
+from tailrace.pipeline.subscribing import definitions_in
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time, up_to_zero
 from tailrace.plugins.registry import plugin_named
+from tailrace.publications.published import warn_of
+from tailrace.publications.subscription import publication_names
 from tailrace.slots.slot import Slot
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.workers import settle
@@ -40,12 +43,16 @@ def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) 
         plugin.style = replace(plugin.style, unknown_types=options["unknowntypes"])
     kept = slot.options if slot is not None and slot.plugin == options["plugin"] else {}
     if slot is not None:
+        plugin.slot = slot.name
         plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     given = {name.removeprefix(OPTION): value for name, value in options.items() if name.startswith(OPTION)}
     plugin.startup({**kept, **given}, major)
+    if "publication" in options:
+        plugin.choose(publication_names(options["publication"]))
     if plugin.streams:
         raise UsageError(
             "transactions in progress are not streamed into DataFrames",
+            detail="How a block is told depends on what was printed of its transaction before; the windows of a DataFrame are printed apart.",
             hint="Leave the option out: they come when they end.",
             sqlstate="0A000",
         )
@@ -58,12 +65,21 @@ def printed_schema(plugin: OutputPlugin) -> pa.Schema:
     return pa.schema([("lsn", pa.int64()), ("xid", pa.int64()), ("data", data)])
 
 
+def printed(window: Pipeline, plugin: OutputPlugin, state: str | None) -> PrintedWindow:
+    """What the plugin makes of a window, with the publications that are defined in a state location, if there is one."""
+    of = window.catalogs.state
+    plugin.definitions = definitions_in(state, of.system, of.database) if state and plugin.publication_names is not None else ()
+    return window.printed(plugin)
+
+
 def printed_rows(window: PrintedWindow) -> Iterator[pa.RecordBatch]:
     """Runs in a worker."""
     runner = LocalRunner(min(_THREADS, cpu_count() or 1))
     for lines in window.lines(runner):
         for few in few_at_a_time(lines):
             yield _batch(few, window.plugin)
+    if window.publisher is not None:
+        warn_of(window.publisher.passed_over)
 
 
 def _batch(lines: Lines, plugin: OutputPlugin) -> pa.RecordBatch:

@@ -19,6 +19,8 @@ from tailrace.errors import UsageError
 from tailrace.feed import Decoder
 from tailrace.model import Relation
 from tailrace.plan.pieces import Piece
+from tailrace.publications.pieces import PublishedPiece
+from tailrace.publications.published import warn_of
 from tailrace.spark.followed import Followed
 from tailrace.spark.several import SEVERAL_COLUMNS, several_batch, several_schema
 from tailrace.types.registry import ArrowStyle
@@ -67,6 +69,8 @@ def rows_of(decode: Decoder, piece: Piece, tables: Sequence[Followed], shape: Sh
             changes = changes if held.all() else changes.filter(pa.array(held))
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)
+    if isinstance(piece, PublishedPiece):
+        warn_of(piece.publisher.passed_over)
 
 
 def oids_of(tables: Sequence[Followed]) -> frozenset[int]:
@@ -81,6 +85,7 @@ def _changes_of(batch: Batch, held: NDArray[np.bool_], piece: Piece, tables: Seq
     if shape.several:
         return several_batch(batch, piece.facts, columns, style.text, codec)
     (table,) = tables
-    numbered = table.numbered(batch, piece.ordinals[batch.ordinal], held)
-    shown = replace(batch, relation=numbered, columns=numbered.live_columns)
-    return change_batch(shown, piece.facts, table.relation, columns=columns, style=style, codec=codec)
+    if table.partitions is not None:
+        numbered = table.numbered(batch, piece.ordinals[batch.ordinal], held)
+        batch = replace(batch, relation=numbered, columns=numbered.live_columns)
+    return change_batch(batch, piece.facts, table.relation, columns=columns, style=style, codec=codec)

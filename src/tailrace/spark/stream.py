@@ -22,18 +22,20 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
-from tailrace.catalog.partitions import PARTITIONED, partitions_of
+from tailrace.catalog.partitions import partitions_of
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import decode_piece
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import Pipeline
 from tailrace.pipeline.consumer import Consumer
+from tailrace.pipeline.subscribing import definitions_in
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.plugin import OutputPlugin
-from tailrace.spark.followed import Followed
+from tailrace.publications.subscription import Subscription, publication_names, shown_relation
+from tailrace.spark.followed import Followed, has_partitions
 from tailrace.spark.origin import Origin
 from tailrace.spark.pickling import pack, unpack
-from tailrace.spark.printed import plugin_of, printed_rows, printed_schema
+from tailrace.spark.printed import plugin_of, printed, printed_rows, printed_schema
 from tailrace.spark.rows import Shape, oids_of, rows_of
 from tailrace.spark.workers import settle
 from tailrace.window import WindowSize, parse_size
@@ -43,9 +45,10 @@ _BATCH = WindowSize()
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A stream gives what this plugin prints."""
+    """A stream gives what this plugin prints. Publications of its are looked for in `state`, too."""
 
     plugin: OutputPlugin
+    state: str | None
 
     def demand(self) -> Demand:
         return self.plugin.demand
@@ -54,7 +57,7 @@ class Printed:
         return printed_schema(self.plugin)
 
     def packed(self, window: Pipeline) -> list[InputPartition]:
-        return [_Packed(printed_rows, window.printed(self.plugin))]
+        return [_Packed(printed_rows, printed(window, self.plugin, self.state))]
 
 
 class _Packed(InputPartition):
@@ -71,10 +74,13 @@ class _Packed(InputPartition):
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Whose changes a stream gives: of the tables of these names, or of all (None). `shape` says how; where rows are typed, they are those of
-    `relation` as it was at `known_at`, where the log ended when the query began."""
+    `relation` as it was at `known_at`, where the log ended when the query began. Of those what `publication` publishes (empty: all); `state` has
+    more of them."""
 
     names: tuple[tuple[str, str], ...] | None
     shape: Shape
+    publication: str = ""
+    state: str | None = None
     relation: Relation | None = None
     known_at: Lsn = Lsn(0)  # noqa: RUF009 - immutable
 
@@ -86,6 +92,8 @@ class Wanted:
 
     def packed(self, window: Pipeline) -> list[InputPartition]:
         """The window's partitions."""
+        if self.publication:
+            window = window.publishing(self.publication, self.state, self.shape.style.text)
         tables = self.tables(window)
         decode = partial(decode_piece, window.source.segments.read)
         return [_Packed(rows_of, decode, piece, tables, self.shape) for piece in window.pieces(oids_of(tables))]
@@ -95,8 +103,8 @@ class Wanted:
         query's rows."""
         if self.relation is not None:
             self._check_columns(window)
-            kind = self.relation.kind
-            return (Followed(self.relation, partitions_of(window.history, self.relation.oid) if kind == PARTITIONED else None),)
+            partitions = partitions_of(window.history, self.relation.oid) if has_partitions(self.relation, window) else None
+            return (Followed(self.relation, partitions),)
         if self.names is not None:
             return tuple(Followed.named(window, schema, name) for schema, name in self.names)
         relations: dict[int, Relation] = {relation.oid: relation for relation in window.relations}
@@ -105,8 +113,9 @@ class Wanted:
     def _check_columns(self, window: Pipeline) -> None:
         assert self.relation is not None
         end = window.span.stop
-        now = window.history.relation_by_oid(self.relation.oid, int(end))
-        if now is not None and end > self.known_at and now.live_columns != self.relation.live_columns:
+        now = window.history.relation_by_oid(self.relation.oid, int(end)) if end > self.known_at else None
+        now = window.shown(now) if now is not None else None
+        if now is not None and now.live_columns != self.relation.live_columns:
             raise UsageError(
                 f"the columns of {self.relation} changed before {end}",
                 hint="Start the query again: its rows then have the new columns. Rows as maps of text (tables, instead of table) bear such changes.",
@@ -190,14 +199,22 @@ def _lsn(offset: Mapping[str, Any]) -> Lsn:
 def wanted_of(origin: Origin, options: Mapping[str, str], shape: Shape) -> Wanted | Printed:
     """Which tables the options name; of one, what it is at the end of the log. Or the plugin that they name."""
     if "plugin" in options:
-        return Printed(plugin_of(options, origin.major(), origin.slot()))
+        return Printed(plugin_of(options, origin.major(), origin.slot()), options.get("state"))
+    publication, state = options.get("publication", ""), options.get("state")
     if "tables" in options:
-        return Wanted(tuple(read_table_names(options["tables"])), shape)
+        return Wanted(tuple(read_table_names(options["tables"])), shape, publication, state)
     if "table" not in options:
-        return Wanted(None, shape)
+        return Wanted(None, shape, publication, state)
     schema, name = read_table_name(options["table"])
     history, end = origin.catalogs_at_end()
     relation = history.relation_named(schema, name, int(end) + 1)
     if relation is None:
         raise UsageError(f'relation "{schema}.{name}" does not exist', sqlstate="42P01", context=f"at {end}")
-    return Wanted(((schema, name),), shape, relation, end)
+    if publication:
+        definitions = definitions_in(state, origin.system(), history.database) if state else ()
+        to = Subscription(publication_names(publication), definitions, shape.style.text)
+        shown = shown_relation(history, relation, to, int(end))
+        if shown is None:
+            raise UsageError(f'relation "{schema}.{name}" is not part of the publication', sqlstate="42704", context=f"at {end}")
+        relation = shown
+    return Wanted(((schema, name),), shape, publication, state, relation, end)

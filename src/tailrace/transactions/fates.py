@@ -37,6 +37,7 @@ COMMITTED_ELSEWHERE = -3
 # What is told of transactions in progress, beside the kinds of `wal.xact`
 BLOCK = 0x80
 STREAM_ABORT = 0x81
+BARE_PREPARE = 0x82  # of a transaction that never began
 
 
 _WITH_ROWS = (xact.COMMIT, xact.PREPARE, BLOCK)
@@ -45,7 +46,7 @@ _WITH_ROWS = (xact.COMMIT, xact.PREPARE, BLOCK)
 @dataclass(slots=True)
 class Transactions:
     """Top-level transactions by ordinal. `kind` is COMMIT, or in two phases PREPARE, COMMIT_PREPARED or ABORT_PREPARED (of `wal.xact`); or else it is
-    a BLOCK of one in progress, or STREAM_ABORT, of one or of a subtransaction of one. Those that end what was told before
+    a BLOCK of one in progress, or STREAM_ABORT, of one or of a subtransaction of one, or BARE_PREPARE. Those that end what was told before
     have no rows, and `prepared` is the ordinal of their PREPARE (-1: it lies before the WAL at hand); where that ended, and when it was, say
     `prepared_end` and `prepared_time` (0: not known). `xid` is what is printed, 32
     bits of `full_xid`, which names the transaction. `first_lsn` is NEVER where no record of

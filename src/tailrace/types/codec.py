@@ -11,7 +11,7 @@ that are stored, as TextStyle.unknown_types says.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -121,7 +121,24 @@ def format_binary(values: Values, pg_type: PgType, style: TextStyle = TextStyle(
     send = codec_of(pg_type, style.unknown_types).send
     if send is None:
         raise UsageError(f"no binary output function available for type {pg_type.label}", sqlstate="42883")
-    return send(values, pg_type, style)
+    sent = send(values, pg_type, style)
+    return style.to_client(sent) if style.to_client is not None and _is_sent_as_text(pg_type) else sent
+
+
+_SENT_AS_TEXT = frozenset({19, 25, 114, 142, 194, 1042, 1043, 1790, 3802, 4072})
+"""name text json xml pg_node_tree bpchar varchar refcursor jsonb jsonpath: their binary form is characters, of the last two behind a version."""
+_EXTENSIONS_SENT_AS_TEXT = frozenset({"citext", "ltree", "lquery", "ltxtquery"})
+
+
+def _is_sent_as_text(pg_type: PgType) -> bool:
+    return (
+        pg_type.oid in _SENT_AS_TEXT or pg_type.kind == "e" or (pg_type.kind == "b" and pg_type.name in _EXTENSIONS_SENT_AS_TEXT)
+    )
+
+
+def characters_sent(words: Sequence[bytes], style: TextStyle) -> list[bytes]:
+    """Characters inside of a binary form, as the client has them."""
+    return list(words) if style.to_client is None or not words else style.to_client(Texts.of(list(words))).to_bytes()
 
 
 def parse_binary(texts: Texts, valid: Mask, pg_type: PgType) -> Values:

@@ -13,8 +13,10 @@ from functools import lru_cache
 
 from tailrace.errors import UsageError
 from tailrace.types.search_path import DEFAULT_SEARCH_PATH, read_search_path
+from tailrace.types.values import Texts
 
 NameOf = Callable[[int, int], str | None]
+ToClient = Callable[[Texts], Texts]
 
 _FORMS = {"iso": "ISO", "sql": "SQL", "german": "German"}
 _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY"}
@@ -33,7 +35,8 @@ class TextStyle:
 
     `major` is the server whose output functions are imitated, where majors differ. `unknown_types` says what becomes of a type
     that no codec reads: `error`, or `hex`, which prints the stored bytes as bytea would. `search_path` decides which names are
-    printed with their schema; `role` is whom "$user" in it stands for.
+    printed with their schema; `role` is whom "$user" in it stands for. `to_client` converts the characters that are in binary forms, whose
+    lengths are counted there (`pq_sendtext`); None leaves them in the database's encoding.
     """
 
     date_style: str = "ISO, MDY"
@@ -45,6 +48,7 @@ class TextStyle:
     role: str = ""
     major: int = 18
     names: NameOf | None = field(default=None, compare=False)
+    to_client: ToClient | None = field(default=None, compare=False)
     unknown_types: str = "error"
 
     def __post_init__(self) -> None:
@@ -53,7 +57,7 @@ class TextStyle:
         if self.interval_style.lower() not in _INTERVALS:
             raise _refusal("IntervalStyle", self.interval_style, ", ".join(_INTERVALS))
         if self.bytea_output not in {"hex", "escape"}:
-            raise _refusal("bytea_output", self.bytea_output, "hex, escape")
+            raise _refusal("bytea_output", self.bytea_output, "escape, hex")
         if not -15 <= self.extra_float_digits <= 3:
             raise UsageError(
                 f'{self.extra_float_digits} is outside the valid range for parameter "extra_float_digits" (-15 .. 3)',

@@ -65,7 +65,8 @@ class Values:
         """The values at `rows`, in that order."""
         unchanged = None if self.unchanged is None else self.unchanged[rows]
         if self.fixed is not None:
-            return Values(self.valid[rows], fixed=self.fixed[rows], unchanged=unchanged)
+            # An index of numbers copies a byte at a time; take, a row.
+            return Values(self.valid[rows], fixed=self.fixed.take(rows, axis=0), unchanged=unchanged)
         starts, raw = self.payloads
         picked = pa.Array.from_buffers(pa.large_binary(), len(self), [None, pa.py_buffer(starts), pa.py_buffer(raw)]).take(
             pa.array(rows)

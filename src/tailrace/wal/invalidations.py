@@ -12,6 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.errors import CorruptWal
+from tailrace.ragged import ranges
+from tailrace.wal import xact
+from tailrace.wal.kept import MainData
 from tailrace.wal.xact import SIZE_OF_INVALIDATION
 
 # `id` of a message; those from 0 on are the numbers of catalog caches
@@ -76,6 +80,19 @@ def read_invalidations(data: NDArray[np.uint8]) -> Invalidations:
     )
 
 
+def invalidations_of(kept: MainData) -> tuple[NDArray[np.int64], Invalidations]:
+    """The messages of many XLOG_XACT_INVALIDATIONS records, one after another, and which record each is of. Raises CorruptWal for one that is too
+    short."""
+    size = xact.Invalidations.LAYOUT.size
+    for row in np.flatnonzero(kept.length < size)[:1].tolist():
+        raise CorruptWal("invalid length of transaction record", lsn=int(kept.lsn[row]))
+    counts = kept.data[ranges(kept.at, np.full(len(kept.at), size))].view("<u4").astype(np.int64)
+    for row in np.flatnonzero(kept.length < size + counts * SIZE_OF_INVALIDATION)[:1].tolist():
+        raise CorruptWal("invalid length of transaction record", lsn=int(kept.lsn[row]))
+    data = kept.data[ranges(kept.at + size, counts * SIZE_OF_INVALIDATION)]
+    return np.repeat(np.arange(len(counts)), counts), read_invalidations(data)
+
+
 def write_invalidations(messages: Invalidations) -> NDArray[np.uint8]:
     """The bytes again, of all but SMGR messages, whose file is not kept."""
     rows = np.zeros(len(messages), _LAYOUT)
@@ -83,23 +100,32 @@ def write_invalidations(messages: Invalidations) -> NDArray[np.uint8]:
     return rows.view(np.uint8)
 
 
-CACHES_OF_RELATIONS = {14: (45, 47), 15: (48, 49, 51), 16: (36, 48, 49, 51), 18: (38,)}
+CACHES_OF_RELATIONS = {14: (), 15: (48, 49, 51), 16: (36, 48, 49, 51), 18: (38,)}
 """By the major in which that came: the caches whose changes make stale what pgoutput keeps of every relation (`init_rel_sync_cache`): PUBLICATIONOID,
-PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, of which 18 asks RELSYNC instead; from 16 on NAMESPACEOID. Their numbers are places in an enumeration
+PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, of which 18 asks RELSYNC instead; from 16 on NAMESPACEOID. In 14 publications decide what is sent, but
+not whether a relation is told again. Their numbers are places in an enumeration
 (`utils/syscache.h`), seen on servers of each major."""
 
 
-_CATALOGS_OF_RELATIONS = {14: (6104, 6106), 15: (6104, 6106, 6237), 16: (2615, 6104, 6106, 6237), 18: (2615,)}
+_CATALOGS_OF_RELATIONS = {14: (), 15: (6104, 6106, 6237), 16: (2615, 6104, 6106, 6237), 18: (2615,)}
 """The catalogs that are behind these caches: pg_namespace, pg_publication, pg_publication_rel, pg_publication_namespace. One that is rewritten
 empties them."""
 
 
-def stale_relations(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
-    """The oids of relations of `database` that these messages make stale, EVERY_RELATION among them if all are."""
+NOTHING = -1
+
+
+def made_stale(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
+    """By message, the oid of the relation of `database` that it makes stale: EVERY_RELATION if it does all of them, NOTHING if it does none."""
     since = max(each for each in CACHES_OF_RELATIONS if each <= major)
     caches, catalogs = CACHES_OF_RELATIONS[since], _CATALOGS_OF_RELATIONS[since]
     here = np.isin(messages.database, (0, database))
     named = np.isin(messages.id, (RELCACHE, RELSYNC)) & here
     every = (np.isin(messages.id, caches) | ((messages.id == CATALOG) & np.isin(messages.object, catalogs))) & here
-    oids = messages.object[named]
-    return np.unique(np.append(oids, EVERY_RELATION)) if every.any() else np.unique(oids)
+    return np.where(named, messages.object, np.where(every, EVERY_RELATION, NOTHING))
+
+
+def stale_relations(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
+    """The oids of relations of `database` that these messages make stale, EVERY_RELATION among them if all are."""
+    oids = made_stale(messages, database, major)
+    return np.unique(oids[oids != NOTHING])

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
+from tailrace.kernels import kernel
 from tailrace.model import Lsn
 from tailrace.wal import index, records, xlog
 from tailrace.wal.index import Index
@@ -74,6 +76,35 @@ def kept_records(indexes: Sequence[Index], *kinds: int) -> Iterator[KeptRecord]:
                 major=part.major,
                 main=raw[main : main + int(parsed[records.MAIN_LENGTH])].tobytes(),
             )
+
+
+@dataclass(frozen=True, slots=True)
+class MainData:
+    """Of many kept records, in WAL order: LSN, xid (32 bits), and the main data, which are `data[at[i] : at[i] + length[i]]`."""
+
+    lsn: NDArray[np.int64]
+    xid: NDArray[np.int64]
+    data: NDArray[np.uint8]
+    at: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+
+def main_data(part: Index, kind: int) -> MainData:
+    """The main data of all records of a kind that one index kept, where there may be very many."""
+    kept = part.kept.taken(part.kept.rows_of(kind))
+    found = np.zeros((3, len(kept)), np.int64)
+    _find_main(kept.data, kept.at, kept.length, FORMATS[part.major].image_compressed, records.new_parsed(), found)
+    return MainData(kept.lsn, found[0], kept.data, found[1], found[2])
+
+
+@kernel
+def _find_main(data, at, length, compressed, parsed, found):  # type: ignore[no-untyped-def]
+    """Xid, place and length of each record's main data."""
+    for row in range(len(at)):
+        records.parse(data, at[row], length[row], compressed, parsed)
+        found[0, row] = parsed[records.XID]
+        found[1, row] = parsed[records.MAIN]
+        found[2, row] = parsed[records.MAIN_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)

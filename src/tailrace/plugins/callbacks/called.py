@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.errors import TailraceError
 from tailrace.model import Lsn, Transaction
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
@@ -22,7 +23,7 @@ from tailrace.plugins.callbacks.change import Change, Shape, loaded
 from tailrace.plugins.callbacks.context import Context, OutputOptions
 from tailrace.plugins.callbacks.formatter import CHANGE, EVENT, ONE, CallbackFormatter, rows_told
 from tailrace.plugins.callbacks.plugin import Plugin, check_callbacks, implements
-from tailrace.plugins.ordering import Lines
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, PlanFacts, RelationUses
 from tailrace.transactions.fates import Transactions, TwoPhase
@@ -201,10 +202,22 @@ class CalledPlugin(OutputPlugin):
         raw = data.tobytes() if not plain.all() else b""
         for place in np.flatnonzero(~plain).tolist():
             text = raw[offsets[place] : offsets[place + 1]]
-            written = self._called(place, text, int(lines.lsn[place]), shapes)
+            try:
+                written = self._called(place, text, int(lines.lsn[place]), shapes)
+            except TailraceError as error:
+                self.failed = error
+                return self._before(lines.part(0, int(lines.ends[lines.ends <= place].max(initial=0))), plain, rows, made)
             rows[place] = len(written)
             made += written
         self._notes, self._uses = [], None
+        return self._given(lines, plain, rows, made)
+
+    def _before(self, lines: Lines, plain: NDArray[np.bool_], rows: NDArray[np.int64], made: list[bytes]) -> Lines:
+        """What was written of the first of the lines, up to where something ended before a callback failed."""
+        plain, rows = plain[: len(lines)], rows[: len(lines)]
+        return self._given(lines, plain, rows, made[: int(rows[~plain].sum())])
+
+    def _given(self, lines: Lines, plain: NDArray[np.bool_], rows: NDArray[np.int64], made: list[bytes]) -> Lines:
         before = np.append(0, np.cumsum(rows))
         return Lines(
             np.repeat(lines.lsn, rows), np.repeat(lines.xid, rows), self._told(lines.texts, plain, rows, made),

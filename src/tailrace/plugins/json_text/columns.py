@@ -16,7 +16,7 @@ from tailrace.types import registry
 from tailrace.types.ascii import MINUS, QUOTE
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Texts, Values
+from tailrace.types.values import Texts, Values, as_writable
 
 # How a column's texts become literals
 BARE = 0  # as they are
@@ -25,6 +25,7 @@ BOOLEAN = 2  # t or f
 STRING = 3  # in quotes
 ESCAPED = 4  # in quotes, and there is something to escape
 HEX = 5  # a string of what stands behind the \x of a bytea
+NUMBER_OR_NAME = 6  # a number as it is, what JSON lacks in quotes
 
 VALUE, NULL, UNCHANGED = 0, 1, 2
 
@@ -44,7 +45,7 @@ class Words(NamedTuple):
     @classmethod
     def of(cls, words: Sequence[str]) -> Words:
         texts = Texts.of(words)
-        return cls(texts.data, texts.offsets)
+        return cls(as_writable(texts.data), texts.offsets)
 
     @property
     def longest(self) -> int:
@@ -86,7 +87,7 @@ class Side(NamedTuple):
             side.state[i] = np.where(stored.valid, VALUE, NULL)
             if stored.unchanged is not None:
                 side.state[i][stored.unchanged] = UNCHANGED
-        return side._replace(data=np.concatenate(parts) if len(parts) != 2 else parts[1], room=room)
+        return side._replace(data=as_writable(np.concatenate(parts) if len(parts) != 2 else parts[1]), room=room)
 
 
 def printed(stored: Values, pg_type: PgType, style: TextStyle, codec: str) -> Texts:
@@ -106,7 +107,7 @@ def put_literal(out, to, side, column, row):  # type: ignore[no-untyped-def]
     start, stop, form = side.bounds[column, row], side.bounds[column, row + 1], side.form[column]
     if side.state[column, row] != VALUE or (form == NUMBER and is_special(side.data, start, stop)):
         return put(out, to, _NULL, 0, len(_NULL))
-    if form == BARE or form == NUMBER:
+    if form == BARE or form == NUMBER or (form == NUMBER_OR_NAME and not is_special(side.data, start, stop)):
         return put(out, to, side.data, start, stop)
     if form == BOOLEAN:
         if side.data[start] == _LETTER_T:

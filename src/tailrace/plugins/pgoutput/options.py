@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailrace.errors import UsageError
-from tailrace.types.identifiers import split_identifiers
+from tailrace.publications.subscription import publication_list
 
 FIRST_WITH = {
     "proto_version": 10, "publication_names": 10, "binary": 14, "messages": 14, "streaming": 14, "two_phase": 15, "origin": 16,
@@ -134,11 +134,3 @@ def _origin(value: str) -> bool:
     if value.lower() not in ("any", "none"):
         raise UsageError(f'unrecognized origin value: "{value}"', sqlstate="22023")
     return value.lower() == "none"
-
-
-def publication_list(text: str) -> tuple[str, ...]:
-    """Names of publications, with commas between them, each cut at 63 bytes."""
-    names = split_identifiers(text)
-    if names is None or "" in names:
-        raise UsageError("invalid publication_names syntax", sqlstate="42602")
-    return tuple(name.encode("utf-8", "surrogateescape")[:63].decode("utf-8", "surrogateescape") for name in names)

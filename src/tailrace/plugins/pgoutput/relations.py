@@ -42,26 +42,29 @@ class Told:
 
 
 class Telling:
-    """One plan's relations being told. `told` is kept over plans."""
+    """One plan's relations being told. `told` is kept over plans. It travels, without the catalogs."""
 
     def __init__(self, facts: PlanFacts, told: Told) -> None:
-        self._facts = facts
+        self._plan, self._stale, self._publisher = facts.plan, facts.stale, facts.publisher
         self._told = told
         self._ended = facts.stale.ended
+        by_oid = np.argsort(self._ended.oid, kind="stable")
+        self._ended_oids, self._ended_lsns = self._ended.oid[by_oid], self._ended.lsn[by_oid]
+        self._changed = np.array(sorted(facts.stale.within), np.int64)
         self._next_ended = 0
         self._passed: dict[tuple[int, int], int] = {}
 
     def of(self, uses: RelationUses) -> list[tuple[int, bytes]]:
         """By place, ascending, the messages that must stand before that row."""
         found: list[tuple[int, bytes]] = []
-        transactions = self._facts.plan.transactions
-        streamed = self._facts.plan.streams.streamed
+        transactions = self._plan.transactions
+        streamed = self._plan.streams.streamed
         for place, relation in self._candidates(uses):
             ordinal, lsn = int(uses.ordinal[place]), int(uses.lsn[place])
-            top = int(transactions.full_xid[ordinal])
-            self._forget_before(int(transactions.commit_lsn[ordinal]))
-            known = self._told.in_stream.setdefault(top, set()) if streamed[ordinal] else self._told.known
-            self._forget_within(ordinal, relation, lsn, known)
+            self._forget_stale(ordinal, relation, lsn)
+            known = self._told.known
+            if streamed[ordinal]:
+                known = self._told.in_stream.setdefault(int(transactions.full_xid[ordinal]), set())
             xid = int(uses.xid[place]) if streamed[ordinal] else None
             found += [(place, message) for message in self._messages(relation, lsn, ordinal, known, xid)]
         self._pass_over(uses)
@@ -73,37 +76,45 @@ class Telling:
         """Rows before which their relation may not be known: its first, its first of each streamed transaction, those behind whatever made it stale,
         and TRUNCATEs."""
         places = [(place, relation) for place, truncation in uses.truncations for relation in truncation.relations]
-        by_relation = np.argsort(uses.relation, kind="stable")
-        numbers, starts = np.unique(uses.relation[by_relation], return_index=True)
-        parts = np.split(by_relation, starts[1:]) if len(numbers) else []
-        for number, mine in zip(numbers.tolist(), parts, strict=True):
-            if number >= 0:
-                relation = uses.relations[number]
-                places += [(place, relation) for place in mine[self._first_of_parts(uses, mine, relation)].tolist()]
+        for number, mine in _by_relation(uses.relation, len(uses.relations)):
+            relation = uses.relations[number]
+            places += [(place, relation) for place in mine[self._first_of_parts(uses, mine, relation)].tolist()]
         yield from sorted(places, key=lambda pair: pair[0])
 
-    def _first_of_parts(self, uses: RelationUses, mine: NDArray[np.int64], relation: Relation) -> NDArray[np.bool_]:
-        """Of the rows of a relation, in order, those that are the first behind one of these events, or the first at all."""
-        plan = self._facts.plan
+    def _first_of_parts(self, uses: RelationUses, mine: NDArray[np.int64], relation: Relation) -> NDArray[np.int64]:
+        """Of the rows of a relation, in order, those that are the first behind one of these events, or the first at all; and, what does no harm, some
+        that are the first of their transaction."""
+        plan = self._plan
+        # Ordinals ascend, as do LSNs within a transaction, so most is asked of transactions, not of rows.
         ordinal = uses.ordinal[mine]
-        ended = self._ended.lsn[np.isin(self._ended.oid, (relation.oid, EVERY_RELATION))]
-        behind_ends = np.searchsorted(ended, plan.transactions.commit_lsn[ordinal])
-        within = np.zeros(len(mine), np.int64)
-        for each in self._facts.stale.within.keys() & set(np.unique(ordinal).tolist()):
-            of = ordinal == each
-            within[of] = np.searchsorted(self._facts.stale.points(each, relation.oid), uses.lsn[mine][of])
-        first = np.ones(len(mine), np.bool_)
-        streams = np.where(plan.streams.streamed[ordinal], ordinal, -1)
-        first[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in (behind_ends, within, streams)])
-        return first
+        starts = np.flatnonzero(np.append(True, ordinal[1:] != ordinal[:-1]))
+        stops = np.append(starts[1:], len(mine))
+        of = ordinal[starts]
+        behind_ends = np.searchsorted(self._ends_for(relation.oid), plan.transactions.commit_lsn[of])
+        streams = np.where(plan.streams.streamed[of], of, -1)
+        found = [starts[np.append(True, (behind_ends[1:] != behind_ends[:-1]) | (streams[1:] != streams[:-1]))]]
+        for each in np.flatnonzero(_among(of, self._changed)).tolist():
+            start, stop = int(starts[each]), int(stops[each])
+            points = self._stale.points(int(of[each]), relation.oid)
+            # The next transaction's first row is behind what only this one saw.
+            found += [start + np.searchsorted(uses.lsn[mine[start:stop]], points, "right"), stops[each : each + 1]]
+        first = np.unique(np.concatenate(found))
+        return first[first < len(mine)]
+
+    def _ends_for(self, oid: int) -> NDArray[np.int64]:
+        """The LSNs, ascending, behind which transactions find it stale."""
+        oids = self._ended_oids
+        either = (slice(*np.searchsorted(oids, (each, each + 1)).tolist()) for each in (oid, EVERY_RELATION))
+        return np.sort(np.concatenate([self._ended_lsns[part] for part in either]))
 
     # -- what is known ----------------------------------------------------------------------------------------------------------------
 
-    def _forget_within(self, ordinal: int, relation: Relation, lsn: int, known: set[int]) -> None:
-        """What this transaction itself made stale before the row at `lsn` is not known there. A later block of it is told once more."""
-        passed = bisect_left(self._facts.stale.points(ordinal, relation.oid), lsn)
+    def _forget_stale(self, ordinal: int, relation: Relation, lsn: int) -> None:
+        """What the receiver no longer knows where this transaction is told, before the row at `lsn`."""
+        self._forget_before(int(self._plan.transactions.commit_lsn[ordinal]))
+        passed = bisect_left(self._stale.points(ordinal, relation.oid), lsn)
         if passed != self._passed.get((ordinal, relation.oid), 0):
-            known.discard(relation.oid)
+            self._forget(relation.oid)
             self._passed[ordinal, relation.oid] = passed
 
     def _forget_before(self, commit_lsn: int) -> None:
@@ -122,23 +133,44 @@ class Telling:
     def _pass_over(self, uses: RelationUses) -> None:
         """To behind the last of these rows."""
         if len(uses.ordinal) and (last := int(uses.ordinal.max(initial=-1))) >= 0:
-            self._forget_before(int(self._facts.plan.transactions.commit_lsn[last]))
+            self._forget_before(int(self._plan.transactions.commit_lsn[last]))
 
     # -- what is told -----------------------------------------------------------------------------------------------------------------
 
     def _messages(self, relation: Relation, lsn: int, ordinal: int, known: set[int], xid: int | None) -> Iterator[bytes]:
         """Of the table that it is published as, then of itself, what is not known."""
-        publisher = self._facts.publisher
+        publisher = self._publisher
         if relation.oid in known or publisher is None:
             return
         what = publisher.published_at(relation, lsn, ordinal)
         if what is None:
             return
+        # The table that it goes out as is told each time; it counts as told where it has a change of its own, a TRUNCATE.
         known.add(relation.oid)
         if not what.as_itself:
-            known.add(what.published_as.oid)
             yield from _described(what.published_as, what, xid)
         yield from _described(relation, what, xid)
+
+
+def _by_relation(relation: NDArray[np.int32], count: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """The rows of each of so many relations that has some, in order."""
+    rows = np.flatnonzero(relation >= 0)
+    if count <= 1:
+        yield from ((0, rows) for _ in range(int(len(rows) > 0)))
+        return
+    # Numbers of 16 bits are sorted in linear time.
+    number = relation[rows].astype(np.int16 if count <= 1 << 15 else np.int32)
+    order = np.argsort(number, kind="stable")
+    counts = np.bincount(number, minlength=count)
+    for each, mine in enumerate(np.split(rows[order], np.cumsum(counts)[:-1])):
+        if len(mine):
+            yield each, mine
+
+
+def _among(some: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of `some` are in the other."""
+    place = np.searchsorted(ascending, some)
+    return np.append(ascending, -1)[place] == some
 
 
 def _described(relation: Relation, what: Published, xid: int | None) -> Iterator[bytes]:

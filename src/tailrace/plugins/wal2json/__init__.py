@@ -39,6 +39,10 @@ class Wal2Json(OutputPlugin):
         self.two_phase = False
         self.needs_commits = self.options.include_xids or self.options.include_timestamp or self.options.include_origin
 
+    def created(self, options: Mapping[str, str | None], major: int) -> None:
+        # Which format is read may be said later, as on a server.
+        self.startup({"format-version": "2", **options}, major)
+
     @property
     def filter_by_origin(self) -> OriginFilter | None:
         return among(self.options.filter_origins) if self.options.filter_origins else None

@@ -38,7 +38,7 @@ from tailrace.types import registry
 from tailrace.types.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
-from tailrace.types.values import Texts, Values
+from tailrace.types.values import Texts, Values, as_writable
 
 _FULL = "f"
 _PG_LSN = PgType(3220, "pg_catalog", "pg_lsn", "pg_lsn", "b", 8, 8)
@@ -70,7 +70,7 @@ class ObjectFormatter(Formatter):
         if batch.old is not None:
             old = Side.of(batch.old, batch.columns, rows, self._text_of)
         facts = facts_of(self.options, self.style, rows, batch.commits, batch.lsn)
-        changes = Changes(told, alike.number, batch.kind, batch.has_old, facts.data, facts.offsets)
+        changes = Changes(told, alike.number, batch.kind, batch.has_old, as_writable(facts.data), facts.offsets)
         # Room for the longest that it could be; pages that stay untouched cost nothing. The identity may be told from the new row.
         heads = np.diff(facts.offsets)[told].sum() + int(told.sum()) * (
             words.tables.longest + _FIXED + 2 * len(words.befores.data) + 2 * len(words.afters.data) + 2 * len(words.keys.data)

@@ -190,3 +190,28 @@ _LISTS: dict[str, Callable[[str, str | None], object]] = {
     "actions": _actions, "filter-origins": _origins, "filter-tables": _tables, "add-tables": _tables, "filter-msg-prefixes": _texts,
     "add-msg-prefixes": _texts,
 }  # fmt: skip
+
+
+MEANINGS = {
+    "format-version": "2; format 1, the original's default, is refused",
+    "include-transaction": "objects for BEGIN and COMMIT (on)",
+    "include-xids": "the transaction's xid (off)",
+    "include-timestamp": "when it committed, in TimeZone (off)",
+    "include-origin": "the number of its replication origin (off)",
+    "include-lsn": "positions; of BEGIN and COMMIT also where the next record begins (off)",
+    "include-schemas": "schemas of tables (on)",
+    "include-types": "types of columns, with their modifiers (on)",
+    "include-type-oids": "oids of types (off)",
+    "include-domain-data-type": "of a domain the type beneath (off)",
+    "include-not-null": "whether a column may be NULL (off)",
+    "include-column-positions": "attribute numbers (off)",
+    "include-pk": "columns of the primary key (off)",
+    "numeric-data-types-as-string": "numbers in quotes, NaN and infinities instead of null (off; since wal2json 2.6)",
+    "include-default": "expressions of defaults: on is refused",
+    "include-typmod, pretty-print, write-in-chunks": "taken, and without effect in format 2, as in the original",
+    "actions": "of insert, update, delete, truncate those to tell (all)",
+    "filter-tables, add-tables": "tables not to tell, and those to tell alone: schema.table with commas between them, * for any",
+    "filter-msg-prefixes, add-msg-prefixes": "prefixes of logical messages, likewise",
+    "filter-origins": "numbers of replication origins nothing of which is told",
+}
+"""For the reference."""

@@ -7,7 +7,7 @@ import struct
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
-from tailrace.types.codec import format_each, parse_each, receive_each
+from tailrace.types.codec import characters_sent, format_each, parse_each, receive_each
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_string
 
@@ -82,12 +82,14 @@ def _without_quotes(text: str) -> bytes:
 
 
 def send_hstores(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As hstore_send: how many pairs; each key and value after its length, -1 for NULL."""
+    """As hstore_send: how many pairs; each key and value after its length, -1 for NULL. The length is the one in the database's encoding, whatever
+    the client makes of that."""
 
     def form_of(payload: bytes) -> bytes:
         pairs = _read_pairs(payload)
         words = [word for pair in pairs for word in pair]
-        sent = [struct.pack(">i", -1) if word is None else struct.pack(">i", len(word)) + word for word in words]
+        told = iter(characters_sent([word for word in words if word is not None], style))
+        sent = [struct.pack(">i", -1) if word is None else struct.pack(">i", len(word)) + next(told) for word in words]
         return struct.pack(">i", len(pairs)) + b"".join(sent)
 
     return format_each(values, form_of)

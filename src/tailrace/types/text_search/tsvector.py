@@ -8,7 +8,7 @@ import re
 import struct
 
 from tailrace.model import PgType
-from tailrace.types.codec import format_each, parse_each, receive_each, syntax_error
+from tailrace.types.codec import characters_sent, format_each, parse_each, receive_each, syntax_error
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_string
 
@@ -94,7 +94,11 @@ def send_tsvectors(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
     def form_of(payload: bytes) -> bytes:
         lexemes = read_lexemes(payload)
-        parts = [word + b"\0" + struct.pack(f">{len(positions) + 1}H", len(positions), *positions) for word, positions in lexemes]
+        words = characters_sent([word for word, _ in lexemes], style)
+        parts = [
+            word + b"\0" + struct.pack(f">{len(positions) + 1}H", len(positions), *positions)
+            for word, (_, positions) in zip(words, lexemes, strict=True)
+        ]
         return struct.pack(">i", len(lexemes)) + b"".join(parts)
 
     return format_each(values, form_of)

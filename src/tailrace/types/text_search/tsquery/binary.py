@@ -7,7 +7,7 @@ from __future__ import annotations
 import struct
 
 from tailrace.model import PgType
-from tailrace.types.codec import format_each, format_error, receive_each
+from tailrace.types.codec import characters_sent, format_each, format_error, receive_each
 from tailrace.types.style import TextStyle
 from tailrace.types.text_search.tsquery.stored import (
     ITEMS,
@@ -29,17 +29,17 @@ from tailrace.types.values import Mask, Texts, Values
 
 def send_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As tsquerysend."""
-    return format_each(values, _sent)
+    return format_each(values, lambda payload: _sent(payload, style))
 
 
-def _sent(payload: bytes) -> bytes:
+def _sent(payload: bytes, style: TextStyle) -> bytes:
     count = count_items(payload)
     parts = [struct.pack(">i", count)]
     for item in range(count):
         at = item_at(item)
         if payload[at] == VALUE:
             kind, weights, prefix, _, _ = OPERAND_ITEM.unpack_from(payload, at)
-            parts.append(bytes((kind, weights, prefix)) + lexeme_of(payload, at) + b"\0")
+            parts.append(bytes((kind, weights, prefix)) + characters_sent([lexeme_of(payload, at)], style)[0] + b"\0")
         else:
             kind, operator, distance, _ = OPERATOR_ITEM.unpack_from(payload, at)
             parts.append(bytes((kind, operator)) + (struct.pack(">h", distance) if operator == PHRASE else b""))

@@ -1,0 +1,131 @@
+"""`tailrace blame`: who made a row what it is, version by version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
+from tailrace.catalog.names.quoting import quote_identifier, quote_literal
+from tailrace.cli.engine import OnOption, WindowOption
+from tailrace.cli.past_log import (
+    CatalogOption,
+    DatabaseOption,
+    IndexOption,
+    SourceArgument,
+    TableArgument,
+    open_log,
+    time_text,
+)  # fmt: skip
+from tailrace.cli.progress import counted, warn
+from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.decode import DELETE, INSERT, UPDATE
+from tailrace.model import Lsn
+from tailrace.past.row_changes import TRUNCATE, Absent, Cell
+from tailrace.past.trails import Numbering, Row, Version
+from tailrace.pipeline.choice import On
+from tailrace.pipeline.row_trails import OF_ROWS, Blame
+from tailrace.pipeline.row_trails import blame as blamed
+
+_WORDS = {INSERT: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE", TRUNCATE: "TRUNCATE"}
+_COLUMNS = ("row", "time", "commit", "record", "xid", "change", "values")
+_LONGEST = 60
+
+
+def blame(
+    source: SourceArgument,
+    table: TableArgument,
+    key: Annotated[str, typer.Argument(help="The row: the value of its key, or NAME=VALUE, with commas between several.")],
+    database: DatabaseOption,
+    catalog: CatalogOption = None,
+    index: IndexOption = None,
+    window: WindowOption = "",
+    on: OnOption = On.AUTO,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every version of the rows that once had this key: when, by which transaction, what was done, and which columns it changed."""
+    named = read_table_name(table)
+    with counted("versions") as progress:
+        feed = open_log(source, database, catalog=catalog, index=index, window=window, on=on, progress=progress, demand=OF_ROWS)
+        found = blamed(feed, *named, key)
+        progress.add(sum(len(trail.versions) for trail in found.trails))
+    if feed.warning:
+        warn(feed.warning)
+    if found.untold:
+        warn(
+            f"{found.untold} changes of the table do not tell of which row they are: its replica identity did not have these columns"
+        )
+    if as_json:
+        for told in _objects(found):
+            write_json(told)
+        return
+    rows: list[tuple[str | int | float, ...]] = [
+        (str(number), *_place(version), _word(version), _shown(version, found))
+        for number, trail in enumerate(found.trails, 1)
+        for version in trail.versions
+    ]
+    write_listing(Listing(_COLUMNS, rows))
+
+
+def _place(version: Version) -> tuple[str, str, str, str]:
+    change = version.change
+    return time_text(change.time), str(Lsn(change.commit_lsn)), str(Lsn(change.lsn)), str(change.xid)
+
+
+def _word(version: Version) -> str:
+    return "ALTER TABLE" if version.is_rewrite else _WORDS[version.change.kind]
+
+
+def _names(version: Version, found: Blame) -> dict[int, str]:
+    """The columns as they were called then."""
+    relation = version.change.relation
+    return dict(zip(Numbering(found.relation).of(relation), (column.name for column in relation.live_columns), strict=True))
+
+
+def _shown(version: Version, found: Blame) -> str:
+    """`name=value` for each column; what was changed stands first, with what it was before."""
+    before, names = version.before or {}, _names(version, found)
+    if version.after is None:
+        return " ".join(_pair(names, number, cell) for number, cell in before.items() if cell is not Absent.UNKNOWN)
+    changed = version.changed if version.before is not None else frozenset()
+    marked = [
+        f"{_pair(names, number, version.after[number])} (was {_text(before.get(number, Absent.UNKNOWN))})"
+        for number in version.after
+        if number in changed
+    ]
+    others = [_pair(names, number, cell) for number, cell in version.after.items() if number not in changed]
+    return " ".join([*(f"*{each}" for each in marked), *others])
+
+
+def _pair(names: dict[int, str], number: int, cell: Cell) -> str:
+    return f"{quote_identifier(names.get(number, '?'))}={_text(cell)}"
+
+
+def _text(cell: Cell) -> str:
+    if isinstance(cell, Absent):
+        return f"<{cell.value}>"
+    if cell is None:
+        return "NULL"
+    return quote_literal(cell if len(cell) <= _LONGEST else cell[:_LONGEST] + "…")
+
+
+def _objects(found: Blame) -> Iterator[dict[str, Any]]:
+    for number, trail in enumerate(found.trails, 1):
+        for version in trail.versions:
+            names, relation = _names(version, found), version.change.relation
+            time, commit, record, xid = _place(version)
+            yield {
+                "row": number, "time": time, "commit": commit, "record": record, "xid": int(xid),
+                "table": write_table_name(relation.schema, relation.name), "change": _word(version),
+                "before": _values(version.before, names), "after": _values(version.after, names),
+                "changed": [names[each] for each in sorted(version.changed) if each in names] if version.before and version.after else None,
+            }  # fmt: skip
+
+
+def _values(row: Row | None, names: dict[int, str]) -> dict[str, str | None] | None:
+    """What is known of a row; a column that is not there is not known."""
+    if row is None:
+        return None
+    return {names[number]: cell for number, cell in row.items() if number in names and not isinstance(cell, Absent)}

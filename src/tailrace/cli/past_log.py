@@ -1,0 +1,47 @@
+"""What the verbs that tell the past have in common: their options, how they open a log, and times as PostgreSQL prints them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.catalog.statefile import read_state
+from tailrace.cli.engine import runner_for
+from tailrace.cli.progress import Progress, warn
+from tailrace.model import PG_EPOCH
+from tailrace.pipeline import Scanning, Source
+from tailrace.pipeline.choice import On
+from tailrace.pipeline.log_feed import LogFeed, open_feed
+from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.storage.index_store import IndexStore
+from tailrace.window import WindowSize, parse_size
+
+SourceArgument = Annotated[Path, typer.Argument(help="Data directory, base backup, pg_wal, or directory of archived segments.")]
+TableArgument = Annotated[str, typer.Argument(help="The table, schema.name as in SQL.")]
+DatabaseOption = Annotated[str, typer.Option(help="The table's database.")]
+CatalogOption = Annotated[Path | None, typer.Option(help="Captured catalog state.")]
+IndexOption = Annotated[Path | None, typer.Option(help="Keep indexes here, and use those that are.")]
+
+
+def open_log(
+    source: Path, database: str, *, catalog: Path | None, index: Path | None, window: str, on: On, progress: Progress,
+    demand: Demand = OF_TABLES,
+) -> LogFeed:  # fmt: skip
+    """The whole log, planned window by window."""
+    captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
+    opened = Source.open(source, captured.needs_wal_from if captured else None)
+    begin = captured.needs_wal_from if captured else opened.segments.first_lsn
+    runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
+    scanning = Scanning(
+        store=IndexStore(index, warn) if index else None, window=WindowSize(parse_size(window)) if window else None
+    )
+    return open_feed(opened, database, runner=runner, catalog=captured, scanning=scanning, demand=demand)
+
+
+def time_text(microseconds: int) -> str:
+    """A time since PG_EPOCH as timestamptz prints it, with TimeZone UTC."""
+    time = PG_EPOCH + timedelta(microseconds=microseconds)
+    return f"{time:%Y-%m-%d %H:%M:%S}" + (f".{time.microsecond:06}".rstrip("0") if time.microsecond else "") + "+00"

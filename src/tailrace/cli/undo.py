@@ -1,0 +1,71 @@
+"""`tailrace undo`: the SQL that would take a transaction back. It is printed, never run."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.engine import OnOption, WindowOption
+from tailrace.cli.past_log import CatalogOption, DatabaseOption, IndexOption, SourceArgument, open_log, time_text
+from tailrace.cli.progress import counted, warn
+from tailrace.past.sql_text import comment
+from tailrace.pipeline.choice import On
+from tailrace.pipeline.undoing import OF_STATEMENTS, Undo
+from tailrace.pipeline.undoing import undo as undone
+
+_HEAD = """What others have changed since is left as it is. Triggers fire, and foreign keys are checked, unless a superuser adds:
+SET LOCAL session_replication_role = replica;"""
+
+
+def undo(
+    source: SourceArgument,
+    xid: Annotated[int, typer.Option("--xid", help="The transaction: its xid, with or without the epoch.")],
+    database: DatabaseOption,
+    catalog: CatalogOption = None,
+    index: IndexOption = None,
+    window: WindowOption = "",
+    on: OnOption = On.AUTO,
+) -> None:
+    """Print the SQL that would take a committed transaction back, to be read and run by whoever wants it. Status 1 if some of it cannot be."""
+    with counted("statements") as progress:
+        feed = open_log(
+            source, database, catalog=catalog, index=index, window=window, on=on, progress=progress, demand=OF_STATEMENTS
+        )
+        found = undone(feed, xid)
+        progress.add(sum(bool(step.statement) for step in found.steps))
+    for line in _lines(found, database):
+        sys.stdout.write(f"{line}\n")
+    troubles = Counter((step.table, _reason(step.trouble)) for step in found.steps if step.trouble)
+    for (table, trouble), count in troubles.items():
+        warn(f"{table}: {trouble}" + (f" ({count} times)" if count > 1 else ""))
+    if troubles:
+        if feed.warning:
+            warn(feed.warning)
+        raise typer.Exit(1)
+
+
+def _reason(trouble: str) -> str:
+    """What is not restored, without the LSN of each row."""
+    what, _, why = trouble.partition(": ")
+    return f"{what.partition(' at ')[0]}: {why}" if why else trouble
+
+
+def _lines(found: Undo, database: str) -> Iterator[str]:
+    of = found.transaction
+    yield comment(
+        f"takes back transaction {found.full_xid} of database {database}, committed {time_text(of.commit_time)} at {of.commit_lsn}"
+    )
+    yield comment(_HEAD)
+    yield "BEGIN;"
+    for step in found.steps:
+        if step.trouble:
+            yield comment(f"NOT RESTORED, {step.table}: {step.trouble}")
+        if step.note:
+            yield comment(step.note)
+        if step.statement:
+            yield step.statement
+    yield "COMMIT;"

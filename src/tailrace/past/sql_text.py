@@ -1,0 +1,135 @@
+"""Statements about single rows, as text that means the same in every session: names with their schemas, literals with their types.
+
+In: a table as it is now, and rows as the log tells them. Out: conditions, and UPDATE, DELETE and INSERT with their guards. Generated columns are left
+out: what they are made from is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tailrace.catalog.names.quoting import quote_identifier, quote_literal
+from tailrace.catalog.names.type_labels import VECTORS, label_with_modifier
+from tailrace.model import Column, PgType, Relation
+from tailrace.past.row_changes import Absent, Cell
+from tailrace.past.trails import Row
+
+_LATEST = 18
+"""Names are quoted as this major does, which is right for all before it."""
+_COMPARED_AS_THEY_ARE = frozenset(
+    {
+        16, 17, 18, 19, 20, 21, 23, 25, 26, 650, 700, 701, 774, 790, 829, 869, 1042, 1043, 1082, 1083, 1114, 1184, 1266, 1560, 1562, 1700, 2950,
+        3220, 3802, 5069,
+    }
+)  # fmt: skip
+"""Types whose = tells all values apart that differ in meaning. Others have none, or one that compares sizes, as that of box: these are compared as
+text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table as statements name it. Rows are told by the columns `key`, of which there may be none; with `only`, tables that inherit from it are
+    left out; with `has_identity`, values of identity columns must be given explicitly."""
+
+    relation: Relation
+    key: tuple[int, ...]
+    only: bool
+    has_identity: bool
+
+    @property
+    def name(self) -> str:
+        return f"{quote_identifier(self.relation.schema)}.{quote_identifier(self.relation.name)}"
+
+    @property
+    def rows(self) -> str:
+        return f"ONLY {self.name}" if self.only else self.name
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Those that statements may set."""
+        return tuple(column for column in self.relation.live_columns if not column.generated)
+
+
+def update(target: Target, row: Row, values: Row) -> str:
+    """Give the row `values`, if it is as `row` says."""
+    assignments = ", ".join(
+        f"{quote_identifier(column.name)} = {literal(values[column.number], column)}"
+        for column in target.columns
+        if column.number in values
+    )
+    return f"UPDATE {target.rows} SET {assignments} WHERE {_this_row(target, row)};"
+
+
+def delete(target: Target, row: Row) -> str:
+    """Remove the row, if it is as `row` says; where several are, one of them."""
+    return f"DELETE FROM {target.rows} WHERE {_this_row(target, row)};"
+
+
+def insert(target: Target, row: Row) -> str:
+    """Put the row there, unless another has its key by now."""
+    columns = [column for column in target.columns if column.number in row]
+    if not columns:
+        return f"INSERT INTO {target.name} DEFAULT VALUES;"
+    names = ", ".join(quote_identifier(column.name) for column in columns)
+    overriding = " OVERRIDING SYSTEM VALUE" if target.has_identity else ""
+    values = ", ".join(literal(row[column.number], column) for column in columns)
+    head = f"INSERT INTO {target.name} ({names}){overriding}"
+    keys = [column for column in columns if column.number in target.key]
+    if len(keys) < len(target.key) or not keys:
+        return f"{head} VALUES ({values});"
+    there = " AND ".join(_is(column, row[column.number]) for column in keys)
+    return f"{head} SELECT {values} WHERE NOT EXISTS (SELECT FROM {target.name} WHERE {there});"
+
+
+def _this_row(target: Target, row: Row) -> str:
+    """The row by its key, if all that is known of it is so still; without a key, one of those that are so."""
+    columns = [
+        column for column in target.relation.live_columns if not isinstance(row.get(column.number, Absent.UNKNOWN), Absent)
+    ]
+    columns = [column for column in columns if not column.generated or column.number in target.key]
+    keys = [column for column in columns if column.number in target.key]
+    told = [_is(column, row[column.number]) for column in keys]
+    told += [_is_still(column, row[column.number]) for column in columns if column.number not in target.key]
+    condition = " AND ".join(told) or "true"
+    if len(keys) == len(target.key) and keys:
+        return condition
+    return f"ctid = (SELECT ctid FROM {target.rows} WHERE {condition} LIMIT 1)"
+
+
+def _is(column: Column, cell: Cell) -> str:
+    return _is_still(column, cell) if cell is None else f"{quote_identifier(column.name)} = {literal(cell, column)}"
+
+
+def _is_still(column: Column, cell: Cell) -> str:
+    name = quote_identifier(column.name)
+    if cell is None:
+        return f"{name} IS NULL"
+    assert column.type is not None
+    if _is_compared(column.type):
+        return f"{name} IS NOT DISTINCT FROM {literal(cell, column)}"
+    return f"{name}::text IS NOT DISTINCT FROM {literal(cell, column)}::text"
+
+
+def _is_compared(pg_type: PgType) -> bool:
+    if pg_type.kind in "adrm" and pg_type.element is not None and pg_type.oid not in VECTORS:
+        return _is_compared(pg_type.element)
+    return pg_type.kind == "e" or pg_type.oid in _COMPARED_AS_THEY_ARE
+
+
+def literal(cell: Cell, column: Column) -> str:
+    """A value, as quote_literal() writes it, with the column's type. The type has no modifier: too long a value is an error then, and not cut."""
+    assert column.type is not None
+    if cell is None:
+        return "NULL"
+    assert not isinstance(cell, Absent)
+    return f"{quote_literal(cell)}::{label_with_modifier(column.type, -1, _LATEST)}"
+
+
+def comment(text: str) -> str:
+    """As lines that SQL passes over."""
+    return "\n".join(f"-- {line}" for line in text.splitlines())
+
+
+def column_names(columns: Iterable[Column]) -> str:
+    return ", ".join(quote_identifier(column.name) for column in columns)

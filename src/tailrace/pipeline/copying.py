@@ -1,0 +1,89 @@
+"""What to copy of a database at first, before its changes are followed: the tables that publications publish, and which rows and columns of them, as
+SQL for a server to carry out (`copy_table` in `replication/logical/tablesync.c`).
+
+In: a source at one moment, and names of publications. Out: `TableToCopy`s. The filter of a copy is that of a subscriber's: whatever the actions, a
+row needs to pass the filter of one of the publications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tailrace.catalog.names.quoting import quote_identifier
+from tailrace.catalog.state import CatalogState
+from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
+from tailrace.pipeline.defining import SourceMoment, source_moment
+from tailrace.pipeline.runner import LocalRunner, Runner
+from tailrace.pipeline.subscribing import definitions_in
+from tailrace.publications.entry import is_publishable
+from tailrace.publications.filters import filter_text
+from tailrace.publications.historic import SourcePublications
+from tailrace.publications.published import Filters, check_found, published, warn_of
+from tailrace.publications.subscription import publication_names
+from tailrace.publications.timeline import Definitions, Entries
+
+
+@dataclass(frozen=True, slots=True)
+class TableToCopy:
+    """A table as which changes are published, and its columns that are. `where` has the WHERE clause of each action that is published (insert,
+    update, delete), as pg_get_expr prints it, or None where all rows are; `copied` is that of a copy."""
+
+    schema: str
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+    where: Mapping[str, str | None]
+    copied: str | None
+
+    @property
+    def query(self) -> str:
+        """The SELECT that a subscriber copies with."""
+        # Tables that inherit from it are copied by themselves; partitions are not, if it is published as itself.
+        only = "ONLY " if self.kind == "r" else ""
+        columns = ", ".join(map(quote_identifier, self.columns))
+        where = f" WHERE {self.copied}" if self.copied else ""
+        return f"SELECT {columns} FROM {only}{quote_identifier(self.schema)}.{quote_identifier(self.name)}{where}"
+
+
+def tables_to_copy(
+    source: str | Path, database: str, publication: str | Sequence[str], *, state: str | Path | None = None, at: Lsn | None = None,
+    catalog: CatalogState | None = None, runner: Runner | None = None,
+) -> list[TableToCopy]:  # fmt: skip
+    """The tables that these publications publish where the log ends, or `at` an LSN, in the order of their names. `publication` and `state` are as in
+    `LogFeed.publishing`. Raises UsageError for publications that contradict each other or, before 18, do not exist; 18 warns of these."""
+    here = source_moment(Path(source), database, runner or LocalRunner(), catalog=catalog, at=at)
+    definitions = definitions_in(state, here.system, here.database_oid) if state else ()
+    tables = _published(here, publication_names(publication), definitions)
+    return sorted(tables, key=lambda table: (table.schema, table.name))
+
+
+def _published(here: SourceMoment, names: Sequence[str], definitions: Definitions) -> Iterator[TableToCopy]:
+    history, lsn = here.moment.history, here.moment.lsn
+    # What holds for transactions that commit from here on.
+    defined = next((each for since, each in reversed(definitions) if since <= lsn), ())
+    entries = Entries(SourcePublications(history), names, defined, {})
+    missing: set[str] = set()
+    classes = history.table("pg_class")
+    rows = classes.rows.seen(np.arange(len(classes.rows)), lsn, -1)
+    for oid in sorted(set(classes["oid"][rows[classes["oid"][rows] >= FIRST_NORMAL_OID]].tolist())):
+        relation = here.moment.relation(oid)
+        if relation is None or not is_publishable(relation):
+            continue
+        entry = entries.entry(oid, lsn, -1)
+        check_found(entry, here.major)
+        missing |= set(entry.missing)
+        if entry.published_as is None and entry.actions.rows:
+            what = published(entry, relation, here.major)
+            by_action = {"insert": what.insert, "update": what.update, "delete": what.delete}
+            where = {name: _text(here, found, relation) for name, found in by_action.items() if getattr(what.actions, name)}
+            columns = tuple(column.name for column in what.columns)
+            yield TableToCopy(relation.schema, relation.name, relation.kind, columns, where, _text(here, what.copy, relation))
+    warn_of(missing)
+
+
+def _text(here: SourceMoment, filters: Filters, relation: Relation) -> str | None:
+    return None if filters is None else " OR ".join(filter_text(here.compiler, each, relation) for each in filters)

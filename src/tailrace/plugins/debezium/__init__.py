@@ -1,0 +1,90 @@
+"""debezium: the events that Debezium's PostgreSQL connector makes of changes, as its documentation shows them ("Data change events"), in JSON."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import version
+
+import numpy as np
+
+from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.stretch import Commits, commits_of
+from tailrace.plugins.debezium.events import EventFormatter, Origin, end_texts, source_texts, times_texts
+from tailrace.plugins.debezium.options import HEX, Options, parse_options
+from tailrace.plugins.debezium.schemas import envelope_schema, message_schema
+from tailrace.plugins.debezium.values import Telling
+from tailrace.plugins.json_text.strings import json_string
+from tailrace.plugins.plugin import OutputPlugin
+from tailrace.transactions.fates import Transactions
+from tailrace.types.encodings.conversion import to_utf8
+from tailrace.types.values import Texts
+
+
+class Debezium(OutputPlugin):
+    """An event for each change, TRUNCATE of a table, and message; none for a transaction."""
+
+    name = "debezium"
+    may_be_silent = True
+    truncates_one_by_one = True
+    needs_commits = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.options = Options()
+
+    def startup(self, options: Mapping[str, str | None], major: int) -> None:
+        self.options = parse_options(options)
+        self.style = replace(self.style, major=major)
+        self.two_phase = False
+
+    @property
+    def formatter(self) -> EventFormatter:
+        return EventFormatter(self.options, self._origin, self.style, self.codec)
+
+    @property
+    def _origin(self) -> Origin:
+        return Origin(version("tailrace"), self.database)
+
+    def begin_texts(self, transactions: Transactions) -> Texts:
+        return Texts.of([""] * len(transactions))
+
+    commit_texts = begin_texts
+
+    def truncate_text(self, truncation: Truncation) -> str:
+        if "t" in self.options.skipped:
+            return ""
+        (relation,) = truncation.relations
+        telling = Telling(self.options, self.style, self.codec)
+        columns = [(column, telling.of(column)) for column in relation.live_columns]
+        schema = envelope_schema(self.options.topic_prefix, relation, columns) if self.options.with_schemas else ""
+        payload = '"before":null,"after":null' + self._source(
+            "t", truncation.ordinal, truncation.lsn, relation.schema, relation.name
+        )
+        return self._enveloped(schema, payload)
+
+    def message_text(self, message: LogicalMessage) -> bytes:
+        content = message.content.hex() if self.options.binaries == HEX else base64.b64encode(message.content).decode()
+        prefix = to_utf8(Texts.of([message.prefix]), self.codec).to_list()[0]
+        schema = message_schema(self.options.topic_prefix) if self.options.with_schemas else ""
+        payload = self._source("m", message.ordinal, message.end_lsn, "", "")[1:]
+        payload += f',"message":{{"prefix":{json_string(prefix)},"content":"{content}"}}'
+        return self._enveloped(schema, payload).encode("utf-8", "surrogateescape")
+
+    def _source(self, operation: str, ordinal: int, lsn: int, schema: str, table: str) -> str:
+        """From the source on."""
+        at, commits = np.array([lsn], np.int64), self._commits(ordinal)
+        source = source_texts(self.options, self._origin, commits, at).to_list()[0]
+        end, times = end_texts(commits, at).to_list()[0], times_texts(commits, 1).to_list()[0]
+        return f'{source},"schema":{json_string(schema)},"table":{json_string(table)}{end}{operation}{times}'
+
+    def _commits(self, ordinal: int) -> Commits | None:
+        if ordinal < 0:
+            return None
+        assert self.transactions is not None, "the driver sets them"
+        return commits_of(self.transactions, np.array([ordinal]))
+
+    @staticmethod
+    def _enveloped(schema: str, payload: str) -> str:
+        return f'{{"schema":{schema},"payload":{{{payload}}}}}' if schema else f"{{{payload}}}"

@@ -1,0 +1,203 @@
+"""Changes as Debezium's events: `{"before":…,"after":{"id":1},"source":{…},"transaction":null,"op":"c","ts_ms":…}`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.decode import DELETE, INSERT, OLD_KEY, UPDATE, Alike, Batch
+from tailrace.kernels import inner_kernel, kernel
+from tailrace.model import Column
+from tailrace.plan.stretch import Commits
+from tailrace.plugins.debezium.options import Options
+from tailrace.plugins.debezium.schemas import envelope_schema
+from tailrace.plugins.debezium.values import Telling, Told
+from tailrace.plugins.json_text.columns import LONGEST_LITERAL, UNCHANGED, Side, Words, put, put_literal, put_word
+from tailrace.plugins.json_text.strings import json_string
+from tailrace.plugins.plugin import Formatter
+from tailrace.types.ascii import COMMA
+from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.style import NameOf, TextStyle
+from tailrace.types.values import Texts, Values, as_writable
+
+CONNECTOR = "postgresql"
+_EPOCH_MICROS = 946_684_800_000_000
+_OPERATIONS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What all events have in common: of which `version` they are, and of which database."""
+
+    version: str
+    database: str
+
+
+@dataclass(frozen=True)
+class EventFormatter(Formatter):
+    """An event a change; nothing of a change that is skipped."""
+
+    options: Options
+    origin: Origin
+    style: TextStyle
+    codec: str = UTF8
+
+    def knowing(self, names: NameOf | None, codec: str) -> EventFormatter:
+        return replace(self, style=replace(self.style, names=names), codec=codec)
+
+    def change_texts(self, batch: Batch) -> Texts:
+        return self.alike_texts(Alike.of(batch))
+
+    def alike_texts(self, alike: Alike) -> Texts:
+        batch, rows, columns = alike.batch, len(alike.batch), alike.batch.columns
+        assert batch.commits is not None, "the plugin asks for them"
+        telling = Telling(self.options, self.style, self.codec)
+        how = {column.number: telling.of(column) for column in columns}
+        new = self._side(batch.new, columns, rows, how)
+        old = Side.absent(rows, len(columns)) if batch.old is None else self._side(batch.old, columns, rows, how)
+        words = EventWords(
+            Words.of([self._opening(alike, i, how) for i in range(len(alike.relations))]),
+            Words.of([f"{json_string(column.name)}:" for column in columns]),
+            Words.of([how[column.number].unavailable(self.options.unavailable) for column in columns]),
+            Words.of([f',"schema":{json_string(each.schema)},"table":{json_string(each.name)}' for each in alike.published_as]),
+            Words.of(["}}" if self.options.with_schemas else "}"]),
+        )
+        source = source_texts(self.options, self.origin, batch.commits, batch.lsn)
+        end, times = end_texts(batch.commits, batch.lsn), times_texts(batch.commits, rows)
+        told = ~np.isin(batch.kind, [kind for kind, letter in _OPERATIONS.items() if letter in self.options.skipped])
+        changes = Changes(
+            told, alike.number, batch.kind, batch.old_kind, _words(source), _words(end), _words(times), self._key_columns(alike),
+        )  # fmt: skip
+        a_row = (
+            words.openings.longest + words.tables.longest + _FIXED + 2 * (len(words.names.data) + len(words.unavailable.data))
+            + 2 * len(columns) * (LONGEST_LITERAL + 1)
+        )  # fmt: skip
+        room = a_row * int(told.sum()) + len(source.data) + len(end.data) + len(times.data) + new.room + old.room
+        out, offsets = np.empty(room, np.uint8), np.zeros(rows + 1, np.int64)
+        write_events(changes, words, new, old, offsets, out)
+        return Texts(offsets, out[: offsets[-1]])
+
+    def _opening(self, alike: Alike, i: int, how: dict[int, Told]) -> str:
+        if not self.options.with_schemas:
+            return "{"
+        columns = [(column, how[column.number]) for column in alike.batch.columns]
+        return f'{{"schema":{envelope_schema(self.options.topic_prefix, alike.published_as[i], columns)},"payload":{{'
+
+    def _side(self, values: Sequence[Values], columns: Sequence[Column], rows: int, how: dict[int, Told]) -> Side:
+        return Side.of(values, columns, rows, lambda stored, column: how[column.number].text_of(stored))
+
+    def _key_columns(self, alike: Alike) -> NDArray[np.bool_]:
+        """By table and column, whether an old key has it."""
+        numbers = np.array([column.number for column in alike.batch.columns], np.int64)
+        return np.array([np.isin(numbers, relation.identity) for relation in alike.published_as])
+
+
+def _words(texts: Texts) -> Words:
+    return Words(as_writable(texts.data), texts.offsets)
+
+
+def source_texts(options: Options, origin: Origin, commits: Commits | None, lsn: NDArray[np.int64]) -> Texts:
+    """`,"source":{…` up to the name of the schema; of what is outside of transactions without a time, which the log does not have."""
+    head = f',"source":{{"version":{json_string(origin.version)},"connector":"{CONNECTOR}","name":{json_string(options.topic_prefix)},"ts_ms":'
+    micros = commits.time + _EPOCH_MICROS if commits is not None else np.zeros(len(lsn), np.int64)
+    before: tuple[str | NDArray[np.int64], ...] = ('\\"', commits.lsn, '\\"') if commits is not None else ("null",)
+    return Texts.joined(
+        head, micros // 1000, f',"snapshot":"false","db":{json_string(origin.database)},"sequence":"[', *before, ',\\"', lsn, '\\"]","ts_us":',
+        micros, ',"ts_ns":', micros * 1000, rows=len(lsn),
+    )  # fmt: skip
+
+
+def end_texts(commits: Commits | None, lsn: NDArray[np.int64]) -> Texts:
+    """From behind the name of the table to before the operation."""
+    xid: tuple[str | NDArray[np.integer], ...] = (commits.xid,) if commits is not None else ("null",)
+    return Texts.joined(',"txId":', *xid, ',"lsn":', lsn, ',"xmin":null},"transaction":null,"op":"', rows=len(lsn))
+
+
+def times_texts(commits: Commits | None, rows: int) -> Texts:
+    """What stands behind the operation: when the transaction committed, and not when it was decoded, so that every run gives the same."""
+    micros = commits.time + _EPOCH_MICROS if commits is not None else np.zeros(rows, np.int64)
+    return Texts.joined('","ts_ms":', micros // 1000, ',"ts_us":', micros, ',"ts_ns":', micros * 1000, rows=rows)
+
+
+class EventWords(NamedTuple):
+    """By table what an event begins with, and how its source names the table; by column its name, and what stands for a value that is not known; what
+    an event ends with."""
+
+    openings: Words
+    names: Words
+    unavailable: Words
+    tables: Words
+    closing: Words
+
+
+class Changes(NamedTuple):
+    """By row: whether it is told, which of the tables it is of, what happened, what the old tuple is, the texts around the table's name and behind
+    the operation; and by table and column, whether an old key has it."""
+
+    told: NDArray[np.bool_]
+    number: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    old_kind: NDArray[np.uint8]
+    source: Words
+    end: Words
+    times: Words
+    key: NDArray[np.bool_]
+
+
+_BEFORE, _AFTER, _NULL, _LETTERS, _BRACE = (
+    np.frombuffer(word, np.uint8) for word in (b'"before":', b',"after":', b"null", b"cud", b"}")
+)
+_FIXED = 160
+
+
+@kernel
+def write_events(changes, words, new, old, offsets, out):  # type: ignore[no-untyped-def]
+    """The events of a batch, one after another; offsets[i + 1] becomes the end of row i."""
+    to = np.int64(0)
+    every = np.ones(len(new.form), np.bool_)
+    for row in range(len(changes.kind)):
+        if changes.told[row]:
+            kind, number, old_kind = changes.kind[row], changes.number[row], changes.old_kind[row]
+            to = put_word(out, to, words.openings, number)
+            to = put(out, to, _BEFORE, 0, len(_BEFORE))
+            if kind != INSERT and old_kind:
+                to = put_row(out, to, words, old, row, changes.key[number] if old_kind == OLD_KEY else every)
+            else:
+                to = put(out, to, _NULL, 0, len(_NULL))
+            to = put(out, to, _AFTER, 0, len(_AFTER))
+            if kind != DELETE:
+                to = put_row(out, to, words, new, row, every)
+            else:
+                to = put(out, to, _NULL, 0, len(_NULL))
+            to = put_word(out, to, changes.source, row)
+            to = put_word(out, to, words.tables, number)
+            to = put_word(out, to, changes.end, row)
+            out[to] = _LETTERS[kind - 1]
+            to = put_word(out, to + 1, changes.times, row)
+            to = put_word(out, to, words.closing, 0)
+        offsets[row + 1] = to
+
+
+@inner_kernel
+def put_row(out, to, words, side, row, wanted):  # type: ignore[no-untyped-def]
+    """Append the wanted columns of one side of a row."""
+    out[to] = ord("{")
+    to += 1
+    first = True
+    for column in range(len(side.form)):
+        if not wanted[column]:
+            continue
+        if not first:
+            out[to] = COMMA
+            to += 1
+        first = False
+        to = put_word(out, to, words.names, column)
+        if side.state[column, row] == UNCHANGED:
+            to = put_word(out, to, words.unavailable, column)
+        else:
+            to = put_literal(out, to, side, column, row)
+    return put(out, to, _BRACE, 0, 1)

@@ -1,0 +1,243 @@
+"""What a column is to Kafka Connect: its schema there, and its values as JSON literals (Debezium, PostgreSQL connector, "Data type mappings")."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tailrace.model import Column, PgType
+from tailrace.plugins.debezium.binary import base64_texts, decimal_literals, little_endian
+from tailrace.plugins.debezium.options import ADAPTIVE, CONNECT, DOUBLE, HEX, PRECISE, STRING, Options
+from tailrace.plugins.json_text import columns as form
+from tailrace.plugins.json_text.columns import printed
+from tailrace.plugins.json_text.strings import json_string
+from tailrace.types.style import TextStyle
+from tailrace.types.times.parts import interval_parts, times_in_utc
+from tailrace.types.values import Texts, Values
+
+_EPOCH_DAYS = 10957
+_EPOCH_MICROS = _EPOCH_DAYS * 86_400_000_000
+_MONTH_DAYS = 365.25 / 12
+_LATEST, _EARLIEST = 9223372036825200000, -9223372036832400000
+"""What the JDBC driver makes of infinite time stamps, in milliseconds; Debezium's documentation has these for all precisions."""
+_MOST_BITS = 2**31 - 1
+_HEADER = 4
+_MILLIS = 3
+"""Digits of a second that milliseconds have."""
+_TIME = PgType(1083, "pg_catalog", "time", "time without time zone", "b", 8, 8)
+
+
+@dataclass(frozen=True)
+class Told:
+    """How a column is told: `kind` and `name` of its Connect schema (no name: a plain one) with parameters, and what makes literals of its values."""
+
+    kind: str
+    text_of: Callable[[Values], tuple[Texts, int]]
+    name: str = ""
+    parameters: dict[str, str] = field(default_factory=dict)
+    fields: tuple[dict[str, Any], ...] = ()
+
+    def schema(self, *, optional: bool) -> dict[str, Any]:
+        """As Connect's JSON converter writes it."""
+        fields = {"fields": list(self.fields)} if self.fields else {}
+        named = {"name": self.name, "version": 1} if self.name else {}
+        parameters = {"parameters": self.parameters} if self.parameters else {}
+        return {"type": self.kind, **fields, "optional": optional, **named, **parameters}
+
+    def unavailable(self, placeholder: str) -> str:
+        """The literal that stands for a value which the log does not have."""
+        if self.kind == "bytes":
+            placeholder = base64.b64encode(placeholder.encode()).decode()
+        return json_string(placeholder)
+
+
+def resolved(column: Column) -> tuple[PgType, int]:
+    """The type that a column's values are of in the end, and its modifier: that of the domain, where one gives it."""
+    pg_type, typmod = column.type, column.typmod
+    assert pg_type is not None, "dropped columns are not shown"
+    while pg_type.kind == "d" and pg_type.element is not None:
+        typmod = typmod if typmod >= 0 else pg_type.typmod
+        pg_type = pg_type.element
+    return pg_type, typmod
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Finds out how columns are told. `style` and `codec` are those of what is told as text."""
+
+    options: Options
+    style: TextStyle
+    codec: str
+
+    def of(self, column: Column) -> Told:
+        pg_type, typmod = resolved(column)
+        assert column.type is not None
+        if pg_type.oid in _PLAIN:
+            kind, how = _PLAIN[pg_type.oid]
+            return Told(kind, lambda stored: (self._printed(stored, column), how))
+        make = _MADE.get(pg_type.oid)
+        if make is not None:
+            return make(self, column, typmod)
+        parameters = {"allowed": ",".join(label for _, label in pg_type.labels)} if pg_type.kind == "e" else {}
+        name = "io.debezium.data.Enum" if pg_type.kind == "e" else _NAMES.get(pg_type.name, "")
+        return Told("string", lambda stored: (self._printed(stored, column), form.STRING), name, parameters)
+
+    def _printed(self, stored: Values, column: Column) -> Texts:
+        assert column.type is not None
+        return printed(stored, column.type, self.style, self.codec)
+
+    # -- by type -------------------------------------------------------------------------------------------------------------------
+
+    def numeric(self, column: Column, typmod: int) -> Told:
+        mode = self.options.decimals
+        if mode == STRING:
+            return Told("string", lambda stored: (self._printed(stored, column), form.STRING))
+        if mode == DOUBLE:
+            return Told("double", lambda stored: (self._printed(stored, column), form.NUMBER_OR_NAME))
+        is_variable = typmod < 0
+
+        def text_of(stored: Values) -> tuple[Texts, int]:
+            return decimal_literals(self._printed(stored, column), stored.valid, variable=is_variable), form.BARE
+
+        if is_variable:
+            fields = (
+                {"type": "int32", "optional": False, "field": "scale"},
+                {"type": "bytes", "optional": False, "field": "value"},
+            )
+            return Told("struct", text_of, "io.debezium.data.VariableScaleDecimal", fields=fields)
+        precision = ((typmod - _HEADER) >> 16) & 0xFFFF
+        scale = max(0, (((typmod - _HEADER) & 0x7FF) ^ 0x400) - 0x400)
+        return Told("bytes", text_of, _DECIMAL, {"scale": str(scale), "connect.decimal.precision": str(precision)})
+
+    def money(self, column: Column, typmod: int) -> Told:
+        def precisely(stored: Values) -> tuple[Texts, int]:
+            return decimal_literals(_numbers(stored.as_dtype("<i8")), stored.valid, variable=False), form.BARE
+
+        mode = self.options.decimals
+        if mode == PRECISE:
+            return Told("bytes", precisely, _DECIMAL, {"scale": "2"})
+        how = form.STRING if mode == STRING else form.BARE
+        return Told("string" if mode == STRING else "double", lambda stored: (_hundredths(stored.as_dtype("<i8")), how))
+
+    def bytea(self, column: Column, typmod: int) -> Told:
+        if self.options.binaries == HEX:
+            style = replace(self.style, bytea_output="hex")
+            assert column.type is not None
+            pg_type = column.type
+            return Told("string", lambda stored: (printed(stored, pg_type, style, self.codec), form.HEX))
+        kind = "bytes" if self.options.binaries == "bytes" else "string"
+        return Told(kind, lambda stored: (base64_texts(*stored.payloads), form.STRING))
+
+    def bits(self, column: Column, typmod: int) -> Told:
+        pg_type, _ = resolved(column)
+        if pg_type.oid == _BIT and typmod == 1:
+
+            def as_boolean(stored: Values) -> tuple[Texts, int]:
+                texts = self._printed(stored, column)
+                return Texts(
+                    texts.offsets, np.where(texts.data == ord("1"), np.uint8(ord("t")), np.uint8(ord("f")))
+                ), form.BOOLEAN
+
+            return Told("boolean", as_boolean)
+        length = {"length": str(typmod if typmod >= 0 else _MOST_BITS)}
+        return Told(
+            "bytes", lambda stored: (base64_texts(*little_endian(self._printed(stored, column))), form.STRING), "io.debezium.data.Bits", length
+        )  # fmt: skip
+
+    def date(self, column: Column, typmod: int) -> Told:
+        name = "org.apache.kafka.connect.data.Date" if self.options.times == CONNECT else "io.debezium.time.Date"
+        return Told("int32", lambda stored: (_numbers(stored.as_dtype("<i4").astype(np.int64) + _EPOCH_DAYS), form.BARE), name)
+
+    def time(self, column: Column, typmod: int) -> Told:
+        if self.options.times == CONNECT:
+            kind, name = "int32", "org.apache.kafka.connect.data.Time"
+        elif self.options.times == ADAPTIVE and 0 <= typmod <= _MILLIS:
+            kind, name = "int32", "io.debezium.time.Time"
+        else:
+            return Told("int64", lambda stored: (_numbers(stored.as_dtype("<i8")), form.BARE), "io.debezium.time.MicroTime")
+        return Told(kind, lambda stored: (_numbers(stored.as_dtype("<i8") // 1000), form.BARE), name)
+
+    def timestamp(self, column: Column, typmod: int) -> Told:
+        in_millis = self.options.times == CONNECT or 0 <= typmod <= _MILLIS
+        name = "io.debezium.time.Timestamp" if in_millis else "io.debezium.time.MicroTimestamp"
+
+        def text_of(stored: Values) -> tuple[Texts, int]:
+            micros = stored.as_dtype("<i8")
+            since_epoch = (micros + _EPOCH_MICROS) // (1000 if in_millis else 1)
+            bounds = np.iinfo(np.int64)
+            since_epoch = np.where(micros == bounds.max, _LATEST, np.where(micros == bounds.min, _EARLIEST, since_epoch))
+            return _numbers(since_epoch), form.BARE
+
+        return Told("int64", text_of, "org.apache.kafka.connect.data.Timestamp" if self.options.times == CONNECT else name)
+
+    def timestamptz(self, column: Column, typmod: int) -> Told:
+        style = replace(self.style, date_style="ISO, MDY", time_zone="UTC")
+
+        def text_of(stored: Values) -> tuple[Texts, int]:
+            assert column.type is not None
+            array = printed(stored, column.type, style, self.codec).to_arrow()
+            array = pc.replace_substring(array, " ", "T", max_replacements=1)
+            return Texts.of_arrow(pc.replace_substring(array, "+00", "Z", max_replacements=1)), form.STRING
+
+        return Told("string", text_of, "io.debezium.time.ZonedTimestamp")
+
+    def timetz(self, column: Column, typmod: int) -> Told:
+        def text_of(stored: Values) -> tuple[Texts, int]:
+            of_day = printed(times_in_utc(stored), _TIME, self.style, self.codec)
+            return Texts.joined(of_day, "Z", rows=len(stored)), form.STRING
+
+        return Told("string", text_of, "io.debezium.time.ZonedTime")
+
+    def interval(self, column: Column, typmod: int) -> Told:
+        def text_of(stored: Values) -> tuple[Texts, int]:
+            micros, days, months = interval_parts(stored)
+            # In the order in which Debezium adds them up, in double precision as it does.
+            minutes, rest = np.abs(micros) // 60_000_000, np.abs(micros) % 60_000_000
+            sign = np.where(micros < 0, -1.0, 1.0)
+            in_minutes = ((months * _MONTH_DAYS + days) * 24 + sign * (minutes // 60)) * 60 + sign * (minutes % 60)
+            seconds = in_minutes * 60 + sign * (rest // 1_000_000)
+            return _numbers(_long(seconds * 1e6 + sign * (rest % 1_000_000))), form.BARE
+
+        return Told("int64", text_of, "io.debezium.time.MicroDuration")
+
+
+def _numbers(numbers: NDArray[np.integer]) -> Texts:
+    return Texts.of_arrow(pa.array(numbers).cast(pa.large_string()))
+
+
+def _long(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """As Java casts them: what does not fit becomes the nearest that does."""
+    fits = np.abs(numbers) < 2.0**63
+    bound = np.where(numbers > 0, np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+    return np.where(fits, np.where(fits, numbers, 0).astype(np.int64), bound)
+
+
+def _hundredths(cents: NDArray[np.int64]) -> Texts:
+    """With a point before the last two digits."""
+    size = np.abs(cents).astype(np.uint64)
+    sign, units, rest = (pa.array(each) for each in (np.where(cents < 0, "-", ""), size // np.uint64(100), size % np.uint64(100)))
+    parts = sign.cast(pa.large_string()), units.cast(pa.large_string()), pc.utf8_lpad(rest.cast(pa.large_string()), 2, "0")
+    return Texts.joined(*(Texts.of_arrow(each) for each in parts[:2]), ".", Texts.of_arrow(parts[2]), rows=len(cents))
+
+
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_BIT = 1560
+_PLAIN = {
+    form.BOOL: ("boolean", form.BOOLEAN), form.INT2: ("int16", form.BARE), form.INT4: ("int32", form.BARE), form.INT8: ("int64", form.BARE),
+    form.OID: ("int64", form.BARE), form.FLOAT4: ("float", form.NUMBER_OR_NAME), form.FLOAT8: ("double", form.NUMBER_OR_NAME),
+}  # fmt: skip
+_MADE: dict[int, Callable[[Telling, Column, int], Told]] = {
+    form.NUMERIC: Telling.numeric, 790: Telling.money, form.BYTEA: Telling.bytea, _BIT: Telling.bits, 1562: Telling.bits,
+    1082: Telling.date, 1083: Telling.time, 1114: Telling.timestamp, 1184: Telling.timestamptz, 1266: Telling.timetz, 1186: Telling.interval,
+}  # fmt: skip
+_NAMES = {
+    "json": "io.debezium.data.Json", "jsonb": "io.debezium.data.Json", "xml": "io.debezium.data.Xml", "uuid": "io.debezium.data.Uuid",
+    "ltree": "io.debezium.data.Ltree",
+}  # fmt: skip

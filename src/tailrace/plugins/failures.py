@@ -1,0 +1,105 @@
+"""Changes that cannot be told: which is the first, and what is raised for it (`output_plugin_error_callback` in `replication/logical/logical.c`).
+
+A server raises such an error when it comes to the change, and has told what committed before. Workers know nothing of that order, and meet changes of
+many transactions at once. So they tell what they can, and with it goes a `Failure` to the driver, which raises it where that transaction would stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.decode import Alike
+from tailrace.errors import InsufficientLogging, MissingHistory, PluginError, TailraceError, UsageError
+from tailrace.model import Lsn
+from tailrace.plugins.plugin import OutputPlugin
+
+Told = TypeVar("Told")
+
+_OF_A_CHANGE = (UsageError, InsufficientLogging, MissingHistory, PluginError)
+"""What is said of a change. That a log is damaged is not, and has no place in its order."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a change stands among all."""
+
+    ordinal: int
+    lsn: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The change at this place cannot be told: this is raised in the plugin's callback for it."""
+
+    place: Place
+    error: TailraceError
+    callback: str = "change"
+
+    def raised(self, plugin: OutputPlugin, *, streamed: bool) -> TailraceError:
+        """What the reader of the plugin's output is told."""
+        return in_callback(self.error, plugin, f"stream_{self.callback}" if streamed else self.callback, Lsn(self.place.lsn))
+
+
+def first(one: Failure | None, other: Failure | None) -> Failure | None:
+    """The one that stands before the other."""
+    if one is None or other is None:
+        return one or other
+    return min(one, other, key=lambda failure: failure.place)
+
+
+def in_callback(error: TailraceError, plugin: OutputPlugin, callback: str, lsn: Lsn) -> TailraceError:
+    """The error with the server's CONTEXT, behind what it has of its own; of a slot, if there is one. A callback that was called for the change has
+    said so itself."""
+    if f'output plugin "{plugin.name}"' in error.context:
+        return error
+    slot = [f'slot "{plugin.slot}"'] if plugin.slot else []
+    where = ", ".join([*slot, f'output plugin "{plugin.name}"', f"in the {callback} callback", f"associated LSN {lsn}"])
+    found = copy(error)
+    found.context = "\n".join(filter(None, [error.context, where]))
+    found.lsn = lsn
+    return found
+
+
+def told_as_far(alike: Alike, tell: Callable[[Alike], list[Told]]) -> tuple[list[Told], Failure | None]:
+    """What `tell` makes of the changes; where it raises for one, of those of transactions before, and the first for which it does. It must raise for
+    each change by itself, whichever others it is given."""
+    try:
+        return tell(alike), None
+    except _OF_A_CHANGE as error:
+        raised: TailraceError = error
+    batch = alike.batch
+    order = np.lexsort((batch.sequence, batch.lsn, batch.ordinal))
+    row, found = _first_that_raises(alike, order, tell)
+    place = Place(*(int(column[row]) for column in (batch.ordinal, batch.lsn, batch.sequence)))
+    before = np.flatnonzero(batch.ordinal < place.ordinal)
+    return tell(alike.take(before)) if len(before) else [], Failure(place, found or raised)
+
+
+def _first_that_raises(
+    alike: Alike, order: NDArray[np.int64], tell: Callable[[Alike], list[Told]]
+) -> tuple[int, TailraceError | None]:
+    """The first of these rows for which it raises, of which one is known, and what; by halving."""
+    passing, failing = 0, len(order)
+    while failing - passing > 1:
+        middle = (passing + failing) // 2
+        if _raised(alike.take(np.sort(order[passing:middle])), tell) is None:
+            passing = middle
+        else:
+            failing = middle
+    row = order[passing:failing]
+    return int(row[0]), _raised(alike.take(row), tell)
+
+
+def _raised(alike: Alike, tell: Callable[[Alike], list[Told]]) -> TailraceError | None:
+    try:
+        tell(alike)
+    except _OF_A_CHANGE as error:
+        return error
+    return None

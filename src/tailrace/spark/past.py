@@ -1,0 +1,52 @@
+"""What became of tables, as a DataFrame (`tailrace.spark.schema_events`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace.catalog.names.qualified_names import read_table_name
+from tailrace.catalog.statefile import read_state
+from tailrace.changes import EPOCH_MICROSECONDS
+from tailrace.errors import UsageError
+from tailrace.past.schema_events import SchemaEvent
+from tailrace.pipeline import Scanning
+from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline.table_events import table_events
+from tailrace.spark.jobs import SparkRunner
+from tailrace.spark.schemas import spark_schema
+from tailrace.window import WindowSize, parse_size
+
+OPTIONS = ("database", "table", "catalog", "window")
+SCHEMA = pa.schema(
+    [
+        ("commit_lsn", pa.int64()), ("lsn", pa.int64()), ("commit_timestamp", pa.timestamp("us", "UTC")), ("xid", pa.int64()), ("oid", pa.int64()),
+        ("table", pa.string()), ("event", pa.string()), ("column", pa.string()), ("before", pa.string()), ("after", pa.string()),
+    ]
+)  # fmt: skip
+
+
+def schema_events_of(spark: SparkSession, source: str, options: Mapping[str, str]) -> DataFrame:
+    """Scan on the executors, and tell."""
+    for name in options:
+        if name not in OPTIONS:
+            raise UsageError(f'unrecognized option "{name}"', hint=f"Options: {', '.join(OPTIONS)}.")
+    if "database" not in options:
+        raise UsageError('option "database" missing')
+    path, window = options.get("catalog"), options.get("window")
+    catalog = read_state(Path(path).read_bytes(), path) if path else None
+    scanning = Scanning(window=WindowSize(parse_size(window)) if window else None)
+    feed = open_feed(source, options["database"], runner=SparkRunner(spark), catalog=catalog, scanning=scanning)
+    events = table_events(feed, read_table_name(options["table"]) if "table" in options else None)
+    columns = [list(column) for column in zip(*map(_row, events), strict=True)] if events else [[] for _ in SCHEMA]
+    rows = pa.Table.from_arrays([pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    return spark.createDataFrame(rows, spark_schema(SCHEMA))
+
+
+def _row(event: SchemaEvent) -> tuple[int | str | None, ...]:
+    time = event.time + EPOCH_MICROSECONDS if event.xid else None
+    told = event.column or None, event.before or None, event.after or None
+    return int(event.commit_lsn), int(event.lsn) or None, time, event.xid or None, event.oid, event.table, event.kind, *told

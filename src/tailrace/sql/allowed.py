@@ -1,0 +1,95 @@
+"""What a statement over the interface's rows may contain: the nodes of the grammar, functions and types that mean the same in PostgreSQL and in the
+engine that computes with these rows (docs/decisions/012-duckdb.md). Everything else is refused by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from pglast import enums
+
+from tailrace.errors import UsageError
+from tailrace.sql.grammar import ast
+
+NODES = frozenset(
+    {
+        ast.SelectStmt, ast.ResTarget, ast.ColumnRef, ast.A_Star, ast.A_Const, ast.A_Expr, ast.BoolExpr, ast.NullTest, ast.BooleanTest,
+        ast.CaseExpr, ast.CaseWhen, ast.CoalesceExpr, ast.MinMaxExpr, ast.SubLink, ast.TypeCast, ast.FuncCall, ast.WindowDef, ast.SortBy,
+        ast.JoinExpr, ast.RangeVar, ast.RangeSubselect, ast.RangeFunction, ast.CommonTableExpr, ast.WithClause, ast.Alias, ast.A_ArrayExpr,
+        ast.TypeName, ast.String, ast.Integer, ast.Float, ast.Boolean, ast.A_Indirection, ast.SQLValueFunction,
+    }
+)  # fmt: skip
+_NAMES = {
+    "InsertStmt": "INSERT", "UpdateStmt": "UPDATE", "DeleteStmt": "DELETE", "MergeStmt": "MERGE",
+    "CreateStmt": "CREATE TABLE", "ViewStmt": "CREATE VIEW",
+    "CreateTableAsStmt": "CREATE TABLE AS", "TransactionStmt": "a transaction block", "ExplainStmt": "EXPLAIN", "PrepareStmt": "PREPARE",
+    "ExecuteStmt": "EXECUTE", "CopyStmt": "COPY", "DropStmt": "DROP", "TruncateStmt": "TRUNCATE", "AlterTableStmt": "ALTER TABLE",
+    "CreatePublicationStmt": "CREATE PUBLICATION", "AlterPublicationStmt": "ALTER PUBLICATION", "DoStmt": "DO", "CallStmt": "CALL",
+    "GroupingSet": "GROUPING SETS", "RowExpr": "ROW", "XmlExpr": "XML", "ParamRef": "a parameter", "RangeTableSample": "TABLESAMPLE",
+    "CollateClause": "COLLATE", "LockingClause": "FOR UPDATE", "A_Indices": "a subscript", "DeclareCursorStmt": "DECLARE",
+    "VacuumStmt": "VACUUM", "CheckPointStmt": "CHECKPOINT", "IndexStmt": "CREATE INDEX", "CreateSchemaStmt": "CREATE SCHEMA",
+}  # fmt: skip
+FUNCTIONS: dict[str, str] = {
+    "count": "int8", "sum": "numeric", "min": "same", "max": "same", "string_agg": "text", "array_agg": "array", "bool_and": "bool",
+    "bool_or": "bool", "every": "bool", "row_number": "int8", "rank": "int8", "dense_rank": "int8",
+    "octet_length": "int4", "lag": "same", "lead": "same",
+    "first_value": "same", "last_value": "same", "ntile": "int4", "lower": "text", "upper": "text", "length": "int4", "substr": "text",
+    "substring": "text", "left": "text", "right": "text", "split_part": "text", "replace": "text", "strpos": "int4", "position": "int4",
+    "btrim": "text", "ltrim": "text", "rtrim": "text", "concat": "text", "repeat": "text", "reverse": "text", "md5": "text", "abs": "same",
+    "starts_with": "bool", "encode": "text", "pg_wal_lsn_diff": "numeric", "now": "timestamptz",
+    "current_database": "name",
+}  # fmt: skip
+"""Those of PostgreSQL's functions that the engine has with the same meaning, and the type of their result; `same` is that of the first argument."""
+CASTS = {
+    "text": "text", "varchar": "text", "bpchar": "text", "name": "text", "int2": "smallint", "int4": "integer", "int8": "bigint",
+    "float8": "double", "bool": "boolean", "oid": "uinteger", "xid": "uinteger", "pg_lsn": "ubigint", "timestamptz": "timestamptz",
+    "timestamp": "timestamp", "date": "date", "bytea": "bytea",
+}  # fmt: skip
+"""Types that can be cast to -> the engine's."""
+OPERATORS = frozenset(
+    {"=", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "||", "~~", "!~~", "~~*", "!~~*", "BETWEEN", "NOT BETWEEN"}
+)
+_KINDS = enums.A_Expr_Kind
+EXPRESSIONS = frozenset(
+    {
+        _KINDS.AEXPR_OP, _KINDS.AEXPR_OP_ANY, _KINDS.AEXPR_OP_ALL, _KINDS.AEXPR_DISTINCT, _KINDS.AEXPR_NOT_DISTINCT, _KINDS.AEXPR_NULLIF,
+        _KINDS.AEXPR_IN, _KINDS.AEXPR_LIKE, _KINDS.AEXPR_ILIKE, _KINDS.AEXPR_BETWEEN, _KINDS.AEXPR_NOT_BETWEEN,
+    }
+)  # fmt: skip
+PATTERNS = frozenset({_KINDS.AEXPR_LIKE, _KINDS.AEXPR_ILIKE})
+
+
+def check_nodes(node: Any, but: Container[int] = ()) -> None:
+    """Raise UsageError (0A000) for the first that is none of `NODES`. What is below those whose ids are in `but` has been looked at."""
+    if isinstance(node, tuple | list):
+        for each in node:
+            check_nodes(each, but)
+        return
+    if not isinstance(node, ast.Node) or id(node) in but:
+        return
+    if type(node) not in NODES:
+        raise refused(what_is(node), getattr(node, "location", None))
+    if isinstance(node, ast.SelectStmt):
+        if node.intoClause is not None:
+            raise refused("SELECT INTO")
+        if node.lockingClause:
+            raise refused("FOR UPDATE")
+    if isinstance(node, ast.A_Expr) and (node.kind not in EXPRESSIONS or node.name[-1].sval not in OPERATORS):
+        raise refused(f"operator {node.name[-1].sval}" if node.kind == _KINDS.AEXPR_OP else "this comparison", node.location)
+    for name in node:
+        check_nodes(getattr(node, name), but)
+
+
+def what_is(node: Any) -> str:
+    """A statement or a part of one as a person calls it."""
+    name = type(node).__name__
+    return _NAMES.get(name, name.removesuffix("Stmt"))
+
+
+def refused(what: str, location: int | None = None) -> UsageError:
+    """The error for what is not computed here."""
+    error = UsageError(
+        f"{what} is not supported outside of the server", hint="With --connect DSN it goes to a server.", sqlstate="0A000"
+    )
+    return error if location is None or location < 0 else error.in_text(location + 1)

@@ -1,0 +1,47 @@
+"""How PostgreSQL calls the columns of a result that have no name (`parser/parse_target.c`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pglast import enums
+
+from tailrace.sql.grammar import ast, name_of
+
+
+def figured(node: Any) -> str:
+    """How PostgreSQL calls a column without a name (`FigureColname`)."""
+    return _figure(node)[0]
+
+
+def _figure(node: Any) -> tuple[str, int]:
+    """The name, and how good it is: 2 if it comes from a column or a function, 1 if from a type, 0 if there is none."""
+    if isinstance(node, ast.ColumnRef):
+        return node.fields[-1].sval, 2
+    if isinstance(node, ast.A_Indirection):
+        return (node.indirection[-1].sval, 2) if isinstance(node.indirection[-1], ast.String) else _figure(node.arg)
+    if isinstance(node, ast.FuncCall):
+        return name_of(node)[1], 2
+    if isinstance(node, ast.A_Expr) and node.kind == enums.A_Expr_Kind.AEXPR_NULLIF:
+        return "nullif", 2
+    if isinstance(node, ast.TypeCast):
+        name, strength = _figure(node.arg)
+        return (name, strength) if strength > 1 else (node.typeName.names[-1].sval, 1)
+    if isinstance(node, ast.CaseExpr):
+        name, strength = _figure(node.defresult)
+        return (name, strength) if strength > 1 else ("case", 1)
+    if isinstance(node, ast.SubLink):
+        return _figure_sublink(node)
+    words = {ast.CoalesceExpr: "coalesce", ast.A_ArrayExpr: "array"}
+    if isinstance(node, ast.MinMaxExpr):
+        return ("greatest" if node.op == enums.MinMaxOp.IS_GREATEST else "least"), 2
+    return (words[type(node)], 2) if type(node) in words else ("?column?", 0)
+
+
+def _figure_sublink(node: Any) -> tuple[str, int]:
+    if node.subLinkType == enums.SubLinkType.EXISTS_SUBLINK:
+        return "exists", 2
+    if node.subLinkType == enums.SubLinkType.EXPR_SUBLINK and node.subselect.targetList:
+        target = node.subselect.targetList[0]
+        return (target.name, 2) if target.name else _figure(target.val)
+    return "?column?", 0

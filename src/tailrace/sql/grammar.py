@@ -1,0 +1,45 @@
+"""PostgreSQL's own grammar (libpg_query by pglast), and what is asked of any node.
+
+In: the text of a statement. Out: its tree, which is pglast's; `ast` are its classes, without the types that pglast gives to their fields: what a
+parsed tree always has is optional there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pglast.ast
+from pglast.parser import ParseError, parse_sql
+
+from tailrace.errors import UsageError
+
+ast: Any = pglast.ast
+
+
+def parsed(text: str) -> Any:
+    """The one statement that a text is. Raises UsageError (42601) with the position of what is wrong."""
+    try:
+        statements = parse_sql(text)
+    except ParseError as error:
+        at = error.args[1] if len(error.args) > 1 else None
+        position = len(text) + 1 if at is None else int(at) + 1
+        raise UsageError(str(error.args[0]), sqlstate="42601").in_text(position) from None
+    if len(statements) != 1:
+        raise UsageError("one statement at a time", sqlstate="42601")
+    return statements[0].stmt
+
+
+def name_of(node: Any) -> tuple[str, str]:
+    """A called function's schema, empty if none is named, and name."""
+    names = [part.sval for part in node.funcname]
+    return (names[-2] if len(names) > 1 else ""), names[-1]
+
+
+def children(node: Any) -> Iterator[Any]:
+    """The nodes directly below."""
+    if isinstance(node, tuple | list):
+        yield from node
+    elif isinstance(node, ast.Node):
+        for name in node:
+            yield getattr(node, name)

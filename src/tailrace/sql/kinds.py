@@ -1,0 +1,110 @@
+"""The SQL types that the interface's functions and views have: how they travel in Arrow, and how constants of them are read.
+
+pg_lsn is UBIGINT and nothing else is, so that a result says by itself which of its columns are positions; xid and oid are UINTEGER, which print
+alike.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+
+ARROW: dict[str, pa.DataType] = {
+    "bool": pa.bool_(), "float4": pa.float32(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float8": pa.float64(),
+    "oid": pa.uint32(),
+    "xid": pa.uint32(), "pg_lsn": pa.uint64(), "name": pa.string(), "text": pa.string(), "char": pa.string(), "bytea": pa.binary(),
+    "timestamptz": pa.timestamp("us", "UTC"), "interval": pa.string(), "inet": pa.string(), "void": pa.string(), "record": pa.string(),
+    "pg_node_tree": pa.string(), "int2vector": pa.string(), "oidvector": pa.string(), "name[]": pa.list_(pa.string()),
+}  # fmt: skip
+"""By PostgreSQL's name of the type. What is only ever NULL here, or only printed, travels as text."""
+LABELS = {
+    "bool": "boolean", "int2": "smallint", "int4": "integer", "int8": "bigint", "float8": "double precision", "char": '"char"',
+    "timestamptz": "timestamp with time zone", "text[]": "text[]", "float4": "real", "varchar": "character varying",
+}  # fmt: skip
+"""How format_type() prints those whose name is another."""
+SAME = {
+    "boolean": "bool", "integer": "int4", "int": "int4", "bigint": "int8", "smallint": "int2", "varchar": "text", "bpchar": "text",
+}  # fmt: skip
+_TEXTS = frozenset({"name", "text"})
+_NAME_BYTES = 63
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_LEAST = {"int4": -(2**31), "int8": -(2**63)}
+
+
+def label(kind: str) -> str:
+    """The type as errors name it."""
+    return LABELS.get(kind, kind)
+
+
+def takes(wanted: str, given: str) -> bool:
+    """Whether a constant of one type can stand where another is asked for."""
+    if given in (wanted, "unknown"):
+        return True
+    if wanted in _TEXTS and given in _TEXTS:
+        return True
+    return wanted == "int8" and given in ("int2", "int4")
+
+
+def read(kind: str, text: str) -> object:
+    """The value that a type's input function makes of a text. Raises UsageError (22P02, 22003) as that does."""
+    if kind in ("text", "name"):
+        return cut_name(text) if kind == "name" else text
+    if kind == "pg_lsn":
+        try:
+            return Lsn.parse(text.strip())
+        except ValueError as error:
+            raise UsageError(str(error), sqlstate="22P02") from None
+    if kind == "bool":
+        return _bool(text)
+    if kind in ("int4", "int8"):
+        return _integer(kind, text)
+    if kind == "text[]":
+        return read_array(text)
+    raise UsageError(f"a constant of type {label(kind)} is not read here", sqlstate="0A000")
+
+
+def cut_name(text: str) -> str:
+    """What fits into the type name (`namein`)."""
+    raw = text.encode()[:_NAME_BYTES]
+    return raw.decode(errors="ignore")
+
+
+def _bool(text: str) -> bool:
+    word = text.strip().lower()
+    for words, value in ((_TRUE, True), (_FALSE, False)):
+        if word and word != "o" and any(each.startswith(word) for each in words):
+            return value
+    raise UsageError(f'invalid input syntax for type boolean: "{text}"', sqlstate="22P02")
+
+
+def _integer(kind: str, text: str) -> int:
+    if not re.fullmatch(r"\s*[-+]?\d+\s*", text, re.ASCII):
+        raise UsageError(f'invalid input syntax for type {label(kind)}: "{text}"', sqlstate="22P02")
+    value = int(text)
+    if not _LEAST[kind] <= value < -_LEAST[kind]:
+        raise UsageError(f'value "{text}" is out of range for type {label(kind)}', sqlstate="22003")
+    return value
+
+
+def read_array(text: str) -> list[str | None] | list[list]:
+    """A text[] of one dimension, or, as lists in a list, of more (`array_in`); of those only that there are more matters."""
+    stripped = text.strip()
+    if not (stripped.startswith("{") and stripped.endswith("}")):
+        raise UsageError(
+            f'malformed array literal: "{text}"',
+            detail='Array value must start with "{" or dimension information.',
+            sqlstate="22P02",
+        )
+    inner = stripped[1:-1]
+    if inner.lstrip().startswith("{"):
+        return [[inner]]
+    values: list[str | None] = []
+    for quoted, bare in re.findall(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^,"]+))\s*(?:,|$)', inner):
+        word = bare.strip()
+        unescaped = re.sub(r"\\(.)", r"\1", quoted if not bare else word)
+        values.append(None if word.upper() == "NULL" and bare else unescaped)
+    return values

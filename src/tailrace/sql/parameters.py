@@ -1,0 +1,101 @@
+"""Parameters of a session: SET, RESET and SHOW of what changes how values are printed, and of tailrace.as_of (`utils/misc/guc.c`).
+
+In: names and values. Out: `Parameters`, which are never changed, only replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+from tailrace.types.style import PARAMETERS, TextStyle, read_date_style
+from tailrace.types.times.zones import zone_of
+
+AS_OF = "tailrace.as_of"
+_WORK_MEM = "logical_decoding_work_mem"
+_SHOWN = {
+    "datestyle": "DateStyle", "timezone": "TimeZone", "intervalstyle": "IntervalStyle", "bytea_output": "bytea_output",
+    "extra_float_digits": "extra_float_digits", "search_path": "search_path", "role": "role",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """`style` is what values look like; `as_of` the moment of the catalogs, None: where the log ends."""
+
+    style: TextStyle = TextStyle()  # noqa: RUF009 - immutable
+    as_of: Lsn | None = None
+    work_mem: str = ""
+
+    def knows(self, name: str) -> bool:
+        return name.lower() in (*PARAMETERS, AS_OF, _WORK_MEM)
+
+    def under(self, name: str, value: str | None) -> Parameters:
+        """With a parameter set, or reset with None. Raises UsageError in PostgreSQL's words."""
+        key = name.lower()
+        if key == AS_OF:
+            return replace(self, as_of=_position(value))
+        if key == _WORK_MEM:
+            return replace(self, work_mem=value or "")
+        if key not in PARAMETERS:
+            raise UsageError(f'unrecognized configuration parameter "{name}"', sqlstate="42704")
+        field = PARAMETERS[key]
+        now = getattr(TextStyle(), field) if value is None else value
+        if key == "datestyle" and value is not None:
+            now = _date_style(self.style.date_style, value)
+        try:
+            style = self.style.under({key: str(now)})
+        except UsageError as error:
+            error.message = error.message.replace('"IntervalStyle"', f'"{name}"')
+            raise
+        return replace(self, style=_checked(style, key))
+
+    def shown(self, name: str) -> tuple[str, str]:
+        """The parameter's own spelling, and what SHOW prints."""
+        key = name.lower()
+        if key == AS_OF:
+            return AS_OF, "" if self.as_of is None else str(self.as_of)
+        if key == _WORK_MEM:
+            return _WORK_MEM, self.work_mem or "64MB"
+        if key not in PARAMETERS:
+            raise UsageError(f'unrecognized configuration parameter "{name}"', sqlstate="42704")
+        value = str(getattr(self.style, PARAMETERS[key]))
+        return _SHOWN[key], (value or "none") if key == "role" else value
+
+    @property
+    def of_plugin(self) -> dict[str, str]:
+        """As `OutputPlugin.under` takes them."""
+        values = {name: str(getattr(self.style, field)) for name, field in PARAMETERS.items()}
+        return values | ({_WORK_MEM: self.work_mem} if self.work_mem else {})
+
+
+def _checked(style: TextStyle, key: str) -> TextStyle:
+    """A zone that does not exist would be found out by who prints a time."""
+    if key == "timezone":
+        try:
+            zone_of(style.time_zone)
+        except UsageError:
+            message = f'invalid value for parameter "TimeZone": "{style.time_zone}"'
+            raise UsageError(message, sqlstate="22023") from None
+    return style
+
+
+def _position(value: str | None) -> Lsn | None:
+    if not value:
+        return None
+    try:
+        return Lsn.parse(value)
+    except ValueError as error:
+        raise UsageError(str(error), sqlstate="22P02") from None
+
+
+def _date_style(before: str, value: str) -> str:
+    """What is not named stays as it was."""
+    form, order = read_date_style(before)
+    words = [word.strip().lower() for word in value.split(",")]
+    named = read_date_style(value)
+    orders = ("ymd", "dmy", "mdy", "us", "euro", "noneuro", "german")
+    has_order = any(word.startswith(orders) for word in words)
+    has_form = any(word.startswith(("iso", "sql", "postgres", "german")) for word in words)
+    return f"{named[0] if has_form else form}, {named[1] if has_order else order}"

@@ -1,0 +1,128 @@
+"""A result's columns as PostgreSQL's output functions print them, under the parameters of the session.
+
+In: Arrow columns, of the types in `kinds.ARROW`. Out: texts, None for NULL, and whether a column is one of numbers, which psql puts to the right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.errors import UnsupportedWal
+from tailrace.model import Lsn, PgType
+from tailrace.types.registry import format_values
+from tailrace.types.style import TextStyle
+from tailrace.types.values import Values
+
+_UNIX_DAYS, _UNIX_MICROSECONDS = 10957, 946_684_800_000_000
+"""From 1970 to 2000, from where PostgreSQL counts."""
+_QUOTED = '"\\{}, \t\n\r\v\f'
+
+
+def _type(oid: int, name: str, length: int) -> PgType:
+    return PgType(oid, "pg_catalog", name, name, "b", length, 8)
+
+
+_DATE, _TIMESTAMP, _TIMESTAMPTZ = _type(1082, "date", 4), _type(1114, "timestamp", 8), _type(1184, "timestamptz", 8)
+_FLOAT4, _FLOAT8, _BYTEA = _type(700, "float4", 4), _type(701, "float8", 8), _type(17, "bytea", -1)
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """As psql has it: a name, cells, and where they stand."""
+
+    name: str
+    cells: list[str | None]
+    is_number: bool
+
+
+def text_columns(table: pa.Table, names: list[str], style: TextStyle) -> list[TextColumn]:
+    """All columns of a result, under these names."""
+    return [
+        TextColumn(name, texts_of(column.combine_chunks(), style), is_number(column.type))
+        for name, column in zip(names, table.columns, strict=True)
+    ]
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether psql puts it to the right; pg_lsn, the only one of 64 bits without a sign, is none."""
+    return (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def texts_of(array: pa.Array, style: TextStyle) -> list[str | None]:
+    """A column's values. Raises UnsupportedWal for a type that nothing here gives."""
+    kind = array.type
+    if isinstance(array, pa.ChunkedArray):
+        return [text for chunk in array.chunks for text in texts_of(chunk, style)]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
+        return list(array.to_pylist())
+    if kind == pa.uint64():
+        return [None if value is None else str(Lsn(value)) for value in array.to_pylist()]
+    if pa.types.is_integer(kind):
+        return [None if value is None else str(value) for value in array.to_pylist()]
+    if pa.types.is_boolean(kind):
+        return [None if value is None else "ft"[value] for value in array.to_pylist()]
+    if pa.types.is_decimal(kind):
+        return [None if value is None else format(value, "f") for value in array.to_pylist()]
+    if pa.types.is_list(kind):
+        return _lists(array, style)
+    return _stored(array, style)
+
+
+def _lists(array: pa.Array, style: TextStyle) -> list[str | None]:
+    found: list[str | None] = []
+    for row in array:
+        texts = None if not row.is_valid else texts_of(row.values, style)
+        found.append(
+            None if texts is None else "{" + ",".join("NULL" if text is None else _element(text) for text in texts) + "}"
+        )
+    return found
+
+
+def _element(text: str) -> str:
+    needs = not text or text.upper() == "NULL" or any(letter in _QUOTED for letter in text)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if needs else text
+
+
+def _stored(array: pa.Array, style: TextStyle) -> list[str | None]:
+    """By the output functions that decoding uses."""
+    kind = array.type
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        payloads = [value or b"" for value in array.to_pylist()]
+        offsets = np.cumsum([0, *map(len, payloads)], dtype=np.int64)
+        values, pg_type = Values(valid, offsets=offsets, data=np.frombuffer(b"".join(payloads), np.uint8)), _BYTEA
+    elif pa.types.is_floating(kind):
+        pg_type = _FLOAT4 if kind == pa.float32() else _FLOAT8
+        values = _fixed(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
+    elif pa.types.is_date32(kind):
+        values, pg_type = _fixed(_numbers(array, pa.int32()) - np.int32(_UNIX_DAYS), valid), _DATE
+    elif pa.types.is_timestamp(kind):
+        stamps = array.cast(pa.timestamp("us", kind.tz))
+        values = _fixed(_numbers(stamps, pa.int64()) - np.int64(_UNIX_MICROSECONDS), valid)
+        pg_type = _TIMESTAMPTZ if kind.tz else _TIMESTAMP
+    else:
+        raise UnsupportedWal(f"a result of type {kind} cannot be printed")
+    texts = format_values(values, pg_type, style).to_list()
+    return [text if is_there else None for text, is_there in zip(texts, valid.tolist(), strict=True)]
+
+
+def _numbers(array: pa.Array, whole: pa.DataType) -> np.ndarray:
+    return array.cast(whole).fill_null(0).to_numpy(zero_copy_only=False)
+
+
+def _fixed(numbers: np.ndarray, valid: np.ndarray) -> Values:
+    return Values(valid, fixed=np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), numbers.itemsize).copy())
+
+
+def record_text(values: list[str | None]) -> str:
+    """A row as record_out prints it."""
+    return "(" + ",".join("" if value is None else _field(value) for value in values) + ")"
+
+
+def _field(text: str) -> str:
+    if text and not any(letter in '"\\(), \t\n\r\v\f' for letter in text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '""') + '"'

@@ -1,0 +1,64 @@
+"""What names mean in a query: its tables and their columns, and those of the queries around it.
+
+In: names as they are written. Out: types of columns; UsageError in the server's words, with the position, for what is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailrace.errors import UsageError
+from tailrace.sql.allowed import refused
+
+
+@dataclass(slots=True)
+class Scope:
+    """What names mean: tables of this query by alias, in order; then those around it. `merged` are columns of JOIN … USING."""
+
+    outer: Scope | None
+    tables: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
+    merged: list[tuple[str, str]] = field(default_factory=list)
+    queries: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+    """Columns that its tables have on the server, and not here."""
+
+    def query(self, name: str) -> list[tuple[str, str]] | None:
+        found = self.queries.get(name)
+        return found if found is not None or self.outer is None else self.outer.query(name)
+
+    def star(self, alias: str = "") -> list[tuple[str, str]]:
+        if alias:
+            return next((columns for name, columns in self.tables if name == alias), [])
+        merged = [name for name, _ in self.merged]
+        return [*self.merged, *(column for _, columns in self.tables for column in columns if column[0] not in merged)]
+
+    def column(self, names: Sequence[str], location: int) -> str:
+        """The type of a column. Raises UsageError (42703, 42702, 42P01)."""
+        table, name = (names[-2] if len(names) > 1 else ""), names[-1]
+        if not table and name in dict(self.merged):
+            return dict(self.merged)[name]
+        places = [columns for alias, columns in self.tables if not table or alias == table]
+        found = [kind for columns in places for column, kind in columns if column == name]
+        if len(found) > 1:
+            raise UsageError(f'column reference "{name}" is ambiguous', sqlstate="42702").in_text(location + 1)
+        if found:
+            return found[0]
+        if self.outer is not None and not (table and places):
+            return self.outer.column(names, location)
+        if table and not places:
+            raise UsageError(f'missing FROM-clause entry for table "{table}"', sqlstate="42P01").in_text(location + 1)
+        if name in self.unread:
+            raise refused(f'column "{name}"', location)
+        shown = f"column {table}.{name}" if table else f'column "{name}"'
+        raise UsageError(f"{shown} does not exist", sqlstate="42703").in_text(location + 1)
+
+
+def renamed(columns: Sequence[tuple[str, str]], names: Any) -> list[tuple[str, str]]:
+    """The columns under the names that an alias gives them."""
+    given = [each.sval for each in names or ()]
+    if len(given) > len(columns):
+        message = f"table has {len(columns)} columns available but {len(given)} columns specified"
+        raise UsageError(message, sqlstate="42P10")
+    return [(given[place] if place < len(given) else name, kind) for place, (name, kind) in enumerate(columns)]

@@ -1,0 +1,58 @@
+"""A call of the interface, carried out: which function is which, and what every strict one does with NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from tailrace.sql.calls import Call
+from tailrace.statements import origin_functions, slot_functions
+from tailrace.statements.changes import changes
+from tailrace.statements.outcome import Outcome, nulls, one_row
+from tailrace.statements.place import Place
+
+Carry = Callable[[Call, list[Any], Place, ExitStack], Outcome]
+_FUNCTIONS: dict[str, Carry] = {
+    "pg_create_logical_replication_slot": slot_functions.create,
+    "pg_drop_replication_slot": slot_functions.drop,
+    "pg_copy_logical_replication_slot": slot_functions.copy,
+    "pg_replication_slot_advance": slot_functions.advance,
+    "pg_replication_origin_create": origin_functions.create,
+    "pg_replication_origin_drop": origin_functions.drop,
+    "pg_replication_origin_advance": origin_functions.advance,
+    "pg_replication_origin_oid": origin_functions.oid,
+    "pg_replication_origin_progress": origin_functions.progress,
+}
+
+
+class CarryingOut:
+    """The calls of one statement. `held` is what must be let go of when the statement has ended, however it ended."""
+
+    def __init__(self, place: Place, parameters: dict[str, str], held: ExitStack) -> None:
+        self.place, self.parameters, self.held = place, parameters, held
+        self._end: int | None = None
+
+    def carry_out(self, call: Call) -> Outcome:
+        """Raises UsageError, and whatever reading the log raises."""
+        function = call.function
+        arguments = [self._value(each) for each in call.arguments]
+        if function.strict and any(
+            value is None and argument.default is not None for value, argument in zip(arguments, function.arguments, strict=True)
+        ):
+            return Outcome(nulls(function))
+        if function.name.startswith("pg_current_wal_"):
+            return Outcome(one_row(function, self._end_of_log()))
+        if function.is_set:
+            return changes(call, arguments, self.place, self.parameters, self.held)
+        own = self.held.enter_context(ExitStack())
+        return _FUNCTIONS[function.name](call, arguments, self.place, own)
+
+    def _value(self, argument: object) -> object:
+        return self.carry_out(argument).rows.column(0)[0].as_py() if isinstance(argument, Call) else argument
+
+    def _end_of_log(self) -> int:
+        """One value for the whole statement."""
+        if self._end is None:
+            self._end = int(self.place.end_of_log())
+        return self._end

@@ -1,0 +1,104 @@
+"""Where statements are carried out: a source, one of its databases, and a state location, which is made with the first slot.
+
+Everything is read anew whenever it is asked for: a running server's log grows, and others use the state location, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.scanning import scanned
+from tailrace.slots.slot import Slot, check_name
+from tailrace.storage.origin_file import OriginFile
+from tailrace.storage.segment_files import open_segments
+from tailrace.storage.segments import Segments
+from tailrace.storage.slot_location import SlotLocation
+from tailrace.storage.source import Source, wal_of
+
+if TYPE_CHECKING:
+    from tailrace.pipeline.defining import SourceMoment
+
+RunnerFor = Callable[[int], Runner]
+"""What works on so many bytes of WAL."""
+
+
+@dataclass
+class Place:
+    """`temporary` are the slots that end with the session, by name, each with what ends it."""
+
+    path: Path
+    database: str
+    state: Path
+    runner_for: RunnerFor
+    warn: Callable[[str], None]
+    temporary: dict[str, ExitStack] = field(default_factory=dict)
+    owned_by: dict[str, SlotLocation] = field(default_factory=dict)
+    """The handles by which those are owned."""
+
+    @cached_property
+    def _facts(self) -> tuple[int, int]:
+        segments = self.segments()
+        return segments.major, segments.system
+
+    @property
+    def major(self) -> int:
+        return self._facts[0]
+
+    @property
+    def system(self) -> int:
+        return self._facts[1]
+
+    def segments(self) -> Segments:
+        return open_segments(wal_of(self.path))
+
+    @property
+    def location(self) -> SlotLocation:
+        """Made where there is none."""
+        return SlotLocation.open_or_create(self.state, self.system, warn=self.warn)
+
+    def slot(self, name: str) -> Slot:
+        """Raises UsageError (42704) if there is none, whatever its name."""
+        try:
+            check_name(name)
+        except UsageError:
+            raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704") from None
+        return self.location.slot(name)
+
+    @property
+    def origins(self) -> OriginFile:
+        return OriginFile(self.location.path, self.system)
+
+    def end_of_log(self) -> Lsn:
+        """Behind the last whole record at hand."""
+        segments = self.segments()
+        first = Lsn(max(segments.first_lsn, segments.stop_lsn - segments.segment_size))
+        source = Source.open(self.path, first, for_catalogs=False)
+        if source.control is not None and segments.first_lsn <= source.control.checkpoint:
+            first = Lsn(min(first, source.control.checkpoint))
+            source = Source.open(self.path, first, for_catalogs=False)
+        runner = self.runner_for(source.segments.stop_lsn - first)
+        end = first
+        for part in scanned(source.segments, runner, first):
+            end = Lsn(part.next_lsn)
+        return end
+
+    def moment(self, at: Lsn | None = None) -> SourceMoment:
+        """The database's catalogs at an LSN, or where the log ends."""
+        from tailrace.pipeline.defining import source_moment  # noqa: PLC0415 - what reads SQL takes a while to load
+
+        segments = self.segments()
+        return source_moment(self.path, self.database, self.runner_for(segments.stop_lsn - segments.first_lsn), at=at)
+
+    def end(self) -> None:
+        """The session ends, and its temporary slots."""
+        for each in self.temporary.values():
+            each.close()
+        self.temporary.clear()

@@ -1,0 +1,78 @@
+"""pg_publication_tables: which tables, columns and rows each publication has (`pg_get_publication_tables`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tailrace.model import FIRST_NORMAL_OID, Relation
+from tailrace.pipeline.defining import SourceMoment
+from tailrace.publications.entry import Standing, is_publishable, topmost_level
+from tailrace.publications.filters import filter_text
+from tailrace.publications.historic import SourcePublications
+from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication
+from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS, STORED
+
+_FIRST_WITH_ROW_FILTERS, _FIRST_WITHOUT_GENERATED = 15, 16
+
+
+def published_tables(here: SourceMoment, publications: list[Publication]) -> Iterator[list[Any]]:
+    """Its rows, by publication, schema and table."""
+    tables = _publishable(here)
+    for publication in publications:
+        rows = []
+        for relation, standing in tables:
+            if _has(publication, standing):
+                columns, where = _shown(here, publication, relation, standing)
+                row = [publication.name, relation.schema, relation.name]
+                rows.append([*row, columns, where] if here.major >= _FIRST_WITH_ROW_FILTERS else row)
+        yield from rows
+
+
+def _publishable(here: SourceMoment) -> list[tuple[Relation, Standing]]:
+    classes = here.moment.history.table("pg_class")
+    rows = classes.rows.seen(np.arange(len(classes.rows)), here.moment.lsn, -1)
+    source = SourcePublications(here.moment.history)
+    found = []
+    for oid in sorted(classes["oid"][rows[classes["oid"][rows] >= FIRST_NORMAL_OID]].tolist()):
+        standing = source.standing(oid, here.moment.lsn)
+        if standing is None or standing.kind not in "rp":
+            continue
+        relation = here.moment.relation(oid)
+        if relation is not None and is_publishable(relation):
+            found.append((relation, standing))
+    return found
+
+
+def _has(publication: Publication, standing: Standing) -> bool:
+    """Whether the relation is listed: of a partition tree its leaves, or with publish_via_partition_root its topmost member."""
+    itself = publication.all_tables or publication.table(standing.oid) is not None or standing.schema in publication.schemas
+    above = topmost_level(publication, standing.ancestors) if not publication.all_tables else len(standing.ancestors)
+    if publication.via_root:
+        return itself and not above
+    return standing.kind != "p" and (itself or above > 0)
+
+
+def _shown(here: SourceMoment, publication: Publication, relation: Relation, standing: Standing) -> tuple[list[str], str | None]:
+    """The names of its columns, and its row filter as pg_get_expr prints it."""
+    table = None if publication.all_tables else publication.table(standing.oid)
+    if standing.schema in publication.schemas:
+        table = None
+    listed = table.columns if table else None
+    generated = publication.generated_columns == STORED_GENERATED_COLUMNS
+    names = [
+        column.name
+        for column in relation.live_columns
+        if (column.number in listed if listed is not None else _is_shown(column.generated, here.major, generated=generated))
+    ]
+    where = filter_text(here.compiler, table.filter, relation) if table and table.filter else None
+    return names, where
+
+
+def _is_shown(kind: str, major: int, *, generated: bool) -> bool:
+    """Whether a column is there that no list names; 15 lists generated ones, too, though it does not send them."""
+    if not kind or major < _FIRST_WITHOUT_GENERATED:
+        return True
+    return major >= FIRST_WITH_GENERATED_COLUMNS and generated and kind == STORED

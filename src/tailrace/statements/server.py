@@ -1,0 +1,80 @@
+"""A server that takes what is not the interface's: statements go there as they are, and what it says is printed as psql prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.errors import PeerError
+from tailrace.sql.result_text import TextColumn
+
+_NUMBERS = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
+"""Types that psql puts to the right (`column_type_alignment`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of one statement: its columns, if it has any, and its command tag; or the error as libpq words it."""
+
+    columns: list[TextColumn] | None = None
+    tag: str = ""
+    error: str = ""
+    sqlstate: str = ""
+    rows: int = 0
+
+
+class Server:
+    """One connection, for as long as the session lasts; transactions are the server's."""
+
+    def __init__(self, dsn: str, notice: Callable[[str], None]) -> None:
+        import psycopg  # noqa: PLC0415 - only those who connect need it
+
+        self._pq = psycopg.pq
+        try:
+            self._connection = psycopg.connect(dsn, autocommit=True)
+        except psycopg.OperationalError as error:
+            raise PeerError(str(error).strip(), sqlstate=error.sqlstate or "08001") from error
+        self._raw = self._connection.pgconn
+        self._raw.notice_handler = lambda result: notice(_text(result.error_message))
+
+    def run(self, text: str) -> Answer:
+        """Send it, and wait; whoever is interrupted cancels it. COPY from or to the client is refused by closing the connection."""
+        with ThreadPoolExecutor(1) as aside:  # libpq waits where no signal reaches Python
+            running = aside.submit(self._raw.exec_, text.encode())
+            try:
+                result = running.result()
+            except BaseException:
+                self._connection.cancel()
+                raise
+        status, states = result.status, self._pq.ExecStatus
+        if status in (states.COPY_IN, states.COPY_OUT, states.COPY_BOTH):
+            self._connection.close()
+            raise PeerError("COPY from and to the client is not supported", sqlstate="0A000")
+        if status not in (states.TUPLES_OK, states.COMMAND_OK, states.EMPTY_QUERY):
+            state = result.error_field(self._pq.DiagnosticField.SQLSTATE)
+            return Answer(error=_text(result.error_message or self._raw.error_message), sqlstate=_text(state or b""))
+        tag = _text(result.command_status or b"")
+        if status != states.TUPLES_OK:
+            return Answer(tag=tag)
+        return Answer([_column(result, at) for at in range(result.nfields)], tag, rows=result.ntuples)
+
+    @property
+    def transaction(self) -> str:
+        """What a prompt shows of it: nothing, `*` in a transaction, `!` in a failed one."""
+        states = self._pq.TransactionStatus
+        return {states.INTRANS: "*", states.INERROR: "!"}.get(self._raw.transaction_status, "")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _column(result: Any, at: int) -> TextColumn:
+    cells = [result.get_value(row, at) for row in range(result.ntuples)]
+    texts = [None if cell is None else _text(cell) for cell in cells]
+    return TextColumn(_text(result.fname(at) or b""), texts, result.ftype(at) in _NUMBERS)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,164 @@
+"""`tailrace sql` prints what psql prints, and ends as psql ends."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.command import Run
+from support.servers import Server
+
+pytestmark = pytest.mark.postgres
+VALUES = r"""
+SELECT 1 AS a, 'x' AS b, NULL::text AS c;
+SELECT E'a\nbb\nc' AS x, 12 AS "n
+m", 'y' AS z;
+SELECT 'é日本' AS "ü", E'\t|' AS t, E'a\tb' AS u, E'\r' AS r, E'\x01' AS c;
+SELECT 1.5::numeric AS n, 2::float8 AS f, true AS b, '0/16'::pg_lsn AS l, '5'::xid AS x, 7::oid AS o, '1 day'::interval AS i, '{1,2}'::int[] AS arr;
+SELECT WHERE false;
+SELECT 1 WHERE false;
+SELECT;
+SELECT generate_series(1, 3) AS g, 'abc' AS t;
+SELECT 'a' AS averyveryverylongcolumnname, repeat('x', 40) AS c;
+CREATE TABLE t9(i int);
+INSERT INTO t9 VALUES (1), (2);
+SELECT * FROM nonesuch;
+SELECT 1/0;
+SELECT foo(1),
+  bar FROM
+ t9 WHERE zz > 1;
+DO $$ BEGIN RAISE NOTICE 'hi %', 1; END $$;
+SELECT 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', nosuchcolumn, 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb' FROM t9;
+DROP TABLE t9;
+SELECT E'a\nb\\\n' AS x, E'1\n2' AS y \gx
+"""
+MANNERS = ("", "\\x\n", "\\a\n", "\\a\n\\x\n", "\\t\n", "\\t\n\\x\n", "\\a\n\\t\n", "\\a\n\\t\n\\x\n", "\\pset null NIL\n")
+SLOT = "SELECT pg_create_logical_replication_slot('a', 'test_decoding')"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(16) as made:
+        yield made
+
+
+def test_values_look_as_psql_shows_them(server: Server, tailrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for manner in MANNERS:
+        script = manner + VALUES
+        psql = subprocess.run([server.bin("psql"), "-X", server.dsn()], input=script.encode(), capture_output=True, check=True)
+        monkeypatch.setattr(sys, "stdin", io.StringIO(script))
+        words = ("sql", server.data_dir, "--database", server.dbname, "--state", tmp_path / "s", "--connect", server.dsn())
+        assert tailrace(*words) == (0, psql.stdout.decode(), psql.stderr.decode()), manner
+
+
+def test_status_and_options(server: Server, tailrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("sql", server.data_dir, "--database", server.dbname, "--state", tmp_path / "state")
+    assert tailrace(*words, "-At", "-c", f"{SLOT} IS NULL")[0] == 1
+    status, out, err = tailrace(*words, "-At", "-c", SLOT, "-c", "SELECT slot_name, active FROM pg_replication_slots")
+    assert (status, out.splitlines()[1:], err) == (0, ["a|f"], "")
+    assert tailrace(*words, "-t", "-c", "SELECT slot_name FROM pg_replication_slots") == (0, " a\n\n", "")
+    assert tailrace(*words, "-At", "-F", ",", "-c", "SELECT 1, 2; SELECT 3") == (0, "1,2\n3\n", "")
+    status, out, err = tailrace(*words, "-c", "SELECT nonesuch FROM pg_replication_slots", "-c", "SELECT 1")
+    assert (status, out) == (1, "")
+    assert err == (
+        'ERROR:  column "nonesuch" does not exist\nLINE 1: SELECT nonesuch FROM pg_replication_slots\n               ^\n'
+    )
+    file = tmp_path / "script.sql"
+    file.write_text("SELECT 1;\nSELECT * FROM none;\nSELECT 2;\n")
+    status, out, err = tailrace(*words, "-At", "-f", file)
+    assert (status, out, err.splitlines()[0]) == (0, "1\n2\n", f'tailrace:{file}:2: ERROR:  relation "none" does not exist')
+    assert tailrace(*words, "-At", "-v", "ON_ERROR_STOP=1", "-f", file)[:2] == (3, "1\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\\set VERBOSITY verbose\nSELECT * FROM none;\n\\nonesuch\n\\q\nSELECT 1;\n"))
+    status, out, err = tailrace(*words)
+    assert (status, out) == (0, "")
+    assert err.startswith('ERROR:  42P01: relation "none" does not exist\n')
+    assert err.endswith("invalid command \\nonesuch\nTry \\? for help.\n")
+
+
+def test_describing(server: Server, tailrace: Run, tmp_path: Path) -> None:
+    server.say(
+        "CREATE TABLE described (id int PRIMARY KEY, v varchar(20), n numeric(10,2), at timestamptz(3), a int[])",
+        "ALTER TABLE described REPLICA IDENTITY FULL", "CREATE PUBLICATION seen FOR TABLE described",
+    )  # fmt: skip
+    words = ("sql", server.data_dir, "--database", server.dbname, "--state", tmp_path / "state")
+    for command in ("\\dt", "\\dRp", "\\dRp+"):
+        psql = subprocess.run([server.bin("psql"), "-X", server.dsn()], input=command, capture_output=True, text=True, check=True)
+        assert tailrace(*words, "-c", command) == (0, psql.stdout, ""), command
+    assert tailrace(*words, "-c", "\\d described") == (
+        0,
+        '            Table "public.described"\n'
+        " Column |            Type             | Nullable \n"
+        "--------+-----------------------------+----------\n"
+        " id     | integer                     | not null\n"
+        " v      | character varying(20)       | \n"
+        " n      | numeric(10,2)               | \n"
+        " at     | timestamp(3) with time zone | \n"
+        " a      | integer[]                   | \n"
+        "Indexes:\n"
+        '    "described_pkey" PRIMARY KEY, (id)\n'
+        "Publications:\n"
+        '    "seen"\n'
+        "Replica Identity: FULL\n"
+        "\n",
+        "",
+    )
+    assert tailrace(*words, "-c", "\\d nonesuch") == (1, "", 'Did not find any relation named "nonesuch".\n')
+
+
+def test_typed_at_a_terminal(server: Server, tmp_path: Path) -> None:
+    """Prompts, Ctrl-C in an unfinished statement and in one that runs, and \\q."""
+    leader, follower = pty.openpty()
+    words = [
+        "sql",
+        str(server.data_dir),
+        "--database",
+        server.dbname,
+        "--state",
+        str(tmp_path / "state"),
+        "--connect",
+        server.dsn(),
+    ]
+    environment = {**os.environ, "TERM": "dumb", "XDG_CACHE_HOME": str(tmp_path), "INPUTRC": "/dev/null"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tailrace", *words], stdin=follower, stdout=follower, stderr=follower, env=environment,
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(follower)
+    try:
+        assert _until(leader, "postgres=# ")
+        os.write(leader, b"SELECT (\n")
+        assert _until(leader, "postgres(# ")
+        process.send_signal(signal.SIGINT)
+        assert _until(leader, "postgres=# ")
+        os.write(leader, b"SELECT 40 + 2 AS answer;\n")
+        assert "     42\r\n(1 row)\r\n" in _until(leader, "postgres=# ", twice="(1 row)")
+        os.write(leader, b"SELECT 'asleep', pg_sleep(600);\n")
+        while not server.sql("SELECT 1 FROM pg_stat_activity WHERE query LIKE '%asleep%' AND pid <> pg_backend_pid()"):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert "ERROR:  canceling statement due to user request\r\n" in _until(leader, "postgres=# ", twice="ERROR")
+        os.write(leader, b"\\q\n")
+        assert process.wait(60) == 0
+        assert "SELECT 40 + 2 AS answer;" in (tmp_path / "tailrace" / "sql_history").read_text()
+    finally:
+        process.kill()
+        os.close(leader)
+
+
+def _until(terminal: int, end: str, twice: str = "") -> str:
+    """What is printed up to `end`."""
+    text, deadline = "", time.monotonic() + 120
+    while time.monotonic() < deadline:
+        text += os.read(terminal, 4096).decode(errors="replace")
+        if text.endswith(end) and twice in text:
+            return text
+    raise AssertionError(text)
