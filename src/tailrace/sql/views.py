@@ -69,7 +69,7 @@ _LETTERS = frozenset(
     }
 )  # fmt: skip
 _BY_LENGTH = {4: "oid", 2: "int2", 64: "name"}
-_NOT_SHOWN = frozenset({"attmissingval", "typsubscript"})
+_NOT_SHOWN = frozenset({"attmissingval", "typsubscript", "reloptions", "reltoastrelid"})
 
 
 def catalog_columns(name: str, major: int) -> Columns:
