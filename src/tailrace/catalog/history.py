@@ -9,7 +9,7 @@ its own transaction's versions, those that were there at that LSN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -55,11 +55,11 @@ class History:
 
     def __init__(
         self, versions: Versions, spans: Spans, major: int, *, database: int, default_tablespace: int, known_from: int = 0,
-        search_path: tuple[str, ...] = SEARCH_PATH, encoding: int = 6, user_files: Collection[int] = (),
+        search_path: tuple[str, ...] = SEARCH_PATH, encoding: int = 6,
     ) -> None:  # fmt: skip
         self.versions = versions
         self.spans = spans
-        self.user_files = frozenset(user_files)
+        self.user_files: frozenset[int] = frozenset()
         self._layouts = layouts_of(major)
         self.major = major
         self._tables: dict[str, CatalogTable] = {}

@@ -64,7 +64,7 @@ _KINDS = {
 }  # fmt: skip
 _LETTERS = frozenset(
     {
-        "relpersistence", "relkind", "relreplident", "attalign", "attgenerated", "typtype", "typdelim", "typalign", "datlocprovider",
+        "relpersistence", "relkind", "relreplident", "attalign", "attgenerated", "attidentity", "typtype", "typdelim", "typalign", "datlocprovider",
         "collprovider", "pubgencols",
     }
 )  # fmt: skip
