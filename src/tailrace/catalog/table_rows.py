@@ -84,7 +84,8 @@ class TableRows:
     def places(self, relation: Relation, lsn: int, ordinal: int = -1) -> Places:
         """The versions that the moment sees. Raises UsageError for what may not be read, MissingHistory for what is not known."""
         if relation.oid in TRACKED_CATALOGS:
-            return Places(relation, self._seen(relation.oid, lsn, ordinal), self._seen(0, lsn, ordinal))
+            toast = next((oid for oid, name in TRACKED_CATALOGS.items() if name == f"pg_toast_{relation.oid}"), 0)
+            return Places(relation, self._seen(relation.oid, lsn, ordinal), self._seen(toast, lsn, ordinal))
         if relation.oid < FIRST_NORMAL_OID and relation.schema == "pg_catalog":
             raise UsageError(
                 f'catalog "{relation.name}" is not followed', sqlstate="0A000", lsn=lsn,

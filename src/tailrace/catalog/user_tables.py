@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.catalog_files import FileKey
-from tailrace.catalog.column_values import HEADER, WORD
+from tailrace.catalog.column_values import text_elements
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import CatalogRows, Spans, rows_of
@@ -37,14 +37,8 @@ def is_user_catalog(reloptions: bytes | None) -> bool:
     """Whether pg_class.reloptions, a text[], says that it is one (`RelationIsUsedAsCatalogTable`)."""
     if reloptions is None or _OPTION not in reloptions:
         return False
-    at = HEADER
-    while at + WORD <= len(reloptions):
-        size = int.from_bytes(reloptions[at : at + WORD], "little") >> 2
-        option = reloptions[at + WORD : at + size]
-        if option.startswith(_OPTION):
-            return _is_true(option.removeprefix(_OPTION).lower())
-        at += max(size + 3 & ~3, WORD)
-    return False
+    values = [each.removeprefix(_OPTION) for each in text_elements(reloptions) if each.startswith(_OPTION)]
+    return bool(values) and _is_true(values[0].lower())
 
 
 def _is_true(value: bytes) -> bool:

@@ -68,7 +68,7 @@ class Context:
         return reader.relation(name, moment)
 
     def _reading(self) -> tuple[CatalogReader, CatalogMoment]:
-        if self._is_alone:
+        if self._is_alone or (self._moment is not None and self._reader is None):
             raise PluginError(
                 "catalogs can only be read by plugins that are called in order", hint="This one is called in workers (parallel)."
             )
