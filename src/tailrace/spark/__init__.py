@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tailrace.spark.sql_session import SqlSession
+    from tailrace.spark.sql_statements import SqlSession
 
 
 def changes(spark: SparkSession, source: str, **options: str) -> DataFrame:
@@ -36,8 +36,8 @@ def schema_events(spark: SparkSession, source: str, **options: str) -> DataFrame
 
 
 def register(spark: SparkSession, source: str, database: str, state: str) -> None:
-    """Register the functions of the manual's SQL interface with a session: `pg_logical_slot_peek_changes` and its binary kin as table functions, which
-    read slots of the state location `state`, with columns lsn and xid (numbers) and data; `pg_lsn` and `pg_lsn_out` for positions as text. Those that
+    """Register the functions of the manual's SQL interface with a session: `pg_logical_slot_peek_changes` and its binary kin as table functions, for
+    slots of the state location `state`, with columns lsn and xid (numbers) and data; `pg_lsn` and `pg_lsn_out` for positions as text. Those that
     move slots are refused there: `sql` carries them out. Executors must be able to read both paths, and to lock files in `state`. Needs the
     extra `sql`.
     """
@@ -51,7 +51,7 @@ def sql_session(spark: SparkSession, source: str, database: str, state: str) -> 
     out once, on the driver, which must be able to read `source` and `state`; the rows of the result are at hand before a slot moves. `register` is
     done, too. Close it, or use it in a `with`: it ends temporary slots. Raises UsageError if there is no such source.
     """
-    from tailrace.spark.sql_session import session_on  # noqa: PLC0415 - pyspark
+    from tailrace.spark.sql_statements import session_on  # noqa: PLC0415 - pyspark
 
     return session_on(spark, source, database, state)
 

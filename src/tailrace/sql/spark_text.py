@@ -118,12 +118,10 @@ def _token(text: str, at: int, strings: re.Pattern[str]) -> Token:
     for pattern in (_RAW, strings):
         if match := pattern.match(text, at):
             return Token(STRING, match[0], at, match.end())
-    if text[at] in "'\"`":
+    kind, match = next((kind, match) for kind, pattern in _OTHERS if (match := pattern.match(text, at)))
+    if match[0] in "'\"`":
         raise _wrong("unterminated quoted " + ("identifier" if text[at] == "`" else "string"), at)
-    for kind, pattern in _OTHERS:
-        if match := pattern.match(text, at):
-            return Token(kind, match[0], at, match.end())
-    raise AssertionError(text[at])
+    return Token(kind, match[0], at, match.end())
 
 
 def _end_of_comment(text: str, at: int) -> int:
