@@ -173,7 +173,7 @@ def test_slots_and_views(both: Both) -> None:
     assert [row.name for row in made] == ["b"]
     session.sql("SELECT pg_replication_slot_advance('b', pg_current_wal_lsn())")
     slots = session.sql(
-        "SELECT s.slot_name, confirmed_flush_lsn FROM pg_replication_slots s JOIN pg_catalog.pg_replication_slots USING (slot_name)"
+        "SELECT s.slot_name, s.confirmed_flush_lsn FROM pg_replication_slots s JOIN pg_catalog.pg_replication_slots USING (slot_name)"
     )
     assert dict(map(tuple, slots.collect())).keys() == {"a", "b"}
     assert session.sql("SELECT * FROM pg_drop_replication_slot('b')").columns == ["pg_drop_replication_slot"]
