@@ -115,9 +115,18 @@ def test_describing(server: Server, tailrace: Run, tmp_path: Path) -> None:
 
 
 def test_typed_at_a_terminal(server: Server, tmp_path: Path) -> None:
-    """Prompts, Ctrl-C in an unfinished statement, and \\q."""
+    """Prompts, Ctrl-C in an unfinished statement and in one that runs, and \\q."""
     leader, follower = pty.openpty()
-    words = ["sql", str(server.data_dir), "--database", server.dbname, "--state", str(tmp_path / "state")]
+    words = [
+        "sql",
+        str(server.data_dir),
+        "--database",
+        server.dbname,
+        "--state",
+        str(tmp_path / "state"),
+        "--connect",
+        server.dsn(),
+    ]
     environment = {**os.environ, "TERM": "dumb", "XDG_CACHE_HOME": str(tmp_path), "INPUTRC": "/dev/null"}
     process = subprocess.Popen(
         [sys.executable, "-m", "tailrace", *words], stdin=follower, stdout=follower, stderr=follower, env=environment,
@@ -132,6 +141,11 @@ def test_typed_at_a_terminal(server: Server, tmp_path: Path) -> None:
         assert _until(leader, "postgres=# ")
         os.write(leader, b"SELECT 40 + 2 AS answer;\n")
         assert "     42\r\n(1 row)\r\n" in _until(leader, "postgres=# ", twice="(1 row)")
+        os.write(leader, b"SELECT 'asleep', pg_sleep(600);\n")
+        while not server.sql("SELECT 1 FROM pg_stat_activity WHERE query LIKE '%asleep%' AND pid <> pg_backend_pid()"):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert "ERROR:  canceling statement due to user request\r\n" in _until(leader, "postgres=# ", twice="ERROR")
         os.write(leader, b"\\q\n")
         assert process.wait(60) == 0
         assert "SELECT 40 + 2 AS answer;" in (tmp_path / "tailrace" / "sql_history").read_text()

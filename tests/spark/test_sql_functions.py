@@ -111,9 +111,9 @@ def test_peeks_are_table_functions(both: Both) -> None:
     spark.createDataFrame([("a",), ("a",)], "slot string").createOrReplaceTempView("named")
     lateral = spark.sql(f"SELECT lsn, xid, data FROM named, LATERAL {PEEK}(slot, NULL, NULL)")
     assert sorted(printed(lateral)) == sorted(expected * 2)
-    upto = f"SELECT p.* FROM (SELECT pg_lsn('{expected[0][0]}') AS lsn) AS w, LATERAL {PEEK}('a', w.lsn, NULL) AS p"
+    upto = f"SELECT p.* FROM (SELECT lsn_value('{expected[0][0]}') AS lsn) AS w, LATERAL {PEEK}('a', w.lsn, NULL) AS p"
     assert printed(spark.sql(upto)) == both.texts(f"SELECT * FROM {PEEK}('a', '{expected[0][0]}', NULL)")
-    assert [row[0] for row in spark.sql(f"SELECT pg_lsn_out(lsn) FROM {PEEK}('a', NULL, NULL)").collect()] == [
+    assert [row[0] for row in spark.sql(f"SELECT lsn_text(lsn) FROM {PEEK}('a', NULL, NULL)").collect()] == [
         row[0] for row in expected
     ]
     with pytest.raises(Exception, match="slot name must not be null"), redirect_stderr(io.StringIO()):

@@ -88,6 +88,7 @@ def test_what_is_not_closed(text: str) -> None:
     [
         ("'a', NULL, 3", ["a", None, 3], {}), ("'a', '0/16', 3, 'include-xids', '0'", ["a", "0/16", 3, "include-xids", "0"], {}),
         ("'a', pg_lsn '0/16', NULL, array('x', 'y')", ["a", 22, None, ["x", "y"]], {}),
+        ("'a', lsn_value('0/16'), NULL", ["a", 22, None], {}),
         ("'a', CAST('0/16' AS pg_lsn), 3L, VARIADIC ARRAY['x', NULL]", ["a", "0/16", 3, ["x", None]], {}),
         ("slot_name => 'a', upto_lsn => 22, upto_nchanges => -1, options => array('x', 'y')", [],
          {"slot_name": "a", "upto_lsn": 22, "upto_nchanges": -1, "options": ["x", "y"]}),

@@ -33,6 +33,7 @@ def taken(*lines: str) -> list[str]:
           "postgres=# SELECT", "postgres-# 2;"], ["SELECT 1;", "-- said\nSELECT\n2;"]),
         (["app=*> COMMIT;", "app=> SELECT a", "app-> FROM (SELECT", "app(> 1) q;"], ["COMMIT;", "SELECT a\nFROM (SELECT\n1) q;"]),
         (["SELECT a=# 1;"], ["SELECT a=# 1;"]),
+        (["SELECT data", "->'a', f(slot_name", "=> 1,", "x-> 'b',", "y=> 2);"], ["SELECT data\n->'a', f(slot_name\n=> 1,\nx-> 'b',\ny=> 2);"]),
     ],
 )  # fmt: skip
 def test_statements_end_where_psql_ends_them(lines: list[str], expected: list[str]) -> None:
@@ -46,6 +47,23 @@ def test_the_prompt_says_what_is_open() -> None:
         text.feed(line)
         marks.append(text.mark)
     assert marks == ["=", "(", "'", '"', "$", "*", "-", "="]
+
+
+def test_what_is_typed_behind_what_was_pasted_counts() -> None:
+    text = StatementText(typed=True)
+    pasted = (
+        "postgres=# SELECT 1;",
+        " ?column? ",
+        "----------",
+        "        1",
+        "(1 row)",
+        "",
+        "postgres=# BEGIN;",
+        "BEGIN",
+        "INSERT 0 1",
+    )
+    found = [each for line in (*pasted, "ERROR:  no", "LINE 1: SELECT", "SELECT 2;") for each in text.feed(line)]
+    assert [each.text for each in found if isinstance(each, Statement)] == ["SELECT 1;", "BEGIN;", "SELECT 2;"]
 
 
 def test_lines_are_counted() -> None:

@@ -116,6 +116,7 @@ def _typed(shell: Shell) -> None:
     """At a terminal: a prompt, history and completion; Ctrl-C drops what is typed, or cancels what runs."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     _ready_readline(shell)
+    shell.text.typed = True
     try:
         while True:
             try:

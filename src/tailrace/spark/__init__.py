@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tailrace.errors import UsageError
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from tailrace.spark.sql_statements import SqlSession
 
@@ -35,15 +37,40 @@ def schema_events(spark: SparkSession, source: str, **options: str) -> DataFrame
     return schema_events_of(spark, source, options)
 
 
-def register(spark: SparkSession, source: str, database: str, state: str) -> None:
-    """Register the functions of the manual's SQL interface with a session: `pg_logical_slot_peek_changes` and its binary kin as table functions, for
-    slots of the state location `state`, with columns lsn and xid (numbers) and data; `pg_lsn` and `pg_lsn_out` for positions as text. Those that
-    move slots are refused there: `sql` carries them out. Executors must be able to read both paths, and to lock files in `state`. Needs the
-    extra `sql`.
-    """
-    from tailrace.spark.slot_functions import register_functions  # noqa: PLC0415 - pyspark
+def lsn_text(lsn: Column | str) -> Column:
+    """A position (bigint; a column, or the name of one) as PostgreSQL prints a pg_lsn: 0/16B3748. NULL stays NULL."""
+    from tailrace.spark.lsn import text_of  # noqa: PLC0415 - pyspark
 
-    register_functions(spark, str(Path(source).absolute()), database, str(Path(state).absolute()))
+    return text_of(lsn)
+
+
+def lsn_value(text: Column | str) -> Column:
+    """A position as the bigint that DataFrames have for it, to compare with: of a text such as "0/16B3748", or of a column of such texts.
+
+    Raises UsageError (22P02) for a text that is none; a value of a column that is none fails its query with the same message.
+    """
+    from tailrace.spark.lsn import value_of  # noqa: PLC0415 - pyspark
+
+    return value_of(text)
+
+
+def register(spark: SparkSession, source: str = "", database: str = "", state: str = "") -> None:
+    """Make the SQL functions lsn_text(bigint) and lsn_value(string) of this session: temporary ones, written in SQL, so that Connect has them too.
+
+    With a `source`, one of its databases and a state location, those of the manual's SQL interface as well: `pg_logical_slot_peek_changes` and its
+    binary kin as table functions, with columns lsn and xid (bigint) and data. Those that move slots are refused there: `sql` carries them out.
+    Executors must be able to read both paths, and to lock files in `state`. Needs the extra `sql`. Raises UsageError where one of the three is missing.
+    """
+    from tailrace.spark.lsn import register_functions  # noqa: PLC0415 - pyspark
+
+    register_functions(spark)
+    if not (source or database or state):
+        return
+    if not (source and database and state):
+        raise UsageError("source, database and state are needed for the functions of the SQL interface")
+    from tailrace.spark.slot_functions import register_slot_functions  # noqa: PLC0415 - needs the extra sql
+
+    register_slot_functions(spark, str(Path(source).absolute()), database, str(Path(state).absolute()))
 
 
 def sql_session(spark: SparkSession, source: str, database: str, state: str) -> SqlSession:

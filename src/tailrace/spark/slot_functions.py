@@ -1,8 +1,7 @@
 """The functions of the manual's SQL interface, registered with a Spark session.
 
 Those that peek are table functions, which Spark may call as often as it likes. Those that move a slot refuse, since Spark calls again what it
-retries, shows or joins; `spark.sql_statements` carries them out. Positions are numbers, as in all rows here; `pg_lsn` and `pg_lsn_out` read
-and print them.
+retries, shows or joins; `spark.sql_statements` carries them out. Positions are numbers, as in all rows here.
 """
 
 from __future__ import annotations
@@ -32,18 +31,9 @@ _ACTIVE = "55006"
 _PATIENCE, _PAUSE = 30.0, 0.05
 """How long a call waits for a slot that is active, in seconds: Spark may run the calls of a query at the same time."""
 _THREADS = 2
-_HEX = "rlike '^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$'"
-_POSITIONS = (
-    "CREATE OR REPLACE TEMPORARY FUNCTION pg_lsn(lsn STRING) RETURNS BIGINT RETURN CASE "
-    f"WHEN lsn IS NULL THEN NULL WHEN lsn {_HEX} THEN shiftleft(CAST(conv(split_part(lsn, '/', 1), 16, 10) AS BIGINT), 32) "
-    "+ CAST(conv(split_part(lsn, '/', 2), 16, 10) AS BIGINT) "
-    "ELSE CAST(raise_error('invalid input syntax for type pg_lsn: ' || lsn) AS BIGINT) END",
-    "CREATE OR REPLACE TEMPORARY FUNCTION pg_lsn_out(lsn BIGINT) RETURNS STRING "
-    "RETURN concat(hex(shiftrightunsigned(lsn, 32)), '/', hex(lsn & 4294967295))",
-)
 
 
-def register_functions(spark: SparkSession, source: str, database: str, state: str) -> None:
+def register_slot_functions(spark: SparkSession, source: str, database: str, state: str) -> None:
     """Register all of them under their names, for this source and state location: those that were registered before are replaced."""
     hint = "Call it with tailrace.spark.sql(spark, …), which carries it out once."
     with warnings.catch_warnings():
@@ -58,8 +48,6 @@ def register_functions(spark: SparkSession, source: str, database: str, state: s
             spark.udf.register(function.name, _refusing_value(function.name, told), "string")
     for name in sorted(NEED_A_SERVER):
         spark.udf.register(name, _refusing_value(name, "It needs a server."), "string")
-    for text in _POSITIONS:
-        spark.sql(text)
 
 
 def _refusal(name: str, hint: str) -> UsageError:

@@ -23,7 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner, Runner
 from tailrace.spark.jobs import SparkRunner
-from tailrace.spark.slot_functions import register_functions, spark_table
+from tailrace.spark.lsn import register_functions
+from tailrace.spark.slot_functions import register_slot_functions, spark_table
 from tailrace.sql.calls import Call
 from tailrace.sql.parameters import Parameters
 from tailrace.sql.signatures import NEED_A_SERVER, Function, functions_of
@@ -204,5 +205,6 @@ def session_on(spark: SparkSession, source: str, database: str, state: str) -> S
     def runner_for(size: int) -> Runner:
         return LocalRunner() if size < _FEW_BYTES else SparkRunner(spark)
 
-    register_functions(spark, str(path), database, str(where))
+    register_functions(spark)
+    register_slot_functions(spark, str(path), database, str(where))
     return SqlSession(spark, Place(path, database, where, runner_for, lambda text: warnings.warn(text, stacklevel=2)))

@@ -134,8 +134,8 @@ def _applied(first: Token, group: Group, functions: Mapping[str, Function], *, e
         return None
     if first.word == "ARRAY":
         return f"VARIADIC ARRAY[{', '.join(texts)}]::text[]"
-    if first.word == "PG_LSN" and len(texts) == 1:
-        return _cast(texts[0], [first])
+    if first.word in ("PG_LSN", "LSN_VALUE") and len(texts) == 1:
+        return f"({texts[0]})::pg_lsn"
     function = functions.get(first.name)
     if function is None or function.moves or function.is_record:
         return None

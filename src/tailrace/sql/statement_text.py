@@ -1,7 +1,8 @@
 """Text as it is typed, pasted or read, taken apart into statements and backslash commands (`bin/psql/psqlscan.l`).
 
 In: lines. Out: statements, as they end with a semicolon, and commands. A line may begin with a prompt of psql's, as in a session that was copied
-from somewhere: once one did, lines without a prompt are results of that session and say nothing, unless a statement is open.
+from somewhere: once one did, lines without a prompt are results of that session and say nothing, unless a statement is open. Where a person types,
+only those that look like results do.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-_PROMPT = re.compile(r"\w[\w.-]*[=\-*'\"$(][*!?]?[#>](?: |$)", re.ASCII)
+_PROMPT = re.compile(r"\w[\w.-]*?([=\-*'\"$(])[*!?]?[#>](?: |$)", re.ASCII)
+_RESULT = re.compile(r"\s|$|[-+|]+$|\(\d+ rows?\)|[A-Z]+( [A-Z]+)*( \d+)*$|(ERROR|LINE|DETAIL|HINT|CONTEXT|NOTICE|WARNING)\b.*:")
 _DOLLAR = re.compile(r"\$(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)?\$")
 
 
@@ -33,8 +35,9 @@ class Command:
 
 @dataclass(slots=True)
 class StatementText:
-    """State: what is open. `feed` takes a line at a time."""
+    """State: what is open. `feed` takes a line at a time. `typed`: by a person, who may type on behind what was pasted."""
 
+    typed: bool = False
     _text: str = ""
     _begun: int = 0
     _line: int = 0
@@ -58,13 +61,14 @@ class StatementText:
     def feed(self, line: str) -> list[Statement | Command]:
         """What ends on this line."""
         self._line += 1
-        bare = _PROMPT.sub("", line, count=1) if _PROMPT.match(line) else line
-        if bare is not line:
+        prompt = _PROMPT.match(line)
+        if prompt and (self._pasted or (prompt[1] == "=" and not self.is_open)):  # no statement begins so
             self._pasted = True
-        elif self._pasted and not self.is_open:
+            line = line[prompt.end() :]
+        elif self._pasted and not self.is_open and (not self.typed or _RESULT.match(line)):
             return []
         self._found = []
-        self._scan(bare)
+        self._scan(line)
         return self._found
 
     def rest(self) -> list[Statement | Command]:

@@ -12,7 +12,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_owned
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import up_to_zero
 from tailrace.plugins.registry import plugin_named
 from tailrace.slots.slot import Slot
@@ -34,13 +34,9 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
     consumer = stack.enter_context(consumer_of(place, slot))
     try:
         plugin = _plugin(consumer, options, parameters)
-        if plugin.writes_binary and call.function.columns[-1][1] == "text":
-            raise UsageError(
-                f'logical decoding output plugin "{slot.plugin}" produces binary output, but function "{call.function.signature}" expects '
-                "textual data",
-                sqlstate="0A000",
-            )
-        rows, told = _taken(consumer, plugin, upto or None, most or 0, place)
+        with shut_down(plugin):
+            _check_form(call, plugin, slot)
+            rows, told = _taken(consumer, plugin, upto or None, most or 0, place)
     finally:
         if stack is not held:
             stack.close()
@@ -48,6 +44,16 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
     if not call.function.moves:
         return Outcome(table)
     return Outcome(table, confirm=lambda: consumer.confirm(told))
+
+
+def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:
+    """Raise UsageError where text is asked for, and the plugin writes bytes."""
+    if plugin.writes_binary and call.function.columns[-1][1] == "text":
+        raise UsageError(
+            f'logical decoding output plugin "{slot.plugin}" produces binary output, but function "{call.function.signature}" expects '
+            "textual data",
+            sqlstate="0A000",
+        )
 
 
 def consumer_of(place: Place, slot: Slot) -> Any:

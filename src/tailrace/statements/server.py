@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +40,14 @@ class Server:
         self._raw.notice_handler = lambda result: notice(_text(result.error_message))
 
     def run(self, text: str) -> Answer:
-        """Send it, and wait. COPY from or to the client is refused by closing it."""
-        result = self._raw.exec_(text.encode())
+        """Send it, and wait; whoever is interrupted cancels it. COPY from or to the client is refused by closing the connection."""
+        with ThreadPoolExecutor(1) as aside:  # libpq waits where no signal reaches Python
+            running = aside.submit(self._raw.exec_, text.encode())
+            try:
+                result = running.result()
+            except BaseException:
+                self._connection.cancel()
+                raise
         status, states = result.status, self._pq.ExecStatus
         if status in (states.COPY_IN, states.COPY_OUT, states.COPY_BOTH):
             self._connection.close()
@@ -58,9 +65,6 @@ class Server:
         """What a prompt shows of it: nothing, `*` in a transaction, `!` in a failed one."""
         states = self._pq.TransactionStatus
         return {states.INTRANS: "*", states.INERROR: "!"}.get(self._raw.transaction_status, "")
-
-    def cancel(self) -> None:
-        self._connection.cancel()
 
     def close(self) -> None:
         self._connection.close()
