@@ -59,7 +59,7 @@ def register(spark: SparkSession, source: str = "", database: str = "", state: s
 
     With a `source`, one of its databases and a state location, those of the manual's SQL interface as well: `pg_logical_slot_peek_changes` and its
     binary kin as table functions, with columns lsn and xid (bigint) and data. Those that move slots are refused there: `sql` carries them out.
-    Executors must be able to read both paths, and to lock files in `state`. Needs the extra `sql`. Raises UsageError where one of the three is missing.
+    Executors must be able to read both paths, and to lock files in `state`. Needs the extra `sql`. Raises UsageError if one of three is missing.
     """
     from tailrace.spark.lsn import register_functions  # noqa: PLC0415 - pyspark
 
