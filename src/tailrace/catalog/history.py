@@ -9,7 +9,7 @@ its own transaction's versions, those that were there at that LSN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -51,15 +51,16 @@ class Attribute(NamedTuple):
 
 class History:
     """The catalogs of a database, from `known_from` on. `default_tablespace` is the database's; `search_path` decides which types print with their
-    schema; `encoding` is the database's, by PostgreSQL's number. `user_files` are the files of user catalog tables whose rows are known."""
+    schema; `encoding` is the database's, by PostgreSQL's number."""
 
     def __init__(
         self, versions: Versions, spans: Spans, major: int, *, database: int, default_tablespace: int, known_from: int = 0,
-        search_path: tuple[str, ...] = SEARCH_PATH, encoding: int = 6, user_files: Collection[int] = (),
+        search_path: tuple[str, ...] = SEARCH_PATH, encoding: int = 6,
     ) -> None:  # fmt: skip
         self.versions = versions
         self.spans = spans
-        self.user_files = frozenset(user_files)
+        self.user_files: frozenset[int] = frozenset()
+        """The files of user catalog tables whose rows are known."""
         self._layouts = layouts_of(major)
         self.major = major
         self._tables: dict[str, CatalogTable] = {}

@@ -74,11 +74,13 @@ class Catalogs:
         return replace(self, spans=spans_of(self.state.versions, log.fates, self.state.status))
 
     def history(self, search_path: tuple[str, ...] = SEARCH_PATH) -> History:
-        return History(
+        history = History(
             self.state.versions, self.spans, self.state.major, database=self.state.database,
             default_tablespace=self.state.default_tablespace, known_from=self.known_from, search_path=search_path,
-            encoding=self.state.encoding, user_files=user_files(self.state.files),
+            encoding=self.state.encoding,
         )  # fmt: skip
+        history.user_files = frozenset(user_files(self.state.files))
+        return history
 
 
 def know_catalogs(source: Source, runner: Runner, log: ScannedLog, database: str, captured: CatalogState | None) -> Catalogs:

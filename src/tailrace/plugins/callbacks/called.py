@@ -78,7 +78,7 @@ class CalledPlugin(OutputPlugin):
 
     def _start(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> None:
         self.style = replace(self.style, major=major)
-        self.context = Context(plugin=self.name, slot=self.slot, major=major, options=options)
+        self.context = Context(plugin=self.name, slot=self.slot, major=major, options=options, _is_alone=self._is_parallel)
         output = OutputOptions()
         self.context.call("startup", None, self.plugin.startup, output, is_init, writes=False)
         self.context.binary_output = self.writes_binary = output.binary_output
