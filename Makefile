@@ -31,10 +31,10 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 soak: $(READY) ## tests that wait for a minute or more
 	$(BIN)/python -m pytest -q -m soak
 
-marathon: $(READY) ## what takes a quarter of an hour or more: 300 kills of a consumer and its server, walks and damage drawn anew
+marathon: $(READY) ## what takes a quarter of an hour or more: 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds, and a minute of generated workloads and one of messages (needs npm)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test half the cases; the others: marathon), and a minute each of generated workloads and messages (needs npm)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1
