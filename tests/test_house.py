@@ -47,7 +47,8 @@ BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers"
 BYTE_ROOMS = (
     "wal/", "tuples/", "types/", "expressions/", "messages/",
     "catalog/column_values.py", "catalog/commit_status.py", "catalog/control_file.py", "catalog/copied_rows.py", "catalog/heap_pages.py",
-    "catalog/heap_redo.py", "catalog/multixacts.py", "catalog/redo.py", "catalog/relation_map.py", "catalog/rows.py", "catalog/whole_pages.py",
+    "catalog/heap_redo.py", "catalog/multixacts.py", "catalog/redo.py", "catalog/relation_map.py", "catalog/rows.py", "catalog/user_tables.py",
+    "catalog/whole_pages.py",
 )  # fmt: skip
 """Who knows how PostgreSQL lays out bytes: its log, its pages and tuples, its values."""
 OWN_LAYOUTS = {

@@ -20,7 +20,7 @@ from tailrace.types.style import TextStyle
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference.md"
-SPELLED = {"startlsn": "startLsn", "endlsn": "endLsn", "unknowntypes": "unknownTypes"}
+SPELLED = {"startlsn": "startLsn", "endlsn": "endLsn", "unknowntypes": "unknownTypes", "readchangefeed": "readChangeFeed"}
 TAKES = {"bool": "", "Path": " PATH", "str": " TEXT", "int": " NUMBER", "float": " NUMBER", "list": " TEXT"}
 
 HEAD = """# Reference

@@ -95,6 +95,27 @@ WITHOUT_FILTERS = (
       for lists in (("(id, b)",), ("(b, a, id)",), ("(id, a)", "(id, b)"), ("(id, a)", ""), ("(b, a, id)", ""), ("(id, a)", "(a, id)"))),
     Scenario("columns, and all tables", ("CREATE TABLE x (id int PRIMARY KEY, a int)", "CREATE PUBLICATION w1 FOR TABLE x (id)",
              "CREATE PUBLICATION w2 FOR ALL TABLES WITH (publish = 'truncate')"), ("INSERT INTO x VALUES (1, 2)",), ("w1", "w2"), 15),
+    *(Scenario(f"all columns that are there, {what}", (f"CREATE TABLE x (id int PRIMARY KEY, a int, {column})", *altered,
+               "CREATE PUBLICATION w1 FOR TABLE x (id, a)", "CREATE PUBLICATION w2 FOR TABLE x"),
+               ("INSERT INTO x VALUES (1, 2)", "DELETE FROM x"), ("w1", "w2"), 15)
+      for what, column, altered in (("one is dropped", "b int", ("ALTER TABLE x DROP b",)),
+                                    ("one is generated", "b int GENERATED ALWAYS AS (a) STORED", ()))),
+    Scenario("all columns until one comes, or goes", ("CREATE TABLE x (id int PRIMARY KEY, a int)", "CREATE PUBLICATION w1 FOR TABLE x (id, a)",
+             "CREATE PUBLICATION w2 FOR TABLE x"), ("INSERT INTO x VALUES (1, 2)", ("ALTER TABLE x ADD b int", "ALTER TABLE x DROP b"),
+             "INSERT INTO x VALUES (2, 3)"), ("w1", "w2"), 15),
+    *(Scenario(f"different columns, {actions} for {work[0]}", ("CREATE TABLE x (id int PRIMARY KEY, a int)",
+               f"CREATE PUBLICATION w1 FOR TABLE x (id) WITH (publish = '{actions[0]}')",
+               f"CREATE PUBLICATION w2 FOR {what} WITH (publish = '{actions[1]}')"),
+               work, ("w1", "w2"), 15)
+      for what in ("TABLE x", "ALL TABLES")
+      for actions in (("truncate", "truncate"), ("", "insert"))
+      for work in (("INSERT INTO x VALUES (1, 2)",), ("TRUNCATE x",))),
+    *(Scenario(f"different columns of {what}, {actions}, roots {roots}", (*PARTITIONED,
+               *(f"CREATE PUBLICATION w{i} FOR {each} WITH (publish = '{publish}', publish_via_partition_root = {root})"
+                 for i, (each, publish, root) in enumerate(zip(what, actions, roots, strict=True)))), (*SPREAD[:2], "TRUNCATE p1"), ("w0", "w1"), 15)
+      for roots in (("true", "true"), ("false", "true"))
+      for what in (("TABLE p1 (id)", "TABLE p"), ("TABLE p1 (id)", "TABLE p1"))
+      for actions in (("truncate", "truncate"), ("insert", "truncate"))),
     Scenario("columns of the root", (*PARTITIONED, f"CREATE PUBLICATION w1 FOR TABLE p (id) {ROOT}"), SPREAD, ("w1",), 15),
     Scenario("columns of a partition", (*PARTITIONED, "CREATE PUBLICATION w1 FOR TABLE p2 (id), p1"), SPREAD, ("w1",), 15),
     Scenario("columns of a dropped neighbour", ("CREATE TABLE x (id int PRIMARY KEY, gone int, a int, b int)", "ALTER TABLE x DROP COLUMN gone",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import struct
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from support.decoding import opened
 from tailrace.cli import main
 from tailrace.errors import CorruptWal, TailraceError, UnsupportedWal
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, Source, capture, scan_log
+from tailrace.pipeline import LocalRunner, Scanning, Source, capture, scan_log
 from tailrace.wal.index import Index
 
 SEGMENT = 1 << 20
@@ -67,6 +68,17 @@ def test_the_reason_is_that_of_the_place_where_the_log_ends(case: Case) -> None:
     assert place == Lsn(int(last.name[16:], 16) * SEGMENT)
     assert reason == f"unexpected pageaddr {Lsn(int(first.name[16:], 16) * SEGMENT)} in WAL page at {place}"
     assert end <= place
+
+
+def test_what_an_old_page_holds_does_not_matter(case: Case) -> None:
+    """Be it what a record would have that names the page's new place as its predecessor: none begins there."""
+    first, last = segments_of(case)[0], segments_of(case)[-1]
+    old = bytearray(first.read_bytes())
+    old[1024:1048] = struct.pack("<IIQQ", 100, 0, int(last.name[16:], 16) * SEGMENT, 0)
+    last.unlink()
+    last.write_bytes(old)
+    parts = scan_log(Source.open(case.wal_dir).segments, LocalRunner(1), how=Scanning(stretch_bytes=SEGMENT))
+    assert parts[-1].next_lsn <= int(last.name[16:], 16) * SEGMENT
 
 
 @pytest.mark.parametrize("length", [0, 100, 5 * PAGE, 5 * PAGE + 77])

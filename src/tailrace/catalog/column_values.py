@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -37,6 +38,15 @@ def int2_vector(payload: bytes) -> tuple[int, ...]:
 def oid_vector(payload: bytes) -> tuple[int, ...]:
     """The values of an oidvector."""
     return tuple(np.frombuffer(payload, "<u4", offset=HEADER).tolist())
+
+
+def text_elements(payload: bytes) -> Iterator[bytes]:
+    """The elements of a text[] of one dimension without NULLs, such as reloptions. Each has a length word, and begins aligned."""
+    at = HEADER
+    while at + WORD <= len(payload):
+        size = int.from_bytes(payload[at : at + WORD], "little") >> 2
+        yield payload[at + WORD : at + size]
+        at += max(size + 3 & ~3, WORD)
 
 
 def float4s(values: NDArray[np.int64]) -> NDArray[np.float64]:

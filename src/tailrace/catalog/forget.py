@@ -21,6 +21,8 @@ from tailrace.catalog.row_versions import XMIN_FROZEN, VersionColumns, Versions
 from tailrace.catalog.rows import Spans, rows_of, spans_of
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.tids import NO_VERSION, files_of, moved_tids
+from tailrace.catalog.user_tables import UserTables, files_of_user_tables, user_files
+from tailrace.model import FIRST_NORMAL_OID
 from tailrace.ragged import bounds_of, ranges
 from tailrace.transactions.fates import ROLLED_BACK, EndedElsewhere, fates_of
 from tailrace.wal.index import TRACKED_CATALOGS
@@ -36,6 +38,11 @@ def forgotten(state: CatalogState, ended: EndedElsewhere, horizon: int) -> Catal
     kept = np.flatnonzero(~is_over)
     left = replace(versions, columns=VersionColumns(*(column[kept] for column in columns)))
     files = _files_in_use(state, left, Spans(*(column[kept] for column in _columns(spans))))
+    gone = np.array(sorted(user_files(state.files) - user_files(files)), np.int64)
+    if len(gone):
+        is_over |= np.isin(columns.catalog, gone)
+        kept = np.flatnonzero(~is_over)
+        left = replace(versions, columns=VersionColumns(*(column[kept] for column in columns)))
     number = np.full(len(versions) + 1, NO_VERSION, np.int64)  # the last stands for none
     number[:-1] = np.where(is_over, NO_VERSION - np.where(is_dead, columns.xmax, columns.xmin), np.cumsum(~is_over) - 1)
     tids, version_at = _places_in(state, versions, files)
@@ -74,8 +81,11 @@ def _files_in_use(state: CatalogState, versions: Versions, spans: Spans) -> dict
         if oid in TRACKED_CATALOGS:
             named.setdefault(oid, set()).add(number)
     last = {(database, oid): number for (database, number), oid in state.files.items()}
+    users = files_of_user_tables(UserTables.of(versions, spans, state.major)) if user_files(state.files) else set()
 
     def is_in_use(database: int, number: int, oid: int) -> bool:
+        if oid >= FIRST_NORMAL_OID:
+            return oid in users
         numbers = named.get(oid)
         # Of one that no version names, nothing is known.
         return numbers is None or number in numbers or (0 in numbers and last[database, oid] == number)

@@ -57,8 +57,10 @@ class History:
         self, versions: Versions, spans: Spans, major: int, *, database: int, default_tablespace: int, known_from: int = 0,
         search_path: tuple[str, ...] = SEARCH_PATH, encoding: int = 6,
     ) -> None:  # fmt: skip
-        self._versions = versions
-        self._spans = spans
+        self.versions = versions
+        self.spans = spans
+        self.user_files: frozenset[int] = frozenset()
+        """The files of user catalog tables whose rows are known."""
         self._layouts = layouts_of(major)
         self.major = major
         self._tables: dict[str, CatalogTable] = {}
@@ -79,8 +81,8 @@ class History:
         if name not in self._tables:
             oid, layout = oid_of(name), self._layouts[name]
             wanted = tracked_columns(self.major)[name]
-            chunks = toast_of(self._versions, self._spans, name, self._layouts)
-            self._tables[name] = CatalogTable(rows_of(self._versions, self._spans, oid, layout, wanted, self.codec, chunks))
+            chunks = toast_of(self.versions, self.spans, name, self._layouts)
+            self._tables[name] = CatalogTable(rows_of(self.versions, self.spans, oid, layout, wanted, self.codec, chunks))
         return self._tables[name]
 
     # -- questions -----------------------------------------------------------------------------------------------------------------
@@ -98,13 +100,13 @@ class History:
         rows = self.table("pg_class").seen_where("oid", oid, lsn, ordinal)
         return self._relation(int(rows[-1]), lsn, ordinal) if len(rows) else None
 
-    def relation_named(self, schema: str, name: str, lsn: int) -> Relation | None:
+    def relation_named(self, schema: str, name: str, lsn: int, ordinal: int = -1) -> Relation | None:
         """The relation of that name as a change at `lsn` saw it."""
         classes = self.table("pg_class")
-        rows = classes.rows.seen(np.flatnonzero(classes["relname"] == name), lsn, -1)
+        rows = classes.rows.seen(np.flatnonzero(classes["relname"] == name), lsn, ordinal)
         for row in rows.tolist():
-            if self._namespace(int(classes["relnamespace"][row]), lsn, -1) == schema:
-                return self._relation(row, lsn, -1)
+            if self._namespace(int(classes["relnamespace"][row]), lsn, ordinal) == schema:
+                return self._relation(row, lsn, ordinal)
         return None
 
     @cached_property

@@ -30,6 +30,10 @@ class CatalogLayout:
         return self.names.index(name)
 
 
+ANY_LAYOUT = CatalogLayout((), (), ())
+"""Of user catalog tables, whose columns are not looked at before somebody reads them."""
+
+
 def _layout(columns: str) -> CatalogLayout:
     pairs = [column.split(":") for column in columns.split()]
     return CatalogLayout(

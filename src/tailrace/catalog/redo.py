@@ -69,7 +69,13 @@ class CatalogLog(NamedTuple):
         )
 
     def after(self, lsn: int) -> CatalogLog:
-        rows = np.flatnonzero(self.lsn >= lsn)
+        return self._of(self.lsn >= lsn)
+
+    def before(self, lsn: int) -> CatalogLog:
+        return self._of(self.lsn < lsn)
+
+    def _of(self, wanted: NDArray[np.bool_]) -> CatalogLog:
+        rows = np.flatnonzero(wanted)
         return self._replace(lsn=self.lsn[rows], at=self.at[rows], length=self.length[rows])
 
 
@@ -117,8 +123,9 @@ def replay(
     play_pages = partial(replay_pages, pages, files, np.int64(clock.next_at_end), new_page())
     replayed, row, status = _to_the_end(play_pages, replayed)
     if status != DONE:
-        catalog = TRACKED_CATALOGS[int(files.catalog[pages.file[row]])]
-        raise CorruptFile(f"invalid page in block {pages.block[row]} of {catalog}", block=int(pages.block[row]))
+        catalog = int(files.catalog[pages.file[row]])
+        name = TRACKED_CATALOGS.get(catalog, f"file {catalog}")
+        raise CorruptFile(f"invalid page in block {pages.block[row]} of {name}", block=int(pages.block[row]))
     reading = Reading(
         log=log,
         next_xid=clock.next_at(log.lsn),

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.layouts import layouts_by_oid
+from tailrace.catalog.layouts import ANY_LAYOUT, layouts_by_oid
 from tailrace.catalog.row_versions import VersionColumns, Versions
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.tids import files_of
+from tailrace.catalog.user_tables import user_files
 from tailrace.checksummed_file import Dtypes, FileKind
 from tailrace.model import Lsn
 from tailrace.tuples.deform import first_misfit
@@ -91,7 +92,7 @@ def _contradiction(state: CatalogState) -> str:
     versions, columns = state.versions, state.versions.columns
     if state.major not in FORMATS:
         return f"PostgreSQL {state.major} is not known"
-    if not set(state.files.values()) | set(columns.catalog.tolist()) <= set(TRACKED_CATALOGS):
+    if not set(state.files.values()) | set(columns.catalog.tolist()) <= set(TRACKED_CATALOGS) | user_files(state.files):
         return "it holds rows of other catalogs"
     at, length = columns.at, columns.length
     if ((at < 0) | (length < 0) | (at > len(versions.tuples)) | (length > len(versions.tuples) - at)).any():
@@ -106,8 +107,9 @@ def _contradiction(state: CatalogState) -> str:
         return "places name versions that are not there"
     if (files_of(versions.tids) >= len(state.files)).any() or (versions.tids < 0).any():
         return "places name files that are not there"
-    for catalog, layout in layouts_by_oid(state.major).items():
+    layouts = layouts_by_oid(state.major) | dict.fromkeys(user_files(state.files), ANY_LAYOUT)
+    for catalog, layout in layouts.items():
         mine = np.flatnonzero(columns.catalog == catalog)
         if len(mine) and first_misfit(versions.tuples, at[mine], length[mine], layout.lengths, layout.aligns) >= 0:
-            return f"a row does not have the layout of {TRACKED_CATALOGS[catalog]}"
+            return f"a row does not have the layout of {TRACKED_CATALOGS.get(catalog, f'file {catalog}')}"
     return ""

@@ -7,7 +7,7 @@ from tailrace.catalog.layouts import layouts_of
 _WANTED: dict[str, tuple[str, ...]] = {
     "pg_class": (
         "oid", "relname", "relnamespace", "relam", "relfilenode", "reltablespace", "relpersistence", "relkind", "relreplident", "relrewrite",
-        "relnatts", "relispartition", "relowner",
+        "relnatts", "relispartition", "relowner", "reltoastrelid", "reloptions",
     ),
     "pg_attribute": (
         "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing", "attgenerated",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.catalog_files import NO_FILE, CatalogFiles, FileKey, catalog_file
 from tailrace.catalog.heap_pages import CatalogPages, page_lsns
-from tailrace.catalog.layouts import layouts_by_oid
+from tailrace.catalog.layouts import ANY_LAYOUT, layouts_by_oid
 from tailrace.catalog.redo import BeforeLog, CatalogLog
 from tailrace.catalog.tids import tid_of, tids_of_pages
 from tailrace.errors import MissingHistory
@@ -44,7 +44,9 @@ def untouched_pages(
             at = np.minimum(np.searchsorted(touched, mine), len(touched) - 1)
             counts = (touched[at] != mine) | (~whole[at] & (page_lsns(content) <= first_lsn[at]))
         blocks = np.flatnonzero(counts)
-        parts.append(BeforeLog(np.full(len(blocks), file, np.int64), blocks, pages.believed(key, blocks, layouts[catalog])))
+        parts.append(
+            BeforeLog(np.full(len(blocks), file, np.int64), blocks, pages.believed(key, blocks, layouts.get(catalog, ANY_LAYOUT)))
+        )
     before = BeforeLog(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     _check_not_newer(before.page, until)
     return before

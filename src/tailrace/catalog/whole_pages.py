@@ -40,7 +40,7 @@ from tailrace.catalog.row_versions import XMAX_COMMITTED, XMAX_MULTI, XMIN_ABORT
 from tailrace.catalog.tids import NO_VERSION, note_known, put_version, tid_of, version_at
 from tailrace.kernels import inner_kernel
 from tailrace.memcpy import memcpy
-from tailrace.model import PAGE_SIZE
+from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE
 from tailrace.transactions.epochs import FIRST_NORMAL_XID, with_epoch
 from tailrace.tuples.deform import TUPLE_HEADER
 from tailrace.wal.unaligned import u16, u32
@@ -129,7 +129,8 @@ def read_tuple(page, offset, length, next_xid):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def known_version(replayed, catalog, version, page, stored):  # type: ignore[no-untyped-def]
-    """The version that a tuple is: the one that was put there, or one from the catalog's file before. NO_VERSION if it is neither."""
+    """The version that a tuple is: the one that was put there, or one from the catalog's file before. NO_VERSION if it is neither. Files of user
+    catalog tables have versions of their own, and may hold rows that are alike."""
     versions = replayed.versions
     if version >= 0 and has_xmin(versions, version, stored) and versions.length[version] == stored.length:
         if not has_tuple(versions, replayed.tuples, version, page, stored):
@@ -137,19 +138,23 @@ def known_version(replayed, catalog, version, page, stored):  # type: ignore[no-
             memcpy(replayed.tuples, replayed.used[TUPLE_BYTES], page, stored.at, stored.length)
             rewrite_version(replayed, version, stored.length)
         return version
+    if catalog >= FIRST_NORMAL_OID:
+        return np.int64(NO_VERSION)
     return copied_version(replayed.contents, versions, replayed.tuples, catalog, page, stored)
 
 
 @inner_kernel
 def learn_version(replayed, record, catalog, page, stored):  # type: ignore[no-untyped-def]
-    """A version that nobody knew of. What its transactions did was in this record, or before all WAL at hand."""
+    """A version that nobody knew of. What its transactions did was in this record, or before all WAL at hand. In a file of a user catalog table it is
+    added here in any case: whoever copied it, nobody sees it in this file before."""
     versions = replayed.versions
     version = replayed.used[VERSIONS]
     replayed.used[VERSIONS] += 1
     versions.catalog[version] = catalog
     versions.xmin[version] = stored.xmin
     versions.xmax[version] = stored.xmax
-    versions.added[version] = record.lsn if record.xid != 0 and stored.xmin == record.xid else 0
+    is_here = catalog >= FIRST_NORMAL_OID or (record.xid != 0 and stored.xmin == record.xid)
+    versions.added[version] = record.lsn if is_here else 0
     versions.deleted[version] = record.lsn if record.xid != 0 and stored.xmax == record.xid else 0
     versions.hints[version] = stored.hints
     versions.at[version] = replayed.used[TUPLE_BYTES]

@@ -27,7 +27,7 @@ from tailrace.pipeline.receiving import receive_into
 from tailrace.pipeline.slot_creation import Moment
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, shut_down
-from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
+from tailrace.plugins.printing import Printed, as_json_rows, as_lines, as_psql
 from tailrace.plugins.registry import plugin_named
 from tailrace.slots.location import format_settings
 from tailrace.slots.slot import Slot
@@ -35,6 +35,7 @@ from tailrace.storage.output_file import output_to
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import wal_of
+from tailrace.storage.writers import Writer, writer_named
 from tailrace.window import WindowSize, parse_size
 
 app = typer.Typer(help="Replication slots.", no_args_is_help=True)
@@ -219,7 +220,9 @@ def _plugin_of(consumer: Consumer, options: dict[str, str | None], parameters: d
 @app.command()
 def receive(
     name: NameArgument, state: StateOption,
-    file: Annotated[str, typer.Option("-f", "--file", help="File to write to, - for standard output.")],
+    file: Annotated[str, typer.Option("-f", "--file", help="File to write to, - for standard output.")] = "",
+    writer: Annotated[str, typer.Option(help="Installed writer to write with, instead of to a file.")] = "",
+    writer_option: Annotated[list[str] | None, typer.Option(help="Option of the writer, NAME=VALUE.")] = None,
     option: PluginOptions = None, parameter: SetOption = None,
     endpos: Annotated[str, typer.Option(help="End when all that commits before here has been written.")] = "",
     fsync_interval: Annotated[float, typer.Option("-F", "--fsync-interval", help="Seconds between syncs of the file.")] = 10.0,
@@ -236,6 +239,10 @@ def receive(
     window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
     """Write what the slot gives as it comes, like pg_recvlogical --start: into a file every line exactly once. SIGHUP opens the file anew."""
+    if bool(file) == bool(writer) or (writer_option and not writer) or (writer and as_json):
+        raise UsageError(
+            "give a file or a writer", hint="--json and -f are of files, --writer-option is of writers.", sqlstate="42601"
+        )
     upto, options = parse_lsn(endpos), parse_pairs(option)
     new: NewSlot | None = None
     if create_from is not None:
@@ -250,11 +257,24 @@ def receive(
     progress = Progress("rows", shown=False)
     with _received(name, state, new, _Engine(window, on), if_not_exists, progress.tell) as consumer:
         printing = _plugin_of(consumer, options, parse_parameters(parameter))
-        with shut_down(printing), output_to(file, consumer.slot) as output:
-            receive_into(
-                consumer, printing, output, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,
-                printed=as_json_rows if as_json else as_lines,
-            )  # fmt: skip
+        printed = as_json_rows if as_json else as_lines
+        with shut_down(printing), _writing(file, writer, writer_option, consumer.slot, printed) as destination:
+            receive_into(consumer, printing, destination, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop)
+
+
+@contextmanager
+def _writing(file: str, name: str, options: list[str] | None, slot: Slot, printed: Printed) -> Iterator[Writer]:
+    """The writer of that name, begun, or one to the file."""
+    if not name:
+        with output_to(file, slot, printed) as output:
+            yield output
+        return
+    writer = writer_named(name, {key: value or "" for key, value in parse_pairs(options).items()})
+    try:
+        writer.begin(slot)
+        yield writer
+    finally:
+        writer.close()
 
 
 @dataclass(frozen=True, slots=True)

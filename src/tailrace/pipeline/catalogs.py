@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from tailrace.catalog.catalog_files import files_of_map_records, files_of_pg_class, initial_files, tablespaces_of
+from tailrace.catalog.catalog_files import FileKey, files_of_map_records, files_of_pg_class, initial_files, tablespaces_of
 from tailrace.catalog.catalog_records import about, catalog_log, lacking, listed
 from tailrace.catalog.heap_pages import CatalogPages
 from tailrace.catalog.history import History
@@ -16,11 +16,20 @@ from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import Spans, rows_of, spans_of
 from tailrace.catalog.state import CatalogState, advance
-from tailrace.errors import CorruptWal, UsageError
+from tailrace.catalog.user_tables import (
+    Truncated,
+    UserTables,
+    files_made,
+    files_of_user_tables,
+    files_there,
+    truncated_in_place,
+    user_files,
+)
+from tailrace.errors import CorruptFile, CorruptWal, MissingHistory, UsageError
 from tailrace.model import FIRST_NORMAL_OID, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.plan.consistency import first_redo
+from tailrace.plan.consistency import consistency, first_redo
 from tailrace.storage.directory import DEFAULT_TABLESPACE, DataDirectory
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
@@ -28,6 +37,7 @@ from tailrace.transactions.fates import NEVER, TwoPhase
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.types.search_path import SEARCH_PATH
 from tailrace.wal import index
+from tailrace.wal.heap_records import Truncate
 from tailrace.wal.index import Index
 from tailrace.wal.kept import kept_records
 from tailrace.wal.relmap import RelationMapUpdate
@@ -64,11 +74,13 @@ class Catalogs:
         return replace(self, spans=spans_of(self.state.versions, log.fates, self.state.status))
 
     def history(self, search_path: tuple[str, ...] = SEARCH_PATH) -> History:
-        return History(
+        history = History(
             self.state.versions, self.spans, self.state.major, database=self.state.database,
             default_tablespace=self.state.default_tablespace, known_from=self.known_from, search_path=search_path,
             encoding=self.state.encoding,
         )  # fmt: skip
+        history.user_files = frozenset(user_files(self.state.files))
+        return history
 
 
 def know_catalogs(source: Source, runner: Runner, log: ScannedLog, database: str, captured: CatalogState | None) -> Catalogs:
@@ -117,25 +129,78 @@ def _followed(
         start.files | named if len(start.versions) else {key: oid for key, oid in start.files.items() if key not in named} | named
     )
     tablespaces = frozenset({start.default_tablespace})
+    follows_tables = True
     while True:
         wanted = lacking(log.scanned, files, tablespaces, supplements)
         # What was scanned before has been read of all files that were known to be catalogs then.
         new = {key: oid for key, oid in files.items() if key not in start.files}
         wanted |= lacking(log.earlier.remnants, new, tablespaces, supplements)
         supplements += _supplements(segments, runner, log.indexes, wanted)
-        here = [part for part in supplements if part.stretch.start >= log.scanned[0].stretch.start]
-        late = [part for part in supplements if part.stretch.start < log.scanned[0].stretch.start]
-        records = catalog_log([*log.scanned, *here]).after(start.lsn)
-        records = records.behind(about(catalog_log(late), new, start.major)) if late else records
-        pages = directory.pages(files, start.default_tablespace) if directory else CatalogPages({})
-        grown = advance(replace(start, files=files), records, pages, log.clock, log.end, tablespaces)
+        try:
+            grown = _advanced(log, start, files, tablespaces, supplements, directory)
+        except (CorruptFile, MissingHistory):
+            if not user_files(new):
+                raise
+            # Of user catalog tables nothing is needed before a plugin reads them.
+            files = {key: oid for key, oid in files.items() if key not in new or oid not in user_files(new)}
+            follows_tables = False
+            continue
         spans = spans_of(grown.versions, log.fates, grown.status)
         moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major, known_from)
+        if follows_tables:
+            moved |= _user_tables(grown, spans, start.lsn, log, directory)
         places = tablespaces_of(grown.versions, spans, grown.database, grown.major)
         if moved.items() <= files.items() and places <= tablespaces:
             return Catalogs(grown, spans, known_from)
         files |= moved
         tablespaces |= places
+
+
+def _advanced(
+    log: ScannedLog, start: CatalogState, files: dict[FileKey, int], tablespaces: frozenset[int], supplements: Sequence[Index],
+    directory: DataDirectory | None,
+) -> CatalogState:  # fmt: skip
+    """The state after the records of these files."""
+    here = [part for part in supplements if part.stretch.start >= log.scanned[0].stretch.start]
+    late = [part for part in supplements if part.stretch.start < log.scanned[0].stretch.start]
+    new = {key: oid for key, oid in files.items() if key not in start.files}
+    every = catalog_log([*log.scanned, *here])
+    records = every.after(start.lsn)
+    users = user_files(new)
+    if start.complete and users:  # what was made by transactions that were open there
+        records = records.behind(about(every.before(start.lsn), [key for key, oid in new.items() if oid in users], start.major))
+    records = records.behind(about(catalog_log(late), new, start.major)) if late else records
+    pages = directory.pages(files, start.default_tablespace) if directory else CatalogPages({})
+    grown = advance(replace(start, files=files), records, pages, log.clock, log.end, tablespaces)
+    return replace(grown, versions=truncated_in_place(grown.versions, log.fates, _truncations(log, grown)))
+
+
+def _user_tables(
+    state: CatalogState, spans: Spans, since: Lsn, log: ScannedLog, directory: DataDirectory | None
+) -> dict[FileKey, int]:
+    """The files of user catalog tables, as far as all of their rows are at hand, from `since` on."""
+    tables = UserTables.of(state.versions, spans, state.major)
+    if not tables.is_one.any():
+        return {}
+    unread, _ = consistency(log)
+    numbers = files_made(tables, since, log.fates.ordinals_of(np.array(sorted(unread), np.int64)))
+    if directory is not None:
+        sizes = directory.sizes(files_of_user_tables(tables), state.database, state.default_tablespace)
+        numbers |= files_there(tables, sizes)
+    return {(state.database, number): number for number in sorted(numbers)}
+
+
+def _truncations(log: ScannedLog, state: CatalogState) -> Iterator[Truncated]:
+    """What committed transactions truncated of the user catalog tables that are known."""
+    known = user_files(state.files)
+    if not known:
+        return
+    tables = UserTables.of(state.versions, spans_of(state.versions, log.fates, state.status), state.major)
+    for kept in kept_records(log.indexes, index.TRUNCATE):
+        says, xid = kept.read(Truncate), log.clock.full(kept.xid, kept.lsn)
+        ordinal = int(log.fates.ordinals_of(np.array([xid]))[0])
+        if says.database == state.database and ordinal >= 0:
+            yield Truncated(kept.lsn, xid, tables.files_seen(says.relids, kept.lsn, ordinal) & known)
 
 
 def _supplements(

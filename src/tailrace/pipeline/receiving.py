@@ -1,4 +1,4 @@
-"""What a slot gives, as it comes, into an output (`bin/pg_basebackup/pg_recvlogical.c`)."""
+"""What a slot gives, as it comes, to a writer (`bin/pg_basebackup/pg_recvlogical.c`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer
 from tailrace.plugins.plugin import OutputPlugin
-from tailrace.plugins.printing import Printed, as_lines, few_at_a_time
+from tailrace.plugins.printing import few_at_a_time
 from tailrace.slots.session import Session
-from tailrace.storage.output_file import Output
+from tailrace.storage.writers import Rows, Writer
 
 POLL = 0.05
 """Seconds between two looks at a log in which nothing is new."""
@@ -33,16 +33,18 @@ class _Hangup:
 
 
 def receive_into(
-    consumer: Consumer, plugin: OutputPlugin, output: Output, *, upto: Lsn | None = None, fsync_interval: float = 10.0,
-    tries_again: bool = True, printed: Printed = as_lines,
+    consumer: Consumer, plugin: OutputPlugin, writer: Writer, *, upto: Lsn | None = None, fsync_interval: float = 10.0,
+    tries_again: bool = True,
 ) -> None:  # fmt: skip
-    """A line for each row, as it is `printed`, until all that commits before `upto` has been written; without it, until a signal comes."""
-    if output.begins_at > consumer.slot.confirmed_flush_lsn:
-        consumer.confirm(output.begins_at)
-    consumer.streamed = output.session.streamed
-    plugin.recall(output.session.memory)
+    """Each row once, until all that commits before `upto` has been written; without it, until a signal comes. The writer has begun."""
+    # If the slot was moved on by others, what the writer's session knows is of another place.
+    session = writer.session if writer.begins_at >= consumer.slot.confirmed_flush_lsn else Session()
+    if writer.begins_at > consumer.slot.confirmed_flush_lsn:
+        consumer.confirm(writer.begins_at)
+    consumer.streamed = session.streamed
+    plugin.recall(session.memory)
     synced = time.monotonic()
-    look = partial(_look, consumer, plugin, output, upto, printed)
+    look = partial(_look, consumer, plugin, writer, upto)
     with _hangup() as hangup:
         try:
             while upto is None or consumer.read_upto < upto:
@@ -50,13 +52,13 @@ def receive_into(
                 news = _tried(look, tries_again=tries_again)
                 time.sleep(max(0.0, began + PACE - time.monotonic()) if news else POLL)
                 if hangup.came or time.monotonic() - synced >= fsync_interval:
-                    consumer.confirm(output.sync())
+                    consumer.confirm(writer.durable_upto())
                     synced = time.monotonic()
                 if hangup.came:
                     hangup.came = False
-                    output.reopen()
+                    writer.reopen()
         finally:
-            consumer.confirm(output.sync())
+            consumer.confirm(writer.durable_upto())
 
 
 def _tried(look: Callable[[], bool], *, tries_again: bool) -> bool:
@@ -70,7 +72,7 @@ def _tried(look: Callable[[], bool], *, tries_again: bool) -> bool:
         return False
 
 
-def _look(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | None, printed: Printed) -> bool:
+def _look(consumer: Consumer, plugin: OutputPlugin, writer: Writer, upto: Lsn | None) -> bool:
     """Write what is new; whether there was any."""
     news = False
     for window in consumer.look(plugin.demand, upto):
@@ -78,12 +80,12 @@ def _look(consumer: Consumer, plugin: OutputPlugin, output: Output, upto: Lsn | 
         told = consumer.read_upto
         for lines in window.lines(plugin):
             for few in few_at_a_time(lines):
-                output.write(printed(few, plugin))
+                writer.write(Rows(few, plugin))
             told = lines.told_upto(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
-                output.whole(told, Session(window.blocks.before, plugin.memory))
-        output.whole(min(window.log.end, upto or window.log.end), Session(window.blocks.after, plugin.memory))
-        output.flush()
+                writer.whole(told, Session(window.blocks.before, plugin.memory))
+        writer.whole(min(window.log.end, upto or window.log.end), Session(window.blocks.after, plugin.memory))
+        writer.flush()
     return news
 
 

@@ -159,7 +159,7 @@ def _distinct(*columns: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 def _by_ordinal(within: _Within) -> dict[int, StaleAt]:
     ordinals, starts = np.unique(within.ordinal, return_index=True)
-    stops = np.append(starts[1:], len(within.ordinal))
+    stops = np.append(starts, len(within.ordinal))[1:]
     return {
         ordinal: StaleAt(within.lsn[start:stop], within.oid[start:stop])
         for ordinal, start, stop in zip(ordinals.tolist(), starts.tolist(), stops.tolist(), strict=True)

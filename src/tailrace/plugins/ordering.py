@@ -161,9 +161,9 @@ class _Order:
         beginning = ordinals[begins]
         self._add(beginning, _CHANGE, first_at[begins], _BEFORE, first_printed[begins], plugin.begin_texts)
         foreign = transactions.origin[beginning] != 0
-        if foreign.any() and (origins := plugin.origin_texts(transactions.subset(beginning[foreign]))) is not None:
-            at, printed = first_at[begins][foreign], first_printed[begins][foreign]
-            self._add(beginning[foreign], _CHANGE, at, _BEFORE, printed, lambda _: origins)
+        if foreign.any():
+            mine, at, printed = beginning[foreign], first_at[begins][foreign], first_printed[begins][foreign]
+            self._add_origins(mine, at, printed, plugin.origin_texts(transactions.subset(mine), mine, at))
         if some.ends:
             self._add(ordinals, _COMMIT, 0, 0, transactions.end_lsn[ordinals], self._end_texts, ends=True)
 
@@ -178,9 +178,11 @@ class _Order:
         printed = self._least(self._printed)[ordinals]
         self._add(ordinals, _CHANGE, least, _BEFORE, printed, lambda those: plugin.stream_start_texts(those, first))
         origins = self._origins_at(self._least(self._at))[ordinals]
-        foreign = np.flatnonzero(origins)
-        if len(foreign) and (texts := plugin.stream_origin_texts(origins[foreign])) is not None:
-            self._add(ordinals[foreign], _CHANGE, least[foreign], _BEFORE, printed[foreign], lambda _: texts)
+        foreign = np.flatnonzero((origins != 0) & first)
+        if len(foreign):
+            mine = ordinals[foreign]
+            texts = plugin.stream_origin_texts(origins[foreign], self._transactions.first_lsn[mine])
+            self._add_origins(mine, least[foreign], printed[foreign], texts)
         self._add(ordinals, _STOP, 0, 0, most, plugin.stream_stop_texts, stops=True)
         self._begun.update(self._transactions.full_xid[ordinals].tolist())
 
@@ -218,6 +220,15 @@ class _Order:
         key = np.stack([_rank(ordinals), *(np.broadcast_to(np.int64(each), len(ordinals)) for each in (kind, lsn, sequence))])
         facts = self._transactions.subset(ordinals)
         self._singles.append(_Singles(key, printed, facts.xid, texts(facts), ends, stops))
+
+    def _add_origins(
+        self, ordinals: NDArray[np.int64], lsn: NDArray[np.int64], printed: NDArray[np.int64], texts: Texts | None
+    ) -> None:  # fmt: skip
+        """A row for each of these transactions of which there is something to say."""
+        if texts is not None:
+            told = np.flatnonzero(np.diff(texts.offsets))
+            those = Texts(texts.offsets[np.append(0, told + 1)], texts.data)  # what is left out has no bytes
+            self._add(ordinals[told], _CHANGE, lsn[told], _BEFORE, printed[told], lambda _: those)
 
     def _end_texts(self, transactions: Transactions) -> Texts:
         """What ends each transaction: a commit, nearly always."""

@@ -203,8 +203,9 @@ class OutputPlugin:
         """One text per transaction."""
         raise NotImplementedError
 
-    def origin_texts(self, transactions: Transactions) -> Texts | None:
-        """What tells of transactions that were replicated from elsewhere where they come from, behind their beginning; None: nothing does."""
+    def origin_texts(self, transactions: Transactions, ordinals: NDArray[np.int64], first: NDArray[np.int64]) -> Texts | None:
+        """What tells of transactions that were replicated from elsewhere where they come from, behind their beginning; None: nothing does, and of
+        one an empty text. `first` are the LSNs of what is told first of each; 0: of one that begins before that is known."""
         return None
 
     def truncate_text(self, truncation: Truncation) -> str | bytes:
@@ -251,9 +252,9 @@ class OutputPlugin:
         """What opens a block of each of these; `first` says which have not had one before."""
         raise NotImplementedError
 
-    def stream_origin_texts(self, origins: NDArray[np.uint16]) -> Texts | None:
-        """What tells, behind that, of blocks that were replicated from elsewhere, by the origin of the record that each begins with; None: nothing
-        does."""
+    def stream_origin_texts(self, origins: NDArray[np.uint16], begun: NDArray[np.int64]) -> Texts | None:
+        """What tells, behind that, of first blocks that were replicated from elsewhere, by the origin of the record that each begins with; `begun`
+        are the LSNs where their transactions begin. None: nothing does, and of one an empty text."""
         return None
 
     def stream_stop_texts(self, transactions: Transactions) -> Texts:

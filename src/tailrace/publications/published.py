@@ -28,6 +28,9 @@ class PublicationWarning(UserWarning):
 
 FIRST_WITH_GENERATED_COLUMNS = 18
 """Publications of this major may have generated columns; those before never do."""
+COUNTS_EVERY_ATTRIBUTE = 15
+"""For this major, the first with column lists, one has all columns only if no column is generated, or was dropped; for others it has to have those
+that are there and not generated."""
 FIRST_THAT_PASSES_OVER_MISSING = 18
 """For this major a publication that does not exist is worth a warning; those before stop."""
 STORED, VIRTUAL = "s", "v"
@@ -145,10 +148,11 @@ def _generated(members: Iterable[Member], relation: Relation, major: int) -> boo
 def _column_list(members: tuple[Member, ...], relation: Relation, generated: bool, major: int) -> frozenset[int] | None:
     """The attribute numbers of the one column list that all publications have; None for all columns. One that has all columns is none."""
     every = frozenset(column.number for column in shown_columns(relation, None, generated))
+    all_of_them = len(relation.columns) if major == COUNTS_EVERY_ATTRIBUTE else len(every)
     lists: list[frozenset[int] | None] = []
     for member in members:
         listed = None if member.columns is None else frozenset(member.columns)
-        if major < FIRST_WITH_GENERATED_COLUMNS and listed is not None and len(listed) == len(every):
+        if major < FIRST_WITH_GENERATED_COLUMNS and listed is not None and len(listed) == all_of_them:
             listed = None
         lists.append(every if listed is None and major >= FIRST_WITH_GENERATED_COLUMNS and len(members) > 1 else listed)
     if len(set(lists)) > 1:

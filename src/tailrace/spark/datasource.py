@@ -63,6 +63,8 @@ OPTIONS = {
     "slot": "of a stream: the slot that it consumes",
     "maxbytespertrigger": "of a stream: how much WAL a batch may have, such as 256MB, which is the default",
     "columns": f"which columns a row has, of {', '.join(COLUMNS)}; each that is left out is time saved",
+    "readchangefeed": "of one table: rows of its own columns and those of Spark's change feeds, _change_type, _commit_version and _commit_timestamp; "
+    "`columns` then names these and the table's, * being all of the table's, and may add _lsn, _sequence and _unchanged",
     "numeric": "decimal, where the column's precision fits, or text",
     "arrays": "list, or text, which keeps bounds and any number of dimensions",
     "times": "bounded, to the years 1 to 9999, their ends for the infinities; native, as stored, the ends of the type for the infinities; "

@@ -19,8 +19,11 @@ from tailrace.errors import UsageError
 from tailrace.feed import Decoder
 from tailrace.model import Relation
 from tailrace.plan.pieces import Piece
+from tailrace.plugins.plugin import parse_bool
 from tailrace.publications.pieces import PublishedPiece
 from tailrace.publications.published import warn_of
+from tailrace.spark.change_feed import ASKED, feed_batch, feed_schema
+from tailrace.spark.change_feed import DEFAULT as FEED_COLUMNS
 from tailrace.spark.followed import Followed
 from tailrace.spark.several import SEVERAL_COLUMNS, several_batch, several_schema
 from tailrace.types.registry import ArrowStyle
@@ -36,13 +39,19 @@ class Shape:
     columns: tuple[str, ...]
     style: ArrowStyle
     several: bool
+    is_feed: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Shape:
         text, several = options.get("columns"), "table" not in options
-        known = SEVERAL_COLUMNS if several else COLUMNS
+        is_feed = "readchangefeed" in options and parse_bool("readChangeFeed", options["readchangefeed"])
+        if is_feed and several:
+            raise UsageError(
+                'readChangeFeed needs option "table"', hint="Several tables do not share columns: leave it out.", sqlstate="0A000"
+            )
+        known = FEED_COLUMNS if is_feed else SEVERAL_COLUMNS if several else COLUMNS
         names = tuple(name.strip() for name in text.split(",")) if text else known
-        for name in names:
+        for name in () if is_feed else names:  # of a feed, once the table is known
             if name not in known or names.count(name) > 1:
                 raise UsageError(
                     f'column "{name}" does not exist or is named twice', hint=f"Columns: {', '.join(known)}.", sqlstate="42703"
@@ -50,12 +59,14 @@ class Shape:
         chosen = {"times": "bounded"} | {name: options[name] for name in ("numeric", "arrays", "times") if name in options}
         parameters = {name: options[name] for name in PARAMETERS if name in options}
         text_style = TextStyle(unknown_types=options.get("unknowntypes", "error")).under(parameters)
-        return cls(names, ArrowStyle(**chosen, text=text_style), several)
+        return cls(names, ArrowStyle(**chosen, text=text_style), several, is_feed)
 
     def schema(self, relation: Relation | None) -> pa.Schema:
         """Of the rows of one relation; of several there need be none."""
         if self.several or relation is None:
             return several_schema(self.columns)
+        if self.is_feed:
+            return feed_schema(relation, self.columns, self.style)
         return change_schema(relation, self.columns, self.style)
 
 
@@ -67,6 +78,8 @@ def rows_of(decode: Decoder, piece: Piece, tables: Sequence[Followed], shape: Sh
         if held.any():
             changes = _changes_of(batch, held, piece, tables, shape)
             changes = changes if held.all() else changes.filter(pa.array(held))
+            if shape.is_feed:
+                changes = feed_batch(changes, shape.schema(tables[0].relation), str(tables[0].relation))
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)
     if isinstance(piece, PublishedPiece):
@@ -81,7 +94,7 @@ def oids_of(tables: Sequence[Followed]) -> frozenset[int]:
 def _changes_of(batch: Batch, held: NDArray[np.bool_], piece: Piece, tables: Sequence[Followed], shape: Shape) -> pa.RecordBatch:
     """The batch as rows; those `held` are the tables' own."""
     style = replace(shape.style, text=replace(shape.style.text, names=batch.names))
-    columns, codec = shape.columns, piece.plan.codec
+    columns, codec = ASKED if shape.is_feed else shape.columns, piece.plan.codec
     if shape.several:
         return several_batch(batch, piece.facts, columns, style.text, codec)
     (table,) = tables

@@ -64,12 +64,12 @@ _KINDS = {
 }  # fmt: skip
 _LETTERS = frozenset(
     {
-        "relpersistence", "relkind", "relreplident", "attalign", "attgenerated", "typtype", "typdelim", "typalign", "datlocprovider",
+        "relpersistence", "relkind", "relreplident", "attalign", "attgenerated", "attidentity", "typtype", "typdelim", "typalign", "datlocprovider",
         "collprovider", "pubgencols",
     }
 )  # fmt: skip
 _BY_LENGTH = {4: "oid", 2: "int2", 64: "name"}
-_NOT_SHOWN = frozenset({"attmissingval", "typsubscript"})
+_NOT_SHOWN = frozenset({"attmissingval", "typsubscript", "reloptions"})
 
 
 def catalog_columns(name: str, major: int) -> Columns:

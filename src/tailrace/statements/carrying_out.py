@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from tailrace.errors import UsageError
 from tailrace.sql.calls import Call
 from tailrace.statements import origin_functions, slot_functions
 from tailrace.statements.changes import changes
@@ -56,3 +57,14 @@ class CarryingOut:
         if self._end is None:
             self._end = int(self.place.end_of_log())
         return self._end
+
+
+def check_slots(calls: list[Call]) -> None:
+    """Raise UsageError where a slot that is moved is named twice: the second would have to see what the first did."""
+    moved = [str(call.arguments[0]) for call in calls if call.function.moves and call.arguments]
+    for call in calls:
+        name = str(call.arguments[0]) if call.arguments else ""
+        if call.arguments and moved.count(name) > (1 if call.function.moves else 0):
+            raise UsageError(
+                f'"{name}" is moved and used again in one statement', hint="Use a statement for each.", sqlstate="0A000"
+            ).in_text(call.position)

@@ -21,7 +21,7 @@ from tailrace.sql.parameters import AS_OF, Parameters
 from tailrace.sql.result_text import TextColumn, record_text, text_columns, texts_of
 from tailrace.sql.signatures import functions_of
 from tailrace.sql.translation import translated
-from tailrace.statements.carrying_out import CarryingOut
+from tailrace.statements.carrying_out import CarryingOut, check_slots
 from tailrace.statements.outcome import Outcome
 from tailrace.statements.place import Place
 from tailrace.statements.relations import Relations
@@ -103,7 +103,7 @@ class Session:
 
     def _selected(self, statement: Any, text: str, held: ExitStack) -> tuple[Result, list[Callable[[], None]]]:
         calls = calls_of(statement, text, functions_of(self.place.major))
-        _check_slots(calls)
+        check_slots(calls)
         relations = Relations(self.place, self.parameters.as_of)
         query = translated(statement, calls, relations.columns_of, relations.untracked, self.place.database)
         carrying = CarryingOut(self.place, self.parameters.of_plugin, held)
@@ -192,17 +192,6 @@ def _word(node: Any) -> str:
         raise refused("this value of a parameter")
     value = node.val
     return str(getattr(value, "sval", None) or getattr(value, "fval", None) or getattr(value, "ival", ""))
-
-
-def _check_slots(calls: list[Call]) -> None:
-    """Raise UsageError where a slot that is moved is named twice: the second would have to see what the first did."""
-    moved = [str(call.arguments[0]) for call in calls if call.function.moves and call.arguments]
-    for call in calls:
-        name = str(call.arguments[0]) if call.arguments else ""
-        if call.arguments and moved.count(name) > (1 if call.function.moves else 0):
-            raise UsageError(
-                f'"{name}" is moved and used again in one statement', hint="Use a statement for each.", sqlstate="0A000"
-            ).in_text(call.position)
 
 
 def _numbered(table: pa.Table) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -118,6 +118,12 @@ class DataDirectory:
             return _content(file) if file.exists() else b""
 
         return Multixacts(read)
+
+    def sizes(self, numbers: Iterable[int], database: int, tablespace: int = DEFAULT_TABLESPACE) -> dict[int, int]:
+        """Bytes of the first parts of those files of a database that exist, by their numbers."""
+        folder = self.files_of(database, tablespace)
+        files = {number: folder / str(number) for number in numbers}
+        return {number: file.stat().st_size for number, file in files.items() if file.exists()}
 
     def pages(self, files: dict[FileKey, int], tablespace: int = DEFAULT_TABLESPACE) -> CatalogPages:
         """The main forks of these files, as far as they exist (all their 1 GB parts)."""

@@ -18,16 +18,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
-
-from numpy.typing import NDArray
+from typing import Any, BinaryIO
 
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.plugins.printing import Printed, as_lines
 from tailrace.slots.session import Session
 from tailrace.slots.slot import Slot
 from tailrace.storage.whole_file import write_whole
+from tailrace.storage.writers import Rows, Writer
 
 POSITION_FILE = FileKind(
     "position", "an output file's position", version=1, compression="zstd",
@@ -72,107 +72,82 @@ class Position:
         return POSITION_FILE.read_as(data, where, {}, position_from)
 
 
-class Output(Protocol):
-    """Where lines go. `begins_at` says what it holds already, and `session` what the consumer knew there."""
-
-    @property
-    def begins_at(self) -> Lsn: ...
-    @property
-    def session(self) -> Session: ...
-    def write(self, data: NDArray[Any]) -> None: ...
-    def flush(self) -> None:
-        """What was written can be read by others."""
-        ...
-
-    def whole(self, lsn: Lsn, session: Session) -> None:
-        """All that commits before `lsn` has been written."""
-        ...
-
-    def sync(self) -> Lsn:
-        """What was whole is on disk, and counts; up to where that is."""
-        ...
-
-    def reopen(self) -> None:
-        """The file has been moved away: go on with a new one of that name."""
-        ...
-
-
 @contextmanager
-def output_to(name: str, slot: Slot) -> Iterator[Output]:
-    """The output of that name, `-` being standard output."""
+def output_to(name: str, slot: Slot, printed: Printed = as_lines) -> Iterator[Writer]:
+    """A writer to the file of that name, `-` being standard output, of rows as they are `printed`."""
     if name == "-":
-        yield _Stream(sys.stdout.buffer, slot.confirmed_flush_lsn)
+        yield _begun(_Stream(sys.stdout.buffer, printed), slot)
         return
     path = Path(name).absolute()
     with suppress(FileNotFoundError):
         mode = path.stat().st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
             with path.open("wb", buffering=1 << 16) as file:
-                yield _Stream(file, slot.confirmed_flush_lsn)
+                yield _begun(_Stream(file, printed), slot)
             return
         if not stat.S_ISREG(mode):
             raise UsageError(f'"{path}" is no regular file', hint="Name a file, a pipe, or - for standard output.")
-    output = _File(path, slot)
+    output = _begun(_File(path, printed), slot)
     try:
         yield output
     finally:
         output.close()
 
 
-class _Stream:
+def _begun(writer: Writer, slot: Slot) -> Writer:
+    writer.begin(slot)
+    return writer
+
+
+class _Stream(Writer):
     """Standard output, or a pipe."""
 
-    def __init__(self, file: BinaryIO, begins_at: Lsn) -> None:
-        self._file = file
-        self.begins_at = self._whole = begins_at
-        self.session = Session()
+    def __init__(self, file: BinaryIO, printed: Printed) -> None:
+        super().__init__({})
+        self._file, self._printed = file, printed
 
-    def write(self, data: NDArray[Any]) -> None:
-        self._file.write(data.data)
+    def write(self, rows: Rows) -> None:
+        self._file.write(self._printed(rows.lines, rows.plugin).data)
 
     def flush(self) -> None:
         self._file.flush()
 
-    def whole(self, lsn: Lsn, session: Session) -> None:
-        self._whole = lsn
-
-    def sync(self) -> Lsn:
+    def durable_upto(self) -> Lsn:
         self._file.flush()
         return self._whole
 
-    def reopen(self) -> None:
-        """There is nothing to open."""
 
-
-class _File:
-    def __init__(self, path: Path, slot: Slot) -> None:
-        self._path = path
+class _File(Writer):
+    def __init__(self, path: Path, printed: Printed) -> None:
+        super().__init__({})
+        self._path, self._printed = path, printed
         self._position = path.with_name(path.name + SUFFIX)
+
+    def begin(self, slot: Slot) -> None:
+        super().begin(slot)
         self._slot = slot
-        self.begins_at = slot.confirmed_flush_lsn
-        self.session = Session()
         if (said := self._said()) is not None:
             self._cut(said)
             # If the slot was moved on by others, what came between is not in the file.
             if said.lsn >= self.begins_at:
                 self.begins_at, self.session = said.lsn, said.session
-        self._file = path.open("ab", buffering=1 << 16)
-        self._whole = (self._length(), self.begins_at, self.session)
-        self.sync()
+        self._file = self._path.open("ab", buffering=1 << 16)
+        self._counts = (self._length(), self.begins_at, self.session)
+        self.durable_upto()
 
-    def write(self, data: NDArray[Any]) -> None:
-        self._file.write(data.data)
+    def write(self, rows: Rows) -> None:
+        self._file.write(self._printed(rows.lines, rows.plugin).data)
 
     def flush(self) -> None:
         self._file.flush()
 
     def whole(self, lsn: Lsn, session: Session) -> None:
-        self._whole = (self._file.tell(), lsn, session)
+        self._counts = (self._file.tell(), lsn, session)
 
-    def sync(self) -> Lsn:
+    def durable_upto(self) -> Lsn:
         self._file.flush()
         os.fsync(self._file.fileno())
-        length, lsn, session = self._whole
+        length, lsn, session = self._counts
         position = Position(
             os.fstat(self._file.fileno()).st_ino, length, lsn, self._slot.name, self._slot.system, self._slot.identity, session
         )
@@ -182,8 +157,8 @@ class _File:
     def reopen(self) -> None:
         self._end()
         self._file = self._path.open("ab", buffering=1 << 16)
-        self._whole = (self._length(), *self._whole[1:])
-        self.sync()
+        self._counts = (self._length(), *self._counts[1:])
+        self.durable_upto()
 
     def close(self) -> None:
         self._end()
@@ -191,8 +166,8 @@ class _File:
     def _end(self) -> None:
         """No half of a transaction stays in a file that is given up."""
         self._file.flush()
-        self._file.truncate(self._whole[0])
-        self.sync()
+        self._file.truncate(self._counts[0])
+        self.durable_upto()
         self._file.close()
 
     def _length(self) -> int:

@@ -118,6 +118,9 @@ def what_follows(buf, frame, position):  # type: ignore[no-untyped-def]
         page += PAGE_SIZE
     at = position - base
     stop = min(frame[RAW], page_of(at) + PAGE_SIZE) - RECORD_HEADER
+    if at & (PAGE_SIZE - 1) == 0:
+        # The page itself was refused: no record begins where its header is, and what an old page holds may look like anything.
+        stop = at
     at += 8
     while at <= stop:
         if (

@@ -18,13 +18,14 @@ from tailrace.model import Lsn, Transaction
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter
+from tailrace.plugins.callbacks.catalogs import CatalogMoment, CatalogReader
 from tailrace.plugins.callbacks.change import Change, Shape, loaded
 from tailrace.plugins.callbacks.context import Context, OutputOptions
 from tailrace.plugins.callbacks.formatter import CHANGE, EVENT, ONE, CallbackFormatter, rows_told
 from tailrace.plugins.callbacks.plugin import Plugin, check_callbacks, implements
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.picking import taken
-from tailrace.plugins.plugin import OutputPlugin, RelationUses
+from tailrace.plugins.plugin import OutputPlugin, PlanFacts, RelationUses
 from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.values import Texts
 from tailrace.wal import xact
@@ -57,10 +58,11 @@ class CalledPlugin(OutputPlugin):
         self.takes_messages = implements(plugin, "message")
         self.streams = implements(plugin, "stream_start")
         self.needs_commits = self._is_parallel or plugin.typed
-        self._notes: list[tuple[str, int, tuple[Any, ...]]] = []
+        self._notes: list[tuple[str, int, tuple[Any, ...], CatalogMoment | None]] = []
         self._uses: RelationUses | None = None
         self._txn: Transaction | None = None
         self._in_stream = False
+        self._reader: CatalogReader | None = None
 
     @property
     def _is_parallel(self) -> bool:
@@ -76,7 +78,7 @@ class CalledPlugin(OutputPlugin):
 
     def _start(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> None:
         self.style = replace(self.style, major=major)
-        self.context = Context(plugin=self.name, slot=self.slot, major=major, options=options)
+        self.context = Context(plugin=self.name, slot=self.slot, major=major, options=options, _is_alone=self._is_parallel)
         output = OutputOptions()
         self.context.call("startup", None, self.plugin.startup, output, is_init, writes=False)
         self.context.binary_output = self.writes_binary = output.binary_output
@@ -88,7 +90,7 @@ class CalledPlugin(OutputPlugin):
 
     @property
     def formatter(self) -> CallbackFormatter:
-        return CallbackFormatter(self.plugin, self.context, self.style, self.codec)
+        return CallbackFormatter(self.plugin, self.context.alone(), self.style, self.codec)
 
     @property
     def demand(self) -> Demand:
@@ -110,10 +112,15 @@ class CalledPlugin(OutputPlugin):
     def _filters_prepared(self, gid: str) -> bool:
         return bool(self.context.call("filter_prepare", None, self.plugin.filter_prepare, gid, writes=False))
 
+    def planned(self, about: PlanFacts) -> None:
+        self._reader = None
+        if not self._is_parallel:
+            self._reader = CatalogReader(about.history, self.style, self.codec, typed=self.plugin.typed)
+
     # -- notes of what is to be called --------------------------------------------------------------------------------------------------
 
-    def _note(self, callback: str, lsn: int, *args: Any) -> bytes:
-        self._notes.append((callback, lsn, args))
+    def _note(self, callback: str, lsn: int, *args: Any, moment: CatalogMoment | None = None) -> bytes:
+        self._notes.append((callback, lsn, args, moment))
         return EVENT + b"%d" % (len(self._notes) - 1)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
@@ -143,7 +150,8 @@ class CalledPlugin(OutputPlugin):
 
     def _noted_truncation(self, callback: str, truncation: Truncation) -> bytes:
         change = Change("truncate", truncation.lsn, cascade=truncation.cascade, restart_sequences=truncation.restart_sequences)
-        return self._note(callback, truncation.lsn, truncation.relations, change)
+        moment = CatalogMoment(truncation.lsn + 1, truncation.ordinal)
+        return self._note(callback, truncation.lsn, truncation.relations, change, moment=moment)
 
     def message_text(self, message: LogicalMessage) -> bytes:
         return self._noted_message("message", message)
@@ -151,7 +159,8 @@ class CalledPlugin(OutputPlugin):
     def _noted_message(self, callback: str, message: LogicalMessage) -> bytes:
         transactional = message.ordinal >= 0
         about = (message.end_lsn, transactional, message.prefix, message.content)
-        return self._note(callback, message.end_lsn, None if transactional else message.xid, *about)
+        moment = CatalogMoment(message.lsn + 1, message.ordinal)
+        return self._note(callback, message.end_lsn, None if transactional else message.xid, *about, moment=moment)
 
     def stream_start_texts(self, transactions: Transactions, first: NDArray[np.bool_]) -> Texts:
         return Texts.of([self._note("stream_start", each.first_lsn, each) for each in transactions])
@@ -241,10 +250,12 @@ class CalledPlugin(OutputPlugin):
         shape = shapes.get(number) or shapes.setdefault(number, Shape(uses.relations[number]))
         change = shape.change(loaded(text[1:], typed=self.plugin.typed), lsn)
         callback = "stream_change" if self._in_stream else "change"
+        self.context.reads(self._reader, CatalogMoment(lsn + 1, int(uses.ordinal[place])))
         self.context.call(callback, lsn, getattr(self.plugin, callback), self._txn, shape.relation, change)
         return self.context.take_written()
 
-    def _note_called(self, callback: str, lsn: int, args: tuple[Any, ...]) -> list[bytes]:
+    def _note_called(self, callback: str, lsn: int, args: tuple[Any, ...], moment: CatalogMoment | None) -> list[bytes]:
+        self.context.reads(self._reader, moment or self._moment_of(callback, args[0]))
         if callback in _BEGINNING:
             self._txn, self._in_stream = args[0], callback == "stream_start"
         elif callback in ("truncate", "stream_truncate"):
@@ -254,10 +265,25 @@ class CalledPlugin(OutputPlugin):
         self.context.call(callback, lsn, getattr(self.plugin, callback), *args)
         if callback in _ENDING:
             self._txn, self._in_stream = None, False
+        self.context.reads(None, None)
         return self.context.take_written()
+
+    def _moment_of(self, callback: str, txn: Transaction) -> CatalogMoment | None:
+        """Where a transaction begins, and where it ends. When it is told of again, the server has no snapshot for it."""
+        if callback in _BEGINNING:
+            return CatalogMoment(txn.first_lsn, -1)
+        return CatalogMoment(txn.commit_lsn, self._ordinal_of(txn)) if callback in _AT_END else None
+
+    def _ordinal_of(self, txn: Transaction) -> int:
+        """Its number among all of the plan."""
+        every = self.transactions
+        assert every is not None, "the driver sets it"
+        first, stop = np.searchsorted(every.commit_lsn, [txn.commit_lsn, txn.commit_lsn + 1])
+        return int(first) + int(np.flatnonzero(every.xid[first:stop] == txn.xid)[0])
 
 
 _BEGINNING = frozenset({"begin", "begin_prepare", "stream_start"})
+_AT_END = frozenset({"commit", "prepare", "stream_stop"})
 _ENDING = frozenset({"commit", "prepare", "stream_stop", "commit_prepared"})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.rows import CatalogTable
 from tailrace.messages import message as m
 from tailrace.messages.formats import write_message
 from tailrace.messages.many_alike import of_numbers
@@ -41,7 +42,7 @@ class PgOutput(OutputPlugin):
         self.options = Options(1, ())
         self._told = Told()
         self._telling: Telling | None = None
-        self._origins: dict[int, str] = {}
+        self._origins: CatalogTable | None = None
 
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         self.options = parse_options(options, major)
@@ -70,9 +71,7 @@ class PgOutput(OutputPlugin):
     # -- what depends on the order of the stream ---------------------------------------------------------------------------------------
 
     def planned(self, about: PlanFacts) -> None:
-        origins = about.history.table("pg_replication_origin")
-        named = zip(origins["roident"].tolist(), origins["roname"].tolist(), strict=True)
-        self._origins = {number: as_string(name) for number, name in named if name is not None}
+        self._origins = about.history.table("pg_replication_origin")
         self._telling = Telling(about, self._told)
 
     def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
@@ -93,8 +92,17 @@ class PgOutput(OutputPlugin):
             return write_message(m.BeginPrepare(each.commit_lsn, each.end_lsn, each.commit_time, each.xid, self._sent(each.gid)))
         return write_message(m.Begin(each.commit_lsn, each.commit_time, each.xid))
 
-    def origin_texts(self, transactions: Transactions) -> Texts:
-        return Texts.of([write_message(m.Origin(t.origin_lsn, self._sent(self._origins[t.origin]))) for t in transactions])
+    def origin_texts(self, transactions: Transactions, ordinals: NDArray[np.int64], first: NDArray[np.int64]) -> Texts:
+        begun = np.where(self.skips_empty_transactions & (first > 0), first, transactions.first_lsn)
+        moments = zip(transactions, ordinals.tolist(), begun.tolist(), strict=True)
+        return Texts.of([self._origin(t.origin, t.origin_lsn, ordinal, lsn) for t, ordinal, lsn in moments])
+
+    def _origin(self, number: int, origin_lsn: Lsn, ordinal: int, lsn: int) -> bytes:
+        """Where the change at `lsn` comes from, by the name that it sees, numbers being given again; nothing without (`send_repl_origin`)."""
+        assert self._origins is not None, "planned comes first"
+        rows = self._origins.seen_where("roident", number, lsn, ordinal)
+        names = [as_string(name) for name in self._origins.of("roname", rows) if name is not None]
+        return write_message(m.Origin(origin_lsn, self._sent(names[-1]))) if names else b""
 
     def commit_texts(self, transactions: Transactions) -> Texts:
         return of_numbers(b"C\0", transactions.commit_lsn, transactions.end_lsn, transactions.time)
@@ -134,9 +142,10 @@ class PgOutput(OutputPlugin):
             [write_message(m.StreamStart(t.xid, int(is_first))) for t, is_first in zip(transactions, first.tolist(), strict=True)]
         )
 
-    def stream_origin_texts(self, origins: NDArray[np.uint16]) -> Texts:
-        # Where the transaction ends there is not known yet.
-        return Texts.of([write_message(m.Origin(Lsn(0), self._sent(self._origins[origin]))) for origin in origins.tolist()])
+    def stream_origin_texts(self, origins: NDArray[np.uint16], begun: NDArray[np.int64]) -> Texts:
+        # Where the transaction ends there is not known yet, and nothing of its own is seen where it begins.
+        pairs = zip(origins.tolist(), begun.tolist(), strict=True)
+        return Texts.of([self._origin(origin, Lsn(0), -1, lsn) for origin, lsn in pairs])
 
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
         return Texts.of([write_message(m.StreamStop())] * len(transactions))

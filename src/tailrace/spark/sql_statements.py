@@ -1,0 +1,210 @@
+"""The manual's SQL interface in Spark SQL: a session whose `sql` calls its functions, each exactly once.
+
+In: a statement in Spark SQL. The calls that it makes are carried out on the driver; their rows, and those of the interface's views, stand in their
+place as temporary views, and Spark computes the rest. Out: a DataFrame whose rows are at hand. Only when they are has a slot moved: a statement that
+is refused, fails or is cancelled has moved nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace.errors import UsageError
+from tailrace.pipeline import LocalRunner, Runner
+from tailrace.spark.jobs import SparkRunner
+from tailrace.spark.lsn import register_functions
+from tailrace.spark.slot_functions import register_slot_functions, spark_table
+from tailrace.sql.calls import Call
+from tailrace.sql.parameters import Parameters
+from tailrace.sql.signatures import NEED_A_SERVER, Function, functions_of
+from tailrace.sql.spark_calls import call_written
+from tailrace.sql.spark_queries import ELSEWHERE, FROM, TARGET, Found, check_runs_once, found_in
+from tailrace.sql.spark_text import items_of
+from tailrace.statements.carrying_out import CarryingOut, check_slots
+from tailrace.statements.outcome import Outcome
+from tailrace.statements.place import Place
+from tailrace.statements.relations import Relations
+
+_FEW_BYTES = 256 << 20
+"""Up to here decoding in this process is done before a job of Spark's would be."""
+_SET = re.compile(r"\s*(SET|RESET)\s+([\w.]+)\s*(?:(?:=|\bTO\b)\s*(.*?))?\s*;?\s*", re.IGNORECASE | re.DOTALL)
+_ESCAPED = "spark.sql.parser.escapedStringLiterals"
+
+
+@dataclass
+class SqlSession:
+    """On a source, one of its databases, and a state location: paths on the driver's machine. The functions are registered with `spark` as well.
+    Ends its temporary slots when it is closed."""
+
+    spark: SparkSession
+    place: Place
+    parameters: Parameters = field(default_factory=Parameters)
+
+    def sql(self, text: str) -> DataFrame:
+        """The result of one statement, computed. Raises UsageError for what is refused, and what Spark raises; then no slot has moved."""
+        changed = self._parameter(text)
+        if changed is not None:
+            self.parameters = changed
+            return self.spark.createDataFrame([], "key string, value string")
+        functions = functions_of(self.place.major)
+        relations = Relations(self.place, self.parameters.as_of)
+        escapes = str(self.spark.conf.get(_ESCAPED, "false")).lower() != "true"
+        found = found_in(
+            items_of(text, escapes=escapes), {*functions, *NEED_A_SERVER}, lambda name: relations.columns_of("", name) is not None
+        )
+        calls = _calls(found, functions, escapes=escapes)
+        check_slots([call for call in calls if call is not None])
+        if not any(calls) and all(each.arguments is not None for each in found):
+            return self.spark.sql(text)
+        return self._computed(text, found, calls, relations)
+
+    def close(self) -> None:
+        self.place.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _parameter(self, text: str) -> Parameters | None:
+        """What SET and RESET of a parameter of the interface makes of those; None for another statement. Spark's own stay Spark's."""
+        match = _SET.fullmatch(text)
+        if match is None or not self.parameters.knows(match[2]):
+            return None
+        if match[1].upper() == "RESET":
+            return self.parameters.under(match[2], None)
+        return self.parameters.under(match[2], match[3].strip("'\"")) if match[3] else None
+
+    def _computed(self, text: str, found: Sequence[Found], calls: Sequence[Call | None], relations: Relations) -> DataFrame:
+        with ExitStack() as held, _Views(self.spark) as views:
+            carrying = CarryingOut(self.place, self.parameters.of_plugin, held)
+            outcomes: list[Outcome] = []
+            pieces, end = [], 0
+            for each, call in zip(found, calls, strict=True):
+                if each.arguments is None:
+                    instead = _named(views.made(spark_table(relations.table(each.name))), each)
+                elif call is None:
+                    continue
+                else:
+                    outcomes.append(carrying.carry_out(call))
+                    instead = _instead(each, call, outcomes[-1], views)
+                pieces += [text[end : each.start], instead]
+                end = each.end
+            result = self._at_hand("".join([*pieces, text[end:]]))
+            for step in _steps(outcomes):
+                step()
+        return result
+
+    def _at_hand(self, text: str) -> DataFrame:
+        """What Spark makes of a text, with all of its rows here: no part of it is ever computed again."""
+        computed = self.spark.sql(text)
+        schema = computed.schema
+        return self.spark.createDataFrame(computed.toArrow(), schema) if len(schema) else computed
+
+
+class _Views:
+    """Temporary views, for the length of a statement."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark, self._names = spark, list[str]()
+
+    def made(self, table: pa.Table) -> str:
+        name = f"_tailrace_{uuid4().hex}"
+        self._spark.createDataFrame(table).createOrReplaceTempView(name)
+        self._names.append(name)
+        return name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for name in self._names:
+            self._spark.catalog.dropTempView(name)
+
+
+def _calls(found: Sequence[Found], functions: Mapping[str, Function], *, escapes: bool) -> list[Call | None]:
+    """The call that each is; None for relations, and for what is left to the functions that are registered: peeks with arguments that are no
+    constants, and all that stands in another statement than a query."""
+    return [None if each.arguments is None else _call(each, functions, escapes=escapes) for each in found]
+
+
+def _call(found: Found, functions: Mapping[str, Function], *, escapes: bool) -> Call | None:
+    function = functions.get(found.name)
+    if function is None:
+        if found.name in NEED_A_SERVER:
+            raise UsageError(f"function {found.name} needs a server", sqlstate="0A000").in_text(found.start + 1)
+        return None
+    check_runs_once(found, function)
+    if found.where == ELSEWHERE or found.is_lateral:
+        return None
+    assert found.arguments is not None
+    try:
+        call = call_written(function, functions, found.arguments, escapes=escapes)
+    except UsageError as error:
+        raise error.in_text(found.start + 1) from None
+    if call is None and not (function.is_set and not function.moves):
+        hint = "Call it in FROM, or in a SELECT of its own, with constants."
+        raise UsageError(f"arguments of {function.name} must be constants", hint=hint, sqlstate="0A000").in_text(found.start + 1)
+    return call
+
+
+def _named(view: str, found: Found) -> str:
+    return f"{view} AS {found.name}" if found.is_bare else view
+
+
+def _instead(found: Found, call: Call, outcome: Outcome, views: _Views) -> str:
+    """What stands in the place of a call: a table in FROM, else the value."""
+    if found.where == FROM:
+        return _named(views.made(spark_table(outcome.rows)), found)
+    values = {name: _literal(value) for name, value in spark_table(outcome.rows).to_pylist()[0].items()}
+    if not call.function.is_record:
+        value = next(iter(values.values()))
+    elif all(each is None for each in outcome.rows.to_pylist()[0].values()):
+        value = "CAST(NULL AS STRUCT<" + ", ".join(f"{name}: {_kind(kind)}" for name, kind in call.function.columns) + ">)"
+    else:
+        value = "named_struct(" + ", ".join(f"'{name}', {each}" for name, each in values.items()) + ")"
+    return f"{value} AS {found.name}" if found.where == TARGET and found.is_bare else value
+
+
+def _kind(kind: str) -> str:
+    return "BIGINT" if kind in ("pg_lsn", "oid", "xid") else "STRING"
+
+
+def _literal(value: Any) -> str:
+    """Names of slots and positions: nothing in them needs to be escaped."""
+    if value is None:
+        return "NULL"
+    return f"CAST({value} AS BIGINT)" if isinstance(value, int) else f"'{value}'"
+
+
+def _steps(outcomes: Sequence[Outcome]) -> list[Callable[[], None]]:
+    """What is left to do once the rows are here: slots that were consumed move last."""
+    steps = [each.settle for each in outcomes] + [each.confirm for each in outcomes]
+    return [step for step in steps if step is not None]
+
+
+def session_on(spark: SparkSession, source: str, database: str, state: str) -> SqlSession:
+    """A session, with the functions registered. Raises UsageError if there is no such source."""
+    path = Path(source).absolute()
+    if not path.is_dir():
+        raise UsageError(f'source directory "{source}" does not exist')
+    where = Path(state).absolute()
+
+    def runner_for(size: int) -> Runner:
+        return LocalRunner() if size < _FEW_BYTES else SparkRunner(spark)
+
+    register_functions(spark)
+    register_slot_functions(spark, str(path), database, str(where))
+    return SqlSession(spark, Place(path, database, where, runner_for, lambda text: warnings.warn(text, stacklevel=2)))
