@@ -1,4 +1,4 @@
-"""A record that a crash cut off runs over the end of a stretch: what the server writes in its rest's place is the next stretch's, and nobody else's."""
+"""A record that a crash cut off runs over the end of a stretch: what the server writes in place of its rest is the next stretch's alone."""
 
 from __future__ import annotations
 
