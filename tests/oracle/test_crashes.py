@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.cases import DBNAME
+from support.damage import cut_off
 from support.decoding import check, check_both_ways, decode
 from support.live import Slot, live_case
 from support.servers import Server
@@ -86,7 +87,7 @@ def test_a_record_that_a_crash_cut_off(major: int, megabytes: int, tmp_path: Pat
         message = Lsn.parse(server.flush_lsn())
         server.say(f"SELECT pg_logical_emit_message(false, 'm', repeat('x', {megabytes} << 20))")
         server.crash()
-        _cut_off(server.wal_dir, message + (2 << 20))
+        cut_off(server.wal_dir, message + (2 << 20))
         cut = Path(shutil.copytree(server.data_dir, tmp_path / "cut", symlinks=True))
         server.start()
         before = slot.peek()
@@ -96,14 +97,3 @@ def test_a_record_that_a_crash_cut_off(major: int, megabytes: int, tmp_path: Pat
         for stretch_bytes in (1 << 17, 64 << 20):
             check(each, decode(each, LocalRunner(2), captured=False, stretch_bytes=stretch_bytes))
     assert "id[integer]:2" in case.expected
-
-
-def _cut_off(wal_dir: Path, lsn: int) -> None:
-    """No page of the log from there on was ever written."""
-    for path in wal_dir.glob("?" * 24):
-        begin = (int(path.name[8:16], 16) << 32) + (int(path.name[16:], 16) << 20)
-        if begin >= lsn:
-            path.unlink()
-        elif begin + (1 << 20) > lsn:
-            within = lsn % (1 << 20) // 8192 * 8192
-            path.write_bytes(path.read_bytes()[:within].ljust(1 << 20, b"\0"))

@@ -36,3 +36,14 @@ def flipped(path: Path, at: int, mask: int = 0x01) -> Iterator[None]:
         yield
     finally:
         flip(path, at, mask)
+
+
+def cut_off(wal_dir: Path, lsn: int) -> None:
+    """No page of the log (segments of 1 MB) from there on was ever written."""
+    for path in wal_dir.glob(NAME):
+        begin = (int(path.name[8:16], 16) << 32) + (int(path.name[16:], 16) << 20)
+        if begin >= lsn:
+            path.unlink()
+        elif begin + (1 << 20) > lsn:
+            within = lsn % (1 << 20) // PAGE * PAGE
+            path.write_bytes(path.read_bytes()[:within].ljust(1 << 20, b"\0"))

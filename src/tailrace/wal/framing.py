@@ -316,12 +316,15 @@ def next_records(buf, frame, batch):  # type: ignore[no-untyped-def]
 
 @kernel
 def next_record_after_overwrite(buf, frame):  # type: ignore[no-untyped-def]
-    """The OVERWRITE_CONTRECORD at the page where a lost tail was expected. A function of its own because kernels cannot call themselves."""
+    """The OVERWRITE_CONTRECORD at the page where a lost tail was expected, unless that is behind the stop: then whoever begins there reads it. A
+    function of its own because kernels cannot call themselves."""
     lsn = frame[POSITION]
     at = lsn - frame[BASE]
     header = SHORT_PAGE_HEADER if lsn & (frame[SEGMENT_SIZE] - 1) else LONG_PAGE_HEADER
     lsn += header
     at += header
+    if lsn >= frame[STOP]:
+        return REACHED_STOP
     if at + RECORD_HEADER > frame[RAW]:
         return NEED_MORE
     length = u32(buf, at + H_LENGTH)
