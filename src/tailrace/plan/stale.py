@@ -125,6 +125,8 @@ def _commands(log: ScannedLog, database: int, major: int) -> _Commands:
 def _owners(xids: AllXids, xid: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The transactions that these full xids belong to (ordinals, -1: to none at hand), and whether they were rolled back alone."""
     changes = np.flatnonzero((xids.flags & index.CHANGES_CATALOG) != 0)
+    if not len(changes):
+        return np.full(len(xid), -1), np.zeros(len(xid), np.bool_)
     known, first = np.unique(xids.xid[changes], return_index=True)
     place = np.searchsorted(known, xid)
     found = (np.append(known, -1)[place] == xid) & (xid > 0)
