@@ -29,7 +29,7 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not matrix and not soak and not marathon"
 
 soak: $(READY) ## tests that wait for a minute or more
-	$(BIN)/python -m pytest -q -m soak
+	$(BIN)/python -m pytest -q -m "soak and not marathon"
 
 marathon: $(READY) ## what takes a quarter of an hour or more: 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon

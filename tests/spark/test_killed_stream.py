@@ -26,7 +26,9 @@ _LOCAL = {"master": "local[2]", "app": "killed"}
 @pytest.mark.parametrize(
     "kills", [pytest.param(3, id="a few", marks=pytest.mark.soak), pytest.param(30, id="many", marks=pytest.mark.marathon)]
 )
-@pytest.mark.parametrize("has_slot", [True, False], ids=["of a slot", "of the log alone"])
+@pytest.mark.parametrize(
+    "has_slot", [pytest.param(True, id="of a slot"), pytest.param(False, id="of the log alone", marks=pytest.mark.marathon)]
+)
 def test_every_change_once_whatever_is_killed(kills: int, has_slot: bool, tmp_path: Path) -> None:
     dice = random.Random(kills)
     log = tmp_path / "lake/_delta_log"
