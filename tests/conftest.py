@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 
 _ONE_IN = 2
 """Of each test of the matrix, so many are in the marathon for one that runs before a change lands."""
+
+
+def pytest_configure() -> None:
+    """A shell that starts a run in the background has SIGINT ignored, and what the run starts would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

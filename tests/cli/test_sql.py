@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from support.command import Run
@@ -137,6 +139,7 @@ def test_typed_at_a_terminal(server: Server, tmp_path: Path) -> None:
         assert _until(leader, "postgres=# ")
         os.write(leader, b"SELECT (\n")
         assert _until(leader, "postgres(# ")
+        _until_it_reads(process)
         process.send_signal(signal.SIGINT)
         assert _until(leader, "postgres=# ")
         os.write(leader, b"SELECT 40 + 2 AS answer;\n")
@@ -157,8 +160,15 @@ def test_typed_at_a_terminal(server: Server, tmp_path: Path) -> None:
 def _until(terminal: int, end: str, twice: str = "") -> str:
     """What is printed up to `end`."""
     text, deadline = "", time.monotonic() + 120
-    while time.monotonic() < deadline:
+    while select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0]:
         text += os.read(terminal, 4096).decode(errors="replace")
         if text.endswith(end) and twice in text:
             return text
     raise AssertionError(text)
+
+
+def _until_it_reads(process: subprocess.Popen[bytes]) -> None:
+    """Readline looks for signals when it wakes: one that comes between the prompt and the wait for a key is seen at the next key."""
+    of_system = psutil.Process(process.pid)
+    while of_system.status() != psutil.STATUS_SLEEPING:
+        time.sleep(0.01)
