@@ -32,6 +32,11 @@ def put_together(rows: Sequence[Row], options: Mapping[str, str], lasting: Conta
     return [event for event in events if event[0] != "message"]
 
 
+def without_origins(events: Sequence[Event]) -> list[Event]:
+    """The same, whether or not it was said where transactions come from."""
+    return [(*event[:4], *event[5:]) for event in events]
+
+
 def messages_within(rows: Sequence[Row]) -> frozenset[int]:
     """The LSNs of messages that are part of transactions which came whole."""
     came = (read_message(data, in_stream=False) for _, _, data in rows if data[:1] == b"M")

@@ -253,8 +253,8 @@ class OutputPlugin:
         raise NotImplementedError
 
     def stream_origin_texts(self, origins: NDArray[np.uint16], begun: NDArray[np.int64]) -> Texts | None:
-        """What tells, behind that, of first blocks that were replicated from elsewhere, by the origin of the record that each begins with; `begun`
-        are the LSNs where their transactions begin. None: nothing does, and of one an empty text."""
+        """What tells, behind that, of first blocks that were replicated from elsewhere, by the origin of the first change of each, told or not;
+        `begun` are the LSNs where their transactions begin. None: nothing does, and of one an empty text."""
         return None
 
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
