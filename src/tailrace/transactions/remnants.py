@@ -40,8 +40,8 @@ def remnants_of(parts: Sequence[Index], still: Unfinished, cell: int = STRETCH_B
 
 
 def _meeting(parts: Sequence[Index], cell: int) -> list[Index]:
-    """The same. A stretch that was read from its first record on, because a record before ran into it, over whole cells perhaps, begins where it would
-    have otherwise: with its cell, or where the one before stops. Others begin with a page, or where the one before stops."""
+    """The same. A stretch that was read from its first record on, because a record before ran into it, over whole cells perhaps, begins where it
+    would have otherwise: with its cell, or where the one before stops. Others begin with a page, or where the one before stops."""
     meeting: list[Index] = []
     for part in parts:
         start = part.stretch.start
