@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -37,8 +38,8 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
         )
     location = place.location
     location.check_free(name)
-    check_plugin(plugin)
     segments = place.segments()
+    start_for_new(plugin, name, {}, segments.major)
     runner = place.runner_for(segments.stop_lsn - segments.first_lsn)
 
     def waits(xids: Any) -> None:
@@ -71,13 +72,17 @@ def keep_temporary(place: Place, slot: Slot, mark: Any) -> None:
     place.owned_by[slot.name] = location
 
 
-def check_plugin(name: str) -> None:
-    """Raise UsageError as the server does for one that is not there."""
+def start_for_new(name: str, slot: str, options: Mapping[str, str | None], major: int) -> None:
+    """Have the plugin of a new slot start up, and shut it down: it may refuse the slot. Raises UsageError as the server does for one that is not
+    there."""
     try:
-        plugin_named(name)
+        plugin = plugin_named(name)
     except UsageError as error:
         error.hint = ""
         raise
+    plugin.slot = slot
+    plugin.created(options, major)
+    plugin.shutdown()
 
 
 def drop(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
@@ -105,8 +110,6 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
     slot = place.slot(name)
     check_name(new)
     location.check_free(new)
-    if plugin is not None:
-        check_plugin(plugin)
     if slot.invalidation_reason:
         raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
     copied = replace(
@@ -114,6 +117,8 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
         options=slot.options if plugin in (None, slot.plugin) else {}, two_phase=False, identity=new_identity(),
         inactive_since=int(time.time() * 1e6),
     )  # fmt: skip
+
+    start_for_new(copied.plugin, new, copied.options, place.major)
 
     def made() -> None:
         if copied.temporary:

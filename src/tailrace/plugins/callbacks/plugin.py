@@ -77,8 +77,9 @@ class Plugin:
 
     # -- two phases ------------------------------------------------------------------------------------------------------------------
 
-    def filter_prepare(self, ctx: Context, gid: str) -> bool:
-        """Whether a prepared transaction is to wait for its COMMIT PREPARED like any other."""
+    def filter_prepare(self, ctx: Context, xid: int, gid: str) -> bool:
+        """Whether a prepared transaction is to wait for its COMMIT PREPARED like any other. Asked for its PREPARE and for its end: it must answer the
+        same."""
         return False
 
     def begin_prepare(self, ctx: Context, txn: Transaction) -> None: ...
