@@ -291,8 +291,13 @@ class OutputPlugin:
 
 @contextmanager
 def shut_down(plugin: OutputPlugin) -> Iterator[None]:
-    """Shut a plugin down that was started up, when its stream ends. What an error ends is not shut down, as on the server (`FreeDecodingContext`)."""
-    yield
+    """Shut a plugin down that was started up, when its stream ends, or nobody asks for more. What an error ends is not shut down, as on the server
+    (`FreeDecodingContext`)."""
+    try:
+        yield
+    except GeneratorExit:
+        plugin.shutdown()
+        raise
     plugin.shutdown()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.slot_creation import consistent_place
-from tailrace.plugins.registry import plugin_named
+from tailrace.plugins.registry import announce_slot
 from tailrace.slots.slot import Slot, check_name
 from tailrace.sql.calls import Call
 from tailrace.statements.changes import consumer_of
@@ -21,6 +21,7 @@ from tailrace.storage.slot_location import new_identity
 
 _NAMED = 5
 _FIRST_WITH_PARAMETER_ERROR = 18
+_NO_SUCH_FILE = "58P01"
 
 
 def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
@@ -39,7 +40,7 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
     location = place.location
     location.check_free(name)
     segments = place.segments()
-    start_for_new(plugin, name, {}, segments.major)
+    _announce(plugin, name, {}, segments.major)
     runner = place.runner_for(segments.stop_lsn - segments.first_lsn)
 
     def waits(xids: Any) -> None:
@@ -72,17 +73,14 @@ def keep_temporary(place: Place, slot: Slot, mark: Any) -> None:
     place.owned_by[slot.name] = location
 
 
-def start_for_new(name: str, slot: str, options: Mapping[str, str | None], major: int) -> None:
-    """Have the plugin of a new slot start up, and shut it down: it may refuse the slot. Raises UsageError as the server does for one that is not
-    there."""
+def _announce(plugin: str, slot: str, options: Mapping[str, str | None], major: int) -> None:
+    """Raises UsageError as the server does for a plugin that is not there."""
     try:
-        plugin = plugin_named(name)
+        announce_slot(plugin, slot, options, major)
     except UsageError as error:
-        error.hint = ""
+        if error.sqlstate == _NO_SUCH_FILE:
+            error.hint = ""
         raise
-    plugin.slot = slot
-    plugin.created(options, major)
-    plugin.shutdown()
 
 
 def drop(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
@@ -118,7 +116,7 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
         inactive_since=int(time.time() * 1e6),
     )  # fmt: skip
 
-    start_for_new(copied.plugin, new, copied.options, place.major)
+    _announce(copied.plugin, new, copied.options, place.major)
 
     def made() -> None:
         if copied.temporary:

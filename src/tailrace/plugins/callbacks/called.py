@@ -7,6 +7,7 @@ that workers made texts of (`callbacks/formatter.py`), and now callbacks are cal
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,7 +63,11 @@ class _Limit:
 
 
 class CalledPlugin(OutputPlugin):
-    """A plugin with the manual's callbacks, as the driver takes one."""
+    """A plugin with the manual's callbacks, as the driver takes one.
+
+    Sent to another process, it travels as it was before `startup`, so that this may open what cannot be sent; there it is started up again when it is
+    asked for something first.
+    """
 
     tells_relations = True
     skips_empty_transactions = False
@@ -71,6 +76,8 @@ class CalledPlugin(OutputPlugin):
         super().__init__()
         check_callbacks(plugin)
         self.plugin = plugin
+        self._before_startup = copy(plugin)
+        self._was_sent = False
         self.name = name or type(plugin).__name__
         self.context = Context(plugin=self.name)
         self.takes_messages = implements(plugin, "message")
@@ -105,10 +112,21 @@ class CalledPlugin(OutputPlugin):
         self.two_phase = self.two_phase and implements(self.plugin, "prepare")
 
     def shutdown(self) -> None:
-        self.context.call("shutdown", None, self.plugin.shutdown, writes=False)
+        if not self._was_sent:
+            self.context.call("shutdown", None, self.plugin.shutdown, writes=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "plugin": self._before_startup, "_was_sent": True}
+
+    def _start_again(self) -> None:
+        """In the process that it was sent to, once."""
+        if self._was_sent:
+            self._was_sent = False
+            self._start(self.context.options, self.context.major, is_init=False)
 
     @property
     def formatter(self) -> CallbackFormatter:
+        self._start_again()
         return CallbackFormatter(self.plugin, self.context.alone(), self.style, self.codec)
 
     @property
@@ -126,9 +144,11 @@ class CalledPlugin(OutputPlugin):
         return _Answers(type(self.plugin), tuple(self.context.options.items()), ask)
 
     def _filters_origin(self, origin: int) -> bool:
+        self._start_again()
         return bool(self.context.call("filter_by_origin", None, self.plugin.filter_by_origin, origin, writes=False))
 
     def _filters_prepared(self, xid: int, gid: str) -> bool:
+        self._start_again()
         return bool(self.context.call("filter_prepare", None, self.plugin.filter_prepare, xid, gid, writes=False))
 
     def planned(self, about: PlanFacts) -> None:
