@@ -20,6 +20,9 @@ from tailrace.storage.slot_location import new_identity
 
 _NAMED = 5
 _FIRST_WITH_PARAMETER_ERROR = 18
+_FIRST_THAT_QUOTES_PARAMETERS = 17
+_FIRST_THAT_MOVES_ANY_DATABASES = 17
+"""Moving decodes nothing, so it matters to no other where one is connected (`CreateDecodingContext`)."""
 
 
 def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
@@ -36,7 +39,7 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
             sqlstate="0A000",
         )
     location = place.location
-    location.check_free(name)
+    check_free(place, name)
     check_plugin(plugin)
     segments = place.segments()
     runner = place.runner_for(segments.stop_lsn - segments.first_lsn)
@@ -69,6 +72,16 @@ def keep_temporary(place: Place, slot: Slot, mark: Any) -> None:
     stack.enter_context(location.created(slot, mark))
     place.temporary[slot.name] = stack
     place.owned_by[slot.name] = location
+
+
+def check_free(place: Place, name: str) -> None:
+    """Raise UsageError as the server does where a slot of this name is there, or no room for one."""
+    try:
+        place.location.check_free(name)
+    except UsageError as error:
+        if place.major < _FIRST_THAT_QUOTES_PARAMETERS:
+            error.hint = error.hint.replace('"max_replication_slots"', "max_replication_slots")
+        raise
 
 
 def check_plugin(name: str) -> None:
@@ -104,7 +117,7 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
     location = place.location
     slot = place.slot(name)
     check_name(new)
-    location.check_free(new)
+    check_free(place, new)
     if plugin is not None:
         check_plugin(plugin)
     if slot.invalidation_reason:
@@ -131,7 +144,7 @@ def advance(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> 
         state = "22023" if place.major >= _FIRST_WITH_PARAMETER_ERROR else "XX000"
         raise UsageError("invalid target WAL LSN", sqlstate=state)
     slot = place.slot(name)
-    if slot.database != place.database:
+    if slot.database != place.database and place.major < _FIRST_THAT_MOVES_ANY_DATABASES:
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
     consumer = held.enter_context(consumer_of(place, slot))
     if upto < slot.confirmed_flush_lsn:
