@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import re
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -43,14 +45,14 @@ class Told:
         return self.theirs.startswith("ERROR:")
 
 
-class _Psql:
-    """A process of psql whose errors stand among its output."""
+class _Process:
+    """A shell that reads its standard input, and whose errors stand among its output."""
 
-    def __init__(self, server: Server, dbname: str) -> None:
-        command = [str(server.bin("psql")), "-X", server.dsn(dbname)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def __init__(self, *words: str) -> None:
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         self.say(_VERBOSE)
-        self.pid = int(self.say("SELECT pg_backend_pid();\n").splitlines()[2])
 
     def say(self, text: str) -> str:
         assert self._process.stdin is not None
@@ -59,7 +61,7 @@ class _Psql:
         self._process.stdin.flush()
         lines = []
         while (line := self._process.stdout.readline()) != f"{_MARK}\n":
-            assert line, f"psql ended: {''.join(lines)}"
+            assert line, f"it ended: {''.join(lines)}"
             if not line.startswith("LOCATION:"):
                 lines.append(line)
         return "".join(lines)
@@ -68,14 +70,17 @@ class _Psql:
         self._process.communicate()
 
 
-class _Ours:
+class _InProcess:
     """A session of `tailrace sql` whose errors stand among its output."""
 
     def __init__(self, server: Server, dbname: str, state: Path) -> None:
         self._out = io.StringIO()
-        place = Place(server.data_dir, dbname or server.dbname, state, lambda _: LocalRunner(), self._warn)
+        place = Place(server.data_dir, dbname, state, lambda _: LocalRunner(), self._warn)
         self.shell = Shell(Session(place, run))
         self.say(_VERBOSE)
+
+    def close(self) -> None:
+        self.shell.session.close()
 
     def _warn(self, text: str) -> None:
         self._out.write(f"WARNING:  {text}\n")
@@ -90,11 +95,11 @@ class _Ours:
 
 
 class BothSides:
-    """The sessions of a story, by name. `state` is the state location."""
+    """The sessions of a story, by name. `state` is the state location. `as_command`: ours is a process, as it is for who types."""
 
-    def __init__(self, server: Server, state: Path) -> None:
-        self._server, self._state = server, state
-        self._sessions: dict[str, tuple[_Psql, _Ours]] = {}
+    def __init__(self, server: Server, state: Path, *, as_command: bool = False) -> None:
+        self._server, self._state, self._as_command = server, state, as_command
+        self._sessions: dict[str, tuple[_Process, _Process | _InProcess]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -111,18 +116,28 @@ class BothSides:
                 self._end(step.session)
                 continue
             if step.session not in self._sessions:
-                dbname = step.dbname or ""
-                self._sessions[step.session] = (_Psql(self._server, dbname), _Ours(self._server, dbname, self._state))
+                self._begin(step.session, step.dbname or self._server.dbname)
             psql, ours = self._sessions[step.session]
             theirs = psql.say(step.sql if step.data is None else f"{step.sql}\n{step.data}\\.")
             yield Told(step, theirs, ours.say(step.sql) if _OURS.search(step.sql) else None)
 
+    def _begin(self, name: str, dbname: str) -> None:
+        psql = _Process(str(self._server.bin("psql")), "-X", f"{self._server.dsn(dbname)} application_name={name}")
+        place = ("--database", dbname, "--state", str(self._state))
+        ours = (
+            _Process(sys.executable, "-m", "tailrace", "sql", str(self._server.data_dir), *place)
+            if self._as_command
+            else _InProcess(self._server, dbname, self._state)
+        )
+        self._sessions[name] = (psql, ours)
+
     def _end(self, name: str) -> None:
+        """On the server, too, it has ended with all that was its own."""
         psql, ours = self._sessions.pop(name)
         psql.close()
-        while self._server.sql("SELECT FROM pg_stat_activity WHERE pid = %s", [psql.pid]):
-            pass
-        ours.shell.session.close()
+        ours.close()
+        while self._server.sql("SELECT FROM pg_stat_activity WHERE application_name = %s", [name]):
+            time.sleep(0.01)
 
 
 def comparable(step: Step, printed: str) -> str:
@@ -137,8 +152,8 @@ def comparable(step: Step, printed: str) -> str:
 
 
 def _put_together(printed: str) -> str:
-    """What stands outside of blocks, as it does; then what is streamed, transaction by transaction, and nothing of where blocks begin and end. Of those
-    that are still open it is only the first."""
+    """What stands outside of blocks, as it does; then what is streamed, transaction by transaction, and nothing of where blocks begin and end. Of
+    those that are still open it is only the first."""
     outside: list[str] = []
     streamed: dict[str, list[str]] = {}
     for line in printed.splitlines():

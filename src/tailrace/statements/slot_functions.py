@@ -122,6 +122,12 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
         check_plugin(plugin)
     if slot.invalidation_reason:
         raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
+    if slot.database != place.database:  # the server's would be one of this database
+        raise UsageError(
+            f'cannot copy replication slot "{name}" of another database outside of the server',
+            hint=f'Copy it in database "{slot.database}", or create one in this.',
+            sqlstate="0A000",
+        )
     copied = replace(
         slot, name=new, temporary=slot.temporary if temporary is None else temporary, plugin=plugin or slot.plugin,
         options=slot.options if plugin in (None, slot.plugin) else {}, two_phase=False, identity=new_identity(),
