@@ -19,7 +19,10 @@ ROLLBACK TO torn;
 SAVEPOINT kept;
 SELECT count(*) FROM pg_logical_emit_message(true, 'post', 'kept');
 RELEASE kept;
-SELECT count(*) FROM pg_logical_slot_peek_changes('s', NULL, NULL);
+-- session beside
+SELECT count(*) FROM pg_logical_emit_message(true, 'post', 'committed, and so all before it is flushed');
+SELECT * FROM pg_logical_slot_peek_changes('s', NULL, NULL);
+-- session main
 DELETE FROM letters;
 SELECT count(*) FROM pg_logical_emit_message(true, '', '');
 COMMIT;
