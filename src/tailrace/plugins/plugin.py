@@ -308,10 +308,14 @@ def parse_work_mem(value: str) -> int:
     """logical_decoding_work_mem as bytes: a number is one of kB (`utils/misc/guc.c`)."""
     match = re.fullmatch(r"\s*(\d+)\s*([kMGT]B|B)?\s*", value)
     if match is None:
-        hint = 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".'
+        has_unit = re.match(r"\s*\d", value) is not None
+        hint = 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".' if has_unit else ""
         raise UsageError(f'invalid value for parameter "logical_decoding_work_mem": "{value}"', hint=hint, sqlstate="22023")
     size = int(match[1]) if match[2] == "B" else int(match[1]) * _KB[(match[2] or "").lower()] << 10
-    if not _LEAST_WORK_MEM <= size <= _MOST_WORK_MEM:
+    if size > _MOST_WORK_MEM:
+        message = f'invalid value for parameter "logical_decoding_work_mem": "{value}"'
+        raise UsageError(message, hint="Value exceeds integer range.", sqlstate="22023")
+    if size < _LEAST_WORK_MEM:
         raise UsageError(
             f'{size >> 10} kB is outside the valid range for parameter "logical_decoding_work_mem" (64 kB .. 2147483647 kB)',
             sqlstate="22023",

@@ -92,7 +92,8 @@ class TestDecoding(OutputPlugin):
         if not self.include_timestamp:
             return ()
         stored = Values(np.ones(len(transactions), np.bool_), fixed=transactions.time.view(np.uint8).reshape(-1, 8))
-        return " (at ", registry.format_values(stored, _TIMESTAMPTZ, self.style), ")"
+        in_iso = replace(self.style, date_style="ISO, MDY")  # whatever DateStyle is (`timestamptz_to_str`)
+        return " (at ", registry.format_values(stored, _TIMESTAMPTZ, in_iso), ")"
 
     def truncate_text(self, truncation: Truncation) -> str:
         names = ", ".join(qualified_name(relation, self.major) for relation in truncation.relations)
