@@ -38,11 +38,11 @@ from tailrace.types import registry
 from tailrace.types.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
+from tailrace.types.times.moments import format_moments
 from tailrace.types.values import Texts, Values, as_writable
 
 _FULL = "f"
 _PG_LSN = PgType(3220, "pg_catalog", "pg_lsn", "pg_lsn", "b", 8, 8)
-_TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
 _KINDS = (INSERT, UPDATE, DELETE)
 
 
@@ -152,18 +152,18 @@ def facts_of(
     if commits is not None and options.include_xids:
         parts += [',"xid":', commits.xid]
     if commits is not None and options.include_timestamp:
-        parts += [',"timestamp":"', _formatted(commits.time, _TIMESTAMPTZ, replace(style, date_style="ISO")), '"']
+        parts += [',"timestamp":"', format_moments(commits.time, replace(style, date_style="ISO")), '"']
     if commits is not None and options.include_origin:
         parts += [',"origin":', commits.origin]
     if options.include_lsn:
         for name, each in zip(("lsn", "nextlsn"), (lsn, *more), strict=False):
-            parts += [f',"{name}":"', _formatted(each, _PG_LSN, style), '"']
+            parts += [f',"{name}":"', _positions(each, style), '"']
     return Texts.joined(*parts, rows=rows) if parts else Texts(np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8))
 
 
-def _formatted(numbers: NDArray[np.int64], pg_type: PgType, style: TextStyle) -> Texts:
-    stored = Values(np.ones(len(numbers), np.bool_), fixed=np.ascontiguousarray(numbers, np.int64).view(np.uint8).reshape(-1, 8))
-    return registry.format_values(stored, pg_type, style)
+def _positions(lsns: NDArray[np.int64], style: TextStyle) -> Texts:
+    stored = Values(np.ones(len(lsns), np.bool_), fixed=np.ascontiguousarray(lsns, np.int64).view(np.uint8).reshape(-1, 8))
+    return registry.format_values(stored, _PG_LSN, style)
 
 
 class PlainWords(NamedTuple):
