@@ -73,8 +73,9 @@ class ListFormatter(Formatter):
             old = Side.of(batch.old, batch.columns, rows, self._text_of)
         words = self._words(relations, batch.columns)
         # Room for the longest that it could be; pages that stay untouched cost nothing.
-        a_row = words.heads.longest + words.keys.longest + words.columns.longest + words.identity.longest
-        a_row += 2 * len(batch.columns) * (LONGEST_LITERAL + len(words.comma)) + len(words.end)
+        columns = len(batch.columns)
+        a_row = words.heads.longest + words.keys.longest + words.columns.room(columns) + words.identity.room(columns)
+        a_row += 2 * columns * LONGEST_LITERAL + len(words.end)
         out = np.empty(int(told.sum()) * a_row + 2 * new.room + old.room, np.uint8)
         offsets = np.zeros(rows + 1, np.int64)
         changes = Changes(told, alike.number, batch.kind, batch.has_old, self._identities(relations, batch.columns))
@@ -114,10 +115,9 @@ class ListFormatter(Formatter):
                 f'{3 * tab}"table":{space}{json_string(relation.name)},{line}'
                 for verb in _VERBS.values()
             ]
-        comma = np.frombuffer(f",{space}".encode(), np.uint8)
         return ListWords(
             Words.of(heads), Words.of([self._primary_key(each, columns) for each in relations]), self._lists(columns, layout, ""),
-            self._lists(columns, layout, "key"), comma.copy(), np.frombuffer(f"{2 * tab}}}".encode(), np.uint8).copy(),
+            self._lists(columns, layout, "key"), np.frombuffer(f"{2 * tab}}}".encode(), np.uint8).copy(),
         )  # fmt: skip
 
     def _primary_key(self, relation: Relation, columns: Sequence[Column]) -> str:
@@ -158,7 +158,7 @@ class ListFormatter(Formatter):
         close = f"]{line}{3 * tab}}}{line}" if key else "]"
         return Lists(
             Words.of(openings), Words.of([word for words in named.values() for word in words]),
-            np.array([bool(words) for words in named.values()]), Words.of([f"],{line}", close, f",{line}", line]),
+            np.array([bool(words) for words in named.values()]), Words.of([f"],{line}", close, f",{line}", line, f",{space}"]),
         )  # fmt: skip
 
 
@@ -169,28 +169,26 @@ def _quoted(label: str) -> str:
 
 class Lists(NamedTuple):
     """`openings` of lists, those of values last; `entries` of the lists before them, by list and column, but for lists that are not `filled`; and
-    what closes a list, closes values, and stands behind where something follows or nothing does."""
+    what closes a list, closes values, stands behind where something follows or nothing does, and between entries."""
 
     openings: Words
     entries: Words
     filled: NDArray[np.bool_]
     closings: Words
 
-    @property
-    def longest(self) -> int:
-        """Of all of them in one row, without commas."""
-        return len(self.openings.data) + len(self.entries.data) + (len(self.filled) + 3) * self.closings.longest
+    def room(self, columns: int) -> int:
+        """What all of them take in one row at most, but for values; a word stands behind each entry, each list, and behind the last twice."""
+        behind = (len(self.filled) + 1) * (columns + 1) + 2
+        return len(self.openings.data) + len(self.entries.data) + behind * self.closings.longest
 
 
 class ListWords(NamedTuple):
-    """By table and kind what stands before the lists; by table its primary key; the lists of columns and of the identity; what stands between entries
-    and at the end."""
+    """By table and kind what stands before the lists; by table its primary key; the lists of columns and of the identity; what stands at the end."""
 
     heads: Words
     keys: Words
     columns: Lists
     identity: Lists
-    comma: NDArray[np.uint8]
     end: NDArray[np.uint8]
 
 
@@ -205,7 +203,7 @@ class Changes(NamedTuple):
     identity: NDArray[np.bool_]
 
 
-_LIST, _VALUES, _MORE, _LAST = 0, 1, 2, 3
+_LIST, _VALUES, _MORE, _LAST, _BETWEEN = range(5)
 
 
 @kernel
@@ -220,23 +218,23 @@ def write_lists(changes, words, new, old, offsets, out):  # type: ignore[no-unty
             has_key = words.keys.bounds[number + 1] > words.keys.bounds[number]
             to = put_word(out, to, words.heads, 3 * number + kind - 1)
             if kind != DELETE:
-                to = put_lists(out, to, words.columns, words.comma, new, row, every, told, False)
+                to = put_lists(out, to, words.columns, new, row, every, told, False)
                 to = put_word(out, to, words.columns.closings, _MORE if has_key or kind == UPDATE else _LAST)
             if has_key:
                 to = put_word(out, to, words.keys, number)
                 to = put_word(out, to, words.columns.closings, _LAST if kind == INSERT else _MORE)
             if kind == UPDATE and changes.has_old[row]:
-                to = put_lists(out, to, words.identity, words.comma, old, row, every, told, True)
+                to = put_lists(out, to, words.identity, old, row, every, told, True)
             elif kind == UPDATE:
-                to = put_lists(out, to, words.identity, words.comma, new, row, changes.identity[number], told, True)
+                to = put_lists(out, to, words.identity, new, row, changes.identity[number], told, True)
             elif kind == DELETE:
-                to = put_lists(out, to, words.identity, words.comma, old, row, changes.identity[number], told, True)
+                to = put_lists(out, to, words.identity, old, row, changes.identity[number], told, True)
             to = put(out, to, words.end, 0, len(words.end))
         offsets[row + 1] = to
 
 
 @inner_kernel
-def put_lists(out, to, lists, comma, side, row, wanted, told, is_key):  # type: ignore[no-untyped-def]
+def put_lists(out, to, lists, side, row, wanted, told, is_key):  # type: ignore[no-untyped-def]
     """Append the lists of one side of a row: of the wanted columns, but for those that were not sent, and of a key but for NULLs. `told` is room for
     one flag a column."""
     columns = len(side.form)
@@ -251,7 +249,7 @@ def put_lists(out, to, lists, comma, side, row, wanted, told, is_key):  # type: 
             for column in range(columns):
                 if told[column]:
                     if not first:
-                        to = put(out, to, comma, 0, len(comma))
+                        to = put_word(out, to, lists.closings, _BETWEEN)
                     first = False
                     to = put_word(out, to, lists.entries, first_entry + column)
             first_entry += columns
@@ -261,7 +259,7 @@ def put_lists(out, to, lists, comma, side, row, wanted, told, is_key):  # type: 
     for column in range(columns):
         if told[column]:
             if not first:
-                to = put(out, to, comma, 0, len(comma))
+                to = put_word(out, to, lists.closings, _BETWEEN)
             first = False
             to = put_literal(out, to, side, column, row)
     return put_word(out, to, lists.closings, _VALUES)
