@@ -55,6 +55,7 @@ CREATE TABLE swapped (id int UNIQUE DEFERRABLE INITIALLY DEFERRED, v text); ALTE
 INSERT INTO swapped VALUES (1, 'was one'), (2, 'was two');
 UPDATE swapped SET id = 3 - id;
 UPDATE swapped SET v = v || '!';
+CREATE VIEW seen AS SELECT 1 AS id;
 CREATE TABLE breaks (id int PRIMARY KEY, v text, w text);
 INSERT INTO breaks VALUES (1, E'a\nb\tc\x1b[1m', '[/b] [red]x');
 UPDATE breaks SET v = E'it''s \\ \r'
@@ -174,6 +175,7 @@ def test_on_spark_it_is_the_same(data: Path, spark: SparkSession) -> None:
         ("renamed", "nope=1,v=2", 'column "nope" of relation "renamed" does not exist'),
         ("renamed", "one", 'invalid input syntax for type integer: "one"'),
         ('"Two keys"', "1", "the key of table public.Two keys is not one column"),
+        ("seen", "id=1", '"seen" is not a table'),
         ("mute", "1", "the key of table public.mute is not one column"),
     ],
 )
