@@ -16,6 +16,7 @@ from statements.places import Said, ours, session_on, theirs
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.storage.slot_location import SlotLocation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +67,7 @@ class Both:
     state: Path
 
     def confirmed(self) -> Lsn:
-        return self.session.place.slot("a").confirmed_flush_lsn
+        return SlotLocation.open(self.state).slot("a").confirmed_flush_lsn
 
     def texts(self, text: str) -> list[tuple[str, ...]]:
         rows = theirs(self.server, text)
