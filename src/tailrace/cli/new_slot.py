@@ -17,6 +17,7 @@ from tailrace.pipeline import Source
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.slot_creation import Moment, consistent_place
 from tailrace.plan.carried import Carried
+from tailrace.plugins.failures import start_up
 from tailrace.plugins.registry import plugin_named
 from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.slot_location import SlotLocation, new_identity
@@ -45,7 +46,7 @@ class NewSlot:
         segments = Source.open(self.source).segments
         plugin = plugin_named(self.plugin)
         plugin.slot = self.name
-        plugin.created(self.options, segments.major)
+        start_up(plugin, self.options, segments.major, is_new=True)
         plugin.shutdown()
         location = SlotLocation.open_or_create(state, segments.system, warn=warn)
         location.check_free(self.name)
