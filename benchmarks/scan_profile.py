@@ -24,9 +24,10 @@ from tailrace.pipeline import Source
 from tailrace.pipeline.scanning import stretches_of
 from tailrace.storage.segments import Segments
 from tailrace.wal import framing
-from tailrace.wal.facts import catalog_files, new_room
+from tailrace.wal.facts import catalog_files
 from tailrace.wal.framing import new_frame, next_records
 from tailrace.wal.pages import WalBytes
+from tailrace.wal.rooms import new_room
 from tailrace.wal.scan import ScanFormat, scan, scan_records
 from workloads import WORKLOADS
 

@@ -119,6 +119,16 @@ def test_a_named_room_is_told_apart_by_its_fields(run) -> None:
     assert run("here", outer=ROOMS.replace("@inner_kernel", "@kernel")) == (5, 1, 1)
 
 
+def test_a_named_room_may_move_to_another_module(run) -> None:
+    """The kernel is the same, but what was kept names the room where it was."""
+    assert run("here", outer=ROOMS) == (5, 1, 1)
+    start, stop = ROOMS.index("class Room"), ROOMS.index("@inner_kernel")
+    head = ROOMS[:start]
+    moved = f"{head}from tailrace_sample import limits\n{ROOMS[stop:].replace('Room(', 'limits.Room(')}"
+    assert run("here", outer=moved, limits=head + ROOMS[start:stop]) == (5, 1, 1)
+    assert run("here", outer=moved, limits=head + ROOMS[start:stop]) == (5, 0, 0)
+
+
 def test_a_kernel_is_compiled_alike_whoever_calls_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba takes options that are not set from the kernel that is being compiled; the key of the cache would not tell."""
     monkeypatch.setenv("TAILRACE_KERNELS", str(tmp_path))

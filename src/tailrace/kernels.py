@@ -133,7 +133,7 @@ def _folder() -> Path:
 
 
 def _loaded(path: Path) -> Any:
-    """The pickled result; None if there is none, or none that is whole."""
+    """The pickled result; None if there is none, or none that is whole, or names a type that is elsewhere by now."""
     try:
         data = path.read_bytes()
         if time.time() - path.stat().st_mtime > _MONTH / 2 and path.parent != COMPILED:
@@ -142,7 +142,10 @@ def _loaded(path: Path) -> Any:
         return None
     if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() != data[:_DIGEST]:
         return None
-    return pickle.loads(data[_DIGEST:])
+    try:
+        return pickle.loads(data[_DIGEST:])
+    except (AttributeError, ImportError):
+        return None
 
 
 def _forget_old(folder: Path) -> None:

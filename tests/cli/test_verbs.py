@@ -91,6 +91,7 @@ def test_one_message_and_status_1(case: Case, tailrace: Run, words: tuple[str, .
     assert (status, out) == (1, "")
     assert err.splitlines()[0] == f"tailrace: error: {message}"
     assert all(line.startswith(("HINT:  ", "CONTEXT:  ")) for line in err.splitlines()[1:])
+    assert ('CONTEXT:  output plugin "test_decoding", in the startup callback' in err.splitlines()) == ("-o" in words)
 
 
 def test_a_source_that_is_not_there(tailrace: Run) -> None:

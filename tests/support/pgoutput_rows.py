@@ -48,11 +48,12 @@ def theirs(server: Server, slot: str, options: Mapping[str, str]) -> list[Row]:
     return [(lsn, xid, bytes(data)) for lsn, xid, data in rows]
 
 
-def their_error(server: Server, slot: str, options: Mapping[str, str]) -> tuple[str, str]:
-    """SQLSTATE and message."""
+def their_error(server: Server, slot: str, options: Mapping[str, str]) -> tuple[str, str, str]:
+    """SQLSTATE, message and context."""
     with pytest.raises(psycopg.Error) as raised:
         theirs(server, slot, options)
-    return str(raised.value.sqlstate), str(raised.value.diag.message_primary)
+    said = raised.value.diag
+    return str(said.sqlstate), str(said.message_primary), str(said.context)
 
 
 def ours(

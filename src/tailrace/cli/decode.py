@@ -17,6 +17,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline, Scanning, Source
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.windows import open_windows
+from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
@@ -69,7 +70,7 @@ def decode(
     location = SlotLocation.open(state, warn=warn) if state else None
     with counted("rows") as progress:
         opened = Source.open(source, captured.needs_wal_from if captured else None)
-        chosen.startup(options, opened.segments.major)
+        start_up(chosen, options, opened.segments.major)
         with shut_down(chosen):
             if publication:
                 chosen.choose(publication)

@@ -25,6 +25,7 @@ from tailrace.pipeline.choice import On
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_new
 from tailrace.pipeline.receiving import receive_into
 from tailrace.pipeline.slot_creation import Moment
+from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import Printed, as_json_rows, as_lines, as_psql
@@ -212,7 +213,7 @@ def _plugin_of(consumer: Consumer, options: dict[str, str | None], parameters: d
     plugin.slot = slot.name
     plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     plugin.under(parameters)
-    plugin.startup({**slot.options, **options}, consumer.major)
+    start_up(plugin, {**slot.options, **options}, consumer.major)
     if plugin.publication_names is not None:
         plugin.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
     return plugin

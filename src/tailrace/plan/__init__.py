@@ -99,14 +99,12 @@ def make_plan(
         left_out(transactions, xids, readable, shown, "they began while wal_level was below logical"),
     ]
 
-    row_bytes = np.zeros(len(transactions), np.int64)
+    row_bytes = xids.row_bytes(len(transactions))
     wanted = np.zeros(len(transactions), np.bool_)
     wanted[shown] = True
-    np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
     truncations = truncations_of(log, wanted, history, set(unwanted.tolist()))
-    events: list[LogicalMessage | Truncation] = [*messages, *truncations]
-    streams = Streams.of(transactions, xids, row_bytes, events, blocks)
+    streams = Streams.of(transactions, xids, row_bytes, (messages, truncations), blocks)
     return Plan(
         transactions=transactions,
         shown=shown,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -33,7 +34,7 @@ class Streams:
         transactions: Transactions,
         xids: AllXids,
         row_bytes: NDArray[np.int64],
-        events: Sequence[LogicalMessage | Truncation],
+        events: tuple[Sequence[LogicalMessage], Sequence[Truncation]],
         blocks: Blocks,
     ) -> Streams:
         """`row_bytes` of WAL their rows take in all; `events` take memory, too (`ReorderBufferChangeSize`)."""
@@ -42,7 +43,7 @@ class Streams:
             return cls(np.zeros(count, np.bool_), np.zeros(count, np.int64), np.zeros(count, np.uint16), {})
         since = np.where(transactions.has_rows, blocks.since(transactions.full_xid), 0)
         size = row_bytes.copy()
-        for event in events:
+        for event in chain[LogicalMessage | Truncation](*events):
             if event.ordinal >= 0:
                 size[event.ordinal] += event.size
         streamed = transactions.has_rows & ((since > 0) | (size > blocks.limit) | (transactions.kind == BLOCK))

@@ -46,6 +46,12 @@ class AllXids:
             np.minimum.at(first, self.ordinal[own], self.first_lsn[own])
         return first
 
+    def row_bytes(self, transactions: int) -> NDArray[np.int64]:
+        """By ordinal, the WAL that rows of a transaction take."""
+        size = np.zeros(transactions, np.int64)
+        np.add.at(size, self.ordinal[self.owned], self.bytes[self.owned])
+        return size
+
     def first_origins(self, transactions: int) -> NDArray[np.uint16]:
         """By ordinal, the origin of the first change that the server queues of a transaction, but for what was rolled back alone."""
         mine = np.flatnonzero(self.owned & ~self.orphan & (self.queued_lsn > 0))

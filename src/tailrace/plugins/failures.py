@@ -6,7 +6,7 @@ many transactions at once. So they tell what they can, and with it goes a `Failu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import TypeVar
@@ -57,14 +57,31 @@ def first(one: Failure | None, other: Failure | None) -> Failure | None:
 def in_callback(error: TailraceError, plugin: OutputPlugin, callback: str, lsn: Lsn) -> TailraceError:
     """The error with the server's CONTEXT, behind what it has of its own; of a slot, if there is one. A callback that was called for the change has
     said so itself."""
-    if f'output plugin "{plugin.name}"' in error.context:
+    if _is_said(error, plugin):
         return error
-    slot = [f'slot "{plugin.slot}"'] if plugin.slot else []
-    where = ", ".join([*slot, f'output plugin "{plugin.name}"', f"in the {callback} callback", f"associated LSN {lsn}"])
     found = copy(error)
-    found.context = "\n".join(filter(None, [error.context, where]))
+    found.context = "\n".join(filter(None, [error.context, _where(plugin, callback, f"associated LSN {lsn}")]))
     found.lsn = lsn
     return found
+
+
+def start_up(plugin: OutputPlugin, options: Mapping[str, str | None], major: int, *, is_new: bool = False) -> None:
+    """Have a plugin take its options; `is_new` says that a slot is created for it. What it refuses is raised with the server's CONTEXT."""
+    try:
+        (plugin.created if is_new else plugin.startup)(options, major)
+    except TailraceError as error:
+        if not _is_said(error, plugin):
+            error.context = "\n".join(filter(None, [error.context, _where(plugin, "startup")]))
+        raise
+
+
+def _is_said(error: TailraceError, plugin: OutputPlugin) -> bool:
+    return f'output plugin "{plugin.name}"' in error.context
+
+
+def _where(plugin: OutputPlugin, callback: str, *more: str) -> str:
+    slot = [f'slot "{plugin.slot}"'] if plugin.slot else []
+    return ", ".join([*slot, f'output plugin "{plugin.name}"', f"in the {callback} callback", *more])
 
 
 def told_as_far(alike: Alike, tell: Callable[[Alike], list[Told]]) -> tuple[list[Told], Failure | None]:

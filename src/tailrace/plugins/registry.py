@@ -10,6 +10,7 @@ from tailrace.errors import UsageError
 from tailrace.plugins.callbacks.called import CalledPlugin
 from tailrace.plugins.callbacks.plugin import Plugin
 from tailrace.plugins.debezium import Debezium
+from tailrace.plugins.failures import start_up
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.test_decoding import TestDecoding
@@ -48,7 +49,7 @@ def announce_slot(name: str, slot: str, options: Mapping[str, str | None], major
     Raises UsageError if there is no such plugin."""
     plugin = plugin_named(name)
     plugin.slot = slot
-    plugin.created(options, major)
+    start_up(plugin, options, major, is_new=True)
     plugin.shutdown()
 
 

@@ -19,6 +19,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, PrintedWindow
 from tailrace.pipeline.subscribing import definitions_in
+from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import few_at_a_time, up_to_zero
@@ -46,7 +47,7 @@ def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) 
         plugin.slot = slot.name
         plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     given = {name.removeprefix(OPTION): value for name, value in options.items() if name.startswith(OPTION)}
-    plugin.startup({**kept, **given}, major)
+    start_up(plugin, {**kept, **given}, major)
     if "publication" in options:
         plugin.choose(publication_names(options["publication"]))
     if plugin.streams:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_owned
+from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import up_to_zero
@@ -91,11 +92,7 @@ def _plugin(consumer: Consumer, options: dict[str, str | None], parameters: dict
     plugin.slot = slot.name
     plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     plugin.under(parameters)
-    try:
-        plugin.startup({**slot.options, **options}, consumer.major)
-    except UsageError as error:
-        error.context = error.context or f'slot "{slot.name}", output plugin "{slot.plugin}", in the startup callback'
-        raise
+    start_up(plugin, {**slot.options, **options}, consumer.major)
     if plugin.publication_names is not None:
         plugin.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
     return plugin

@@ -1,22 +1,21 @@
 """The facts of one stretch, noted record by record while :mod:`tailrace.wal.scan` walks it.
 
-Each group of facts has a room: columns long enough for any stretch of its size (what is not written to costs nothing), of which the first `used[0]`
-rows are in use. The kernels are given one room and one record each, and are compiled into the loop that calls them.
+Each group of facts has a room (:mod:`tailrace.wal.rooms`). The kernels are given one room and one record each, and are compiled into the loop that
+calls them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar, get_args, get_type_hints
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel
 from tailrace.model import FIRST_NORMAL_OID, Locator
-from tailrace.wal import heap, logicalmsg, records, standby, xact, xlog
-from tailrace.wal.framing import RECORD_HEADER
-from tailrace.wal.hashing import find, find_pair, new_table, rehashed
+from tailrace.wal import heap, logicalmsg, records, standby, xlog
+from tailrace.wal.hashing import find, find_pair, rehashed
 from tailrace.wal.index import (
     ALIEN,
     CATALOG_CHANGE,
@@ -44,123 +43,6 @@ from tailrace.wal.resource_managers import DBASE, FIRST_CUSTOM, HEAP, HEAP2, LOG
 from tailrace.wal.unaligned import u8, u16, u32
 
 NOT_KEPT = 0
-
-_SMALLEST_RECORD = 48
-"""Bytes of WAL that a transaction id, a heap file or a chunk takes at least: a record with one block reference."""
-_SMALLEST_END = 32
-"""Bytes of a commit or abort record with nothing but its time."""
-
-
-class Record(NamedTuple):
-    """One record: the offset of its bytes, its LSN, its length, and where it ends."""
-
-    at: int
-    lsn: int
-    length: int
-    end_lsn: int
-
-
-class XidRoom(NamedTuple):
-    """By transaction id, in the order in which they appear; `table` finds them. `toast_run` counts the rows so far that made use of TOAST chunks: the
-    chunks that were noted in an earlier run have their row."""
-
-    table: NDArray[np.int32]
-    used: NDArray[np.int64]
-    xid: NDArray[np.int64]
-    top: NDArray[np.int64]
-    first_lsn: NDArray[np.int64]
-    flags: NDArray[np.uint8]
-    rows: NDArray[np.int64]
-    bytes: NDArray[np.int64]
-    speculative: NDArray[np.int64]
-    queued_lsn: NDArray[np.int64]
-    origin: NDArray[np.uint16]
-    toast_run: NDArray[np.int64]
-
-
-class FileRoom(NamedTuple):
-    """By heap file; `key` is database and number (`file_key`), `last[0]` the row that was asked for last."""
-
-    table: NDArray[np.int32]
-    used: NDArray[np.int64]
-    last: NDArray[np.int64]
-    key: NDArray[np.int64]
-    tablespace: NDArray[np.int64]
-    first_lsn: NDArray[np.int64]
-    records: NDArray[np.int64]
-    tracked: NDArray[np.bool_]
-
-
-class EndRoom(NamedTuple):
-    """By commit, abort and prepare; `fields` are `xact.parse_end`'s."""
-
-    used: NDArray[np.int64]
-    fields: NDArray[np.int64]
-    lsn: NDArray[np.int64]
-    end_lsn: NDArray[np.int64]
-    origin: NDArray[np.int64]
-
-
-class KeptRoom(NamedTuple):
-    """By record that is kept whole; `at` is where its bytes are now."""
-
-    used: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    at: NDArray[np.int64]
-    length: NDArray[np.int64]
-    lsn: NDArray[np.int64]
-    end_lsn: NDArray[np.int64]
-    followed_by: NDArray[np.uint32]
-
-
-class ChunkRoom(NamedTuple):
-    """By TOAST chunk: the row of its xid, and that one's `toast_run` when it came."""
-
-    used: NDArray[np.int64]
-    xid_row: NDArray[np.int64]
-    toast_run: NDArray[np.int64]
-    lsn: NDArray[np.int64]
-    crc: NDArray[np.uint32]
-
-
-_AnyRoom = TypeVar("_AnyRoom", XidRoom, FileRoom, EndRoom, KeptRoom, ChunkRoom)
-_DTYPES: dict[type, dict[str, np.dtype]] = {
-    room: {name: np.dtype(get_args(get_args(hint)[1])[0]) for name, hint in get_type_hints(room).items()}
-    for room in (XidRoom, FileRoom, EndRoom, KeptRoom, ChunkRoom)
-}
-"""Of their columns, each an `NDArray[dtype]`."""
-
-
-class Room(NamedTuple):
-    """All of it, and room for the headers of the record at hand."""
-
-    xids: XidRoom
-    files: FileRoom
-    ends: EndRoom
-    kept: KeptRoom
-    chunks: ChunkRoom
-    parsed: NDArray[np.int64]
-
-
-def new_room(raw: int) -> Room:
-    """Room for everything that `raw` bytes of WAL can hold."""
-    small, ends = raw // _SMALLEST_RECORD + 64, raw // _SMALLEST_END + 64
-    files = _columns(FileRoom, small, table=new_table(small), last=np.zeros(1, np.int64))
-    files.key[0] = -1  # so that the first one asked for is not taken for the last
-    return Room(
-        xids=_columns(XidRoom, small, table=new_table(small)),
-        files=files,
-        ends=_columns(EndRoom, ends, fields=np.empty((ends, xact.E_FIELDS), np.int64)),
-        kept=_columns(KeptRoom, raw // RECORD_HEADER + 64),
-        chunks=_columns(ChunkRoom, small),
-        parsed=records.new_parsed(),
-    )
-
-
-def _columns(room: type[_AnyRoom], rows: int, **others: NDArray) -> _AnyRoom:
-    """An empty room of columns as they are annotated, but for `others`. Nothing is cleared: whoever makes a row fills all of it."""
-    others["used"] = np.zeros(1, np.int64)
-    return room(**others, **{name: np.empty(rows, dtype) for name, dtype in _DTYPES[room].items() if name not in others})
 
 
 class CatalogFiles(NamedTuple):

@@ -18,23 +18,7 @@ from tailrace.model import Locator, Lsn, Stretch
 from tailrace.wal import framing, xact
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
 from tailrace.wal.end_of_log import explain, is_torn, judge_end, place_of
-from tailrace.wal.facts import (
-    NOT_KEPT,
-    EndRoom,
-    FileRoom,
-    KeptRoom,
-    Record,
-    Room,
-    XidRoom,
-    catalog_files,
-    new_room,
-    note_end,
-    note_heap,
-    note_kept,
-    note_other,
-    note_queued,
-    note_xid,
-)  # fmt: skip
+from tailrace.wal.facts import NOT_KEPT, catalog_files, note_end, note_heap, note_kept, note_other, note_queued, note_xid
 from tailrace.wal.framing import F_AT, F_END, F_LENGTH, F_LSN, POSITION, REACHED_STOP, next_records
 from tailrace.wal.index import (
     ALIEN,
@@ -52,6 +36,7 @@ from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
 from tailrace.wal.record_header import H_CRC, H_MANAGER, H_PREVIOUS, H_XID
 from tailrace.wal.records import INFO, TOP_XID, parse
 from tailrace.wal.resource_managers import HEAP, HEAP2, IGNORED, XACT
+from tailrace.wal.rooms import EndRoom, FileRoom, KeptRoom, Record, Room, XidRoom, new_room
 from tailrace.wal.unaligned import u8, u32, u64
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import Ends, parse_end

@@ -1,0 +1,32 @@
+"""Options that pgoutput refuses when it is started up: in the server's words, and where it says that it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.cases import DBNAME, some_of
+from support.pgoutput_rows import PLAIN, their_error
+from support.servers import Server
+from tailrace.errors import TailraceError
+from tailrace.plugins.failures import start_up
+from tailrace.plugins.pgoutput import PgOutput
+
+pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
+REFUSED: tuple[dict[str, str], ...] = (
+    {}, {"proto_version": "1"}, {"publication_names": "p"}, {**PLAIN, "proto_version": "one"}, {**PLAIN, "proto_version": "0"},
+    {**PLAIN, "proto_version": "9"}, {**PLAIN, "nonsense": "1"}, {**PLAIN, "binary": "perhaps"}, {**PLAIN, "streaming": "on"},
+    {**PLAIN, "publication_names": "a b"}, {**PLAIN, "streaming": "sideways"}, {**PLAIN, "origin": "here"}, {**PLAIN, "two_phase": "on"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("major", some_of([pytest.param(major, id=str(major)) for major in (18, 14, 15, 16, 17)], 3))
+def test_what_the_startup_callback_refuses(major: int) -> None:
+    with Server(major, dbname=DBNAME, test_decoding=False) as server:
+        server.sql("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        for options in REFUSED:
+            plugin = PgOutput()
+            plugin.slot = "s"
+            with pytest.raises(TailraceError) as raised:
+                start_up(plugin, options, major)
+            error = raised.value
+            assert (error.sqlstate, error.message, error.context) == their_error(server, "s", options), options
