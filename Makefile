@@ -26,7 +26,7 @@ demo: $(READY) ## a shop on an embedded PostgreSQL, decoded on Spark and mirrore
 	$(BIN)/tailrace demo
 
 test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not matrix and not soak and not marathon"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 600 -m "not matrix and not soak and not marathon"
 
 soak: $(READY) ## tests that wait for a minute or more
 	$(BIN)/python -m pytest -q -m "soak and not marathon"

@@ -5,6 +5,7 @@ The plugin comes from Debian's package for PostgreSQL 15, which any 15 loads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ MAJOR = 15
 PACKAGE = f"postgresql-{MAJOR}-wal2json"
 Row = tuple[str, int, str]
 FORMAT = {"format-version": "2"}
+_COMMA = re.compile(r'\A(\{\s*"change":\s*\[\s*),')
 
 
 def settings() -> dict[str, str | int]:
@@ -37,13 +39,14 @@ def _library() -> Path:
 
 
 def theirs(server: Server, options: Mapping[str, str | None], slot: str = "s") -> list[Row]:
-    """What a fresh session is given of the slot, which stays."""
+    """What a fresh session is given of the slot, which stays; without the comma that 2.5 writes before a message outside of transactions if the
+    transaction before it had several changes, and 2.6 no more."""
     words = [word for option in options.items() for word in option]
     rows: Any = server.sql(
         "SELECT lsn::text, xid::text::bigint, data FROM pg_logical_slot_peek_changes(%s, NULL, NULL, VARIADIC %s::text[])",
         [slot, words],
     )
-    return list(rows)
+    return [(lsn, xid, _COMMA.sub(r"\1", text)) for lsn, xid, text in rows]
 
 
 def their_error(server: Server, options: Mapping[str, str | None]) -> tuple[str, str]:

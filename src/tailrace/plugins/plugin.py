@@ -255,8 +255,8 @@ class OutputPlugin:
         raise NotImplementedError
 
     def stream_origin_texts(self, origins: NDArray[np.uint16], begun: NDArray[np.int64]) -> Texts | None:
-        """What tells, behind that, of first blocks that were replicated from elsewhere, by the origin of the record that each begins with; `begun`
-        are the LSNs where their transactions begin. None: nothing does, and of one an empty text."""
+        """What tells, behind that, of first blocks that were replicated from elsewhere, by the origin of the first change of each, told or not;
+        `begun` are the LSNs where their transactions begin. None: nothing does, and of one an empty text."""
         return None
 
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
@@ -308,10 +308,14 @@ def parse_work_mem(value: str) -> int:
     """logical_decoding_work_mem as bytes: a number is one of kB (`utils/misc/guc.c`)."""
     match = re.fullmatch(r"\s*(\d+)\s*([kMGT]B|B)?\s*", value)
     if match is None:
-        hint = 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".'
+        has_unit = re.match(r"\s*\d", value) is not None
+        hint = 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".' if has_unit else ""
         raise UsageError(f'invalid value for parameter "logical_decoding_work_mem": "{value}"', hint=hint, sqlstate="22023")
     size = int(match[1]) if match[2] == "B" else int(match[1]) * _KB[(match[2] or "").lower()] << 10
-    if not _LEAST_WORK_MEM <= size <= _MOST_WORK_MEM:
+    if size > _MOST_WORK_MEM:
+        message = f'invalid value for parameter "logical_decoding_work_mem": "{value}"'
+        raise UsageError(message, hint="Value exceeds integer range.", sqlstate="22023")
+    if size < _LEAST_WORK_MEM:
         raise UsageError(
             f'{size >> 10} kB is outside the valid range for parameter "logical_decoding_work_mem" (64 kB .. 2147483647 kB)',
             sqlstate="22023",

@@ -44,7 +44,7 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
     table = _table(call, rows, plugin)
     if not call.function.moves:
         return Outcome(table)
-    return Outcome(table, confirm=lambda: consumer.confirm(told))
+    return Outcome(table, confirm=lambda: consumer.confirm(told), told=told)
 
 
 def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:

@@ -22,6 +22,9 @@ from tailrace.storage.slot_location import new_identity
 _NAMED = 5
 _FIRST_WITH_PARAMETER_ERROR = 18
 _NO_SUCH_FILE = "58P01"
+_FIRST_THAT_QUOTES_PARAMETERS = 17
+_FIRST_THAT_MOVES_ANY_DATABASES = 17
+"""Moving decodes nothing, so it matters to no other where one is connected (`CreateDecodingContext`)."""
 
 
 def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
@@ -38,7 +41,7 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
             sqlstate="0A000",
         )
     location = place.location
-    location.check_free(name)
+    check_free(place, name)
     segments = place.segments()
     _announce(plugin, name, {}, segments.major)
     runner = place.runner_for(segments.stop_lsn - segments.first_lsn)
@@ -71,6 +74,16 @@ def keep_temporary(place: Place, slot: Slot, mark: Any) -> None:
     stack.enter_context(location.created(slot, mark))
     place.temporary[slot.name] = stack
     place.owned_by[slot.name] = location
+
+
+def check_free(place: Place, name: str) -> None:
+    """Raise UsageError as the server does where a slot of this name is there, or no room for one."""
+    try:
+        place.location.check_free(name)
+    except UsageError as error:
+        if place.major < _FIRST_THAT_QUOTES_PARAMETERS:
+            error.hint = error.hint.replace('"max_replication_slots"', "max_replication_slots")
+        raise
 
 
 def _announce(plugin: str, slot: str, options: Mapping[str, str | None], major: int) -> None:
@@ -107,9 +120,15 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
     location = place.location
     slot = place.slot(name)
     check_name(new)
-    location.check_free(new)
+    check_free(place, new)
     if slot.invalidation_reason:
         raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
+    if slot.database != place.database:  # the server's would be one of this database
+        raise UsageError(
+            f'cannot copy replication slot "{name}" of another database outside of the server',
+            hint=f'Copy it in database "{slot.database}", or create one in this.',
+            sqlstate="0A000",
+        )
     copied = replace(
         slot, name=new, temporary=slot.temporary if temporary is None else temporary, plugin=plugin or slot.plugin,
         options=slot.options if plugin in (None, slot.plugin) else {}, two_phase=False, identity=new_identity(),
@@ -134,7 +153,7 @@ def advance(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> 
         state = "22023" if place.major >= _FIRST_WITH_PARAMETER_ERROR else "XX000"
         raise UsageError("invalid target WAL LSN", sqlstate=state)
     slot = place.slot(name)
-    if slot.database != place.database:
+    if slot.database != place.database and place.major < _FIRST_THAT_MOVES_ANY_DATABASES:
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
     consumer = held.enter_context(consumer_of(place, slot))
     if upto < slot.confirmed_flush_lsn:
