@@ -5,7 +5,7 @@ Spark needs the connector: `--packages org.apache.spark:spark-sql-kafka-0-10_2.1
 
 import sys
 
-from pyspark.sql import functions as sql
+from pyspark.sql import functions as F
 
 from tailrace.spark import lsn_text
 from tailrace.spark.session import session
@@ -18,7 +18,7 @@ def start(spark, state, slot, checkpoint, sink="kafka", options=None, plugin="te
     messages = rows.select(
         rows.xid.cast("string").alias("key"),
         rows.data.alias("value"),
-        sql.array(sql.struct(sql.lit("lsn").alias("key"), lsn_text(rows.lsn).cast("binary").alias("value"))).alias("headers"),
+        F.array(F.struct(F.lit("lsn").alias("key"), lsn_text(rows.lsn).cast("binary").alias("value"))).alias("headers"),
     )
     writer = messages.writeStream.format(sink).options(**(options or {}))
     return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()

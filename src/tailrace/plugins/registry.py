@@ -16,13 +16,13 @@ from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.plugins.wal2json import Wal2Json
 
-_OURS: dict[str, Any] = {each.name: each for each in (TestDecoding, PgOutput, Wal2Json, Debezium)}
-_registered: dict[str, Any] = {}
+_OURS: dict[str, type[OutputPlugin]] = {each.name: each for each in (TestDecoding, PgOutput, Wal2Json, Debezium)}
+_registered: dict[str, type[Plugin]] = {}
 
 
 def plugin_named(name: str) -> OutputPlugin:
     """A new instance. Raises UsageError in PostgreSQL's words if there is none, or if it is no plugin."""
-    kind = _OURS.get(name) or _registered.get(name)
+    kind: Any = _OURS.get(name) or _registered.get(name)
     if kind is None:
         for entry in entry_points(group="tailrace.plugins", name=name):
             kind = entry.load()

@@ -20,9 +20,9 @@ from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter
 from tailrace.plugins.callbacks.catalogs import CatalogMoment, CatalogReader
-from tailrace.plugins.callbacks.change import Change, Shape, loaded
+from tailrace.plugins.callbacks.change import Change, Shape, read_change
 from tailrace.plugins.callbacks.context import Context, OutputOptions
-from tailrace.plugins.callbacks.formatter import CHANGE, EVENT, ONE, CallbackFormatter, rows_told
+from tailrace.plugins.callbacks.formatter import CHANGE, EVENT, ONE, CallbackFormatter, read_rows
 from tailrace.plugins.callbacks.plugin import Plugin, check_callbacks, implements
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.picking import taken
@@ -262,12 +262,12 @@ class CalledPlugin(OutputPlugin):
         """What stands in the place of the lines: of those in workers, what they wrote, and what was `made` of the others."""
         before = np.append(0, np.cumsum(rows))
         return Lines(
-            np.repeat(lines.lsn, rows), np.repeat(lines.xid, rows), self._told(lines.texts, plain, rows, made),
+            np.repeat(lines.lsn, rows), np.repeat(lines.xid, rows), self._interleaved(lines.texts, plain, rows, made),
             before[lines.ends], before[lines.stops], lines.ended,
         )  # fmt: skip
 
     @staticmethod
-    def _told(texts: Texts, plain: NDArray[np.bool_], rows: NDArray[np.int64], made: list[bytes]) -> Texts:
+    def _interleaved(texts: Texts, plain: NDArray[np.bool_], rows: NDArray[np.int64], made: list[bytes]) -> Texts:
         """What workers wrote, without its first byte, and what was written here, in their order."""
         kept = np.repeat(plain, np.diff(texts.offsets))
         kept[texts.offsets[:-1][plain]] = False
@@ -285,12 +285,12 @@ class CalledPlugin(OutputPlugin):
         if text[:1] == EVENT:
             return self._note_called(*self._notes[int(text[1:])])
         if text[:1] != CHANGE:
-            return rows_told(text)
+            return read_rows(text)
         uses = self._uses
         assert uses is not None, "relations_told comes first"
         number = int(uses.relation[place])
         shape = shapes.get(number) or shapes.setdefault(number, Shape(uses.relations[number]))
-        change = shape.change(loaded(text[1:], typed=self.plugin.typed), lsn)
+        change = shape.change(read_change(text[1:], typed=self.plugin.typed), lsn)
         callback = "stream_change" if self._in_stream else "change"
         self.context.reads(self._reader, CatalogMoment(lsn + 1, int(uses.ordinal[place])))
         self.context.call(callback, lsn, getattr(self.plugin, callback), self._txn, shape.relation, change)

@@ -134,11 +134,12 @@ def _marked(column: list[Any], values: Values) -> list[Any]:
     return column
 
 
-def dumped(plain: _Plain, *, typed: bool) -> bytes:
-    """On the way from a worker of ours."""
+def write_change(plain: _Plain, *, typed: bool) -> bytes:
+    """A change on its way from a worker."""
     return pickle.dumps(plain, pickle.HIGHEST_PROTOCOL) if typed else marshal.dumps(plain)
 
 
-def loaded(data: bytes, *, typed: bool) -> _Plain:
+def read_change(data: bytes, *, typed: bool) -> _Plain:
+    """The change again."""
     plain: _Plain = pickle.loads(data) if typed else marshal.loads(data)
     return plain

@@ -18,7 +18,7 @@ from tailrace.changes import COLUMNS
 from tailrace.decode import Alike, Batch
 from tailrace.errors import PluginError
 from tailrace.model import Lsn, Relation, Transaction
-from tailrace.plugins.callbacks.change import Shape, batch_as_arrow, dumped, plain_changes
+from tailrace.plugins.callbacks.change import Shape, batch_as_arrow, plain_changes, write_change
 from tailrace.plugins.callbacks.context import Context
 from tailrace.plugins.callbacks.plugin import Plugin, implements
 from tailrace.plugins.plugin import Formatter
@@ -56,7 +56,7 @@ class CallbackFormatter(Formatter):
             return Texts.of(list(self._called(batch)))
         return Texts.of(
             [
-                CHANGE + dumped(plain, typed=self.plugin.typed)
+                CHANGE + write_change(plain, typed=self.plugin.typed)
                 for plain in plain_changes(batch, self.style, self.codec, typed=self.plugin.typed)
             ]
         )
@@ -77,7 +77,7 @@ class CallbackFormatter(Formatter):
         if not texts.null_count:
             return told
         rows = told.to_bytes()
-        return Texts.of([row if there else as_told(()) for row, there in zip(rows, texts.is_valid().to_pylist(), strict=True)])
+        return Texts.of([row if there else write_rows(()) for row, there in zip(rows, texts.is_valid().to_pylist(), strict=True)])
 
     def _called(self, batch: Batch) -> Iterator[bytes]:
         assert batch.commits is not None, "asked for in the demand"
@@ -94,16 +94,16 @@ class CallbackFormatter(Formatter):
                 txn, last = _transaction(*fact), fact
             callback = "stream_change" if in_stream else "change"
             context.call(callback, lsn, getattr(plugin, callback), txn, relation, shape.change(each, lsn))
-            yield as_told(context.take_written())
+            yield write_rows(context.take_written())
 
 
-def as_told(rows: Sequence[bytes]) -> bytes:
-    """What was written of a change."""
+def write_rows(rows: Sequence[bytes]) -> bytes:
+    """The rows that were written of a change, on their way from a worker."""
     return ONE + rows[0] if len(rows) == 1 else WROTE + marshal.dumps(list(rows))
 
 
-def rows_told(text: bytes) -> list[bytes]:
-    """The other way."""
+def read_rows(text: bytes) -> list[bytes]:
+    """The rows again."""
     kind, rest = text[:1], text[1:]
     rows: list[bytes] = [rest] if kind == ONE else marshal.loads(rest)
     return rows
