@@ -123,10 +123,17 @@ class _Translator:
         return columns
 
     def _ordered(self, node: Any, scope: Scope, columns: Sequence[tuple[str, str]]) -> None:
-        names = {name for name, _ in columns}
+        kinds = dict(columns)
         for item in node.sortClause or ():
-            if not _is_output(item.node, names):
-                item.node = self._replaced(item.node, scope)
+            at = getattr(item.node, "location", None)  # a number has none
+            if not _is_output(item.node, set(kinds)):
+                item.node, kind = self._typed(item.node, scope)
+            elif isinstance(item.node, ast.ColumnRef):
+                kind = kinds[item.node.fields[0].sval]
+            else:
+                number = getattr(item.node.val, "ival", 0) or 0
+                kind = columns[number - 1][1] if 0 < number <= len(columns) else ""
+            _check_ordered(kind, at)
         node.limitCount = self._replaced(node.limitCount, scope)
         node.limitOffset = self._replaced(node.limitOffset, scope)
 
@@ -352,6 +359,14 @@ def _check_pattern(node: Any) -> None:
     pattern = node.rexpr
     if not isinstance(pattern, ast.A_Const) or not isinstance(pattern.val, ast.String) or "\\" in pattern.val.sval:
         raise refused("a pattern of LIKE that is no constant, or that has a backslash", node.location)
+
+
+def _check_ordered(kind: str, location: int | None) -> None:
+    """Raise UsageError for a type that has no order (`get_sort_group_operators`)."""
+    if kind == "xid":
+        hint = "Use an explicit ordering operator or modify the query."
+        error = UsageError("could not identify an ordering operator for type xid", hint=hint, sqlstate="42883")
+        raise error.in_text(None if location is None else location + 1)
 
 
 def _is_output(node: Any, names: set[str]) -> bool:
