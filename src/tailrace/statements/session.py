@@ -122,7 +122,7 @@ class Session:
             if f"_record{number}" in query.relations:
                 tables[f"_record{number}"] = self._records(call, outcome)
         table = self.engine(query.sql, tables, self.parameters.style.time_zone)
-        columns = text_columns(table, query.names, self.parameters.style)
+        columns = text_columns(table, query.names, self.parameters.style, query.averages)
         for outcome in outcomes:
             if outcome.settle is not None:
                 outcome.settle()

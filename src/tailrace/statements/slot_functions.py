@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.slot_creation import consistent_place
-from tailrace.plugins.registry import plugin_named
+from tailrace.plugins.registry import announce_slot
 from tailrace.slots.slot import Slot, check_name
 from tailrace.sql.calls import Call
 from tailrace.statements.changes import consumer_of
@@ -20,6 +21,7 @@ from tailrace.storage.slot_location import new_identity
 
 _NAMED = 5
 _FIRST_WITH_PARAMETER_ERROR = 18
+_NO_SUCH_FILE = "58P01"
 _FIRST_THAT_QUOTES_PARAMETERS = 17
 _FIRST_THAT_MOVES_ANY_DATABASES = 17
 """Moving decodes nothing, so it matters to no other where one is connected (`CreateDecodingContext`)."""
@@ -40,8 +42,8 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
         )
     location = place.location
     check_free(place, name)
-    check_plugin(plugin)
     segments = place.segments()
+    _announce(plugin, name, {}, segments.major)
     runner = place.runner_for(segments.stop_lsn - segments.first_lsn)
 
     def waits(xids: Any) -> None:
@@ -84,12 +86,13 @@ def check_free(place: Place, name: str) -> None:
         raise
 
 
-def check_plugin(name: str) -> None:
-    """Raise UsageError as the server does for one that is not there."""
+def _announce(plugin: str, slot: str, options: Mapping[str, str | None], major: int) -> None:
+    """Raises UsageError as the server does for a plugin that is not there."""
     try:
-        plugin_named(name)
+        announce_slot(plugin, slot, options, major)
     except UsageError as error:
-        error.hint = ""
+        if error.sqlstate == _NO_SUCH_FILE:
+            error.hint = ""
         raise
 
 
@@ -118,8 +121,6 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
     slot = place.slot(name)
     check_name(new)
     check_free(place, new)
-    if plugin is not None:
-        check_plugin(plugin)
     if slot.invalidation_reason:
         raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
     if slot.database != place.database:  # the server's would be one of this database
@@ -133,6 +134,8 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
         options=slot.options if plugin in (None, slot.plugin) else {}, two_phase=False, identity=new_identity(),
         inactive_since=int(time.time() * 1e6),
     )  # fmt: skip
+
+    _announce(copied.plugin, new, copied.options, place.major)
 
     def made() -> None:
         if copied.temporary:
