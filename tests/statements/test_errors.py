@@ -41,6 +41,8 @@ STATEMENTS = (
     "SELECT pg_replication_origin_progress('none', true)",
     "SELECT * FROM pg_no_such_view", "SELECT nonesuch FROM pg_replication_slots", "SELECT x.slot_name FROM pg_replication_slots",
     "SELECT slot_name FROM pg_replication_slots a, pg_replication_slots b", "SELECT FROM FROM", "SELECT 'open", "SELEC 1",
+    "SELECT xid, data FROM pg_logical_slot_peek_changes('a', NULL, NULL) ORDER BY xid",
+    "SELECT data FROM pg_logical_slot_peek_changes('a', NULL, NULL) c ORDER BY data, c.xid DESC",
     "SELECT lsn + lsn FROM pg_logical_slot_peek_changes('a', NULL, NULL)", "SELECT sum(lsn) FROM pg_logical_slot_peek_changes('a', NULL, NULL)",
     "SET TimeZone = 'Mars/Olympus'", "SET nonesuch = 1", "SHOW nonesuch", "SET extra_float_digits = 9", "SET IntervalStyle = 'x'",
     "SET bytea_output = 'x'",

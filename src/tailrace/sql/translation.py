@@ -147,14 +147,21 @@ class _Translator:
         return columns
 
     def _ordered(self, node: Any, scope: Scope, columns: Sequence[tuple[str, str]]) -> None:
-        names = {name for name, _ in columns}
+        kinds = dict(columns)
         for item in node.sortClause or ():
             if item.useOp:
                 raise refused("ORDER BY … USING", item.location)
             if any(kind == AVERAGE and is_column(item.node, name, place) for place, (name, kind) in enumerate(columns, 1)):
                 raise refused("ORDER BY avg")
-            if not is_output(item.node, names):
-                item.node = self._replaced(item.node, scope)
+            at = getattr(item.node, "location", None)  # a number has none
+            if not is_output(item.node, set(kinds)):
+                item.node, kind = self._typed(item.node, scope)
+            elif isinstance(item.node, ast.ColumnRef):
+                kind = kinds[item.node.fields[0].sval]
+            else:
+                number = getattr(item.node.val, "ival", 0) or 0
+                kind = columns[number - 1][1] if 0 < number <= len(columns) else ""
+            _check_ordered(kind, at)
         node.limitCount = self._replaced(node.limitCount, scope)
         node.limitOffset = self._replaced(node.limitOffset, scope)
 
@@ -397,3 +404,11 @@ class _Translator:
         if kind != LSN:
             self._function_value(node, scope)
         return average(node, kind)
+
+
+def _check_ordered(kind: str, location: int | None) -> None:
+    """Raise UsageError for a type that has no order (`get_sort_group_operators`)."""
+    if kind == "xid":
+        hint = "Use an explicit ordering operator or modify the query."
+        error = UsageError("could not identify an ordering operator for type xid", hint=hint, sqlstate="42883")
+        raise error.in_text(None if location is None else location + 1)
