@@ -97,6 +97,7 @@ class Shell:
                 self.run(each)
             else:
                 self._command(each)
+                sys.stdout.flush()  # who writes to a pipe may wait for it
         except TailraceError as error:
             self._tell(error, each)
 

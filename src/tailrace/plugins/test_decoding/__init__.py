@@ -68,7 +68,7 @@ class TestDecoding(OutputPlugin):
     # -- two phases ------------------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def filter_prepare(gid: str) -> bool:
+    def filter_prepare(xid: int, gid: str) -> bool:
         return "_nodecode" in gid
 
     def prepare_texts(self, transactions: Transactions) -> Texts:

@@ -156,7 +156,7 @@ def facts_of(
     if commits is not None and options.include_xids:
         parts += [',"xid":', commits.xid]
     if commits is not None and options.include_timestamp:
-        parts += [',"timestamp":"', format_moments(commits.time, replace(style, date_style="ISO")), '"']
+        parts += [',"timestamp":"', format_moments(commits.time, style), '"']
     if commits is not None and options.include_origin:
         parts += [',"origin":', commits.origin]
     if options.include_lsn:

@@ -48,7 +48,7 @@ class OneATransaction:
         if self.options.include_lsn:
             parts += [f'{tab}"nextlsn":{space}"', positions(transactions.end_lsn, style), f'",{line}']
         if self.options.include_timestamp:
-            times = format_moments(transactions.time, replace(style, date_style="ISO"))
+            times = format_moments(transactions.time, style)
             parts += [f'{tab}"timestamp":{space}"', times, f'",{line}']
         if self.options.include_origin:
             parts += [f'{tab}"origin":{space}', transactions.origin, f",{line}"]
