@@ -23,7 +23,9 @@ CASES = {
     "replay": ["toast", "types_more", "rows_as_values", "insert_conflict", "xml"],
 }
 MAJOR = 18
-JSON_PLUGINS: tuple[tuple[str, dict[str, str | None]], ...] = (("wal2json", {"format-version": "2"}), ("debezium", {}))
+JSON_PLUGINS: tuple[tuple[str, dict[str, str | None]], ...] = (
+    ("wal2json", {}), ("wal2json", {"format-version": "2"}), ("debezium", {}),
+)  # fmt: skip
 NUMERIC = 1700
 GREATER = (1756, 1720)
 """Oids of numeric's > and of its function."""

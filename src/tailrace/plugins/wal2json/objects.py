@@ -202,6 +202,7 @@ class Changes(NamedTuple):
 
 
 _ACTION = 13
+_COLUMN, _OLD, _NAME = 0, 1, 2
 _VERBS, _COLUMNS, _IDENTITY, _PK, _BRACKET, _BRACE = (
     np.frombuffer(word, np.uint8)
     for word in (b'{"action":"I"{"action":"U"{"action":"D"', b',"columns":[', b',"identity":[', b',"pk":[', b"]", b"}")
@@ -222,23 +223,24 @@ def write_objects(changes, words, keys, new, old, offsets, out):  # type: ignore
             to = put_word(out, to, words.tables, number)
             if kind != DELETE:
                 to = put(out, to, _COLUMNS, 0, len(_COLUMNS))
-                to = put_columns(out, to, words, new, row, every, True)
+                to = put_columns(out, to, words, new, row, every, _COLUMN)
             if has_old:
                 to = put(out, to, _IDENTITY, 0, len(_IDENTITY))
-                to = put_columns(out, to, words, old, row, keys.identity[number], False)
+                to = put_columns(out, to, words, old, row, keys.identity[number], _OLD)
             elif kind == UPDATE and keys.is_obtainable[number]:
                 to = put(out, to, _IDENTITY, 0, len(_IDENTITY))
-                to = put_columns(out, to, words, new, row, keys.identity[number], False)
+                to = put_columns(out, to, words, new, row, keys.identity[number], _OLD)
             if keys.tells_primary:
                 to = put(out, to, _PK, 0, len(_PK))
-                to = put_keys(out, to, words, old if has_old else new, row, keys.primary[number])
+                to = put_columns(out, to, words, old if has_old else new, row, keys.primary[number], _NAME)
             to = put(out, to, _BRACE, 0, 1)
         offsets[row + 1] = to
 
 
 @inner_kernel
-def put_columns(out, to, words, side, row, wanted, is_change):  # type: ignore[no-untyped-def]
-    """Append the wanted columns of one side of a row, but for those that were not sent, and the bracket behind them."""
+def put_columns(out, to, words, side, row, wanted, how):  # type: ignore[no-untyped-def]
+    """Append the wanted columns of one side of a row, but for those that were not sent, and the bracket behind them: with values and what stands
+    behind these, with values alone, or without."""
     first = True
     for column in range(len(side.form)):
         if not wanted[column] or side.state[column, row] == UNCHANGED:
@@ -247,22 +249,10 @@ def put_columns(out, to, words, side, row, wanted, is_change):  # type: ignore[n
             out[to] = COMMA
             to += 1
         first = False
+        if how == _NAME:
+            to = put_word(out, to, words.keys, column)
+            continue
         to = put_word(out, to, words.befores, column)
         to = put_literal(out, to, side, column, row)
-        to = put_word(out, to, words.afters, column) if is_change else put(out, to, _BRACE, 0, 1)
-    return put(out, to, _BRACKET, 0, 1)
-
-
-@inner_kernel
-def put_keys(out, to, words, side, row, wanted):  # type: ignore[no-untyped-def]
-    """The same without values."""
-    first = True
-    for column in range(len(side.form)):
-        if not wanted[column] or side.state[column, row] == UNCHANGED:
-            continue
-        if not first:
-            out[to] = COMMA
-            to += 1
-        first = False
-        to = put_word(out, to, words.keys, column)
+        to = put_word(out, to, words.afters, column) if how == _COLUMN else put(out, to, _BRACE, 0, 1)
     return put(out, to, _BRACKET, 0, 1)
