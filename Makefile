@@ -6,6 +6,8 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Tests start hundreds of commands; each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests run in so many processes, each with its own Spark session and servers.
 WORKERS ?= 2
 
@@ -29,15 +31,15 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 600 -m "not matrix and not soak and not marathon"
 
 soak: $(READY) ## tests that wait for a minute or more
-	$(BIN)/python -m pytest -q -m "soak and not marathon"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "soak and not marathon"
 
 marathon: $(READY) ## what takes a quarter of an hour or more: 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test half the cases; the others: marathon), and a minute each of generated workloads and messages (needs npm)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a third of the cases; the others: marathon), and a minute each of generated workloads and messages (needs npm)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
-	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1
-	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1
+	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1 & messages=$$!; \
+	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1; texts=$$?; wait $$messages && exit $$texts
 
 test-extras: $(READY) ## each extra alone, from the built wheel, in an environment of its own
 	$(BIN)/python tests/extras.py

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.cases import all_cases, open_case
+from support.cases import all_cases, open_case, some_of
 from support.cuts import random_groups, random_stretches
 from support.decoding import check, state_before, text_of
 from tailrace.checksummed_file import FileKind
@@ -52,7 +52,7 @@ def _windows(story: str, home: Path, dice: random.Random) -> Iterator[tuple[Carr
         yield again, text_of(window, case.meta.get("options", {}))
 
 
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("story", some_of([pytest.param(story) for story in STORIES], 2))
 def test_golden_cases_by_way_of_marks(story: str, tmp_path: Path) -> None:
     """Every window knows of those before it only what their mark says."""
     text = "".join(text for _, text in _windows(story, tmp_path, random.Random(f"{story} mark")))

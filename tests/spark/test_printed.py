@@ -68,7 +68,7 @@ def test_a_stream_has_every_row_once_in_order(spark: SparkSession, has_slot: boo
         (tmp_path / "app.state").write_bytes(write_state(capture(source, LocalRunner(), server.dbname)))
         alone = {"source": str(server.data_dir), "database": server.dbname, "catalog": str(tmp_path / "app.state")}
         origin = {"state": str(tmp_path / "state"), "slot": "mine"} if has_slot else alone
-        for turn in range(3):
+        for turn in range(2):
             for _ in range(3):
                 server.say(
                     f"INSERT INTO t (v) SELECT repeat('x', 500) FROM generate_series(1, {dice.randrange(1, 2000)})",
