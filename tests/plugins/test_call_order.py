@@ -1,4 +1,4 @@
-"""Callbacks of a plugin in Python are called as PostgreSQL calls those of one in C: in the same order, from startup to shutdown."""
+"""Callbacks of a plugin in Python are called as PostgreSQL calls those of one in C: in the same order, with the same arguments, from startup on."""
 
 from __future__ import annotations
 
