@@ -119,6 +119,15 @@ def test_a_named_room_is_told_apart_by_its_fields(run) -> None:
     assert run("here", outer=ROOMS.replace("@inner_kernel", "@kernel")) == (5, 1, 1)
 
 
+def test_a_room_that_has_moved_to_another_module(run) -> None:
+    """What is stored names the class, which is no longer where it was."""
+    assert run("here", outer=ROOMS) == (5, 1, 1)
+    start, stop = ROOMS.index("class Room"), ROOMS.index("@inner_kernel")
+    moved = "from typing import NamedTuple\nimport numpy as np\n" + ROOMS[start:stop]
+    outer = ROOMS[:start] + "from tailrace_sample.limits import Room\n" + ROOMS[stop:]
+    assert run("here", outer=outer, limits=moved) == (5, 1, 1)
+
+
 def test_a_kernel_is_compiled_alike_whoever_calls_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba takes options that are not set from the kernel that is being compiled; the key of the cache would not tell."""
     monkeypatch.setenv("TAILRACE_KERNELS", str(tmp_path))
