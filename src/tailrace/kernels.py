@@ -233,10 +233,12 @@ def _value_parts(value: object, itself: object) -> Iterator[object]:
 
 
 def _spelled(argument: Type) -> str:
-    """An argument's type; of a NamedTuple with its fields, which Numba's name for it leaves out and code goes by their places."""
+    """An argument's type; of a NamedTuple with its fields, which Numba's name for it leaves out and code goes by their places, and with its module:
+    what is stored names the class."""
     if isinstance(argument, BaseNamedTuple):
         fields = ", ".join(f"{name}: {_spelled(part)}" for name, part in zip(argument.fields, argument.types, strict=True))
-        return f"{argument.instance_class.__qualname__}({fields})"
+        named = argument.instance_class
+        return f"{named.__module__}.{named.__qualname__}({fields})"
     return str(argument)
 
 
