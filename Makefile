@@ -26,7 +26,7 @@ demo: $(READY) ## a shop on an embedded PostgreSQL, decoded on Spark and mirrore
 	$(BIN)/tailrace demo
 
 test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not matrix and not soak and not marathon"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 600 -m "not matrix and not soak and not marathon"
 
 soak: $(READY) ## tests that wait for a minute or more
 	$(BIN)/python -m pytest -q -m "soak and not marathon"
@@ -57,8 +57,9 @@ check: $(READY) ## ruff (rules and format) and mypy
 	$(BIN)/ruff format --check --quiet src tests benchmarks tools
 	$(BIN)/mypy
 
-cases: $(READY) ## record the golden cases anew (needs npm)
+cases: $(READY) ## record the golden cases anew (needs npm; for calls of a plugin in C, apt and a C compiler)
 	$(BIN)/python tests/record_cases.py
+	$(BIN)/python tests/record_calls.py
 
 clean: ## remove what was set up
 	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache

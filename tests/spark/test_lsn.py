@@ -38,6 +38,8 @@ def test_a_text_is_a_value_to_compare_with(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(signed(each),) for each in VALUES if each < 1 << 63], "lsn bigint")
     assert frame.where(frame.lsn >= lsn_value("0/10")).count() == 6
     assert [row.lsn for row in frame.where(frame.lsn < lsn_value("0/10")).orderBy("lsn").collect()] == [0, 1, 9]
+    there_and_back = [lsn_text(lsn_value(str(Lsn(each)))).alias(str(each)) for each in VALUES]
+    assert list(spark.range(1).select(there_and_back).collect()[0]) == [str(Lsn(each)) for each in VALUES]
     assert spark.range(1).select(lsn_value("FFFFFFFF/FFFFFFFF")).collect()[0][0] == -1
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +20,7 @@ from statements.places import Said, ours, session_on, theirs
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.storage.slot_location import SlotLocation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +71,7 @@ class Both:
     state: Path
 
     def confirmed(self) -> Lsn:
-        return self.session.place.slot("a").confirmed_flush_lsn
+        return SlotLocation.open(self.state).slot("a").confirmed_flush_lsn
 
     def texts(self, text: str) -> list[tuple[str, ...]]:
         rows = theirs(self.server, text)
@@ -190,3 +195,74 @@ def test_slots_and_views(both: Both) -> None:
         state=str(both.state),
     )  # fmt: skip
     assert printed(got) == both.texts(f"SELECT * FROM {PEEK}('a', NULL, 1)")
+
+
+def test_a_task_that_is_tried_again(both: Both, tmp_path: Path) -> None:
+    """Spark runs a task again that failed: the rows are there once, and so is the slot's move."""
+    marker = tmp_path / "failed"
+    both.spark.udf.register("fails_once", _failing_once(str(marker)), "string")
+    expected = both.texts(f"SELECT * FROM {GET}('a', NULL, NULL)")
+    got = both.session.sql(f"SELECT lsn, xid, fails_once(data) AS data FROM {GET}('a', NULL, NULL)")
+    assert marker.exists()
+    assert printed(got) == expected
+    assert both.session.sql(f"SELECT * FROM {GET}('a', NULL, NULL)").collect() == []
+
+
+def _failing_once(marker: str) -> Callable[[str], str]:
+    def fails_once(text: str) -> str:
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return text
+        raise RuntimeError("the first time")
+
+    return fails_once
+
+
+def test_a_query_that_is_cancelled(both: Both, tmp_path: Path) -> None:
+    """By Ctrl-C, and from another thread, while its rows are computed."""
+    before = both.confirmed()
+    both.spark.udf.register("waits", _waiting(str(tmp_path / "began")), "string")
+    for cancel in (lambda: os.kill(os.getpid(), signal.SIGINT), both.spark.sparkContext.cancelAllJobs):
+        (tmp_path / "began").unlink(missing_ok=True)
+        canceller = threading.Thread(target=_once_it_exists, args=(tmp_path / "began", cancel))
+        canceller.start()
+        with pytest.raises((KeyboardInterrupt, Exception), match=r"(?i)cancel|^$"), redirect_stderr(io.StringIO()):
+            both.session.sql(f"SELECT waits(data) FROM {GET}('a', NULL, NULL)")
+        canceller.join()
+        assert both.confirmed() == before
+    expected = both.texts(f"SELECT * FROM {GET}('a', NULL, NULL)")
+    assert printed(both.session.sql(f"SELECT * FROM {GET}('a', NULL, NULL)")) == expected
+
+
+def _waiting(marker: str) -> Callable[[str], str]:
+    def waits(text: str) -> str:
+        Path(marker).touch()
+        time.sleep(600)
+        return text
+
+    return waits
+
+
+def _once_it_exists(marker: Path, cancel: Callable[[], None]) -> None:
+    while not marker.exists():
+        time.sleep(0.05)
+    cancel()
+
+
+def test_an_insert(both: Both, tmp_path: Path) -> None:
+    """INSERT INTO … SELECT: one that fails leaves the slot, one that does not moves it once."""
+    spark, session, before = both.spark, both.session, both.confirmed()
+    spark.sql(f"CREATE TABLE kept (lsn STRING, data STRING) USING parquet LOCATION '{tmp_path / 'kept'}'")
+    try:
+        failing = f"INSERT INTO kept SELECT lsn_text(lsn), raise_error(data) FROM {GET}('a', NULL, NULL)"
+        with pytest.raises(Exception, match="BEGIN"), redirect_stderr(io.StringIO()):
+            session.sql(failing)
+        assert both.confirmed() == before
+        for _ in range(2):
+            session.sql(f"INSERT INTO kept SELECT lsn_text(lsn), data FROM {GET}('a', NULL, NULL)")
+        assert both.confirmed() > before
+        expected = both.texts(f"SELECT lsn, data FROM {GET}('a', NULL, NULL)")
+        assert sorted(map(tuple, spark.table("kept").collect())) == sorted(expected)
+    finally:
+        spark.sql("DROP TABLE kept")

@@ -36,10 +36,13 @@ class Answer:
 
 
 class Driver:
-    """State: a question that was asked and not answered, or none."""
+    """State: a question that was asked and not answered, or none. With `remote` it is the client of that Connect server, and counts no tasks."""
+
+    def __init__(self, remote: str = "") -> None:
+        self._remote = {"SPARK_REMOTE": remote} if remote else {}
 
     def __enter__(self) -> Self:
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | self._remote
         self._process = subprocess.Popen(
             [sys.executable, "-c", _MAIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
@@ -86,8 +89,10 @@ class Driver:
 def main() -> None:
     """The process itself. What others print on its standard output goes to its standard error."""
     from support.spark_cluster import tasks_by_executor  # noqa: PLC0415 - only here
+    from tailrace.spark.configured import is_connect  # noqa: PLC0415
     from tailrace.spark.session import session  # noqa: PLC0415
 
+    counted: Callable[[Any], Mapping[str, int]] = (lambda _: {}) if is_connect() else tasks_by_executor
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     spark, current = None, None
@@ -101,10 +106,10 @@ def main() -> None:
                 if spark is not None:
                     spark.stop()
                 spark, current = session(short=True, **settings), settings
-            before = tasks_by_executor(spark)
+            before = counted(spark)
             function, arguments = pickle.loads(packed)
             value = function(spark, *arguments)
-            after = tasks_by_executor(spark)
+            after = counted(spark)
             tasks = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
             pickle.dump((True, value, tasks), answers)
         except Exception:

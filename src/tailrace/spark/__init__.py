@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.errors import UsageError
@@ -68,15 +67,17 @@ def register(spark: SparkSession, source: str = "", database: str = "", state: s
         return
     if not (source and database and state):
         raise UsageError("source, database and state are needed for the functions of the SQL interface")
+    from tailrace.spark.connected import path_of  # noqa: PLC0415 - pyspark
     from tailrace.spark.slot_functions import register_slot_functions  # noqa: PLC0415 - needs the extra sql
 
-    register_slot_functions(spark, str(Path(source).absolute()), database, str(Path(state).absolute()))
+    register_slot_functions(spark, path_of(spark, source), database, path_of(spark, state))
 
 
 def sql_session(spark: SparkSession, source: str, database: str, state: str) -> SqlSession:
     """A session whose `sql(text)` takes Spark SQL that calls functions of the manual's SQL interface, and names its views. Each call is carried
-    out once, on the driver, which must be able to read `source` and `state`; the rows of the result are at hand before a slot moves. `register` is
-    done, too. Close it, or use it in a `with`: it ends temporary slots. Raises UsageError if there is no such source.
+    out once, on the driver, which must be able to read `source` and `state`, or by a Connect server, whose paths they are; the rows of the result are
+    at hand before a slot moves. `register` is done, too. Close it, or use it in a `with`: it ends temporary slots. Raises UsageError if there is no
+    such source.
     """
     from tailrace.spark.sql_statements import session_on  # noqa: PLC0415 - pyspark
 

@@ -4,24 +4,47 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.catalog.statefile import read_state
-from tailrace.pipeline import STRETCH_BYTES, Scanning, opened
+from tailrace.pipeline import STRETCH_BYTES, LocalRunner, Runner, Scanning, opened
 from tailrace.pipeline.scanning import scanned
+from tailrace.spark.connected import in_one_task, is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.index_store import IndexStore
 from tailrace.user_cache import user_cache
 
 
 def indexed_changes(spark: SparkSession, source: str, options: Mapping[str, str]) -> DataFrame:
-    """Scan what is not indexed, and read."""
-    index = str(Path(options.get("index") or user_cache() / "indexes").absolute())
+    """Scan what is not indexed, and read. A client of Spark Connect has neither the log nor the indexes: its server scans in one task."""
+    if is_client(spark):
+        source, index = path_of(spark, source), in_one_task(spark, partial(_index_there, source, dict(options)))
+        return _read(spark, source, options, index)
+    index = _index_of(options)
+    _scan(source, options, index, SparkRunner(spark))
+    return _read(spark, source, options, index)
+
+
+def _index_of(options: Mapping[str, str]) -> str:
+    return str(Path(options.get("index") or user_cache() / "indexes").absolute())
+
+
+def _index_there(source: str, options: Mapping[str, str]) -> str:
+    index = _index_of(options)
+    _scan(source, options, index, LocalRunner())
+    return index
+
+
+def _scan(source: str, options: Mapping[str, str], index: str, runner: Runner) -> None:
     catalog = options.get("catalog")
     state = read_state(Path(catalog).read_bytes(), catalog) if catalog else None
     log, scan_from = opened(source, options.get("database", ""), state)
     how = Scanning(STRETCH_BYTES, IndexStore(Path(index)))
-    deque(scanned(log.segments, SparkRunner(spark), scan_from, how), maxlen=0)
+    deque(scanned(log.segments, runner, scan_from, how), maxlen=0)
+
+
+def _read(spark: SparkSession, source: str, options: Mapping[str, str], index: str) -> DataFrame:
     return spark.read.format("tailrace").options(**{**options, "source": source, "index": index}).load()

@@ -121,7 +121,8 @@ def run_item(work: bytes, number: int, item: bytes) -> Iterator[pa.RecordBatch]:
 
 @dataclass(slots=True)
 class SparkRunner:
-    """Runs stages on a session, a wave of items a job. While the results of one wave are used, the next is on its way.
+    """Runs stages on a session, a wave of items a job. While the results of one wave are used, the next is on its way. `known_cores` are those of a
+    Connect server, 0 if it has not been asked.
 
     Waves of `heavy` results are as wide as the cluster or HEAVY_WAVE, whichever is less, so that the driver holds few; other waves are wide, since
     each costs a job.
@@ -129,7 +130,7 @@ class SparkRunner:
 
     spark: SparkSession
     window: WindowSize = field(default_factory=lambda: WindowSize(wal_bytes=1 << 30))
-    _cores: int = field(default=0, init=False)
+    known_cores: int = 0
 
     @property
     def cores(self) -> int:
@@ -140,8 +141,8 @@ class SparkRunner:
         context = getattr(self.spark, "sparkContext", None)
         if context is not None:
             return int(context.defaultParallelism)
-        self._cores = self._cores or _partitions(self.spark.range(_MANY))
-        return self._cores
+        self.known_cores = self.known_cores or _partitions(self.spark.range(_MANY))
+        return self.known_cores
 
     def stretch_bytes(self, size: int) -> int:
         """Large, whatever the log, since each task costs; still, every core has one."""

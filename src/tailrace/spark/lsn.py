@@ -22,13 +22,15 @@ _FUNCTIONS = (
 
 
 def text_of(lsn: Column | str) -> Column:
-    column = sql.col(lsn) if isinstance(lsn, str) else lsn
+    column = (sql.col(lsn) if isinstance(lsn, str) else lsn).cast(
+        "bigint"
+    )  # a small number is an int, which has no 32 bits to shift out
     return sql.concat(sql.hex(sql.shiftrightunsigned(column, 32)), sql.lit("/"), sql.hex(column.bitwiseAND(sql.lit(0xFFFFFFFF))))
 
 
 def value_of(text: Column | str) -> Column:
     if isinstance(text, str):
-        return sql.lit(_signed(text))
+        return sql.lit(_signed(text)).cast("bigint")
     high, low = (sql.conv(sql.split_part(text, sql.lit("/"), sql.lit(place)), 16, 10).cast("bigint") for place in (1, 2))
     wrong = sql.raise_error(sql.concat(sql.lit(_WRONG), text, sql.lit('"'))).cast("bigint")
     whole = sql.shiftleft(high, 32).bitwiseOR(low)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,9 +14,10 @@ from tailrace.catalog.statefile import read_state
 from tailrace.changes import EPOCH_MICROSECONDS
 from tailrace.errors import UsageError
 from tailrace.past.schema_events import SchemaEvent
-from tailrace.pipeline import Scanning
+from tailrace.pipeline import Runner, Scanning
 from tailrace.pipeline.log_feed import open_feed
 from tailrace.pipeline.table_events import table_events
+from tailrace.spark.connected import in_one_task, is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.schemas import spark_schema
 from tailrace.window import WindowSize, parse_size
@@ -30,20 +32,25 @@ SCHEMA = pa.schema(
 
 
 def schema_events_of(spark: SparkSession, source: str, options: Mapping[str, str]) -> DataFrame:
-    """Scan on the executors, and tell."""
+    """Scan on the executors, or in one of a Connect server's, and tell."""
     for name in options:
         if name not in OPTIONS:
             raise UsageError(f'unrecognized option "{name}"', hint=f"Options: {', '.join(OPTIONS)}.")
     if "database" not in options:
         raise UsageError('option "database" missing')
+    given = path_of(spark, source), dict(options)
+    rows = in_one_task(spark, partial(_events, *given, None)) if is_client(spark) else _events(*given, SparkRunner(spark))
+    return spark.createDataFrame(rows, spark_schema(SCHEMA))
+
+
+def _events(source: str, options: Mapping[str, str], runner: Runner | None) -> pa.Table:
     path, window = options.get("catalog"), options.get("window")
     catalog = read_state(Path(path).read_bytes(), path) if path else None
     scanning = Scanning(window=WindowSize(parse_size(window)) if window else None)
-    feed = open_feed(source, options["database"], runner=SparkRunner(spark), catalog=catalog, scanning=scanning)
+    feed = open_feed(source, options["database"], runner=runner, catalog=catalog, scanning=scanning)
     events = table_events(feed, read_table_name(options["table"]) if "table" in options else None)
     columns = [list(column) for column in zip(*map(_row, events), strict=True)] if events else [[] for _ in SCHEMA]
-    rows = pa.Table.from_arrays([pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
-    return spark.createDataFrame(rows, spark_schema(SCHEMA))
+    return pa.Table.from_arrays([pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
 
 
 def _row(event: SchemaEvent) -> tuple[int | str | None, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +19,13 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner, Runner
+from tailrace.spark.carrying import Asked, Carrier, Here, OnServer
+from tailrace.spark.connected import is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.lsn import register_functions
 from tailrace.spark.slot_functions import register_slot_functions, spark_table
@@ -31,10 +35,9 @@ from tailrace.sql.signatures import NEED_A_SERVER, Function, functions_of
 from tailrace.sql.spark_calls import call_written
 from tailrace.sql.spark_queries import ELSEWHERE, FROM, TARGET, Found, check_runs_once, found_in
 from tailrace.sql.spark_text import items_of
-from tailrace.statements.carrying_out import CarryingOut, check_slots
-from tailrace.statements.outcome import Outcome
+from tailrace.sql.views import views_of
+from tailrace.statements.carrying_out import check_slots
 from tailrace.statements.place import Place
-from tailrace.statements.relations import Relations
 
 _FEW_BYTES = 256 << 20
 """Up to here decoding in this process is done before a job of Spark's would be."""
@@ -44,11 +47,11 @@ _ESCAPED = "spark.sql.parser.escapedStringLiterals"
 
 @dataclass
 class SqlSession:
-    """On a source, one of its databases, and a state location: paths on the driver's machine. The functions are registered with `spark` as well.
-    Ends its temporary slots when it is closed."""
+    """On a source, one of its databases, and a state location: paths on the driver's machine, which with Spark Connect is the server's. The functions
+    are registered with `spark` as well. Ends its temporary slots when it is closed."""
 
     spark: SparkSession
-    place: Place
+    carrier: Carrier
     parameters: Parameters = field(default_factory=Parameters)
 
     def sql(self, text: str) -> DataFrame:
@@ -57,20 +60,19 @@ class SqlSession:
         if changed is not None:
             self.parameters = changed
             return self.spark.createDataFrame([], "key string, value string")
-        functions = functions_of(self.place.major)
-        relations = Relations(self.place, self.parameters.as_of)
+        major = self.carrier.major
+        functions = functions_of(major)
         escapes = str(self.spark.conf.get(_ESCAPED, "false")).lower() != "true"
-        found = found_in(
-            items_of(text, escapes=escapes), {*functions, *NEED_A_SERVER}, lambda name: relations.columns_of("", name) is not None
-        )
+        relations = views_of(major).keys() | tracked_columns(major).keys()
+        found = found_in(items_of(text, escapes=escapes), {*functions, *NEED_A_SERVER}, relations.__contains__)
         calls = _calls(found, functions, escapes=escapes)
         check_slots([call for call in calls if call is not None])
         if not any(calls) and all(each.arguments is not None for each in found):
             return self.spark.sql(text)
-        return self._computed(text, found, calls, relations)
+        return self._computed(text, found, calls)
 
     def close(self) -> None:
-        self.place.end()
+        self.carrier.close()
 
     def __enter__(self) -> Self:
         return self
@@ -87,23 +89,24 @@ class SqlSession:
             return self.parameters.under(match[2], None)
         return self.parameters.under(match[2], match[3].strip("'\"")) if match[3] else None
 
-    def _computed(self, text: str, found: Sequence[Found], calls: Sequence[Call | None], relations: Relations) -> DataFrame:
+    def _computed(self, text: str, found: Sequence[Found], calls: Sequence[Call | None]) -> DataFrame:
+        names = sorted({each.name for each in found if each.arguments is None})
+        asked = Asked(names, [call for call in calls if call is not None], self.parameters.of_plugin, self.parameters.as_of)
         with ExitStack() as held, _Views(self.spark) as views:
-            carrying = CarryingOut(self.place, self.parameters.of_plugin, held)
-            outcomes: list[Outcome] = []
+            told = self.carrier.carry_out(asked, held)
+            rows = iter(told.rows)
             pieces, end = [], 0
             for each, call in zip(found, calls, strict=True):
                 if each.arguments is None:
-                    instead = _named(views.made(spark_table(relations.table(each.name))), each)
+                    instead = _named(views.made(spark_table(told.tables[each.name])), each)
                 elif call is None:
                     continue
                 else:
-                    outcomes.append(carrying.carry_out(call))
-                    instead = _instead(each, call, outcomes[-1], views)
+                    instead = _instead(each, call, next(rows), views)
                 pieces += [text[end : each.start], instead]
                 end = each.end
             result = self._at_hand("".join([*pieces, text[end:]]))
-            for step in _steps(outcomes):
+            for step in told.steps:
                 step()
         return result
 
@@ -122,7 +125,10 @@ class _Views:
 
     def made(self, table: pa.Table) -> str:
         name = f"_tailrace_{uuid4().hex}"
-        self._spark.createDataFrame(table).createOrReplaceTempView(name)
+        schema = (
+            None if len(table) else from_arrow_schema(table.schema)
+        )  # of no rows Spark Connect would not take Arrow's word for the types
+        self._spark.createDataFrame(table, schema).createOrReplaceTempView(name)
         self._names.append(name)
         return name
 
@@ -164,14 +170,14 @@ def _named(view: str, found: Found) -> str:
     return f"{view} AS {found.name}" if found.is_bare else view
 
 
-def _instead(found: Found, call: Call, outcome: Outcome, views: _Views) -> str:
+def _instead(found: Found, call: Call, rows: pa.Table, views: _Views) -> str:
     """What stands in the place of a call: a table in FROM, else the value."""
     if found.where == FROM:
-        return _named(views.made(spark_table(outcome.rows)), found)
-    values = {name: _literal(value) for name, value in spark_table(outcome.rows).to_pylist()[0].items()}
+        return _named(views.made(spark_table(rows)), found)
+    values = {name: _literal(value) for name, value in spark_table(rows).to_pylist()[0].items()}
     if not call.function.is_record:
         value = next(iter(values.values()))
-    elif all(each is None for each in outcome.rows.to_pylist()[0].values()):
+    elif all(each is None for each in rows.to_pylist()[0].values()):
         value = "CAST(NULL AS STRUCT<" + ", ".join(f"{name}: {_kind(kind)}" for name, kind in call.function.columns) + ">)"
     else:
         value = "named_struct(" + ", ".join(f"'{name}', {each}" for name, each in values.items()) + ")"
@@ -189,22 +195,21 @@ def _literal(value: Any) -> str:
     return f"CAST({value} AS BIGINT)" if isinstance(value, int) else f"'{value}'"
 
 
-def _steps(outcomes: Sequence[Outcome]) -> list[Callable[[], None]]:
-    """What is left to do once the rows are here: slots that were consumed move last."""
-    steps = [each.settle for each in outcomes] + [each.confirm for each in outcomes]
-    return [step for step in steps if step is not None]
-
-
 def session_on(spark: SparkSession, source: str, database: str, state: str) -> SqlSession:
     """A session, with the functions registered. Raises UsageError if there is no such source."""
-    path = Path(source).absolute()
-    if not path.is_dir():
+    path, where = path_of(spark, source), path_of(spark, state)
+    carrier = OnServer(spark, path, database, where) if is_client(spark) else _here(spark, path, database, where)
+    _ = carrier.major
+    register_functions(spark)
+    register_slot_functions(spark, path, database, where)
+    return SqlSession(spark, carrier)
+
+
+def _here(spark: SparkSession, source: str, database: str, state: str) -> Here:
+    if not Path(source).is_dir():
         raise UsageError(f'source directory "{source}" does not exist')
-    where = Path(state).absolute()
 
     def runner_for(size: int) -> Runner:
         return LocalRunner() if size < _FEW_BYTES else SparkRunner(spark)
 
-    register_functions(spark)
-    register_slot_functions(spark, str(path), database, str(where))
-    return SqlSession(spark, Place(path, database, where, runner_for, lambda text: warnings.warn(text, stacklevel=2)))
+    return Here(Place(Path(source), database, Path(state), runner_for, lambda text: warnings.warn(text, stacklevel=2)))

@@ -10,7 +10,7 @@ from typing import Any
 from pglast import enums
 
 from tailrace.errors import UsageError
-from tailrace.sql.grammar import ast
+from tailrace.sql.grammar import ast, children
 
 NODES = frozenset(
     {
@@ -38,7 +38,8 @@ FUNCTIONS: dict[str, str] = {
     "substring": "text", "left": "text", "right": "text", "split_part": "text", "replace": "text", "strpos": "int4", "position": "int4",
     "btrim": "text", "ltrim": "text", "rtrim": "text", "concat": "text", "repeat": "text", "reverse": "text", "md5": "text", "abs": "same",
     "starts_with": "bool", "encode": "text", "pg_wal_lsn_diff": "numeric", "now": "timestamptz",
-    "current_database": "name",
+    "current_database": "name", "char_length": "int4", "character_length": "int4", "bit_length": "int4", "ascii": "int4", "lpad": "text",
+    "rpad": "text", "translate": "text", "concat_ws": "text", "mod": "same", "sign": "same", "bit_and": "same", "bit_or": "same",
 }  # fmt: skip
 """Those of PostgreSQL's functions that the engine has with the same meaning, and the type of their result; `same` is that of the first argument."""
 CASTS = {
@@ -48,8 +49,13 @@ CASTS = {
 }  # fmt: skip
 """Types that can be cast to -> the engine's."""
 OPERATORS = frozenset(
-    {"=", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "||", "~~", "!~~", "~~*", "!~~*", "BETWEEN", "NOT BETWEEN"}
-)
+    {
+        "=", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "||", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*", "&", "|",
+        "BETWEEN", "NOT BETWEEN",
+    }
+)  # fmt: skip
+MATCHES = frozenset({"~", "!~", "~*", "!~*"})
+"""Those of regular expressions."""
 _KINDS = enums.A_Expr_Kind
 EXPRESSIONS = frozenset(
     {
@@ -79,6 +85,24 @@ def check_nodes(node: Any, but: Container[int] = ()) -> None:
         raise refused(f"operator {node.name[-1].sval}" if node.kind == _KINDS.AEXPR_OP else "this comparison", node.location)
     for name in node:
         check_nodes(getattr(node, name), but)
+
+
+def check_recursion(statement: Any) -> None:
+    """Raise UsageError (0A000) for a LIMIT beside WITH RECURSIVE, which would be computed to its end, and may have none."""
+    if _is_recursive(statement) and _is_limited(statement):
+        raise refused("LIMIT with WITH RECURSIVE")
+
+
+def _is_recursive(node: Any) -> bool:
+    if isinstance(node, ast.WithClause) and node.recursive:
+        return True
+    return any(_is_recursive(each) for each in children(node) if isinstance(each, ast.Node | tuple))
+
+
+def _is_limited(node: Any) -> bool:
+    if isinstance(node, ast.SelectStmt) and node.limitCount is not None:
+        return True
+    return any(_is_limited(each) for each in children(node) if isinstance(each, ast.Node | tuple))
 
 
 def what_is(node: Any) -> str:

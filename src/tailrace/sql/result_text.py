@@ -5,12 +5,14 @@ In: Arrow columns, of the types in `kinds.ARROW`. Out: texts, None for NULL, and
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.errors import UnsupportedWal
+from tailrace.expressions.evaluate.exact import divide, parse, text_of
 from tailrace.model import Lsn, PgType
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
@@ -38,12 +40,20 @@ class TextColumn:
     is_number: bool
 
 
-def text_columns(table: pa.Table, names: list[str], style: TextStyle) -> list[TextColumn]:
-    """All columns of a result, under these names."""
+def text_columns(table: pa.Table, names: list[str], style: TextStyle, averages: Container[int] = ()) -> list[TextColumn]:
+    """All columns of a result, under these names. `averages` are the places of those that have sums and counts."""
     return [
-        TextColumn(name, texts_of(column.combine_chunks(), style), is_number(column.type))
-        for name, column in zip(names, table.columns, strict=True)
+        TextColumn(name, [_average(each) for each in column.to_pylist()], True)
+        if place in averages
+        else TextColumn(name, texts_of(column.combine_chunks(), style), is_number(column.type))
+        for place, (name, column) in enumerate(zip(names, table.columns, strict=True))
     ]
+
+
+def _average(parts: list[str | None]) -> str | None:
+    """The average of so many that have this sum (`int8_avg`, `numeric_avg`); NULL of none."""
+    total, count = parts
+    return None if total is None or count is None else text_of(divide(parse(total), parse(count)))
 
 
 def is_number(kind: pa.DataType) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.sql.allowed import refused
+from tailrace.sql.grammar import ast
 
 
 @dataclass(slots=True)
@@ -62,3 +63,36 @@ def renamed(columns: Sequence[tuple[str, str]], names: Any) -> list[tuple[str, s
         message = f"table has {len(columns)} columns available but {len(given)} columns specified"
         raise UsageError(message, sqlstate="42P10")
     return [(given[place] if place < len(given) else name, kind) for place, (name, kind) in enumerate(columns)]
+
+
+def name_columns(item: Any, scope: Scope, before: int, between: int) -> None:
+    """NATURAL is USING with the columns that both sides have; where they have none, all rows meet."""
+    merged = dict(scope.merged)
+    left, right = (
+        [name for _, columns in tables for name, _ in columns]
+        for tables in (scope.tables[before:between], scope.tables[between:])
+    )
+    shared = [name for name in dict.fromkeys(left) if name in right]
+    for side, names in (("left", left), ("right", right)):
+        for name in shared:
+            if names.count(name) > 1 and name not in merged:
+                message = f'common column name "{name}" appears more than once in {side} table'
+                raise UsageError(message, sqlstate="42702")
+    item.isNatural = False
+    item.usingClause = tuple(ast.String(sval=name) for name in shared) or None
+    if not shared:
+        item.quals = ast.A_Const(val=ast.Boolean(boolval=True))
+
+
+def is_column(node: Any, name: str, place: int) -> bool:
+    """Whether an item of ORDER BY is this column of the result."""
+    if isinstance(node, ast.A_Const):
+        return getattr(node.val, "ival", None) == place
+    return isinstance(node, ast.ColumnRef) and [getattr(each, "sval", None) for each in node.fields] == [name]
+
+
+def is_output(node: Any, names: set[str]) -> bool:
+    """Whether it names a column of the result, or is its number."""
+    if isinstance(node, ast.A_Const):
+        return True
+    return isinstance(node, ast.ColumnRef) and len(node.fields) == 1 and getattr(node.fields[0], "sval", None) in names

@@ -8,6 +8,7 @@ pg_lsn needs it: the engine keeps positions as integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +16,16 @@ from pglast import enums
 from pglast.stream import RawStream
 
 from tailrace.errors import UsageError
-from tailrace.sql.allowed import PATTERNS, check_nodes, refused
+from tailrace.sql.allowed import MATCHES, PATTERNS, check_nodes, check_recursion, refused
 from tailrace.sql.calls import Call
 from tailrace.sql.column_names import figured
-from tailrace.sql.engine_functions import cast, check_function, function_value
+from tailrace.sql.engine_functions import AVERAGE, AVG, average, cast, check_function, function_value, widest
 from tailrace.sql.grammar import ast, name_of
+from tailrace.sql.matching import like, matched
 from tailrace.sql.positions import LSN, arithmetic, as_lsn, text_of
-from tailrace.sql.scope import Scope, renamed
+from tailrace.sql.scales import check_alike, check_scales
+from tailrace.sql.scope import Scope, is_column, is_output, name_columns, renamed
+from tailrace.sql.series import is_series, series
 from tailrace.sql.signatures import Columns
 
 ColumnsOf = Callable[[str, str], Columns | None]
@@ -31,11 +35,12 @@ _UNKNOWN = ""
 
 @dataclass(slots=True)
 class Translated:
-    """`relations` are internal names of tables -> the relation that was named."""
+    """`relations` are internal names of tables -> the relation that was named; `averages` are columns that hold sums and counts."""
 
     sql: str
     names: list[str]
     relations: dict[str, str]
+    averages: frozenset[int]
 
 
 def translated(
@@ -44,9 +49,11 @@ def translated(
     """`unread` are the columns that a relation has on the server only. Raises UsageError for what is not supported, or is not there."""
     numbers = {id(call.node): number for number, call in enumerate(calls)}
     check_nodes(statement, numbers)
+    check_recursion(statement)
     translator = _Translator(numbers, calls, columns_of, unread, database)
-    columns = translator.select(statement, None)
-    return Translated(RawStream()(statement), [name for name, _ in columns], translator.relations)
+    columns = translator.select(statement, None, is_outermost=True)
+    averages = frozenset(place for place, (_, kind) in enumerate(columns) if kind == AVERAGE)
+    return Translated(RawStream()(statement), [name for name, _ in columns], translator.relations, averages)
 
 
 @dataclass(slots=True)
@@ -60,20 +67,19 @@ class _Translator:
 
     # -- queries ---------------------------------------------------------------------------------------------------------------------
 
-    def select(self, node: Any, outer: Scope | None) -> list[tuple[str, str]]:
+    def select(self, node: Any, outer: Scope | None, *, is_outermost: bool = False) -> list[tuple[str, str]]:
         """The result's columns. The tree is changed to the engine's."""
         scope = Scope(outer)
         for cte in node.withClause.ctes if node.withClause else ():
-            if node.withClause.recursive:
-                raise refused("WITH RECURSIVE", cte.location)
-            columns = self.select(cte.ctequery, scope)
-            scope.queries[cte.ctename] = renamed(columns, cte.aliascolnames)
+            self._with(cte, scope, is_recursive=bool(node.withClause.recursive))
         if node.op != enums.SetOperation.SETOP_NONE:
             columns = self.select(node.larg, scope)
-            self.select(node.rarg, scope)
+            check_alike(columns, self.select(node.rarg, scope))
             self._ordered(node, scope, columns)
             return columns
         if node.valuesLists:
+            for column in zip(*node.valuesLists, strict=False):
+                check_scales(column)
             rows = [[self._typed(each, scope) for each in row] for row in node.valuesLists]
             node.valuesLists = tuple(tuple(value for value, _ in row) for row in rows)
             self._ordered(node, scope, [(f"column{number}", kind) for number, (_, kind) in enumerate(rows[0], 1)])
@@ -81,7 +87,7 @@ class _Translator:
         self._rows_as_target(node)
         if node.fromClause:
             node.fromClause = tuple(self._joined(item, scope) for item in node.fromClause)
-        columns = self._targets(node, scope)
+        columns = self._targets(node, scope, averages=is_outermost and not node.distinctClause)
         node.whereClause = self._replaced(node.whereClause, scope)
         names = {name for name, _ in columns}
         node.groupClause = self._by_name(node.groupClause, scope, names)
@@ -106,7 +112,17 @@ class _Translator:
             node.fromClause = (ast.RangeVar(relname=f"_record{number}", inh=True, relpersistence="p"),)
             self.relations[f"_record{number}"] = ""
 
-    def _targets(self, node: Any, scope: Scope) -> list[tuple[str, str]]:
+    def _with(self, cte: Any, scope: Scope, *, is_recursive: bool) -> None:
+        """A WITH query; one that names itself has the columns of the part that does not."""
+        query = cte.ctequery
+        if is_recursive and query.op == enums.SetOperation.SETOP_UNION and not (query.sortClause or query.withClause):
+            first = self.select(query.larg, scope)
+            scope.queries[cte.ctename] = renamed(first, cte.aliascolnames)
+            check_alike(first, self.select(query.rarg, scope))
+        else:
+            scope.queries[cte.ctename] = renamed(self.select(query, scope), cte.aliascolnames)
+
+    def _targets(self, node: Any, scope: Scope, *, averages: bool) -> list[tuple[str, str]]:
         columns: list[tuple[str, str]] = []
         for target in node.targetList or ():
             if isinstance(target.val, ast.ColumnRef) and isinstance(target.val.fields[-1], ast.A_Star):
@@ -117,7 +133,15 @@ class _Translator:
                 columns += scope.star(alias)
                 continue
             name = target.name or figured(target.val)
-            target.val, kind = self._typed(target.val, scope)
+            if (
+                averages
+                and isinstance(target.val, ast.FuncCall)
+                and name_of(target.val) in AVG
+                and id(target.val) not in self.numbers
+            ):
+                target.val, kind = self._average(target.val, scope), AVERAGE
+            else:
+                target.val, kind = self._typed(target.val, scope)
             target.name = name
             columns.append((name, kind))
         return columns
@@ -125,13 +149,17 @@ class _Translator:
     def _ordered(self, node: Any, scope: Scope, columns: Sequence[tuple[str, str]]) -> None:
         names = {name for name, _ in columns}
         for item in node.sortClause or ():
-            if not _is_output(item.node, names):
+            if item.useOp:
+                raise refused("ORDER BY … USING", item.location)
+            if any(kind == AVERAGE and is_column(item.node, name, place) for place, (name, kind) in enumerate(columns, 1)):
+                raise refused("ORDER BY avg")
+            if not is_output(item.node, names):
                 item.node = self._replaced(item.node, scope)
         node.limitCount = self._replaced(node.limitCount, scope)
         node.limitOffset = self._replaced(node.limitOffset, scope)
 
     def _by_name(self, items: Any, scope: Scope, names: set[str]) -> Any:
-        return tuple(each if _is_output(each, names) else self._replaced(each, scope) for each in items) if items else items
+        return tuple(each if is_output(each, names) else self._replaced(each, scope) for each in items) if items else items
 
     def _window(self, window: Any, scope: Scope) -> None:
         window.partitionClause = tuple(self._replaced(each, scope) for each in window.partitionClause or ()) or None
@@ -153,16 +181,22 @@ class _Translator:
             raise refused("this in FROM", getattr(item, "location", None))
 
     def _join(self, item: Any, scope: Scope) -> None:
-        if item.isNatural or item.alias or item.join_using_alias:
-            raise refused("NATURAL JOIN" if item.isNatural else "the alias of a join")
-        item.larg, item.rarg = (self._joined(side, scope) for side in (item.larg, item.rarg))
+        if item.alias or item.join_using_alias:
+            raise refused("the alias of a join")
+        before = len(scope.tables)
+        item.larg = self._joined(item.larg, scope)
+        between = len(scope.tables)
+        item.rarg = self._joined(item.rarg, scope)
+        if item.isNatural:
+            name_columns(item, scope, before, between)
         for each in item.usingClause or ():
             kinds = [kind for _, columns in scope.tables for name, kind in columns if name == each.sval]
             if len(kinds) < 2:
                 raise UsageError(
                     f'column "{each.sval}" specified in USING clause does not exist in both tables', sqlstate="42703"
                 )
-            scope.merged.append((each.sval, kinds[0]))
+            if each.sval not in dict(scope.merged):
+                scope.merged.append((each.sval, kinds[0]))
         item.quals = self._replaced(item.quals, scope)
 
     def _joined(self, side: Any, scope: Scope) -> Any:
@@ -196,6 +230,8 @@ class _Translator:
         ((function, _),) = item.functions[:1]
         number = self.numbers.get(id(function))
         colnames = item.alias.colnames if item.alias else None
+        if number is None and is_series(item, function):
+            return series(function, item, scope)
         if number is None:
             raise refused(f"function {name_of(function)[1]} in FROM" if isinstance(function, ast.FuncCall) else "this in FROM")
         call = self.calls[number]
@@ -304,6 +340,7 @@ class _Translator:
 
     def _alike(self, nodes: Sequence[Any], scope: Scope) -> tuple[tuple[Any, ...], str]:
         """Several that are to have one type."""
+        check_scales(nodes)
         typed = [self._typed(each, scope) for each in nodes]
         kinds = [kind for _, kind in typed]
         if LSN in kinds:
@@ -327,8 +364,10 @@ class _Translator:
 
     def _operator(self, node: Any, scope: Scope) -> tuple[Any, str]:
         operator = node.name[-1].sval
+        if operator in MATCHES and node.kind == enums.A_Expr_Kind.AEXPR_OP:
+            return matched(node, operator, self._replaced(node.lexpr, scope)), "bool"
         if node.kind in PATTERNS:
-            _check_pattern(node)
+            return like(node, operator, self._replaced(node.lexpr, scope)), "bool"
         left, one = (None, _UNKNOWN) if node.lexpr is None else self._typed(node.lexpr, scope)
         if isinstance(node.rexpr, tuple | list):
             several = [self._typed(each, scope) for each in node.rexpr]
@@ -339,23 +378,22 @@ class _Translator:
             right = as_lsn(right) if one == LSN and other == "unknown" and operator not in ("||",) else right
         left = as_lsn(left) if other == LSN and one == "unknown" and operator != "||" else left
         node.lexpr, node.rexpr = left, right
-        if operator in ("||", "~~", "!~~", "~~*", "!~~*"):
-            if operator == "||":
-                node.lexpr, node.rexpr = (text_of(left) if one == LSN else left), (text_of(right) if other == LSN else right)
-            return node, "text" if operator == "||" else "bool"
-        if LSN in (one, other) and operator in ("+", "-", "*", "/", "%"):
+        if operator == "||":
+            node.lexpr, node.rexpr = (text_of(left) if one == LSN else left), (text_of(right) if other == LSN else right)
+            return node, "text"
+        if operator not in ("+", "-", "*", "/", "%", "&", "|"):
+            return node, "bool"
+        if LSN in (one, other):
             return arithmetic(node, operator, one, other)
-        return node, _UNKNOWN if operator in ("+", "-", "*", "/", "%") else "bool"
+        if operator == "/" and "numeric" in (one, other):
+            raise refused("division of numeric", node.location)
+        return node, other if node.lexpr is None else widest(one, other)
 
-
-def _check_pattern(node: Any) -> None:
-    pattern = node.rexpr
-    if not isinstance(pattern, ast.A_Const) or not isinstance(pattern.val, ast.String) or "\\" in pattern.val.sval:
-        raise refused("a pattern of LIKE that is no constant, or that has a backslash", node.location)
-
-
-def _is_output(node: Any, names: set[str]) -> bool:
-    """Whether it names a column of the result, or is its number."""
-    if isinstance(node, ast.A_Const):
-        return True
-    return isinstance(node, ast.ColumnRef) and len(node.fields) == 1 and getattr(node.fields[0], "sval", None) in names
+    def _average(self, node: Any, scope: Scope) -> Any:
+        node.funcname = (ast.String(sval="sum"),)
+        if node.args is None or len(node.args) != 1:
+            raise refused("avg of this", node.location)
+        kind = self._typed(deepcopy(node.args[0]), scope)[1]
+        if kind != LSN:
+            self._function_value(node, scope)
+        return average(node, kind)

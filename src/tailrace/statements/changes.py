@@ -35,6 +35,7 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
     consumer = stack.enter_context(consumer_of(place, slot))
     try:
         plugin = _plugin(consumer, options, parameters)
+        plugin.upto_nchanges = max(0, most or 0)
         with shut_down(plugin):
             _check_form(call, plugin, slot)
             rows, told = _taken(consumer, plugin, upto or None, most or 0, place)
@@ -44,7 +45,7 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
     table = _table(call, rows, plugin)
     if not call.function.moves:
         return Outcome(table)
-    return Outcome(table, confirm=lambda: consumer.confirm(told))
+    return Outcome(table, confirm=lambda: consumer.confirm(told), told=told)
 
 
 def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:

@@ -5,6 +5,7 @@ It is given small Arrow tables and SQL that `sql.translation` made; it reads no 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import duckdb
@@ -20,12 +21,33 @@ _SAFE = {
 }  # fmt: skip
 _FUNCTIONS = (
     "CREATE MACRO _pg_lsn_out(lsn) AS printf('%X/%X', (lsn >> 32)::BIGINT, (lsn & 4294967295)::BIGINT)",
+    "CREATE MACRO _substring2(s, first) AS substr(s, greatest(first, 1))",
+    "CREATE MACRO _substring3(s, first, most) AS CASE WHEN most < 0 THEN error('negative substring length not allowed')"
+    " ELSE substr(s, greatest(first, 1), greatest(first::BIGINT + most - greatest(first, 1), 0)) END",
     "SET lock_configuration = true",
 )
 _STATES = {
     duckdb.ConversionException: "22P02", duckdb.OutOfRangeException: "22003", duckdb.BinderException: "42804",
     duckdb.InterruptException: "57014",
 }  # fmt: skip
+
+
+_TYPES = {
+    "INT16": "smallint", "INT32": "integer", "INT64": "bigint", "DOUBLE": "double precision", "BOOL": "boolean", "UINT32": "oid",
+}  # fmt: skip
+_TYPE = f"(?P<type>{'|'.join(_TYPES)})"
+_AS_THE_SERVER_SAYS = (
+    (re.compile("Division by zero"), "division by zero", "22012"),
+    (re.compile("negative substring length not allowed"), "negative substring length not allowed", "22011"),
+    (re.compile(rf"Overflow in \w+ of {_TYPE} "), "{type} out of range", "22003"),
+    (re.compile(rf"out of range for the destination type {_TYPE}\b"), "{type} out of range", "22003"),
+    (
+        re.compile(rf"Could not convert string '(?P<text>.*)' to {_TYPE}$"),
+        'invalid input syntax for type {type}: "{text}"',
+        "22P02",
+    ),
+)
+"""What the engine says -> what PostgreSQL would."""
 
 
 def run(sql: str, tables: Mapping[str, pa.Table], time_zone: str) -> pa.Table:
@@ -41,5 +63,9 @@ def run(sql: str, tables: Mapping[str, pa.Table], time_zone: str) -> pa.Table:
             return result.to_arrow_table()
         except duckdb.Error as error:
             first = str(error).split("\n\n", 1)[0].splitlines()[0]
+            for pattern, message, sqlstate in _AS_THE_SERVER_SAYS:
+                if found := pattern.search(first):
+                    types = {name: _TYPES[text] for name, text in found.groupdict().items() if name == "type"}
+                    raise UsageError(message.format(**{**found.groupdict(), **types}), sqlstate=sqlstate) from error
             state = next((state for kind, state in _STATES.items() if isinstance(error, kind)), "XX000")
             raise UsageError(first.split(": ", 1)[-1], sqlstate=state) from error

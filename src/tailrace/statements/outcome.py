@@ -12,17 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from tailrace.model import Lsn
 from tailrace.sql.kinds import ARROW
 from tailrace.sql.signatures import Columns, Function
 
 
 @dataclass(slots=True)
 class Outcome:
-    """`rows` have the function's columns."""
+    """`rows` have the function's columns; `told` is where a slot stands once `confirm` was called."""
 
     rows: pa.Table
     settle: Callable[[], None] | None = None
     confirm: Callable[[], None] | None = None
+    told: Lsn = Lsn(0)  # noqa: RUF009 - immutable
 
 
 def table_of(columns: Columns, rows: Sequence[Sequence[Any]]) -> pa.Table:
