@@ -57,8 +57,9 @@ check: $(READY) ## ruff (rules and format) and mypy
 	$(BIN)/ruff format --check --quiet src tests benchmarks tools
 	$(BIN)/mypy
 
-cases: $(READY) ## record the golden cases anew (needs npm)
+cases: $(READY) ## record the golden cases anew (needs npm; for calls of a plugin in C, apt and a C compiler)
 	$(BIN)/python tests/record_cases.py
+	$(BIN)/python tests/record_calls.py
 
 clean: ## remove what was set up
 	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache

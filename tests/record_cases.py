@@ -82,7 +82,7 @@ def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, 
         tell(read_story(story), server)
         end_lsn = server.flush_lsn()
         expected = slot.get() if slot else ""
-        names = _catalog_files(server)
+        names = catalog_files(server)
         meta = {
             **describe(server),
             "story": story,
@@ -91,7 +91,7 @@ def _tell(story: str, major: int, cluster: Path, template: dict[str, bytes], *, 
             "end_lsn": end_lsn,
         }
         server.stop()
-        after = _read_files(server.data_dir, [*names, *_state_files(server.data_dir)])
+        after = read_files(server.data_dir, [*names, *state_files(server.data_dir)])
         since, until = redo(template["global/pg_control"]), redo(after["global/pg_control"])
         wal = {f"pg_wal/{path.name}": path.read_bytes() for path in segments(server.wal_dir, since=since, until=until)}
     meta["removed"] = sorted(set(template) - set(after))
@@ -112,14 +112,14 @@ def _template_cluster(major: int, *, everything: bool) -> Path:
     with Server(major, SETTINGS, dbname=DBNAME) as server:
         tell(list(parse((STORIES / "_template.sql").read_text())), server)
         server.sql("VACUUM FREEZE")
-        names = _catalog_files(server)
+        names = catalog_files(server)
         server.stop()
         forget_other_segments(server.data_dir)
         server.start()
         server.switch_wal()
         server.checkpoint()
         server.stop()
-        write_archive(template_path(major), _read_files(server.data_dir, [*names, *_state_files(server.data_dir)]))
+        write_archive(template_path(major), read_files(server.data_dir, [*names, *state_files(server.data_dir)]))
         server.copy_to(cluster)
     return cluster
 
@@ -127,19 +127,19 @@ def _template_cluster(major: int, *, everything: bool) -> Path:
 # -- files -----------------------------------------------------------------------------------------------------------------------
 
 
-def _catalog_files(server: Server) -> list[str]:
+def catalog_files(server: Server) -> list[str]:
     """Main forks of the catalogs that decoding reads, and the maps that say where the mapped ones are."""
     found = [str(name) for (name,) in server.sql(FILES_OF_CATALOGS, {"catalogs": list(CATALOGS)})]
     databases = {str(Path(name).parent) for name in found}
     return [*found, *(f"{directory}/pg_filenode.map" for directory in sorted(databases))]
 
 
-def _state_files(data_dir: Path) -> list[str]:
+def state_files(data_dir: Path) -> list[str]:
     kept = [*data_dir.glob("pg_xact/*"), *data_dir.glob("pg_replslot/*/state")]
     return ["PG_VERSION", "global/pg_control", *(str(path.relative_to(data_dir)) for path in sorted(kept))]
 
 
-def _read_files(data_dir: Path, names: list[str]) -> dict[str, bytes]:
+def read_files(data_dir: Path, names: list[str]) -> dict[str, bytes]:
     return {name: (data_dir / name).read_bytes() for name in names}
 
 

@@ -79,6 +79,10 @@ def test_status_and_options(server: Server, tailrace: Run, tmp_path: Path, monke
     status, out, err = tailrace(*words, "-At", "-f", file)
     assert (status, out, err.splitlines()[0]) == (0, "1\n2\n", f'tailrace:{file}:2: ERROR:  relation "none" does not exist')
     assert tailrace(*words, "-At", "-v", "ON_ERROR_STOP=1", "-f", file)[:2] == (3, "1\n")
+    file.write_bytes("SELECT 'a\u2028b\x0bc\x85', 1;\nSELECT '".encode() + b"\xe9';\nSELECT 2;\n")
+    status, out, err = tailrace(*words, "-At", "-f", file)
+    assert (status, out) == (0, "a\u2028b\x0bc\x85|1\n2\n")  # these end no lines
+    assert err == f'tailrace:{file}:2: ERROR:  invalid byte sequence for encoding "UTF8": 0xe9\n'
     monkeypatch.setattr(sys, "stdin", io.StringIO("\\set VERBOSITY verbose\nSELECT * FROM none;\n\\nonesuch\n\\q\nSELECT 1;\n"))
     status, out, err = tailrace(*words)
     assert (status, out) == (0, "")

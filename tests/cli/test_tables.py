@@ -15,6 +15,7 @@ import pytest
 
 from support.cases import Case, open_case
 from tailrace.cli import main
+from tailrace.cli.tables import Listing, write_listing
 
 Run = Callable[..., str]
 BOX = "─│┃━┏└"
@@ -50,6 +51,17 @@ def test_columns_for_programs(case: Case, out: Run) -> None:
     ]
     heap = next(line.split("\t") for line in counted.splitlines() if line.startswith("Heap\t"))
     assert all(float(cell) > 0 for cell in heap[1:])
+
+
+def test_cells_are_no_markup(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    listing = Listing(("a", "b"), [("[/b]", "[red]x\x1b[1m"), ("two\nlines", 5)])
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    write_listing(listing)
+    drawn = capsys.readouterr().out
+    assert all(each in drawn for each in ("[/b]", r"[red]x\x1b[1m", r"two\nlines"))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    write_listing(listing)
+    assert capsys.readouterr().out == "a\tb\n[/b]\t[red]x\\x1b[1m\ntwo\\nlines\t5\n"
 
 
 def test_boxes_for_a_person(case: Case) -> None:

@@ -14,7 +14,7 @@ from support.cases import DBNAME, some_of
 from support.pgoutput_rows import IDENTITY_FOR_ALL, PLAIN, PUBLICATION, check_same, ours, theirs
 from support.servers import Server
 from support.stories import read_story, stories, tell
-from support.subscriber import put_together
+from support.subscriber import put_together, without_origins
 from tailrace.messages.message import TupleColumn, TupleData
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
@@ -85,6 +85,8 @@ def compare(story: str, major: int, before: Path) -> int:
         for options, rows in streamed:
             found = ours(server.data_dir, options, start_lsn=start, major=major, work_mem=0)
             mine, told = put_together(found, options), put_together(rows, options)
+            if major < FIRST_AT_ONCE:  # of what came whole the origin is that of its end, and the server streams less
+                mine, told = without_origins(mine), without_origins(told)
             if major >= FIRST_AT_ONCE and story in MISSED_AT_ONCE:
                 assert mine != told
                 mine = [_missed_as(mine_of, told_of) for mine_of, told_of in zip(mine, told, strict=True)]

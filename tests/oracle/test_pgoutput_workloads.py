@@ -5,7 +5,7 @@ the server makes of its own."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +19,7 @@ from support.pgoutput_rows import PUBLICATION, Row, check_same, ours, theirs
 from support.published_schedule import PublishedWorkload, make_published_workload
 from support.schedule import run_schedule
 from support.servers import Server
-from support.subscriber import put_together, understood
+from support.subscriber import messages_within, put_together, understood
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
@@ -101,13 +101,14 @@ def test_generated(major: int, seed: int, tmp_path: Path) -> None:
             server.say("ALTER SYSTEM SET debug_logical_replication_streaming = 'immediate'", "SELECT pg_reload_conf()")
         expected += [(each, _theirs(server, each)) for each in asked if each.streamed]
         server.stop()
+        lasting = _messages(expected)
         for each, rows in expected:
-            _check(server, each, rows, start, f"seed {seed}, {each}")
+            _check(server, each, rows, start, f"seed {seed}, {each}", lasting=lasting)
         defined = _defined(server.data_dir, start, workload.publications, tmp_path) if has_filters else ()
         for each, rows in expected:
             if defined and each.names.startswith("fixed") and "," not in each.names:
                 here = replace(each, names=each.names.replace("fixed", "here"))
-                _check(server, here, rows, start, f"seed {seed}, {here}", defined)
+                _check(server, here, rows, start, f"seed {seed}, {here}", defined, lasting)
     _check_worth(major, expected, workload)
 
 
@@ -138,9 +139,16 @@ def _or_refused(work: Callable[[], Result]) -> Result | Refused:
         return error.sqlstate, error.message
 
 
+def _messages(expected: Sequence[tuple[Asked, list[Row] | Refused]]) -> frozenset[int]:
+    """Where those are that are part of transactions, and were not rolled back with a subtransaction."""
+    whole = (rows for asked, rows in expected if not asked.streamed and "messages" in asked.options)
+    return frozenset().union(*(messages_within(rows) for rows in whole if isinstance(rows, list)))
+
+
 def _check(
-    server: Server, asked: Asked, expected: list[Row] | Refused, start: str, what: str, definitions: Definitions = ()
-) -> None:
+    server: Server, asked: Asked, expected: list[Row] | Refused, start: str, what: str, definitions: Definitions = (),
+    lasting: Container[int] | None = None,
+) -> None:  # fmt: skip
     more = {"work_mem": 0} if asked.streamed else {}
     found = _or_refused(
         lambda: ours(
@@ -158,7 +166,7 @@ def _check(
     elif asked.streamed:
         assert any(data[:1] == b"S" for _, _, data in found), what
         assert server.major < FIRST_AT_ONCE or any(data[:1] == b"S" for _, _, data in expected), what
-        assert put_together(found, asked.options) == put_together(expected, asked.options), what
+        assert put_together(found, asked.options) == put_together(expected, asked.options, lasting), what
     else:
         check_same(found, expected, what)
 

@@ -29,6 +29,16 @@ OPTIONS: Mapping[str, Mapping[str, str | None]] = {
     "lines": FORMAT | {"include-timestamp": "1", "include-transaction": "0", "actions": "update,truncate", "pretty-print": "1"},
     "some tables": FORMAT | {"filter-tables": "*.t, public.a*,s\\ 1.*", "add-msg-prefixes": "a,tag", "write-in-chunks": "1"},
     "other tables": FORMAT | {"add-tables": "public.*,*.b", "filter-msg-prefixes": "test,tag", "filter-origins": "1", "include-lsn": "1"},
+    "whole": {},
+    "whole, everything": EVERYTHING | {"format-version": "1"},
+    "whole, pretty": EVERYTHING | {"pretty-print": "1", "actions": "insert, delete", "include-typmod": "0"},
+    "whole, no types": {
+        "include-types": "0", "include-schemas": "0", "include-pk": "1", "include-not-null": "1", "include-type-oids": "1",
+        "include-domain-data-type": "1", "filter-tables": "*.t, public.a*", "pretty-print": "1",
+    },
+    "whole, base types": {"include-domain-data-type": "1", "include-typmod": "0", "include-type-oids": "1", "add-tables": "public.*,*.b"},
+    "chunks": {"write-in-chunks": "1", "include-xids": "1", "include-lsn": "1", "filter-msg-prefixes": "test,tag", "filter-origins": "1"},
+    "chunks, pretty": {"write-in-chunks": "1", "pretty-print": "1", "include-pk": "1", "include-timestamp": "1", "include-transaction": "0"},
 }  # fmt: skip
 
 
@@ -113,6 +123,7 @@ def test_in_a_way_of_its_own() -> None:
         server.say(*WORK.split(";"))
         server.checkpoint()
         cases = OPTIONS | {name: FORMAT | options for name, options in MORE.items()}
+        cases |= {f"whole, {name}": options for name, options in MORE.items()}
         expected = {name: theirs(server, options) for name, options in cases.items()}
         server.stop()
         for name, options in cases.items():
@@ -128,7 +139,8 @@ REFUSED: list[dict[str, str]] = [
 ]  # fmt: skip
 ACCEPTED: list[dict[str, str]] = [
     {"format-version": " 0x2 "}, {"format-version": "2.4"}, {"format-version": "02"}, {"format-version": "1.5"}, FORMAT | {"actions": " "},
-    FORMAT | {"filter-origins": "x, 7 ,"}, FORMAT | {"add-tables": r"\*.t, *.*"}, FORMAT | {"include-default": "0", "include-types": "OFF"},
+    {}, {"format-version": "1"}, {"pretty-print": "on", "write-in-chunks": "t"}, FORMAT | {"filter-origins": "x, 7 ,"},
+    FORMAT | {"add-tables": r"\*.t, *.*"}, FORMAT | {"include-default": "0", "include-types": "OFF"},
 ]  # fmt: skip
 
 

@@ -54,7 +54,11 @@ DELETE FROM other;
 CREATE TABLE swapped (id int UNIQUE DEFERRABLE INITIALLY DEFERRED, v text); ALTER TABLE swapped REPLICA IDENTITY FULL;
 INSERT INTO swapped VALUES (1, 'was one'), (2, 'was two');
 UPDATE swapped SET id = 3 - id;
-UPDATE swapped SET v = v || '!'
+UPDATE swapped SET v = v || '!';
+CREATE VIEW seen AS SELECT 1 AS id;
+CREATE TABLE breaks (id int PRIMARY KEY, v text, w text);
+INSERT INTO breaks VALUES (1, E'a\nb\tc\x1b[1m', '[/b] [red]x');
+UPDATE breaks SET v = E'it''s \\ \r'
 """
 X = "x" * 5000
 
@@ -139,6 +143,14 @@ def test_keys_as_they_are_written(table: str, key: str, values: list[str | None]
     assert [each["after"] and each["after"][column] for each in told] == values
 
 
+def test_values_that_would_break_a_line_or_a_terminal(data: Path, tailrace: Run) -> None:
+    status, out, err = tailrace("blame", data, "breaks", "id=1", "--database", DBNAME, "--on", "local")
+    assert (status, err) == (0, "")
+    assert [line.split("\t")[6] for line in out.splitlines()[1:]] == [
+        r"""id='1' v=E'a\nb\tc\x1b[1m' w='[/b] [red]x'""", r"""*v=E'it''s \\ \r' (was E'a\nb\tc\x1b[1m') id='1' w='[/b] [red]x'"""
+    ]  # fmt: skip
+
+
 def test_two_rows_that_have_one_key_for_a_moment(data: Path, tailrace: Run) -> None:
     told = _blamed(tailrace, data, "swapped", "id=1")
     assert [(each["row"], each["after"]["id"], each["after"]["v"]) for each in told] == [
@@ -163,6 +175,7 @@ def test_on_spark_it_is_the_same(data: Path, spark: SparkSession) -> None:
         ("renamed", "nope=1,v=2", 'column "nope" of relation "renamed" does not exist'),
         ("renamed", "one", 'invalid input syntax for type integer: "one"'),
         ('"Two keys"', "1", "the key of table public.Two keys is not one column"),
+        ("seen", "id=1", '"seen" is not a table'),
         ("mute", "1", "the key of table public.mute is not one column"),
     ],
 )

@@ -108,7 +108,13 @@ def check_schema(schema: dict[str, Any], value: dict[str, Any]) -> None:
             check_schema(fields[name], inner)
 
 
-@pytest.mark.parametrize(("plugin", "options"), [("wal2json", FORMAT | {"include-timestamp": "1"}), ("debezium", {})])
+@pytest.mark.parametrize(
+    ("plugin", "options"),
+    [
+        ("wal2json", FORMAT | {"include-timestamp": "1"}), ("wal2json", {"include-lsn": "1", "pretty-print": "1"}),
+        ("wal2json", {"write-in-chunks": "1"}), ("debezium", {}),
+    ],
+)  # fmt: skip
 def test_cuts_and_memory_do_not_matter(
     cases: dict[str, Case], plugin: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,13 +138,46 @@ def test_what_nothing_is_told_of_still_ends(cases: dict[str, Case]) -> None:
     assert max(each.told_upto(Lsn(0)) for each in lines) == last
 
 
-def test_default_expressions_and_the_first_format_are_refused() -> None:
-    for options, word in (({}, "format-version 1"), (FORMAT | {"include-default": "1"}, "include-default")):
-        with pytest.raises(UsageError, match=word) as raised:
-            plugin_named("wal2json").startup(options, 18)
+@pytest.mark.parametrize("story", STORIES)
+def test_an_object_a_transaction_has_what_objects_of_changes_have(cases: dict[str, Case], story: str) -> None:
+    """Format 1, in one row, in chunks and pretty, beside format 2; but for TRUNCATE, NULLs in keys, and UPDATEs of the whole row's identity."""
+    case = cases[story]
+    options = {"include-xids": "1", "include-types": "0"}
+    expected: list[tuple[int, int, list[tuple[Any, ...]]]] = []
+    for lsn, xid, text in rows(case, plugin_named("wal2json"), FORMAT | options):
+        each = json.loads(text)
+        if each["action"] == "M" and not each["transactional"]:
+            expected.append((lsn, xid, [("message", each["prefix"], each["content"])]))
+        elif each["action"] == "B":
+            inside: list[tuple[Any, ...]] = []
+        elif each["action"] == "C":
+            expected.append((lsn, xid, inside))
+        elif each["action"] == "M":
+            inside.append(("message", each["prefix"], each["content"]))
+        elif each["action"] != "T":
+            kind = {"I": "insert", "U": "update", "D": "delete"}[each["action"]]
+            inside.append((kind, each["schema"], each["table"], [(c["name"], c["value"]) for c in each.get("columns", ())]))
+    for more in ({}, {"pretty-print": "1"}):
+        told = rows(case, plugin_named("wal2json"), options | more)
+        assert [(lsn, xid, [_brief(each) for each in json.loads(text)["change"]]) for lsn, xid, text in told] == expected
+        chunks = rows(case, plugin_named("wal2json"), {**options, **more, "write-in-chunks": "1"})
+        whole, joined = ("".join(text for _, _, text in each).replace("\n", "") for each in (told, chunks))
+        assert joined == whole
+
+
+def _brief(change: dict[str, Any]) -> tuple[Any, ...]:
+    if change["kind"] == "message":
+        return "message", change["prefix"], change["content"]
+    columns = zip(change.get("columnnames", ()), change.get("columnvalues", ()), strict=True)
+    return change["kind"], change["schema"], change["table"], list(columns)
+
+
+def test_default_expressions_are_refused() -> None:
+    for options in (FORMAT, {}):
+        with pytest.raises(UsageError, match="include-default") as raised:
+            plugin_named("wal2json").startup(options | {"include-default": "1"}, 18)
         assert raised.value.sqlstate == "0A000"
         assert raised.value.hint
-    plugin_named("wal2json").created({}, 18)
 
 
 @pytest.mark.parametrize(

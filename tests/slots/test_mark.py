@@ -188,5 +188,5 @@ def test_other_files_and_other_versions(carried: Carried) -> None:
     written = write_mark(carried)
     with pytest.raises(UnsupportedFile, match='"here" is not a mark'):
         read_mark(b"", "here")
-    with pytest.raises(UnsupportedFile, match='"here" is a mark of format 9, this version reads 1'):
+    with pytest.raises(UnsupportedFile, match='"here" is a mark of format 9, this version reads 2'):
         read_mark(written[:16] + b"\x09" + written[17:], "here")

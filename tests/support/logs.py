@@ -158,6 +158,8 @@ def _xids(lines: list[Line]) -> Xids:
         rows=np.array(rows, np.int64),
         bytes=np.array(rows, np.int64) * RECORD,
         speculative=np.array(open_inserts, np.int64),
+        queued_lsn=np.zeros(len(mine), np.int64),
+        origin=np.zeros(len(mine), np.uint16),
     )
 
 

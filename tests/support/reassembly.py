@@ -3,19 +3,21 @@
 In: messages as they came, each with its LSN. Out: what a subscriber did, in order: transactions that it committed or prepared, ends of prepared ones,
 and messages outside of transactions. Blocks are put together, what was rolled back is cut off as the subscriber cuts it, and a change says of what
 relation it is, as the subscriber knows that when it applies it; so an end is the same whether or not its transaction came in blocks. Transactions
-without changes are left out.
+without changes are left out. Since 18 a server tells a prepared transaction that only took locks at PREPARE, though it never begins
+(`ReorderBufferPrepare`); its subscriber refuses that, and so do our readers. Here it is what was told and no more.
 
 State, of `Subscriber`: what was described to it, and of each transaction in blocks what came so far (`replication/logical/worker.c`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailrace.messages import message as m
-from tailrace.messages.session import MessageReader
+from tailrace.messages.formats import read_message
+from tailrace.messages.session import OUTSIDE, MessageReader
 from tailrace.model import FIRST_NORMAL_OID
 
 Event = tuple[Any, ...]
@@ -43,10 +45,13 @@ class _Spool:
 
 
 class Subscriber:
-    """A relation is known as it was `described`; or else by its oid alone, as where two streams were told at different times what it is."""
+    """A relation is known as it was `described`; or else by its oid alone, as where two streams were told at different times what it is. In a block
+    a logical message says of what transaction it is, not of what subtransaction, so nobody can tell whether it was rolled back: of messages within
+    transactions those at `lasting` LSNs are kept; None: all are."""
 
-    def __init__(self, *, described: bool = True) -> None:
+    def __init__(self, *, described: bool = True, lasting: Container[int] | None = None) -> None:
         self._described = described
+        self._lasting = lasting
         self.relations: dict[int, m.Relation] = {}
         self.types: dict[int, m.Type] = {}
         self.did: list[Event] = []
@@ -86,6 +91,10 @@ class Subscriber:
                 self._check_told(message)
                 self._current.add(lsn, message)
 
+    def take_bare(self, lsn: int, message: m.Prepare) -> None:
+        """Of a transaction that never began."""
+        self.did.append(("bare prepare", lsn, message.xid, _ending(message)))
+
     def _check_told(self, message: m.AnyMessage) -> None:
         """What describes a relation comes directly before the change that it is told for, as a part of the same subtransaction."""
         if self._told is not None and self._described:
@@ -106,7 +115,8 @@ class Subscriber:
                 case m.Truncate():
                     changes.append((at, "truncate", message.options, tuple(map(self._known, message.relation_oids))))
                 case m.Message():
-                    changes.append((at, "message", message.lsn, message.prefix, message.content))
+                    if self._lasting is None or message.lsn in self._lasting:
+                        changes.append((at, "message", message.lsn, message.prefix, message.content))
                 case m.Insert() | m.Update() | m.Delete():
                     sides = getattr(message, "old", None), getattr(message, "new", None)
                     changes.append((at, type(message).__name__, self._known(message.relation_oid), *sides))
@@ -128,10 +138,16 @@ def _ending(message: m.AnyMessage) -> tuple[Any, ...]:
 
 
 def reassembled(
-    rows: Iterable[tuple[int, bytes]], proto_version: int, streaming: str = "off", *, described: bool = True
-) -> list[Event]:
+    rows: Iterable[tuple[int, bytes]], proto_version: int, streaming: str = "off", *, described: bool = True,
+    lasting: Container[int] | None = None,
+) -> list[Event]:  # fmt: skip
     """Of rows that are LSN and message. Raises what the reader does, KeyError for what was not described, and AssertionError."""
-    reader, subscriber = MessageReader(proto_version, streaming), Subscriber(described=described)
+    reader, subscriber = MessageReader(proto_version, streaming), Subscriber(described=described, lasting=lasting)
     for lsn, payload in rows:
-        subscriber.take(lsn, reader.read(payload))
+        if payload[:1] == b"P" and reader.session.place == OUTSIDE:
+            bare = read_message(payload, in_stream=False)
+            assert isinstance(bare, m.Prepare)
+            subscriber.take_bare(lsn, bare)
+        else:
+            subscriber.take(lsn, reader.read(payload))
     return subscriber.did

@@ -11,6 +11,7 @@ psql script and, but for concurrency, is one. What is more than SQL stands in co
     -- fails                   the next statement must fail
     -- since 15, -- until 16   the next statement is for these majors only
     -- needs lz4               the next statement is for builds that have lz4
+    -- refused 0A000           what the next statement asks of a slot is refused outside of the server, with this SQLSTATE
     -- story since 15          all of it is, and it says so in its first lines
     -- story of one cluster    what comes out depends on where records lie; two clusters, told the same, may differ
 
@@ -44,7 +45,7 @@ _TOKEN = re.compile(
 )
 _COPY = re.compile(r"COPY\b.*\bFROM\s+STDIN\b", re.IGNORECASE | re.DOTALL)
 _SESSION = re.compile(r"-- session (?P<name>\w+)(?: in (?P<dbname>\w+))?(?P<waits> waits)?(?P<ends> ends)?$")
-_CONDITION = re.compile(r"-- (?P<what>fails|since|until|needs)(?: (?P<value>\w+))?$")
+_CONDITION = re.compile(r"-- (?P<what>fails|since|until|needs|refused)(?: (?P<value>\w+))?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Step:
     since: int = 0
     until: int = 99
     needs: str | None = None
+    refused: str = ""
     data: str | None = None
 
     def is_for(self, major: int, features: set[str]) -> bool:
@@ -115,7 +117,7 @@ def _condition(what: str, value: str | None) -> Any:
         return True
     if value is None:
         raise ValueError(f"`-- {what}` wants a value")
-    return value if what == "needs" else int(value)
+    return value if what in ("needs", "refused") else int(value)
 
 
 def _copy_data(text: str, at: int) -> tuple[str, int]:

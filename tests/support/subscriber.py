@@ -7,13 +7,14 @@ same workload.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from support.pgoutput_rows import Row
 from support.reassembly import Event, reassembled
 from tailrace.messages import message as m
+from tailrace.messages.formats import read_message
 from tailrace.messages.session import MessageReader
 from tailrace.model import Lsn
 
@@ -22,12 +23,24 @@ FIRST_OF_SOURCE = 16384
 """Types with larger oids have others in another cluster (`access/transam.h`, FirstNormalObjectId)."""
 
 
-def put_together(rows: Sequence[Row], options: Mapping[str, str]) -> list[Event]:
+def put_together(rows: Sequence[Row], options: Mapping[str, str], lasting: Container[int] | None = None) -> list[Event]:
     """What is left of them, but for messages outside of transactions, which come in between, and what was told of relations: a type or schema that is
-    renamed makes nothing stale, so who is told of a table at another time knows it by another name."""
+    renamed makes nothing stale, so who is told of a table at another time knows it by another name. `lasting` as of `Subscriber`."""
     came = [(int(Lsn.parse(lsn)), data) for lsn, _, data in rows]
-    events = reassembled(came, int(options["proto_version"]), options.get("streaming", "off"), described=False)
+    options = {"streaming": "off", **options}
+    events = reassembled(came, int(options["proto_version"]), options["streaming"], described=False, lasting=lasting)
     return [event for event in events if event[0] != "message"]
+
+
+def without_origins(events: Sequence[Event]) -> list[Event]:
+    """The same, whether or not it was said where transactions come from."""
+    return [(*event[:4], *event[5:]) for event in events]
+
+
+def messages_within(rows: Sequence[Row]) -> frozenset[int]:
+    """The LSNs of messages that are part of transactions which came whole."""
+    came = (read_message(data, in_stream=False) for _, _, data in rows if data[:1] == b"M")
+    return frozenset(message.lsn for message in came if isinstance(message, m.Message) and message.flags)
 
 
 @dataclass

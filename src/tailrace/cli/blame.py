@@ -20,7 +20,7 @@ from tailrace.cli.past_log import (
     time_text,
 )  # fmt: skip
 from tailrace.cli.progress import counted, warn
-from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.cli.tables import JsonOption, Listing, printable, write_json, write_listing
 from tailrace.decode import DELETE, INSERT, UPDATE
 from tailrace.model import Lsn
 from tailrace.past.row_changes import TRUNCATE, Absent, Cell
@@ -108,7 +108,9 @@ def _text(cell: Cell) -> str:
         return f"<{cell.value}>"
     if cell is None:
         return "NULL"
-    return quote_literal(cell if len(cell) <= _LONGEST else cell[:_LONGEST] + "…")
+    quoted = quote_literal(cell if len(cell) <= _LONGEST else cell[:_LONGEST] + "…")
+    shown = printable(quoted)
+    return shown if shown == quoted or quoted.startswith("E") else f"E{shown}"
 
 
 def _objects(found: Blame) -> Iterator[dict[str, Any]]:

@@ -79,12 +79,16 @@ def ready_streams() -> None:
 
     One that the shell closed (`>&-`) gets its number back, lest a file of ours take it; to write to such a standard output fails as it does in C: Bad
     file descriptor. And one that Python was told not to buffer (PYTHONUNBUFFERED) is buffered all the same: it would write a part, and say how much.
+    What is no UTF-8, as text of a database in SQL_ASCII may be, is read and written as it is.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         if getattr(sys, name) is None:
             while os.open(os.devnull, mode) < number:
                 pass
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")
     if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
         sys.stdout = open(sys.stdout.fileno(), "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)  # noqa: SIM115
 

@@ -17,7 +17,7 @@ from tailrace.pipeline import Source
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.slot_creation import Moment, consistent_place
 from tailrace.plan.carried import Carried
-from tailrace.plugins.registry import plugin_named
+from tailrace.plugins.registry import announce_slot
 from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.slot_location import SlotLocation, new_identity
 from tailrace.window import WindowSize
@@ -43,10 +43,7 @@ class NewSlot:
         """Where it can begin, which may have to be waited for. The location is made if there is none."""
         check_name(self.name)
         segments = Source.open(self.source).segments
-        plugin = plugin_named(self.plugin)
-        plugin.slot = self.name
-        plugin.created(self.options, segments.major)
-        plugin.shutdown()
+        announce_slot(self.plugin, self.name, self.options, segments.major)
         location = SlotLocation.open_or_create(state, segments.system, warn=warn)
         location.check_free(self.name)
         captured = read_state(self.catalog.read_bytes(), str(self.catalog)) if self.catalog else None

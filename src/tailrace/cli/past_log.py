@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from tailrace.catalog.statefile import read_state
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, warn
-from tailrace.model import PG_EPOCH
 from tailrace.pipeline import Scanning, Source
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.log_feed import LogFeed, open_feed
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.storage.index_store import IndexStore
+from tailrace.types.style import TextStyle
+from tailrace.types.times.moments import format_moments
 from tailrace.window import WindowSize, parse_size
 
 SourceArgument = Annotated[Path, typer.Argument(help="Data directory, base backup, pg_wal, or directory of archived segments.")]
@@ -43,5 +44,5 @@ def open_log(
 
 def time_text(microseconds: int) -> str:
     """A time since PG_EPOCH as timestamptz prints it, with TimeZone UTC."""
-    time = PG_EPOCH + timedelta(microseconds=microseconds)
-    return f"{time:%Y-%m-%d %H:%M:%S}" + (f".{time.microsecond:06}".rstrip("0") if time.microsecond else "") + "+00"
+    (text,) = format_moments(np.array([microseconds], np.int64), TextStyle()).to_list()
+    return text

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tailrace.cli.progress import Progress
-from tailrace.errors import TailraceError
+from tailrace.errors import TailraceError, UsageError
 from tailrace.sql.psql_output import Format, printed
 from tailrace.sql.statement_text import Command, Statement, StatementText, excerpt
 
@@ -97,6 +97,7 @@ class Shell:
                 self.run(each)
             else:
                 self._command(each)
+                sys.stdout.flush()  # who writes to a pipe may wait for it
         except TailraceError as error:
             self._tell(error, each)
 
@@ -105,7 +106,7 @@ class Shell:
         form = self.form
         if statement.expanded:
             form = Format(form.aligned, form.tuples_only, True, form.null, form.separator)
-        with self.session.execute(statement.text) as result:
+        with self.session.execute(_checked(statement.text)) as result:
             self._print(result, form, statement)
             sys.stdout.flush()
 
@@ -240,6 +241,16 @@ class Shell:
             raise TailraceError(f'Did not find any publication named "{rest}".' if rest else "Did not find any publications.")
         lines = [line for each in wanted for line in relations.shower.described(each)]
         self._write("".join(f"{line}\n" for line in lines))
+
+
+def _checked(text: str) -> str:
+    """The text of a statement. Raises UsageError, as the server does, for bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        byte = ord(text[error.start]) & 0xFF
+        raise UsageError(f'invalid byte sequence for encoding "UTF8": 0x{byte:02x}', sqlstate="22021") from None
+    return text
 
 
 def _toggled(now: bool, word: str) -> bool:

@@ -155,6 +155,7 @@ def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
     printed = as_json_rows if asked.as_json else as_psql
     with counted("rows") as progress, _consuming(location, name, asked.window, asked.on, progress.tell) as consumer:
         plugin = _plugin_of(consumer, parse_pairs(asked.option), parse_parameters(asked.parameter))
+        plugin.upto_nchanges = asked.upto_nchanges
         with shut_down(plugin):
             at: Lsn | None = None
             told = consumer.read_upto

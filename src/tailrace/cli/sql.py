@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,7 +96,8 @@ def _run(shell: Shell, commands: list[str], files: list[Path]) -> int:
                 return FAILED
         for path in files:
             shell.file = str(path)
-            _feed(shell, path.read_text().splitlines())
+            with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
+                _feed(shell, lines)
         if not commands and not files:
             if sys.stdin.isatty():
                 _typed(shell)
@@ -106,8 +108,8 @@ def _run(shell: Shell, commands: list[str], files: list[Path]) -> int:
     return 0
 
 
-def _feed(shell: Shell, lines: object) -> None:
-    for line in lines:  # type: ignore[attr-defined]
+def _feed(shell: Shell, lines: Iterable[str]) -> None:
+    for line in lines:
         shell.feed(line.rstrip("\r\n"))
     shell.end()
 

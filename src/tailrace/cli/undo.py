@@ -16,9 +16,13 @@ from tailrace.past.sql_text import comment
 from tailrace.pipeline.choice import On
 from tailrace.pipeline.undoing import OF_STATEMENTS, Undo
 from tailrace.pipeline.undoing import undo as undone
+from tailrace.types.encodings.server_encodings import SQL_ASCII
 
 _HEAD = """What others have changed since is left as it is. Triggers fire, and foreign keys are checked, unless a superuser adds:
 SET LOCAL session_replication_role = replica;"""
+_SESSION = """SET LOCAL client_encoding = '{encoding}';
+SET CONSTRAINTS ALL DEFERRED;"""
+"""What the text is in; and constraints that the transaction may have deferred."""
 
 
 def undo(
@@ -37,8 +41,9 @@ def undo(
         )
         found = undone(feed, xid)
         progress.add(sum(bool(step.statement) for step in found.steps))
-    for line in _lines(found, database):
-        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+    for line in _lines(found, database, "SQL_ASCII" if feed.history.encoding == SQL_ASCII else "UTF8"):
+        sys.stdout.buffer.write(f"{line}\n".encode("utf-8", "surrogateescape"))
     troubles = Counter((step.table, _reason(step.trouble)) for step in found.steps if step.trouble)
     for (table, trouble), count in troubles.items():
         warn(f"{table}: {trouble}" + (f" ({count} times)" if count > 1 else ""))
@@ -54,13 +59,14 @@ def _reason(trouble: str) -> str:
     return f"{what.partition(' at ')[0]}: {why}" if why else trouble
 
 
-def _lines(found: Undo, database: str) -> Iterator[str]:
+def _lines(found: Undo, database: str, encoding: str) -> Iterator[str]:
     of = found.transaction
     yield comment(
         f"takes back transaction {found.full_xid} of database {database}, committed {time_text(of.commit_time)} at {of.commit_lsn}"
     )
     yield comment(_HEAD)
     yield "BEGIN;"
+    yield _SESSION.format(encoding=encoding)
     for step in found.steps:
         if step.trouble:
             yield comment(f"NOT RESTORED, {step.table}: {step.trouble}")

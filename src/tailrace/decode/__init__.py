@@ -47,8 +47,8 @@ class Batch:
     The order key of a row is (its transaction's commit LSN, `lsn`, `sequence`), the last being its number within its record; `ordinal` names the
     transaction. Rows without a new or an old tuple are invalid there, and `old_kind` says which have an old one and whether it is only a key. `names`
     is what columns of regclass and their kin print, if there are such columns. Where rows are streamed, `stream` is the xid of the transaction that
-    each is given as a part of, before its end is known (0: it is not), `xid` that of the subtransaction which it is of, and `origin` the replication
-    origin of its record. `commits` has a row for each, where a plan was asked for them.
+    each is given as a part of, before its end is known (0: it is not), and `xid` that of the subtransaction which it is of. `commits` has a row for
+    each, where a plan was asked for them.
     """
 
     relation: Relation
@@ -64,7 +64,6 @@ class Batch:
     names: NameOf | None = None
     stream: NDArray[np.uint32] | None = None
     xid: NDArray[np.uint32] | None = None
-    origin: NDArray[np.uint16] | None = None
     commits: Commits | None = None
 
     def __len__(self) -> int:
@@ -96,7 +95,7 @@ class Batch:
         return replace(
             self, ordinal=self.ordinal[rows], lsn=self.lsn[rows], sequence=self.sequence[rows], kind=self.kind[rows],
             old_kind=self.old_kind[rows], new=new, old=old, stream=None if self.stream is None else self.stream[rows],
-            xid=None if self.xid is None else self.xid[rows], origin=None if self.origin is None else self.origin[rows],
+            xid=None if self.xid is None else self.xid[rows],
             commits=None if self.commits is None else self.commits.take(rows),
         )  # fmt: skip
 
@@ -249,7 +248,7 @@ def _batch(plan: StretchPlan, relation: Relation, rows: Rows, wal: WalBytes, chu
         relation=relation, published_as=relation, columns=relation.live_columns, ordinal=rows.ordinal, lsn=rows.lsn,
         sequence=rows.sequence, kind=rows.kind, old_kind=rows.old_kind, new=new, old=old, names=names,
         stream=plan.stream[rows.owner] if is_streamed else None, xid=plan.xid[rows.owner].astype(np.uint32) if is_streamed else None,
-        origin=rows.origin if is_streamed else None, commits=None if plan.commits is None else plan.commits.take(rows.owner),
+        commits=None if plan.commits is None else plan.commits.take(rows.owner),
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ INSERT, UPDATE, DELETE = 1, 2, 3
 CANCELLED = 0
 """What a row's kind becomes whose speculative insert came to nothing."""
 
-_NARROW = {"kind": np.uint8, "old_kind": np.uint8, "origin": np.uint16}
+_NARROW = {"kind": np.uint8, "old_kind": np.uint8}
 """Columns of rows that are not 64 bits wide."""
 _SMALLEST_ROW = 8
 """Bytes of WAL that a row takes at least: one of a multi-insert with no columns."""
@@ -92,7 +92,7 @@ class Files(NamedTuple):
 
 class Rows(NamedTuple):
     """Rows in WAL order: which table's; whose, as the place of the xid among the wanted, and the transaction that this is part of; where in the
-    order, what happened, and where the tuples lie (`old_kind` says which old one), -1 for none. `origin` is the record's, 0 for none."""
+    order, what happened, and where the tuples lie (`old_kind` says which old one), -1 for none."""
 
     relation: NDArray[np.int64]
     owner: NDArray[np.int64]
@@ -106,7 +106,6 @@ class Rows(NamedTuple):
     old_length: NDArray[np.int64]
     old_kind: NDArray[np.uint8]
     turn: NDArray[np.int64]
-    origin: NDArray[np.uint16]
 
     @classmethod
     def room(cls, raw: int) -> Rows:
@@ -180,7 +179,6 @@ def collect_rows(buf, frame, compressed, unwanted_origins, wanted, files, rows, 
                     rows.lsn[i] = lsn
                     rows.sequence[i] = i - begin
                     rows.turn[i] = wanted.turn[slot]
-                    rows.origin[i] = parsed[records.ORIGIN]
                 if kind == heap.SPECULATIVE_INSERT:
                     wanted.speculative[slot] = begin
             elif relation == UNMAPPED and unmapped_lsn == 0 and not is_bare_delete(buf, parsed, kind):

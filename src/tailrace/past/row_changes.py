@@ -20,7 +20,7 @@ from tailrace.plan.pieces import Piece
 from tailrace.types import registry
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Mask, Values
+from tailrace.types.values import Mask, Texts, Values, as_string
 
 TRUNCATE = 0
 """Beside the kinds of decode: all rows are gone."""
@@ -91,6 +91,17 @@ class TextOf:
         return texts.to_arrow(values.valid)
 
 
+def strings_of(texts: pa.Array) -> list[Cell]:
+    """As Python strings. Where a database says nothing of its encoding (SQL_ASCII), text may be no UTF-8."""
+    return [None if raw is None else as_string(raw) for raw in texts.cast(pa.large_binary()).to_pylist()]
+
+
+def texts_of(cells: Sequence[str | None]) -> pa.Array:
+    """The other way."""
+    valid = np.array([cell is not None for cell in cells], np.bool_)
+    return Texts.of([cell or "" for cell in cells]).to_arrow(valid)
+
+
 def type_of(column: Column) -> PgType:
     assert column.type is not None, "dropped columns are not shown"
     return column.type
@@ -118,7 +129,7 @@ def _cells(
     """By row a cell for each column, where it is `there`; where a column is not `told`, it is unknown."""
     by_column: list[list[Cell]] = []
     for place, (column, values) in enumerate(zip(columns, side, strict=True)):
-        cells: list[Cell] = texts(values, type_of(column)).to_pylist()
+        cells: list[Cell] = strings_of(texts(values, type_of(column)))
         if values.unchanged is not None:
             for row in np.flatnonzero(values.unchanged).tolist():
                 cells[row] = Absent.UNCHANGED

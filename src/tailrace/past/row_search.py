@@ -17,7 +17,7 @@ from tailrace.catalog.partitions import Partitions
 from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
 from tailrace.feed import Decoder
 from tailrace.model import PgType
-from tailrace.past.row_changes import Key, KeyColumns, RowChange, TextOf, changes_of, type_of
+from tailrace.past.row_changes import Key, KeyColumns, RowChange, TextOf, changes_of, texts_of, type_of
 from tailrace.plan.pieces import Piece
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Values
@@ -105,7 +105,7 @@ class _Keys:
         oids = tuple(pg_type.oid for pg_type in types)
         if oids not in self._joined:
             columns = zip(*self._keys, strict=True) if self._keys else [()] * len(types)
-            parts = [self._as_compared(pa.array(each, _WIDE), of) for each, of in zip(columns, types, strict=True)]
+            parts = [self._as_compared(texts_of(each), of) for each, of in zip(columns, types, strict=True)]
             self._joined[oids] = _joined(parts)
         return self._joined[oids]
 
@@ -127,7 +127,7 @@ def _comparable(texts: pa.Array, pg_type: PgType) -> pa.Array:
     if base.oid == _NUMERIC:
         return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1"), r"\.$", "")
     if base.oid == _BPCHAR:
-        return pc.utf8_rtrim(texts, " ")
+        return pc.ascii_rtrim(texts, " ")
     return pc.utf8_lower(texts) if base.name == "citext" else texts
 
 

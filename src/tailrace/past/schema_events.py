@@ -287,10 +287,10 @@ class _Teller:
     def _type(self, version: _Version, commit: int) -> str:
         """The column's type, as it was called when a transaction had committed, or else before."""
         oid, typmod = (int(self._attributes[name][version.row]) for name in ("atttypid", "atttypmod"))
+        typmod -= typmod >> 31 << 32  # columns of catalogs have no sign
         for lsn in (commit + 1, commit):
             try:
-                of_sign = typmod - (1 << 32) if typmod >= 1 << 31 else typmod
-                return label_with_modifier(self._history.type_at(oid, lsn), of_sign, self._history.major)
+                return label_with_modifier(self._history.type_at(oid, lsn), typmod, self._history.major)
             except MissingHistory:
                 pass
         return f"type {oid}"  # made and dropped by one transaction: nobody else ever saw it

@@ -30,12 +30,14 @@ text."""
 @dataclass(frozen=True, slots=True)
 class Target:
     """A table as statements name it. Rows are told by the columns `key`, of which there may be none; with `only`, tables that inherit from it are
-    left out; with `has_identity`, values of identity columns must be given explicitly."""
+    left out. `identities` are the numbers of its identity columns, which INSERT must be told to take values for; `always` are those of them that are
+    GENERATED ALWAYS, which UPDATE cannot set."""
 
     relation: Relation
     key: tuple[int, ...]
     only: bool
-    has_identity: bool
+    identities: frozenset[int] = frozenset()
+    always: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -72,7 +74,7 @@ def insert(target: Target, row: Row) -> str:
     if not columns:
         return f"INSERT INTO {target.name} DEFAULT VALUES;"
     names = ", ".join(quote_identifier(column.name) for column in columns)
-    overriding = " OVERRIDING SYSTEM VALUE" if target.has_identity else ""
+    overriding = " OVERRIDING SYSTEM VALUE" if target.identities else ""
     values = ", ".join(literal(row[column.number], column) for column in columns)
     head = f"INSERT INTO {target.name} ({names}){overriding}"
     keys = [column for column in columns if column.number in target.key]

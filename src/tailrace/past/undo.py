@@ -73,6 +73,9 @@ def _of_version(version: Version, target: Target | None) -> list[Step]:
     if target is None:
         return [Step(place, name, trouble=f"{_verb(version)} {_where(version)}: the table has been dropped since")]
     name = target.name
+    row = version.after if version.after is not None else version.before
+    if row and target.columns and not any(column.number in row for column in target.relation.live_columns):
+        return [Step(place, name, trouble=f"{_verb(version)} {_where(version)}: all columns of the row have been dropped since")]
     if change.kind == INSERT:
         assert version.after is not None
         return [Step(place, name, delete(target, version.after), note=_note(version, target, version.after))]
@@ -108,6 +111,9 @@ def _restored(version: Version, target: Target, before: Row, after: Row) -> list
     changed = {number: before[number] for number in numbers if number in version.changed}
     if missing := [each for each in changed.values() if isinstance(each, Absent)]:
         return [Step(place, target.name, trouble=f"UPDATE {_where(version)}: {len(missing)} earlier values are not in the log")]
+    if always := [column for column in target.columns if column.number in target.always and column.number in changed]:
+        trouble = f"UPDATE {_where(version)}: UPDATE cannot set what is GENERATED ALWAYS AS IDENTITY: {column_names(always)}"
+        return [Step(place, target.name, trouble=trouble)]
     lost = [name for number, name in _dropped(version, target) if number in version.changed]
     trouble = f"UPDATE {_where(version)}: column dropped since: {', '.join(lost)}" if lost else ""
     statement = update(target, after, changed) if changed else ""

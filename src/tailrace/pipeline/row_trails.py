@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
 from tailrace.catalog.partitions import PARTITIONED, partitions_of
+from tailrace.errors import UsageError
 from tailrace.model import Relation
 from tailrace.past.row_changes import TRUNCATE, Key, RowChange, in_order, keys_of
 from tailrace.past.row_keys import read_key
@@ -29,6 +30,10 @@ OF_ROWS = replace(OF_TABLES, rewrites=True)
 """Demand of who wants every version of a row."""
 
 
+_WITH_ROWS = f"rm{PARTITIONED}"
+"""pg_class.relkind of what has rows in the log, or is made of such."""
+
+
 @dataclass(frozen=True, slots=True)
 class Blame:
     """The rows that once had a key, in the columns of `relation` as it was last. Of the table's changes, `untold` do not tell of which row they
@@ -43,6 +48,8 @@ def blame(feed: LogFeed, schema: str, name: str, key: str) -> Blame:
     """Every version of the rows of a table that once had this key (`past.row_keys`). Raises UsageError for a table or a key that is none. With a
     feed that has them (`OF_ROWS`), versions that ALTER TABLE wrote are among them."""
     relation = _last_named(feed, schema, name)
+    if relation.kind not in _WITH_ROWS:
+        raise UsageError(f'"{relation.name}" is not a table', sqlstate="42809")
     asked, value = read_key(key, relation)
     tracked = columns_named(relation, identity_columns(relation) or asked.numbers)
     partitions = partitions_of(feed.history, relation.oid) if relation.kind == PARTITIONED else None

@@ -28,6 +28,8 @@ from tailrace.wal import index
 OF_STATEMENTS = replace(OF_ROWS, search_path=("pg_catalog",))
 """Demand: every version of a row, and types, and names in values, with their schemas, since whoever runs the statements may have another search
 path."""
+_ALWAYS = "a"
+"""ATTRIBUTE_IDENTITY_ALWAYS (`catalog/pg_attribute.h`)."""
 _XID_BITS = (1 << 32) - 1
 
 
@@ -165,10 +167,12 @@ def _target(history: History, relation: Relation) -> Target | None:
     if now is None:
         return None
     inherits, attributes = history.table("pg_inherits"), history.table("pg_attribute")
-    identities = attributes.of("attidentity", attributes.seen_where("attrelid", relation.oid, end, -1))
+    rows = attributes.seen_where("attrelid", relation.oid, end, -1)
+    numbers, letters = (attributes.of(name, rows) for name in ("attnum", "attidentity"))
     return Target(
         relation=now,
         key=now.primary_key or now.identity,
         only=bool(len(inherits.seen_where("inhparent", relation.oid, end, -1))),
-        has_identity=bool(identities.any()),
+        identities=frozenset(numbers[letters != 0].tolist()),
+        always=frozenset(numbers[letters == ord(_ALWAYS)].tolist()),
     )

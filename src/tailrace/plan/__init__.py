@@ -103,8 +103,10 @@ def make_plan(
     wanted = np.zeros(len(transactions), np.bool_)
     wanted[shown] = True
     np.add.at(row_bytes, xids.ordinal[xids.owned], xids.bytes[xids.owned])
-    streams = Streams.of(transactions, row_bytes, blocks)
     messages = [message for message in messages if message.ordinal < 0 or wanted[message.ordinal]]
+    truncations = truncations_of(log, wanted, history, set(unwanted.tolist()))
+    events: list[LogicalMessage | Truncation] = [*messages, *truncations]
+    streams = Streams.of(transactions, xids, row_bytes, events, blocks)
     return Plan(
         transactions=transactions,
         shown=shown,
@@ -112,7 +114,7 @@ def make_plan(
         streams=streams,
         stretches=stretch_plans(log, history, begins, wanted, demand, streams, unwanted),
         messages=streams.left(messages),
-        truncations=streams.left(truncations_of(log, wanted, history, set(unwanted.tolist()))),
+        truncations=streams.left(truncations),
         consistent_from=consistent_from,
         start_lsn=start,
         upto_lsn=upto,

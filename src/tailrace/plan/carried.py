@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.forget import forgotten, knows_dead, xids_of_forgotten
-from tailrace.catalog.row_versions import Versions
+from tailrace.catalog.row_versions import XMIN_COMMITTED, XMIN_FROZEN, Versions
 from tailrace.catalog.state import CatalogState
 from tailrace.model import Lsn
 from tailrace.plan.consistency import consistency
@@ -71,7 +71,7 @@ def carried_from(log: ScannedLog, state: CatalogState, before: Carried, horizon:
         earlier=Earlier(
             open_at_start={xid: 0 for xid, lsn in still.first_lsns.items() if not lsn},
             remnants=remnants_of(log.indexes, still),
-            ended=ended,
+            ended=_without_hinted(ended, state.versions, horizon),
             catalog_changes=_catalog_changes(log, still),
             stale=_stale(log, still, state),
             wal_levels=wal_levels,
@@ -81,6 +81,16 @@ def carried_from(log: ScannedLog, state: CatalogState, before: Carried, horizon:
         known_from=max(before.known_from, horizon),
         last=next((part.last for part in reversed(log.scanned) if part.records), before.last),
     )
+
+
+def _without_hinted(ended: EndedElsewhere, versions: Versions, horizon: int) -> EndedElsewhere:
+    """Without the makers of versions that say themselves that they committed, where nobody asks when. A user catalog table's rows that VACUUM FULL
+    has copied are of transactions that a window before may have passed without any cause to keep their ends."""
+    columns = versions.columns
+    says_so = columns.hints & (XMIN_COMMITTED | XMIN_FROZEN) != 0
+    asked = np.concatenate([columns.xmin[~says_so], columns.xmax, xids_of_forgotten(versions)])
+    kept = ~np.isin(ended.xid, columns.xmin[says_so]) | np.isin(ended.xid, asked) | (ended.seen_from >= horizon)
+    return EndedElsewhere(ended.xid[kept], ended.seen_from[kept])
 
 
 def _catalog_changes(log: ScannedLog, still: Unfinished) -> NDArray[np.int64]:

@@ -17,13 +17,14 @@ from tailrace.wal.heap_records import Truncate
 from tailrace.wal.kept import kept_records
 from tailrace.wal.logicalmsg import MessageRecord
 
+_SIZE_OF_OID = 4
+
 
 @dataclass(frozen=True, slots=True)
 class LogicalMessage:
     """pg_logical_emit_message(). `xid` is what is printed; `ordinal` its transaction's, or -1 for one that does not wait for a commit; `lsn` is the
     record's start. `prefix` and `content` are in the database's encoding, bytes of the prefix that are not UTF-8 as surrogates. `followed_by` is as
-    in the index; `behind` says that the server prints it after the rows of the record that begins where it ends (`plan/message_order.py`); `origin`
-    is the record's replication origin, 0 for none."""
+    in the index; `behind` says that the server prints it after the rows of the record that begins where it ends (`plan/message_order.py`)."""
 
     lsn: Lsn
     end_lsn: Lsn
@@ -33,12 +34,16 @@ class LogicalMessage:
     content: bytes
     followed_by: int = 0
     behind: bool = False
-    origin: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that the server counts for it, about."""
+        return self.end_lsn - self.lsn
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A TRUNCATE, with all the logged relations it named. `xid` is that of the subtransaction which it is of, `origin` as of a message."""
+    """A TRUNCATE, with all the logged relations it named. `xid` is that of the subtransaction which it is of."""
 
     lsn: Lsn
     ordinal: int
@@ -46,7 +51,11 @@ class Truncation:
     cascade: bool
     restart_sequences: bool
     xid: int = 0
-    origin: int = 0
+
+    @property
+    def size(self) -> int:
+        """As of a message."""
+        return _SIZE_OF_OID * len(self.relations)
 
 
 def origins_of_events(log: ScannedLog) -> Iterator[int]:
@@ -76,7 +85,6 @@ def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, unwanted:
                 prefix=says.prefix.decode(errors="surrogateescape"),
                 content=says.content,
                 followed_by=kept.followed_by,
-                origin=kept.origin,
             )
         )
     return messages
@@ -103,7 +111,6 @@ def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History,
                 cascade=bool(says.flags & heap.TRUNCATE_CASCADE),
                 restart_sequences=bool(says.flags & heap.TRUNCATE_RESTART_SEQUENCES),
                 xid=kept.xid,
-                origin=kept.origin,
             )
         )
     return truncations

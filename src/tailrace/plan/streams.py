@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.xids import AllXids
 from tailrace.transactions.blocks import Blocks
 from tailrace.transactions.fates import BLOCK, Transactions
 
@@ -18,20 +19,34 @@ Event = TypeVar("Event", LogicalMessage, Truncation)
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """By ordinal: whether the transaction is `streamed`, and from where on its rows are to be given. `tops` as in `Blocks`."""
+    """By ordinal: whether the transaction is `streamed`, from where on its rows are to be given, and the replication origin of its first block: that
+    of the first change that the server queues, printed or not (`ReorderBufferProcessTXN`). `tops` as in `Blocks`."""
 
     streamed: NDArray[np.bool_]
     since: NDArray[np.int64]
+    origin: NDArray[np.uint16]
     tops: Mapping[int, int]
 
     @classmethod
-    def of(cls, transactions: Transactions, row_bytes: NDArray[np.int64], blocks: Blocks) -> Streams:
-        """`row_bytes` of WAL their rows take in all."""
+    def of(
+        cls,
+        transactions: Transactions,
+        xids: AllXids,
+        row_bytes: NDArray[np.int64],
+        events: Sequence[LogicalMessage | Truncation],
+        blocks: Blocks,
+    ) -> Streams:
+        """`row_bytes` of WAL their rows take in all; `events` take memory, too (`ReorderBufferChangeSize`)."""
         if blocks.limit is None:
-            return cls(np.zeros(len(transactions), np.bool_), np.zeros(len(transactions), np.int64), {})
+            count = len(transactions)
+            return cls(np.zeros(count, np.bool_), np.zeros(count, np.int64), np.zeros(count, np.uint16), {})
         since = np.where(transactions.has_rows, blocks.since(transactions.full_xid), 0)
-        streamed = transactions.has_rows & ((since > 0) | (row_bytes > blocks.limit) | (transactions.kind == BLOCK))
-        return cls(streamed, since, blocks.tops)
+        size = row_bytes.copy()
+        for event in events:
+            if event.ordinal >= 0:
+                size[event.ordinal] += event.size
+        streamed = transactions.has_rows & ((since > 0) | (size > blocks.limit) | (transactions.kind == BLOCK))
+        return cls(streamed, since, xids.first_origins(len(transactions)), blocks.tops)
 
     def left(self, events: list[Event]) -> list[Event]:
         """Those that have not been given."""

@@ -24,6 +24,8 @@ class AllXids:
     flags: NDArray[np.uint8]
     rows: NDArray[np.int64]
     bytes: NDArray[np.int64]
+    queued_lsn: NDArray[np.int64]
+    origin: NDArray[np.uint16]
 
     @property
     def owned(self) -> NDArray[np.bool_]:
@@ -44,6 +46,15 @@ class AllXids:
             np.minimum.at(first, self.ordinal[own], self.first_lsn[own])
         return first
 
+    def first_origins(self, transactions: int) -> NDArray[np.uint16]:
+        """By ordinal, the origin of the first change that the server queues of a transaction, but for what was rolled back alone."""
+        mine = np.flatnonzero(self.owned & ~self.orphan & (self.queued_lsn > 0))
+        mine = mine[np.lexsort((self.queued_lsn[mine], self.ordinal[mine]))]
+        ordinals, first = np.unique(self.ordinal[mine], return_index=True)
+        origins = np.zeros(transactions, np.uint16)
+        origins[ordinals] = self.origin[mine[first]]
+        return origins
+
 
 def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
     """Xids of all stretches in their order; each belongs to the transaction of its own fate, or to its top-level's if it was rolled back alone."""
@@ -60,4 +71,6 @@ def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
         flags=np.concatenate([part.xids.flags for part in indexes]),
         rows=np.concatenate([part.xids.rows for part in indexes]),
         bytes=np.concatenate([part.xids.bytes for part in indexes]),
+        queued_lsn=np.concatenate([part.xids.queued_lsn for part in indexes]),
+        origin=np.concatenate([part.xids.origin for part in indexes]),
     )

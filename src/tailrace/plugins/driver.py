@@ -28,7 +28,7 @@ from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.failures import Failure, Place, first, told_as_far
-from tailrace.plugins.formatted import NO_ORIGINS, NO_XIDS, Formatted, RelationsMet
+from tailrace.plugins.formatted import NO_XIDS, Formatted, RelationsMet
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.ordering import Some, in_order
 from tailrace.plugins.picking import end_to_end, taken
@@ -47,7 +47,7 @@ Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iter
 def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publisher: Publisher | None = None) -> Formatted:
     """Decode a stretch, and have what is published of it formatted, up to the first change for which that fails. Runs in a worker."""
     keys = [np.zeros((3, 0), np.int64)]
-    origins, xids = [NO_ORIGINS], [NO_XIDS]
+    xids = [NO_XIDS]
     met = RelationsMet()
     failure: Failure | None = None
 
@@ -63,8 +63,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
                 failure = first(failure, failed)
                 for alike, texts in found:
                     keys.append(np.stack([alike.batch.ordinal, alike.batch.lsn, alike.batch.sequence]))
-                    if alike.batch.origin is not None and alike.batch.xid is not None:
-                        origins.append(alike.batch.origin)
+                    if alike.batch.xid is not None:
                         xids.append(alike.batch.xid)
                     if formatter.tells_relations:
                         met.add(alike, formatter.relations_of(alike))
@@ -73,12 +72,11 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
     texts = end_to_end(told(), 4 * (plan.stretch.stop - plan.stretch.start))
     ordinal, lsn, sequence = np.concatenate(keys, axis=1)
     order = np.lexsort((sequence, lsn, ordinal))
-    streamed = order if len(origins) > 1 else slice(0)
+    streamed = order if len(xids) > 1 else slice(0)
     return Formatted(
         ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order),
         relations=tuple(met.relations), relation=met.of_rows(order), failure=failure,
-        origin=np.concatenate(origins)[streamed], xid=np.concatenate(xids)[streamed],
-        passed_over=frozenset(publisher.passed_over if publisher else ()),
+        xid=np.concatenate(xids)[streamed], passed_over=frozenset(publisher.passed_over if publisher else ()),
     )  # fmt: skip
 
 

@@ -15,7 +15,6 @@ from tailrace.types.values import Texts
 
 NO_RELATIONS: NDArray[np.int32] = np.zeros(0, np.int32)
 """Where the plugin does not ask for them."""
-NO_ORIGINS: NDArray[np.uint16] = np.zeros(0, np.uint16)
 NO_XIDS: NDArray[np.uint32] = np.zeros(0, np.uint32)
 """Where nothing is streamed."""
 
@@ -23,7 +22,7 @@ NO_XIDS: NDArray[np.uint32] = np.zeros(0, np.uint32)
 @dataclass(slots=True, kw_only=True)
 class Formatted:
     """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for; where rows are
-    streamed, `origin` is that of its record, and `xid` as in a batch. Of what commits before the transaction of the `failure` nothing is missing.
+    streamed, `xid` is as in a batch. Of what commits before the transaction of the `failure` nothing is missing.
     `passed_over` are publications that were asked for and are not there."""
 
     ordinal: NDArray[np.int64]
@@ -33,7 +32,6 @@ class Formatted:
     relations: tuple[Relation, ...] = ()
     relation: NDArray[np.int32]
     failure: Failure | None = None
-    origin: NDArray[np.uint16] = field(default_factory=NO_ORIGINS.copy)
     xid: NDArray[np.uint32] = field(default_factory=NO_XIDS.copy)
     passed_over: frozenset[str] = frozenset()
 
@@ -43,7 +41,7 @@ class Formatted:
         texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
         return Formatted(
             ordinal=self.ordinal[start:stop], lsn=self.lsn[start:stop], sequence=self.sequence[start:stop], texts=texts,
-            relations=self.relations, relation=self.relation[start:stop], origin=self.origin[start:stop], xid=self.xid[start:stop],
+            relations=self.relations, relation=self.relation[start:stop], xid=self.xid[start:stop],
         )  # fmt: skip
 
     def copied(self) -> Formatted:
@@ -51,7 +49,7 @@ class Formatted:
         texts = Texts(self.texts.offsets, self.texts.data.copy())
         return Formatted(
             ordinal=self.ordinal.copy(), lsn=self.lsn.copy(), sequence=self.sequence.copy(), texts=texts,
-            relations=self.relations, relation=self.relation.copy(), origin=self.origin.copy(), xid=self.xid.copy(),
+            relations=self.relations, relation=self.relation.copy(), xid=self.xid.copy(),
         )  # fmt: skip
 
 

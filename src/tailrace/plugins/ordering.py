@@ -96,7 +96,6 @@ class _Order:
         worth = np.ones(len(inside), np.bool_)
         if plugin.skips_empty_transactions and not plugin.messages_begin:
             worth = np.array([isinstance(item, Truncation) for item in inside], np.bool_)
-        self._worth = worth
         self._of = np.concatenate([self._ordinal, inside_ordinal[worth]])
         self._at = np.concatenate([self._lsn, inside_lsn[worth]])
         self._printed = np.concatenate([self._lsn, inside_printed[worth]])
@@ -177,7 +176,7 @@ class _Order:
         least, most = self._least(self._at)[ordinals], self._most(self._printed)[ordinals]
         printed = self._least(self._printed)[ordinals]
         self._add(ordinals, _CHANGE, least, _BEFORE, printed, lambda those: plugin.stream_start_texts(those, first))
-        origins = self._origins_at(self._least(self._at))[ordinals]
+        origins = self._plan.streams.origin[ordinals]
         foreign = np.flatnonzero((origins != 0) & first)
         if len(foreign):
             mine = ordinals[foreign]
@@ -244,17 +243,6 @@ class _Order:
         texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]
         return taken(texts, np.argsort(np.concatenate(at), kind="stable"))
 
-    def _origins_at(self, lsn: NDArray[np.int64]) -> NDArray[np.uint16]:
-        """By ordinal, the replication origin of the record there."""
-        some = self._some
-        parts = [_or_zeros(part.origin, part) for part in some.rows]
-        inside = np.array([item.origin for item in some.inside], np.uint16)[self._worth]
-        origins = np.concatenate([*parts, inside])
-        found = np.zeros(len(self._transactions), np.uint16)
-        there = self._at == lsn[self._of]
-        found[self._of[there]] = origins[there]
-        return found
-
     def _least(self, of: NDArray[np.int64]) -> NDArray[np.int64]:
         """By ordinal."""
         least = np.full(len(self._transactions), np.iinfo(np.int64).max, np.int64)
@@ -303,7 +291,7 @@ class _Order:
         none = np.full(len(order) - len(self._ordinal), -1, np.int32)
         relation = np.concatenate([*rows, none])[order]
         ordinal, lsn = np.concatenate([self._ordinal, none])[order], np.concatenate([self._lsn, none])[order]
-        xid = np.concatenate([*(_or_zeros(part.xid, part) for part in some.rows), np.zeros(len(none), np.uint32)])[order]
+        xid = np.concatenate([*(_xids_of(part) for part in some.rows), np.zeros(len(none), np.uint32)])[order]
         # What stands inside of transactions are the first of the singles.
         inside = np.flatnonzero((order >= len(self._ordinal)) & (order < len(self._ordinal) + len(some.inside))).tolist()
         events = [(place, some.inside[int(order[place]) - len(self._ordinal)]) for place in inside]
@@ -339,12 +327,9 @@ class _Order:
         return expanded(start[order], (stop - start)[order], rows)
 
 
-Facts = TypeVar("Facts", NDArray[np.uint16], NDArray[np.uint32])
-
-
-def _or_zeros(facts: Facts, part: Formatted) -> Facts:
-    """By row, where the part has them: in those of which nothing is streamed they are zero."""
-    return facts if len(facts) else np.zeros(len(part.ordinal), facts.dtype)
+def _xids_of(part: Formatted) -> NDArray[np.uint32]:
+    """By row: where nothing is streamed they are zero."""
+    return part.xid if len(part.xid) else np.zeros(len(part.ordinal), np.uint32)
 
 
 @kernel

@@ -137,6 +137,8 @@ class OutputPlugin:
     """Whether its output is bytes, and not text in the encoding of the database."""
     failed: TailraceError | None = None
     """What ends the stream, behind what has been given."""
+    upto_nchanges = 0
+    """So many rows are asked for (0: all): behind the transaction or block that ends with as many, nothing more is. Set before its stream begins."""
     slot = ""
     """The name of its slot, for errors, if it has one. Set before `startup`."""
     codec = UTF8
@@ -157,7 +159,7 @@ class OutputPlugin:
         self.startup(options, major)
 
     def shutdown(self) -> None:
-        """Its stream has ended."""
+        """Its stream has ended, and not by an error."""
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -229,7 +231,7 @@ class OutputPlugin:
     # -- two phases ------------------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def filter_prepare(gid: str) -> bool:
+    def filter_prepare(xid: int, gid: str) -> bool:
         """Whether a prepared transaction is to wait for its commit, like any other, instead of coming at PREPARE. Static where options do not matter:
         then plugins of one kind have equal demands."""
         return False
@@ -253,8 +255,8 @@ class OutputPlugin:
         raise NotImplementedError
 
     def stream_origin_texts(self, origins: NDArray[np.uint16], begun: NDArray[np.int64]) -> Texts | None:
-        """What tells, behind that, of first blocks that were replicated from elsewhere, by the origin of the record that each begins with; `begun`
-        are the LSNs where their transactions begin. None: nothing does, and of one an empty text."""
+        """What tells, behind that, of first blocks that were replicated from elsewhere, by the origin of the first change of each, told or not;
+        `begun` are the LSNs where their transactions begin. None: nothing does, and of one an empty text."""
         return None
 
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
@@ -289,11 +291,14 @@ class OutputPlugin:
 
 @contextmanager
 def shut_down(plugin: OutputPlugin) -> Iterator[None]:
-    """Shut a plugin down that was started up, however its stream ends."""
+    """Shut a plugin down that was started up, when its stream ends, or nobody asks for more. What an error ends is not shut down, as on the server
+    (`FreeDecodingContext`)."""
     try:
         yield
-    finally:
+    except GeneratorExit:
         plugin.shutdown()
+        raise
+    plugin.shutdown()
 
 
 _KB = {"": 1, "kb": 1, "mb": 1 << 10, "gb": 1 << 20, "tb": 1 << 30}
@@ -303,10 +308,14 @@ def parse_work_mem(value: str) -> int:
     """logical_decoding_work_mem as bytes: a number is one of kB (`utils/misc/guc.c`)."""
     match = re.fullmatch(r"\s*(\d+)\s*([kMGT]B|B)?\s*", value)
     if match is None:
-        hint = 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".'
+        has_unit = re.match(r"\s*\d", value) is not None
+        hint = 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".' if has_unit else ""
         raise UsageError(f'invalid value for parameter "logical_decoding_work_mem": "{value}"', hint=hint, sqlstate="22023")
     size = int(match[1]) if match[2] == "B" else int(match[1]) * _KB[(match[2] or "").lower()] << 10
-    if not _LEAST_WORK_MEM <= size <= _MOST_WORK_MEM:
+    if size > _MOST_WORK_MEM:
+        message = f'invalid value for parameter "logical_decoding_work_mem": "{value}"'
+        raise UsageError(message, hint="Value exceeds integer range.", sqlstate="22023")
+    if size < _LEAST_WORK_MEM:
         raise UsageError(
             f'{size >> 10} kB is outside the valid range for parameter "logical_decoding_work_mem" (64 kB .. 2147483647 kB)',
             sqlstate="22023",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -40,6 +41,15 @@ def as_output_plugin(kind: Any, name: str = "") -> OutputPlugin:
     raise UsageError(
         "output plugins have to declare the _PG_output_plugin_init symbol", hint=f'"{name}" is no Plugin.', sqlstate="XX000"
     )
+
+
+def announce_slot(name: str, slot: str, options: Mapping[str, str | None], major: int) -> None:
+    """What a plugin is called for when a slot of it is created or copied: startup, with is_init, and shutdown. What it raises refuses the slot.
+    Raises UsageError if there is no such plugin."""
+    plugin = plugin_named(name)
+    plugin.slot = slot
+    plugin.created(options, major)
+    plugin.shutdown()
 
 
 def register_plugin(name: str, kind: type[Plugin]) -> None:

@@ -26,7 +26,7 @@ from tailrace.wal.index import Index
 from tailrace.wal.indexfile import content_of_index, index_dtypes, index_from
 
 MARK_FILE = FileKind(
-    "mark", "a mark", version=1, compression="zstd",
+    "mark", "a mark", version=2, compression="zstd",
     hint="The mark before it is used. If there is none, drop the slot and create it again.",
 )  # fmt: skip
 _STATE, _REMNANTS = "state.", "remnants."

@@ -32,7 +32,7 @@ from tailrace.pipeline.log_feed import LogFeed, open_feed
 from tailrace.pipeline.windows import open_windows
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.plugin import shut_down
 from tailrace.spark.followed import Followed
 from tailrace.spark.origin import KeptSlot, LogAlone, Origin
 from tailrace.spark.pickling import pack, unpack
@@ -116,7 +116,7 @@ class TailraceSource(DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         self._planned: tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape] | None = None
-        self._printed: tuple[OutputPlugin, list[InputPartition]] | None = None
+        self._printed: list[InputPartition] | None = None
         self._of_stream: Wanted | Printed | None = None
 
     @classmethod
@@ -130,7 +130,9 @@ class TailraceSource(DataSource):
         if _names_slot(options):
             return spark_schema(self._wanted().schema())
         if "plugin" in options:
-            return spark_schema(printed_schema(plugin_of(options, Source.open(_needed(options, "source")).segments.major)))
+            plugin = plugin_of(options, Source.open(_needed(options, "source")).segments.major)
+            with shut_down(plugin):
+                return spark_schema(printed_schema(plugin))
         if "catalog" in options and not {"table", "tables"} & options.keys():  # a stream of all tables
             return spark_schema(Shape.of(options).schema(None))
         _, _, tables, shape = self._plan()
@@ -139,7 +141,7 @@ class TailraceSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         settle()
         if "plugin" in self._options:
-            (_, windows), self._printed = self._plan_printed(), None
+            windows, self._printed = self._plan_printed(), None
             return PrintedReader(windows)
         # Spark sends source and reader along with every task: neither must hold the stretches of all.
         (decode, pieces, _, shape), self._planned = self._plan(), None
@@ -161,17 +163,18 @@ class TailraceSource(DataSource):
             self._of_stream = wanted_of(_origin(options), options, Shape.of(options))
         return self._of_stream
 
-    def _plan_printed(self) -> tuple[OutputPlugin, list[InputPartition]]:
+    def _plan_printed(self) -> list[InputPartition]:
         if self._printed is None:
             options = self._options
             database = _needed(options, "database")
             source, catalog, scanning = _source(options)
             plugin = plugin_of(options, source.segments.major)
-            windows = open_windows(
-                source, database, catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
-                scanning=scanning, demand=plugin.demand,
-            )  # fmt: skip
-            self._printed = plugin, [PickledWindow(printed(window, plugin, options.get("state"))) for window in windows]
+            with shut_down(plugin):
+                windows = open_windows(
+                    source, database, catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
+                    scanning=scanning, demand=plugin.demand,
+                )  # fmt: skip
+                self._printed = [PickledWindow(printed(window, plugin, options.get("state"))) for window in windows]
         return self._printed
 
     def _plan(self) -> tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape]:

@@ -20,7 +20,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, PrintedWindow
 from tailrace.pipeline.subscribing import definitions_in
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import few_at_a_time, up_to_zero
 from tailrace.plugins.registry import plugin_named
 from tailrace.publications.published import warn_of
@@ -73,11 +73,12 @@ def printed(window: Pipeline, plugin: OutputPlugin, state: str | None) -> Printe
 
 
 def printed_rows(window: PrintedWindow) -> Iterator[pa.RecordBatch]:
-    """Runs in a worker."""
+    """Runs in a worker: there the plugin is called, from startup to shutdown."""
     runner = LocalRunner(min(_THREADS, cpu_count() or 1))
-    for lines in window.lines(runner):
-        for few in few_at_a_time(lines):
-            yield _batch(few, window.plugin)
+    with shut_down(window.plugin):
+        for lines in window.lines(runner):
+            for few in few_at_a_time(lines):
+                yield _batch(few, window.plugin)
     if window.publisher is not None:
         warn_of(window.publisher.passed_over)
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.plugins.plugin import parse_work_mem
 from tailrace.types.style import PARAMETERS, TextStyle, read_date_style
 from tailrace.types.times.zones import zone_of
+from tailrace.window import UNITS
 
 AS_OF = "tailrace.as_of"
 _WORK_MEM = "logical_decoding_work_mem"
@@ -37,7 +39,7 @@ class Parameters:
         if key == AS_OF:
             return replace(self, as_of=_position(value))
         if key == _WORK_MEM:
-            return replace(self, work_mem=value or "")
+            return replace(self, work_mem="" if value is None else _size_text(parse_work_mem(value)))
         if key not in PARAMETERS:
             raise UsageError(f'unrecognized configuration parameter "{name}"', sqlstate="42704")
         field = PARAMETERS[key]
@@ -79,6 +81,12 @@ def _checked(style: TextStyle, key: str) -> TextStyle:
             message = f'invalid value for parameter "TimeZone": "{style.time_zone}"'
             raise UsageError(message, sqlstate="22023") from None
     return style
+
+
+def _size_text(size: int) -> str:
+    """In the largest unit of which it is a whole number, as SHOW prints it."""
+    unit = next(unit for unit in reversed(UNITS) if size % UNITS[unit] == 0)
+    return f"{size // UNITS[unit]}{unit}"
 
 
 def _position(value: str | None) -> Lsn | None:

@@ -34,6 +34,7 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
     consumer = stack.enter_context(consumer_of(place, slot))
     try:
         plugin = _plugin(consumer, options, parameters)
+        plugin.upto_nchanges = max(0, most or 0)
         with shut_down(plugin):
             _check_form(call, plugin, slot)
             rows, told = _taken(consumer, plugin, upto or None, most or 0, place)

@@ -77,7 +77,8 @@ class Relations:
             status, slot = self._status(each)
             pid = location.active_pid(slot.name)
             reason = slot.invalidation_reason or None
-            since = slot.inactive_since if slot.inactive_since and pid is None else None
+            is_used = pid is not None and not slot.temporary  # one that is temporary is its session's, used or not
+            since = None if is_used or not slot.inactive_since else slot.inactive_since
             values = {
                 "slot_name": slot.name, "plugin": slot.plugin, "slot_type": "logical", "datoid": slot.database_oid, "database": slot.database,
                 "temporary": slot.temporary, "active": pid is not None, "active_pid": pid, "xmin": None, "catalog_xmin": None,

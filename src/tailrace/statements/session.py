@@ -38,6 +38,7 @@ _HIDING = (
 )
 """Statements that would run a function another time, or not at all."""
 
+_FIRST_WITH_UNITS_OF_RANGES = 17
 _FIRST_THAT_SPELLS_PARAMETERS = 18
 """Errors of earlier majors name a parameter as it was written."""
 
@@ -70,12 +71,19 @@ class Session:
 
     @contextmanager
     def execute(self, text: str) -> Iterator[Result]:
-        """The result of one statement. When the block ends without an error, what was consumed is confirmed."""
-        with ExitStack() as held:
-            result, confirms = self._carried_out(parsed(text), text, held)
-            yield result
-            for confirm in confirms:
-                confirm()
+        """The result of one statement. When the block ends without an error, what was consumed is confirmed; an error, in it or in the statement,
+        ends temporary slots, as it does on the server (`PostgresMain`)."""
+        try:
+            with ExitStack() as held:
+                result, confirms = self._carried_out(parsed(text), text, held)
+                yield result
+                for confirm in confirms:
+                    confirm()
+        except BaseException:
+            self.place.end()
+            raise
+        if result.error:
+            self.place.end()
 
     def close(self) -> None:
         self.place.end()
@@ -178,7 +186,12 @@ class Session:
             return Result([TextColumn(shown, [setting], False)], "SHOW", rows=1)
         value = ", ".join(_word(each) for each in statement.args) if statement.args else None
         spelled = name if self.place.major < _FIRST_THAT_SPELLS_PARAMETERS else self.parameters.shown(name)[0]
-        changed = self.parameters.under(spelled, value)
+        try:
+            changed = self.parameters.under(spelled, value)
+        except UsageError as error:
+            if self.place.major < _FIRST_WITH_UNITS_OF_RANGES:
+                error.message = error.message.replace("(64 kB .. 2147483647 kB)", "(64 .. 2147483647)")
+            raise
         if self.server is not None and name.lower() != AS_OF:
             answer = self._sent(text)
             if answer.error:

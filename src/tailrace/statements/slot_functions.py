@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.slot_creation import consistent_place
-from tailrace.plugins.registry import plugin_named
+from tailrace.plugins.registry import announce_slot
 from tailrace.slots.slot import Slot, check_name
 from tailrace.sql.calls import Call
 from tailrace.statements.changes import consumer_of
@@ -20,6 +21,10 @@ from tailrace.storage.slot_location import new_identity
 
 _NAMED = 5
 _FIRST_WITH_PARAMETER_ERROR = 18
+_NO_SUCH_FILE = "58P01"
+_FIRST_THAT_QUOTES_PARAMETERS = 17
+_FIRST_THAT_MOVES_ANY_DATABASES = 17
+"""Moving decodes nothing, so it matters to no other where one is connected (`CreateDecodingContext`)."""
 
 
 def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
@@ -36,9 +41,9 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
             sqlstate="0A000",
         )
     location = place.location
-    location.check_free(name)
-    check_plugin(plugin)
+    check_free(place, name)
     segments = place.segments()
+    _announce(plugin, name, {}, segments.major)
     runner = place.runner_for(segments.stop_lsn - segments.first_lsn)
 
     def waits(xids: Any) -> None:
@@ -71,12 +76,23 @@ def keep_temporary(place: Place, slot: Slot, mark: Any) -> None:
     place.owned_by[slot.name] = location
 
 
-def check_plugin(name: str) -> None:
-    """Raise UsageError as the server does for one that is not there."""
+def check_free(place: Place, name: str) -> None:
+    """Raise UsageError as the server does where a slot of this name is there, or no room for one."""
     try:
-        plugin_named(name)
+        place.location.check_free(name)
     except UsageError as error:
-        error.hint = ""
+        if place.major < _FIRST_THAT_QUOTES_PARAMETERS:
+            error.hint = error.hint.replace('"max_replication_slots"', "max_replication_slots")
+        raise
+
+
+def _announce(plugin: str, slot: str, options: Mapping[str, str | None], major: int) -> None:
+    """Raises UsageError as the server does for a plugin that is not there."""
+    try:
+        announce_slot(plugin, slot, options, major)
+    except UsageError as error:
+        if error.sqlstate == _NO_SUCH_FILE:
+            error.hint = ""
         raise
 
 
@@ -104,16 +120,22 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
     location = place.location
     slot = place.slot(name)
     check_name(new)
-    location.check_free(new)
-    if plugin is not None:
-        check_plugin(plugin)
+    check_free(place, new)
     if slot.invalidation_reason:
         raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
+    if slot.database != place.database:  # the server's would be one of this database
+        raise UsageError(
+            f'cannot copy replication slot "{name}" of another database outside of the server',
+            hint=f'Copy it in database "{slot.database}", or create one in this.',
+            sqlstate="0A000",
+        )
     copied = replace(
         slot, name=new, temporary=slot.temporary if temporary is None else temporary, plugin=plugin or slot.plugin,
         options=slot.options if plugin in (None, slot.plugin) else {}, two_phase=False, identity=new_identity(),
         inactive_since=int(time.time() * 1e6),
     )  # fmt: skip
+
+    _announce(copied.plugin, new, copied.options, place.major)
 
     def made() -> None:
         if copied.temporary:
@@ -131,7 +153,7 @@ def advance(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> 
         state = "22023" if place.major >= _FIRST_WITH_PARAMETER_ERROR else "XX000"
         raise UsageError("invalid target WAL LSN", sqlstate=state)
     slot = place.slot(name)
-    if slot.database != place.database:
+    if slot.database != place.database and place.major < _FIRST_THAT_MOVES_ANY_DATABASES:
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
     consumer = held.enter_context(consumer_of(place, slot))
     if upto < slot.confirmed_flush_lsn:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tailrace.model import Lsn, Transaction
 from tailrace.ragged import bounds_of, lists_of
+from tailrace.transactions.epochs import LOW_WORD
 from tailrace.wal import xact
 from tailrace.wal.xact import Ends
 
@@ -172,11 +173,11 @@ def _places_of(sorted_xids: NDArray[np.int64], xids: NDArray[np.integer]) -> tup
 
 @dataclass(frozen=True, slots=True)
 class TwoPhase:
-    """Tell prepared transactions at PREPARE, but for those that `is_plain(gid)`, which wait for their commit like all others. What was
+    """Tell prepared transactions at PREPARE, but for those that `is_plain(xid, gid)`, which wait for their commit like all others. What was
     prepared before `since` is told whole, PREPARE included, when it is committed."""
 
     since: int = 0
-    is_plain: Callable[[str], bool] = field(default=lambda gid: False)
+    is_plain: Callable[[int, str], bool] = field(default=lambda xid, gid: False)
 
 
 def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None, elsewhere: EndedElsewhere | None = None) -> Fates:
@@ -248,9 +249,9 @@ def _in_two_phases(ends: _Ends, two_phase: TwoPhase) -> _Told:
     taken: set[int] = set()
     waiting: dict[int, int] = {}
     for row in np.flatnonzero(np.isin(ends.kind, (xact.PREPARE, xact.COMMIT_PREPARED, xact.ABORT_PREPARED))).tolist():
-        if two_phase.is_plain(ends.gid(row)):
-            continue
         kind, xid, lsn = int(ends.kind[row]), int(ends.xid[row]), int(ends.lsn[row])
+        if two_phase.is_plain(xid & LOW_WORD, ends.gid(row)):
+            continue
         if kind == xact.PREPARE:
             waiting[xid] = row
             if lsn >= two_phase.since:

@@ -40,12 +40,12 @@ def remnants_of(parts: Sequence[Index], still: Unfinished, cell: int = STRETCH_B
 
 
 def _meeting(parts: Sequence[Index], cell: int) -> list[Index]:
-    """The same. A stretch that was read from its first record on, because the last record before ran into it, begins where it would have otherwise:
-    with its cell, or where the one before stops."""
+    """The same. A stretch that was read from its first record on, because a record before ran into it, over whole cells perhaps, begins where it
+    would have otherwise: with its cell, or where the one before stops. Others begin with a page, or where the one before stops."""
     meeting: list[Index] = []
     for part in parts:
         start = part.stretch.start
-        if meeting and meeting[-1].stretch.stop < start == meeting[-1].next_lsn and start % PAGE_SIZE:
+        if meeting and meeting[-1].stretch.stop < start and start % PAGE_SIZE:
             start = Lsn(max(meeting[-1].stretch.stop, start // cell * cell))
         meeting.append(replace(part, stretch=Stretch(start, part.stretch.stop)))
     return meeting

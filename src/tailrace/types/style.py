@@ -120,7 +120,7 @@ def read_date_style(text: str) -> tuple[str, str]:
         elif key.startswith(("euro", "noneuro")):
             orders.append("DMY" if key.startswith("euro") else "MDY")
         elif key != "default":
-            raise _refusal("DateStyle", text, "ISO, SQL, Postgres, German, each with MDY, DMY or YMD")
+            raise UsageError(f'invalid value for parameter "DateStyle": "{text}"', detail=f'Unrecognized key word: "{key}".')
     if len(set(forms)) > 1 or len(set(orders)) > 1:
         raise _refusal("DateStyle", text, "one form and one order, such as ISO, MDY")
     form = forms[0] if forms else "ISO"

@@ -73,6 +73,8 @@ class XidRoom(NamedTuple):
     rows: NDArray[np.int64]
     bytes: NDArray[np.int64]
     speculative: NDArray[np.int64]
+    queued_lsn: NDArray[np.int64]
+    origin: NDArray[np.uint16]
     toast_run: NDArray[np.int64]
 
 
@@ -195,7 +197,16 @@ def note_xid(xids, xid, lsn):  # type: ignore[no-untyped-def]
         xids.xid[row] = xid
         xids.first_lsn[row] = lsn
         xids.top[row] = xids.flags[row] = xids.rows[row] = xids.bytes[row] = xids.speculative[row] = xids.toast_run[row] = 0
+        xids.queued_lsn[row] = xids.origin[row] = 0
     return row
+
+
+@inner_kernel
+def note_queued(xids, row, lsn, origin):  # type: ignore[no-untyped-def]
+    """A change that the server queues, with the origin that it gives it."""
+    if xids.queued_lsn[row] == 0:
+        xids.queued_lsn[row] = lsn
+        xids.origin[row] = origin
 
 
 @inner_kernel
@@ -296,6 +307,7 @@ def note_row(xids, row, chunks, buf, parsed, record):  # type: ignore[no-untyped
     kind = heap.row_kind(buf, parsed)
     if kind == heap.NOT_A_ROW:
         return
+    note_queued(xids, row, record.lsn, parsed[records.ORIGIN])
     if kind == heap.SPECULATIVE_CONFIRM or kind == heap.SPECULATIVE_CANCEL:
         if not xids.flags[row] & (STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL | HAS_SPECULATED):
             xids.flags[row] |= STARTS_WITH_CONFIRM if kind == heap.SPECULATIVE_CONFIRM else STARTS_WITH_CANCEL
@@ -332,11 +344,13 @@ def note_heap(buf, parsed, record, row, inplace_is_change, catalogs, room):  # t
         note_new_cid(room.files, catalogs, buf, parsed, record.lsn)
         if row >= 0:
             xids.flags[row] |= CHANGES_CATALOG
+            note_queued(xids, row, record.lsn, 0)
     elif row >= 0:
         xids.flags[row] |= change_flags(parsed, inplace_is_change)
         note_row(xids, row, room.chunks, buf, parsed, record)
         if parsed[MANAGER] == HEAP and opcode == heap.TRUNCATE:
             keep = TRUNCATE
+            note_queued(xids, row, record.lsn, parsed[records.ORIGIN])
     return keep
 
 
@@ -348,6 +362,7 @@ def note_other(buf, parsed, record, row, catalogs, room):  # type: ignore[no-unt
         return CATALOG_CHANGE if note_files(room.files, catalogs, parsed, record.lsn) else NOT_KEPT
     if manager == LOGICALMSG and row >= 0 and u8(buf, parsed[MAIN] + logicalmsg.TRANSACTIONAL) != 0:
         room.xids.flags[row] |= HAS_CHANGE
+        note_queued(room.xids, row, record.lsn, 0)
     return kept_as(manager, opcode)
 
 

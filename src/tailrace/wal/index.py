@@ -21,7 +21,7 @@ from tailrace.model import Locator, Lsn, Stretch
 from tailrace.ragged import bounds_of, ranges
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 
 
 TRACKED_CATALOGS: dict[int, str] = {
@@ -95,7 +95,9 @@ class Kept:
 @dataclass(slots=True)
 class Xids:
     """What each xid seen in the stretch did there; of xids 32 bits, or all (:mod:`tailrace.transactions.epochs`). `speculative` is the LSN of a
-    speculative insert still waiting at the end, or 0."""
+    speculative insert still waiting at the end, or 0. `queued_lsn` is that of its first record that the server's decoding queues as a change, or 0:
+    of a row, TRUNCATE or transactional message, of a change of catalogs, or of what a command made stale; `origin` is the replication origin that the
+    change has there, which it has of a row or TRUNCATE alone (`replication/logical/decode.c`)."""
 
     xid: NDArray[np.integer]
     top: NDArray[np.integer]
@@ -104,6 +106,8 @@ class Xids:
     rows: NDArray[np.int64]
     bytes: NDArray[np.int64]
     speculative: NDArray[np.int64]
+    queued_lsn: NDArray[np.int64]
+    origin: NDArray[np.uint16]
 
     def __len__(self) -> int:
         return len(self.xid)
@@ -112,7 +116,7 @@ class Xids:
         """These rows alone."""
         return Xids(
             xid=self.xid[rows], top=self.top[rows], first_lsn=self.first_lsn[rows], flags=self.flags[rows], rows=self.rows[rows],
-            bytes=self.bytes[rows], speculative=self.speculative[rows],
+            bytes=self.bytes[rows], speculative=self.speculative[rows], queued_lsn=self.queued_lsn[rows], origin=self.origin[rows],
         )  # fmt: skip
 
 

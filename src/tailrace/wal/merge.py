@@ -84,6 +84,9 @@ def _merged_xids(first: Xids, second: Xids) -> Xids:
     both.top[mine] = np.where(second.top[theirs] != 0, second.top[theirs], first.top[mine])
     both.rows[mine] += second.rows[theirs]
     both.bytes[mine] += second.bytes[theirs]
+    queued = first.queued_lsn[mine] != 0
+    both.queued_lsn[mine] = np.where(queued, first.queued_lsn[mine], second.queued_lsn[theirs])
+    both.origin[mine] = np.where(queued, first.origin[mine], second.origin[theirs])
     before, after = first.flags[mine], second.flags[theirs]
     # What an xid does first about speculation says how it came in, what it does last how it goes out.
     starts = np.where(before & _SPECULATES, before, after) & _STARTS

@@ -32,6 +32,7 @@ from tailrace.wal.facts import (
     note_heap,
     note_kept,
     note_other,
+    note_queued,
     note_xid,
 )  # fmt: skip
 from tailrace.wal.framing import F_AT, F_END, F_LENGTH, F_LSN, POSITION, REACHED_STOP, next_records
@@ -166,6 +167,7 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
                 keep = INVALIDATIONS
                 if row >= 0:
                     xids.flags[row] |= CHANGES_CATALOG
+                    note_queued(xids, row, record.lsn, 0)
             elif opcode != xact.ASSIGNMENT:
                 fields = room.ends.fields[room.ends.used[0]]
                 if not parse_end(buf, parsed, form.stats_item, form.prepare_header, fields):
@@ -243,6 +245,8 @@ def _xids(room: XidRoom) -> Xids:
         rows=room.rows[used].copy(),
         bytes=room.bytes[used].copy(),
         speculative=room.speculative[used].copy(),
+        queued_lsn=room.queued_lsn[used].copy(),
+        origin=room.origin[used].copy(),
     )
 
 

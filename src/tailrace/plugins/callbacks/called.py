@@ -7,6 +7,7 @@ that workers made texts of (`callbacks/formatter.py`), and now callbacks are cal
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,14 +38,36 @@ class _Answers:
 
     kind: type[Plugin]
     options: tuple[tuple[str, str | None], ...]
-    ask: Callable[[Any], bool] = field(compare=False)
+    ask: Callable[..., bool] = field(compare=False)
 
-    def __call__(self, about: Any) -> bool:
-        return self.ask(about)
+    def __call__(self, *about: Any) -> bool:
+        return self.ask(*about)
+
+
+class _Limit:
+    """Where something ends with which there are so many rows: nothing is called any more for what stands behind."""
+
+    def __init__(self, lines: Lines, most: int) -> None:
+        self._ends = np.union1d(lines.ends, lines.stops).tolist()
+        self._most = most
+        self._rows = 0
+        self.stop = 0
+
+    def is_reached(self, place: int, rows: NDArray[np.int64]) -> bool:
+        """Whether it stands before the line at `place`. Of each line before that, `rows` has how many were written."""
+        while self._rows < self._most and self._ends and self._ends[0] <= place:
+            end = self._ends.pop(0)
+            self._rows += int(rows[self.stop : end].sum())
+            self.stop = end
+        return self._rows >= self._most
 
 
 class CalledPlugin(OutputPlugin):
-    """A plugin with the manual's callbacks, as the driver takes one."""
+    """A plugin with the manual's callbacks, as the driver takes one.
+
+    Sent to another process, it travels as it was before `startup`, so that this may open what cannot be sent; there it is started up again when it is
+    asked for something first.
+    """
 
     tells_relations = True
     skips_empty_transactions = False
@@ -53,6 +76,8 @@ class CalledPlugin(OutputPlugin):
         super().__init__()
         check_callbacks(plugin)
         self.plugin = plugin
+        self._before_startup = copy(plugin)
+        self._was_sent = False
         self.name = name or type(plugin).__name__
         self.context = Context(plugin=self.name)
         self.takes_messages = implements(plugin, "message")
@@ -62,6 +87,7 @@ class CalledPlugin(OutputPlugin):
         self._uses: RelationUses | None = None
         self._txn: Transaction | None = None
         self._in_stream = False
+        self._rows_given = 0
         self._reader: CatalogReader | None = None
 
     @property
@@ -86,10 +112,21 @@ class CalledPlugin(OutputPlugin):
         self.two_phase = self.two_phase and implements(self.plugin, "prepare")
 
     def shutdown(self) -> None:
-        self.context.call("shutdown", None, self.plugin.shutdown, writes=False)
+        if not self._was_sent:
+            self.context.call("shutdown", None, self.plugin.shutdown, writes=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "plugin": self._before_startup, "_was_sent": True}
+
+    def _start_again(self) -> None:
+        """In the process that it was sent to, once."""
+        if self._was_sent:
+            self._was_sent = False
+            self._start(self.context.options, self.context.major, is_init=False)
 
     @property
     def formatter(self) -> CallbackFormatter:
+        self._start_again()
         return CallbackFormatter(self.plugin, self.context.alone(), self.style, self.codec)
 
     @property
@@ -103,14 +140,16 @@ class CalledPlugin(OutputPlugin):
     def filter_by_origin(self) -> OriginFilter | None:
         return self._answers(self._filters_origin) if implements(self.plugin, "filter_by_origin") else None
 
-    def _answers(self, ask: Callable[[Any], bool]) -> _Answers:
+    def _answers(self, ask: Callable[..., bool]) -> _Answers:
         return _Answers(type(self.plugin), tuple(self.context.options.items()), ask)
 
     def _filters_origin(self, origin: int) -> bool:
+        self._start_again()
         return bool(self.context.call("filter_by_origin", None, self.plugin.filter_by_origin, origin, writes=False))
 
-    def _filters_prepared(self, gid: str) -> bool:
-        return bool(self.context.call("filter_prepare", None, self.plugin.filter_prepare, gid, writes=False))
+    def _filters_prepared(self, xid: int, gid: str) -> bool:
+        self._start_again()
+        return bool(self.context.call("filter_prepare", None, self.plugin.filter_prepare, xid, gid, writes=False))
 
     def planned(self, about: PlanFacts) -> None:
         self._reader = None
@@ -200,24 +239,27 @@ class CalledPlugin(OutputPlugin):
         made: list[bytes] = []
         shapes: dict[int, Shape] = {}
         raw = data.tobytes() if not plain.all() else b""
+        limit = _Limit(lines, self.upto_nchanges - self._rows_given) if self.upto_nchanges else None
         for place in np.flatnonzero(~plain).tolist():
+            if limit is not None and limit.is_reached(place, rows):
+                lines = lines.part(0, limit.stop)
+                break
             text = raw[offsets[place] : offsets[place + 1]]
             try:
                 written = self._called(place, text, int(lines.lsn[place]), shapes)
             except TailraceError as error:
                 self.failed = error
-                return self._before(lines.part(0, int(lines.ends[lines.ends <= place].max(initial=0))), plain, rows, made)
+                lines = lines.part(0, int(lines.ends[lines.ends <= place].max(initial=0)))
+                break
             rows[place] = len(written)
             made += written
         self._notes, self._uses = [], None
-        return self._given(lines, plain, rows, made)
-
-    def _before(self, lines: Lines, plain: NDArray[np.bool_], rows: NDArray[np.int64], made: list[bytes]) -> Lines:
-        """What was written of the first of the lines, up to where something ended before a callback failed."""
         plain, rows = plain[: len(lines)], rows[: len(lines)]
+        self._rows_given += int(rows.sum())
         return self._given(lines, plain, rows, made[: int(rows[~plain].sum())])
 
     def _given(self, lines: Lines, plain: NDArray[np.bool_], rows: NDArray[np.int64], made: list[bytes]) -> Lines:
+        """What stands in the place of the lines: of those in workers, what they wrote, and what was `made` of the others."""
         before = np.append(0, np.cumsum(rows))
         return Lines(
             np.repeat(lines.lsn, rows), np.repeat(lines.xid, rows), self._told(lines.texts, plain, rows, made),

@@ -23,7 +23,8 @@ _STREAMING = ("stream_start", "stream_stop", "stream_abort", "stream_commit", "s
 
 
 class Plugin:
-    """One instance lives as long as its stream, and its callbacks are called one at a time, in order: it may keep what it likes in itself.
+    """One instance lives as long as its stream, and its callbacks are called one at a time, as PostgreSQL calls those of a plugin in C: it may keep
+    what it likes in itself.
 
     Unless it is `parallel`: then `change` is called in workers, in no order, on copies of it made after `startup`. What it does there may depend on
     the change and on the options alone, and its `txn` has no more than xid, commit_lsn, commit_time and origin. The other callbacks are called as
@@ -42,7 +43,8 @@ class Plugin:
         to set."""
 
     def shutdown(self, ctx: Context) -> None:
-        """The slot is not used any more."""
+        """The stream has ended, and not by an error; or a slot has been created. What must be closed after an error, too, a plugin closes when it
+        goes itself (`weakref.finalize`)."""
 
     # -- transactions ----------------------------------------------------------------------------------------------------------------
 
@@ -63,13 +65,14 @@ class Plugin:
         """TRUNCATE, of one table or several."""
 
     def commit(self, ctx: Context, txn: Transaction, commit_lsn: Lsn) -> None:
-        """All changes of the transaction have been told. Required."""
+        """All changes of the transaction have been told; `commit_lsn` is where its commit record begins. Required."""
         raise NotImplementedError
 
     def message(
         self, ctx: Context, txn: Transaction | None, message_lsn: Lsn, transactional: bool, prefix: str, message: bytes
     ) -> None:
-        """pg_logical_emit_message. `txn` is None where the message is not transactional and its session had no xid yet."""
+        """pg_logical_emit_message. `message_lsn` is where its record ends. `txn` is None where the message is not transactional and its session had
+        no xid yet."""
 
     def filter_by_origin(self, ctx: Context, origin_id: int) -> bool:
         """Whether to leave out what comes from an origin (0: from here). Asked once for each; no other callback is called for what it filters."""
@@ -77,38 +80,50 @@ class Plugin:
 
     # -- two phases ------------------------------------------------------------------------------------------------------------------
 
-    def filter_prepare(self, ctx: Context, gid: str) -> bool:
-        """Whether a prepared transaction is to wait for its COMMIT PREPARED like any other."""
+    def filter_prepare(self, ctx: Context, xid: int, gid: str) -> bool:
+        """Whether a prepared transaction is to wait for its COMMIT PREPARED like any other. Asked for its PREPARE and for its end: it must answer the
+        same."""
         return False
 
-    def begin_prepare(self, ctx: Context, txn: Transaction) -> None: ...
+    def begin_prepare(self, ctx: Context, txn: Transaction) -> None:
+        """A prepared transaction begins to be told. Its `commit_lsn` and `commit_time` are those of PREPARE."""
 
-    def prepare(self, ctx: Context, txn: Transaction, prepare_lsn: Lsn) -> None: ...
+    def prepare(self, ctx: Context, txn: Transaction, prepare_lsn: Lsn) -> None:
+        """All its changes have been told; what becomes of it is told later."""
 
-    def commit_prepared(self, ctx: Context, txn: Transaction, commit_lsn: Lsn) -> None: ...
+    def commit_prepared(self, ctx: Context, txn: Transaction, commit_lsn: Lsn) -> None:
+        """It was committed."""
 
     def rollback_prepared(self, ctx: Context, txn: Transaction, prepare_end_lsn: Lsn, prepare_time: int) -> None:
-        """`prepare_time` in microseconds since 2000-01-01 UTC."""
+        """It was rolled back. Where its PREPARE ended, and when it was, in microseconds since 2000-01-01 UTC."""
 
     # -- transactions in progress ----------------------------------------------------------------------------------------------------
 
-    def stream_start(self, ctx: Context, txn: Transaction) -> None: ...
+    def stream_start(self, ctx: Context, txn: Transaction) -> None:
+        """A block of a transaction in progress begins, its first or another. Of the transaction no more is known than its xid."""
 
-    def stream_stop(self, ctx: Context, txn: Transaction) -> None: ...
+    def stream_stop(self, ctx: Context, txn: Transaction) -> None:
+        """The block ends."""
 
-    def stream_abort(self, ctx: Context, txn: Transaction, abort_lsn: Lsn) -> None: ...
+    def stream_abort(self, ctx: Context, txn: Transaction, abort_lsn: Lsn) -> None:
+        """A transaction of which there were blocks was rolled back, or a subtransaction of one: then `txn` is that."""
 
-    def stream_prepare(self, ctx: Context, txn: Transaction, prepare_lsn: Lsn) -> None: ...
+    def stream_prepare(self, ctx: Context, txn: Transaction, prepare_lsn: Lsn) -> None:
+        """It was prepared, behind its last block."""
 
-    def stream_commit(self, ctx: Context, txn: Transaction, commit_lsn: Lsn) -> None: ...
+    def stream_commit(self, ctx: Context, txn: Transaction, commit_lsn: Lsn) -> None:
+        """It was committed, behind its last block."""
 
-    def stream_change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None: ...
+    def stream_change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
+        """As `change`, in a block."""
 
     def stream_message(
         self, ctx: Context, txn: Transaction | None, message_lsn: Lsn, transactional: bool, prefix: str, message: bytes
-    ) -> None: ...
+    ) -> None:
+        """As `message`, in a block."""
 
-    def stream_truncate(self, ctx: Context, txn: Transaction, relations: tuple[Relation, ...], change: Change) -> None: ...
+    def stream_truncate(self, ctx: Context, txn: Transaction, relations: tuple[Relation, ...], change: Change) -> None:
+        """As `truncate`, in a block."""
 
 
 def implements(plugin: Plugin, callback: str) -> bool:

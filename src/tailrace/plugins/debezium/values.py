@@ -170,7 +170,8 @@ class Telling:
 
         def text_of(stored: Values) -> tuple[Texts, int]:
             micros = stored.as_dtype("<i8")
-            since_epoch = (micros + _EPOCH_MICROS) // (1000 if in_millis else 1)
+            unit = 1000 if in_millis else 1
+            since_epoch = micros // unit + _EPOCH_MICROS // unit  # in this order, or the latest of all would run over
             bounds = np.iinfo(np.int64)
             since_epoch = np.where(micros == bounds.max, _LATEST, np.where(micros == bounds.min, _EARLIEST, since_epoch))
             return _numbers(since_epoch), form.BARE

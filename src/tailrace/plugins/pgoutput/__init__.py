@@ -44,6 +44,11 @@ class PgOutput(OutputPlugin):
         self._telling: Telling | None = None
         self._origins: CatalogTable | None = None
 
+    def created(self, options: Mapping[str, str | None], major: int) -> None:
+        # Those that are to be kept with the slot are checked; which they are may be said later, as on a server.
+        if options:
+            self.startup(options, major)
+
     def startup(self, options: Mapping[str, str | None], major: int) -> None:
         self.options = parse_options(options, major)
         self.publication_names = self.options.publication_names

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
-from tailrace.model import PgType
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.plugin import OutputPlugin, parse_bool
 from tailrace.plugins.test_decoding.lines import LineFormatter, qualified_name
 from tailrace.transactions.fates import Transactions
-from tailrace.types import registry
 from tailrace.types.encodings.conversion import to_utf8
-from tailrace.types.values import Texts, Values
+from tailrace.types.times.moments import format_moments
+from tailrace.types.values import Texts
 
 OPTIONS = {
     "include-xids": ("include_xids", "xids after BEGIN and COMMIT (on)"),
@@ -29,8 +28,6 @@ OPTIONS = {
     "force-binary": ("writes_binary", "the output is declared binary, and is printed in hex (off)"),
 }
 """Name -> our attribute, and what it does."""
-
-_TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
 
 
 class TestDecoding(OutputPlugin):
@@ -71,7 +68,7 @@ class TestDecoding(OutputPlugin):
     # -- two phases ------------------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def filter_prepare(gid: str) -> bool:
+    def filter_prepare(xid: int, gid: str) -> bool:
         return "_nodecode" in gid
 
     def prepare_texts(self, transactions: Transactions) -> Texts:
@@ -91,8 +88,7 @@ class TestDecoding(OutputPlugin):
     def _times(self, transactions: Transactions) -> tuple[str | Texts, ...]:
         if not self.include_timestamp:
             return ()
-        stored = Values(np.ones(len(transactions), np.bool_), fixed=transactions.time.view(np.uint8).reshape(-1, 8))
-        return " (at ", registry.format_values(stored, _TIMESTAMPTZ, self.style), ")"
+        return " (at ", format_moments(transactions.time, self.style), ")"
 
     def truncate_text(self, truncation: Truncation) -> str:
         names = ", ".join(qualified_name(relation, self.major) for relation in truncation.relations)

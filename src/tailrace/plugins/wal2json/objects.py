@@ -38,11 +38,11 @@ from tailrace.types import registry
 from tailrace.types.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
+from tailrace.types.times.moments import format_moments
 from tailrace.types.values import Texts, Values, as_writable
 
 _FULL = "f"
 _PG_LSN = PgType(3220, "pg_catalog", "pg_lsn", "pg_lsn", "b", 8, 8)
-_TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
 _KINDS = (INSERT, UPDATE, DELETE)
 
 
@@ -63,7 +63,8 @@ class ObjectFormatter(Formatter):
     def alike_texts(self, alike: Alike) -> Texts:
         batch, rows = alike.batch, len(alike.batch)
         relations = alike.published_as
-        told = self._told(alike)
+        identified = np.array([bool(each.identity) or each.replica_identity == _FULL for each in relations])
+        told = told_changes(self.options, alike) & ((batch.kind == INSERT) | batch.has_old | identified[alike.number])
         words = self._words(relations, batch.columns)
         new = Side.of(batch.new, batch.columns, rows, self._text_of)
         old = Side.absent(rows, len(batch.columns))
@@ -80,17 +81,6 @@ class ObjectFormatter(Formatter):
         offsets = np.zeros(rows + 1, np.int64)
         write_objects(changes, words, self._keys(relations, batch.columns), new, old, offsets, out)
         return Texts(offsets, out[: offsets[-1]])
-
-    def _told(self, alike: Alike) -> NDArray[np.bool_]:
-        """Which changes are: of these actions and tables, and of rows that can be identified."""
-        batch, relations = alike.batch, alike.published_as
-        tables = np.array([self.options.tells_table(each.schema, each.name) for each in relations])
-        identified = np.array([bool(each.identity) or each.replica_identity == _FULL for each in relations])
-        told = tables[alike.number] & ((batch.kind == INSERT) | batch.has_old | identified[alike.number])
-        for kind, action in zip(_KINDS, ACTIONS, strict=False):
-            if action not in self.options.actions:
-                told &= batch.kind != kind
-        return told
 
     def _words(self, relations: Sequence[Relation], columns: Sequence[Column]) -> PlainWords:
         descriptions = [self._description(column) for column in columns]
@@ -132,16 +122,30 @@ class ObjectFormatter(Formatter):
         return Keys(identity, primary, obtainable, self.options.include_pk)
 
     def _text_of(self, stored: Values, column: Column) -> tuple[Texts, int]:
-        pg_type = column.type
-        assert pg_type is not None, "dropped columns are not shown"
-        form = STRING
-        if pg_type.oid in NUMBERS:
-            form = STRING if self.options.numeric_data_types_as_string else NUMBER
-        elif pg_type.oid == BOOL:
-            form = BOOLEAN
-        elif pg_type.oid == BYTEA:
-            form = HEX
-        return printed(stored, pg_type, self.style, self.codec), form
+        assert column.type is not None, "dropped columns are not shown"
+        return written_as(column.type, stored, self.options, self.style, self.codec)
+
+
+def told_changes(options: Options, alike: Alike) -> NDArray[np.bool_]:
+    """Which changes are of actions and tables that are told."""
+    batch = alike.batch
+    told: NDArray[np.bool_] = np.array([options.tells_table(each.schema, each.name) for each in alike.published_as])[alike.number]
+    for kind, action in zip(_KINDS, ACTIONS, strict=False):
+        if action not in options.actions:
+            told &= batch.kind != kind
+    return told
+
+
+def written_as(pg_type: PgType, stored: Values, options: Options, style: TextStyle, codec: str) -> tuple[Texts, int]:
+    """Values of a type as texts, and how these become literals."""
+    form = STRING
+    if pg_type.oid in NUMBERS:
+        form = STRING if options.numeric_data_types_as_string else NUMBER
+    elif pg_type.oid == BOOL:
+        form = BOOLEAN
+    elif pg_type.oid == BYTEA:
+        form = HEX
+    return printed(stored, pg_type, style, codec), form
 
 
 def facts_of(
@@ -152,18 +156,19 @@ def facts_of(
     if commits is not None and options.include_xids:
         parts += [',"xid":', commits.xid]
     if commits is not None and options.include_timestamp:
-        parts += [',"timestamp":"', _formatted(commits.time, _TIMESTAMPTZ, replace(style, date_style="ISO")), '"']
+        parts += [',"timestamp":"', format_moments(commits.time, style), '"']
     if commits is not None and options.include_origin:
         parts += [',"origin":', commits.origin]
     if options.include_lsn:
         for name, each in zip(("lsn", "nextlsn"), (lsn, *more), strict=False):
-            parts += [f',"{name}":"', _formatted(each, _PG_LSN, style), '"']
+            parts += [f',"{name}":"', positions(each, style), '"']
     return Texts.joined(*parts, rows=rows) if parts else Texts(np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8))
 
 
-def _formatted(numbers: NDArray[np.int64], pg_type: PgType, style: TextStyle) -> Texts:
-    stored = Values(np.ones(len(numbers), np.bool_), fixed=np.ascontiguousarray(numbers, np.int64).view(np.uint8).reshape(-1, 8))
-    return registry.format_values(stored, pg_type, style)
+def positions(lsns: NDArray[np.int64], style: TextStyle) -> Texts:
+    """As pg_lsn prints them."""
+    stored = Values(np.ones(len(lsns), np.bool_), fixed=np.ascontiguousarray(lsns, np.int64).view(np.uint8).reshape(-1, 8))
+    return registry.format_values(stored, _PG_LSN, style)
 
 
 class PlainWords(NamedTuple):

@@ -96,12 +96,6 @@ def parse_options(options: Mapping[str, str | None]) -> Options:
 
 
 def _check_supported(options: Options) -> None:
-    if options.format_version != LATEST_FORMAT:
-        raise UsageError(
-            f"format-version {options.format_version} of wal2json, its default, is not supported",
-            hint=f"Give format-version={LATEST_FORMAT}: an object a line instead of one a transaction.",
-            sqlstate=_NOT_SUPPORTED,
-        )
     if options.include_default:
         raise UsageError(
             "include-default is not supported", hint="Expressions of defaults (pg_attrdef) are not followed in the log.",
@@ -193,8 +187,8 @@ _LISTS: dict[str, Callable[[str, str | None], object]] = {
 
 
 MEANINGS = {
-    "format-version": "2; format 1, the original's default, is refused",
-    "include-transaction": "objects for BEGIN and COMMIT (on)",
+    "format-version": "1, an object a transaction, or 2, an object a change (1)",
+    "include-transaction": "objects for BEGIN and COMMIT (on; format 2)",
     "include-xids": "the transaction's xid (off)",
     "include-timestamp": "when it committed, in TimeZone (off)",
     "include-origin": "the number of its replication origin (off)",
@@ -208,7 +202,9 @@ MEANINGS = {
     "include-pk": "columns of the primary key (off)",
     "numeric-data-types-as-string": "numbers in quotes, NaN and infinities instead of null (off; since wal2json 2.6)",
     "include-default": "expressions of defaults: on is refused",
-    "include-typmod, pretty-print, write-in-chunks": "taken, and without effect in format 2, as in the original",
+    "include-typmod": "types with their modifiers and in SQL's words, as varchar(4) and integer; off: their names in pg_type (on; format 1)",
+    "pretty-print": "lines and tabs (off; format 1)",
+    "write-in-chunks": "a row for each part of a transaction (off; format 1)",
     "actions": "of insert, update, delete, truncate those to tell (all)",
     "filter-tables, add-tables": "tables not to tell, and those to tell alone: schema.table with commas between them, * for any",
     "filter-msg-prefixes, add-msg-prefixes": "prefixes of logical messages, likewise",

@@ -1,0 +1,265 @@
+"""Changes as wal2json prints them in its format 1, names, types and values of columns in lists of their own: `{"kind":"insert","schema":"public",
+"table":"t","columnnames":["id",…],"columntypes":["integer",…],"columnvalues":[1,…]}`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.catalog.names.type_labels import label_with_modifier
+from tailrace.decode import DELETE, INSERT, UPDATE, Alike, Batch
+from tailrace.kernels import inner_kernel, kernel
+from tailrace.model import Column, PgType, Relation
+from tailrace.plugins.json_text.columns import LONGEST_LITERAL, NULL, UNCHANGED, Side, Words, put, put_literal, put_word
+from tailrace.plugins.json_text.strings import json_string
+from tailrace.plugins.plugin import Formatter
+from tailrace.plugins.wal2json.objects import told_changes, written_as
+from tailrace.plugins.wal2json.options import Options
+from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.style import NameOf, TextStyle
+from tailrace.types.values import Texts, Values
+
+_DEFAULT = "d"
+_VERBS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """White space of `pretty-print`: a tab, the end of a line, a space behind a colon or comma; and what stands before a part of a transaction that
+    is not in a row of its own."""
+
+    tab: str
+    line: str
+    space: str
+    before: str
+
+    @classmethod
+    def of(cls, options: Options) -> Layout:
+        tab, line, space = ("\t", "\n", " ") if options.pretty_print else ("", "", "")
+        return cls(tab, line, space, "" if options.write_in_chunks else line)
+
+    @property
+    def comma_at(self) -> int:
+        """Where the comma between changes stands in the text of one."""
+        return len(self.before) + 2 * len(self.tab)
+
+
+@dataclass(frozen=True)
+class ListFormatter(Formatter):
+    """An object a change, with a comma before it; nothing of a change that is not told."""
+
+    options: Options
+    style: TextStyle
+    codec: str = UTF8
+
+    def knowing(self, names: NameOf | None, codec: str) -> ListFormatter:
+        return replace(self, style=replace(self.style, names=names), codec=codec)
+
+    def change_texts(self, batch: Batch) -> Texts:
+        return self.alike_texts(Alike.of(batch))
+
+    def alike_texts(self, alike: Alike) -> Texts:
+        batch, rows, relations = alike.batch, len(alike.batch), alike.published_as
+        identified = np.array([bool(each.identity) or each.replica_identity == "f" for each in relations])
+        told = told_changes(self.options, alike) & ((batch.kind == INSERT) | identified[alike.number])
+        told &= (batch.kind != DELETE) | batch.has_old
+        new = Side.of(batch.new, batch.columns, rows, self._text_of)
+        old = Side.absent(rows, len(batch.columns))
+        if batch.old is not None:
+            old = Side.of(batch.old, batch.columns, rows, self._text_of)
+        words = self._words(relations, batch.columns)
+        # Room for the longest that it could be; pages that stay untouched cost nothing.
+        columns = len(batch.columns)
+        a_row = words.heads.longest + words.keys.longest + words.columns.room(columns) + words.identity.room(columns)
+        a_row += 2 * columns * LONGEST_LITERAL + len(words.end)
+        out = np.empty(int(told.sum()) * a_row + 2 * new.room + old.room, np.uint8)
+        offsets = np.zeros(rows + 1, np.int64)
+        changes = Changes(told, alike.number, batch.kind, batch.has_old, self._identities(relations, batch.columns))
+        write_lists(changes, words, new, old, offsets, out)
+        return Texts(offsets, out[: offsets[-1]])
+
+    def _text_of(self, stored: Values, column: Column) -> tuple[Texts, int]:
+        return written_as(self._valued(column), stored, self.options, self.style, self.codec)
+
+    def _valued(self, column: Column) -> PgType:
+        """The type by which a column's values are written: that beneath a domain, where that is named."""
+        pg_type = column.type
+        assert pg_type is not None, "dropped columns are not shown"
+        is_beneath = self.options.include_domain_data_type and self.options.include_types
+        return pg_type.element if is_beneath and pg_type.kind == "d" and pg_type.element is not None else pg_type
+
+    def _type_name(self, column: Column) -> str:
+        valued, of = self._valued(column), column.type
+        assert of is not None
+        if not self.options.include_typmod:
+            return valued.name
+        return label_with_modifier(valued, column.typmod if valued is of else of.typmod, self.style.major)
+
+    def _identities(self, relations: Sequence[Relation], columns: Sequence[Column]) -> NDArray[np.bool_]:
+        """By table and column, whether it is one of the replica identity; all are where that is FULL."""
+        numbers = np.array([column.number for column in columns], np.int64)
+        return np.array([np.isin(numbers, relation.identity or numbers) for relation in relations])
+
+    def _words(self, relations: Sequence[Relation], columns: Sequence[Column]) -> ListWords:
+        layout = Layout.of(self.options)
+        tab, line, space = layout.tab, layout.line, layout.space
+        heads = []
+        for relation in relations:
+            schema = f'{3 * tab}"schema":{space}{json_string(relation.schema)},{line}' if self.options.include_schemas else ""
+            heads += [
+                f'{layout.before}{2 * tab},{{{line}{3 * tab}"kind":{space}"{verb}",{line}{schema}'
+                f'{3 * tab}"table":{space}{json_string(relation.name)},{line}'
+                for verb in _VERBS.values()
+            ]
+        return ListWords(
+            Words.of(heads), Words.of([self._primary_key(each, columns) for each in relations]), self._lists(columns, layout, ""),
+            self._lists(columns, layout, "key"), np.frombuffer(f"{2 * tab}}}".encode(), np.uint8).copy(),
+        )  # fmt: skip
+
+    def _primary_key(self, relation: Relation, columns: Sequence[Column]) -> str:
+        """Names and types of the columns of its primary key, without what stands behind the brace. As wal2json up to 2.5 has it, only where that
+        is the replica identity by default."""
+        if not (self.options.include_pk and relation.primary_key and relation.replica_identity == _DEFAULT):
+            return ""
+        layout = Layout.of(self.options)
+        tab, line, space = layout.tab, layout.line, layout.space
+        mine = [column for column in columns if column.number in relation.primary_key]
+        names = f",{space}".join(json_string(column.name) for column in mine)
+        # Other than in lists of columns, the brackets of an array do not have its name escaped.
+        types = [self._type_name(column) for column in mine] if self.options.include_types else []
+        written = f",{space}".join(each if each.startswith('"') else json_string(each) for each in types)
+        return (
+            f'{3 * tab}"pk":{space}{{{line}{4 * tab}"pknames":{space}[{names}],{line}'
+            f'{4 * tab}"pktypes":{space}[{written}]{line}{3 * tab}}}'
+        )
+
+    def _lists(self, columns: Sequence[Column], layout: Layout, key: str) -> Lists:
+        """What there is of columns, or of those of the identity, and the brackets around it; the values are last."""
+        options, tab, line, space = self.options, layout.tab, layout.line, layout.space
+        named: dict[str, list[str]] = {"names": [json_string(column.name) for column in columns]}
+        if options.include_types:
+            named["types"] = [_quoted(self._type_name(column)) for column in columns]
+        if options.include_type_oids:
+            named["typeoids"] = [str(self._valued(column).oid) for column in columns]
+        if options.include_column_positions and not key:
+            named["positions"] = [str(column.number) for column in columns]
+        if options.include_not_null and not key:
+            # They come with types, or not at all.
+            told = columns if options.include_types else ()
+            named["optionals"] = ["false" if column.not_null else "true" for column in told]
+        indent = (4 if key else 3) * tab
+        opening = f'{3 * tab}"oldkeys":{space}{{{line}' if key else ""
+        openings = [f'{indent}"{key or "column"}{name}":{space}[' for name in (*named, "values")]
+        openings[0] = opening + openings[0]
+        close = f"]{line}{3 * tab}}}{line}" if key else "]"
+        return Lists(
+            Words.of(openings), Words.of([word for words in named.values() for word in words]),
+            np.array([bool(words) for words in named.values()]), Words.of([f"],{line}", close, f",{line}", line, f",{space}"]),
+        )  # fmt: skip
+
+
+def _quoted(label: str) -> str:
+    """A name in quotes is taken for a string as it stands."""
+    return label if label.startswith('"') and not label.endswith("]") else json_string(label)
+
+
+class Lists(NamedTuple):
+    """`openings` of lists, those of values last; `entries` of the lists before them, by list and column, but for lists that are not `filled`; and
+    what closes a list, closes values, stands behind where something follows or nothing does, and between entries."""
+
+    openings: Words
+    entries: Words
+    filled: NDArray[np.bool_]
+    closings: Words
+
+    def room(self, columns: int) -> int:
+        """What all of them take in one row at most, but for values; a word stands behind each entry, each list, and behind the last twice."""
+        behind = (len(self.filled) + 1) * (columns + 1) + 2
+        return len(self.openings.data) + len(self.entries.data) + behind * self.closings.longest
+
+
+class ListWords(NamedTuple):
+    """By table and kind what stands before the lists; by table its primary key; the lists of columns and of the identity; what stands at the end."""
+
+    heads: Words
+    keys: Words
+    columns: Lists
+    identity: Lists
+    end: NDArray[np.uint8]
+
+
+class Changes(NamedTuple):
+    """By row: whether it is told, which of the tables it is of, what happened, whether there is an old tuple; by table and column whether that is of
+    the identity."""
+
+    told: NDArray[np.bool_]
+    number: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    has_old: NDArray[np.bool_]
+    identity: NDArray[np.bool_]
+
+
+_LIST, _VALUES, _MORE, _LAST, _BETWEEN = range(5)
+
+
+@kernel
+def write_lists(changes, words, new, old, offsets, out):  # type: ignore[no-untyped-def]
+    """The objects of a batch, one after another; offsets[i + 1] becomes the end of row i."""
+    to = np.int64(0)
+    every = np.ones(len(new.form), np.bool_)
+    told = np.zeros(len(new.form), np.bool_)
+    for row in range(len(changes.kind)):
+        if changes.told[row]:
+            kind, number = changes.kind[row], changes.number[row]
+            has_key = words.keys.bounds[number + 1] > words.keys.bounds[number]
+            to = put_word(out, to, words.heads, 3 * number + kind - 1)
+            if kind != DELETE:
+                to = put_lists(out, to, words.columns, new, row, every, told, False)
+                to = put_word(out, to, words.columns.closings, _MORE if has_key or kind == UPDATE else _LAST)
+            if has_key:
+                to = put_word(out, to, words.keys, number)
+                to = put_word(out, to, words.columns.closings, _LAST if kind == INSERT else _MORE)
+            if kind == UPDATE and changes.has_old[row]:
+                to = put_lists(out, to, words.identity, old, row, every, told, True)
+            elif kind == UPDATE:
+                to = put_lists(out, to, words.identity, new, row, changes.identity[number], told, True)
+            elif kind == DELETE:
+                to = put_lists(out, to, words.identity, old, row, changes.identity[number], told, True)
+            to = put(out, to, words.end, 0, len(words.end))
+        offsets[row + 1] = to
+
+
+@inner_kernel
+def put_lists(out, to, lists, side, row, wanted, told, is_key):  # type: ignore[no-untyped-def]
+    """Append the lists of one side of a row: of the wanted columns, but for those that were not sent, and of a key but for NULLs. `told` is room for
+    one flag a column."""
+    columns = len(side.form)
+    for column in range(columns):
+        state = side.state[column, row]
+        told[column] = wanted[column] and state != UNCHANGED and not (is_key and state == NULL)
+    first_entry = 0
+    for number in range(len(lists.filled)):
+        to = put_word(out, to, lists.openings, number)
+        if lists.filled[number]:
+            first = True
+            for column in range(columns):
+                if told[column]:
+                    if not first:
+                        to = put_word(out, to, lists.closings, _BETWEEN)
+                    first = False
+                    to = put_word(out, to, lists.entries, first_entry + column)
+            first_entry += columns
+        to = put_word(out, to, lists.closings, _LIST)
+    to = put_word(out, to, lists.openings, len(lists.filled))
+    first = True
+    for column in range(columns):
+        if told[column]:
+            if not first:
+                to = put_word(out, to, lists.closings, _BETWEEN)
+            first = False
+            to = put_literal(out, to, side, column, row)
+    return put_word(out, to, lists.closings, _VALUES)
