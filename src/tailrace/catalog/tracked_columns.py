@@ -11,11 +11,11 @@ _WANTED: dict[str, tuple[str, ...]] = {
     ),
     "pg_attribute": (
         "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing", "attgenerated",
-        "attisdropped", "attmissingval", "attidentity",
+        "attisdropped", "attmissingval", "attidentity", "attcollation",
     ),
     "pg_type": (
         "oid", "typname", "typnamespace", "typlen", "typtype", "typdelim", "typrelid", "typsubscript", "typelem", "typalign", "typbasetype",
-        "typtypmod",
+        "typtypmod", "typcollation",
     ),
     "pg_namespace": ("oid", "nspname"), "pg_attrdef": ("adrelid", "adnum", "adbin"),
     "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),

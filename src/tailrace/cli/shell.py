@@ -227,7 +227,7 @@ class Shell:
         relations = self._relations
         relation = relation_of(relations.here.moment, rest)
         published = relations.published_by(relation.schema, relation.name)
-        found = described(relations.here.moment, rest, published)
+        found = described(relations.here.moment, rest, published, relations.here.compiler.facts.style)
         self._write(printed(found.columns, self.form, found.title, found.footers))
 
     def _publications(self, rest: str) -> None:

@@ -1,7 +1,7 @@
 """What \\d, \\dt and \\d TABLE of psql tell, as far as the log does: tables with their columns, keys and publications (`bin/psql/describe.c`).
 
-In: a history and a moment. Out: columns of texts, a title, footers. Defaults, collations and constraints are not in what decoding tracks, so there
-are no columns for them.
+In: a history and a moment. Out: columns of texts, a title, footers. Which defaults are printed says `sql.column_defaults`. Constraints, and which
+indexes are unique, are not in what decoding tracks, so there are no footers for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import UsageError
 from tailrace.model import FIRST_NORMAL_OID, Column, Relation
 from tailrace.publications.naming import Moment
+from tailrace.sql.column_defaults import default_texts
 from tailrace.sql.result_text import TextColumn
+from tailrace.types.style import TextStyle
 
 _KINDS = {
     "r": "table", "p": "partitioned table", "v": "view", "m": "materialized view", "S": "sequence", "f": "foreign table", "i": "index",
@@ -55,24 +57,36 @@ def listed(moment: Moment, kinds: str) -> Described:
     return Described(_texts(("Schema", "Name", "Type", "Owner"), sorted(rows)), "List of relations")
 
 
-def described(moment: Moment, name: str, published_by: Sequence[str] = ()) -> Described:
-    """\\d NAME. Raises UsageError (42P01) if there is none."""
+def described(moment: Moment, name: str, published_by: Sequence[str] = (), style: TextStyle | None = None) -> Described:
+    """\\d NAME. `style` knows the names behind oids. Raises UsageError (42P01) if there is none."""
     relation = _named(moment, name)
+    defaults, collations = default_texts(moment, relation, style or TextStyle()), _collations(moment, relation)
     rows = [
-        (column.name, type_text(column), "not null" if column.not_null else "", _GENERATED.get(column.generated, ""))
+        (
+            column.name, type_text(column), collations.get(column.number, ""), "not null" if column.not_null else "",
+            defaults.get(column.number, ""),
+        )
         for column in relation.live_columns
-    ]
+    ]  # fmt: skip
     footers = _indexes(moment, relation)
     if published_by:
         footers += ["Publications:", *(f'    "{each}"' for each in published_by)]
-    if relation.replica_identity in "fn":
-        footers.append(f"Replica Identity: {'FULL' if relation.replica_identity == 'f' else 'NOTHING'}")
     title = f'{_TITLES.get(relation.kind, "Relation")} "{relation.schema}.{relation.name}"'
-    heads = ("Column", "Type", "Nullable", "Generated") if any(row[3] for row in rows) else ("Column", "Type", "Nullable")
-    return Described(_texts(heads, [row[: len(heads)] for row in rows]), title, footers)
+    return Described(_texts(("Column", "Type", "Collation", "Nullable", "Default"), rows), title, footers)
 
 
-_GENERATED = {"s": "stored", "v": "virtual"}
+def _collations(moment: Moment, relation: Relation) -> dict[int, str]:
+    """By attribute number, those that are not their types' own."""
+    history = moment.history
+    attributes, types, collations = (history.table(name) for name in ("pg_attribute", "pg_type", "pg_collation"))
+    found = {}
+    for row in attributes.seen_where("attrelid", relation.oid, moment.lsn, -1).tolist():
+        oid = int(attributes["attcollation"][row])
+        of_type = types.seen_where("oid", int(attributes["atttypid"][row]), moment.lsn, -1)
+        if oid and len(of_type) and oid != int(types["typcollation"][of_type[-1]]):
+            named = collations.seen_where("oid", oid, moment.lsn, -1)
+            found[int(attributes["attnum"][row])] = collations.name("collname", int(named[-1])) if len(named) else ""
+    return found
 
 
 def relation_of(moment: Moment, name: str) -> Relation:
@@ -102,17 +116,23 @@ def _indexes(moment: Moment, relation: Relation) -> list[str]:
         if not len(found):
             continue
         name = classes.name("relname", int(found[-1]))
-        primary, identity = bool(indexes["indisprimary"][row]), bool(indexes["indisreplident"][row])
-        lines.append((not primary, name, _index_line(relation, history, row, name, is_primary=primary, is_identity=identity)))
+        method = _METHODS.get(int(classes["relam"][found[-1]]), "")
+        primary = bool(indexes["indisprimary"][row])
+        lines.append((not primary, name, _index_line(relation, history, row, name, method)))
     return ["Indexes:", *(line for _, _, line in sorted(lines))] if lines else []
 
 
-def _index_line(relation: Relation, history: History, row: int, name: str, *, is_primary: bool, is_identity: bool) -> str:
+_METHODS = {403: "btree", 405: "hash", 783: "gist", 2742: "gin", 3580: "brin", 4000: "spgist"}
+"""pg_am.oid of those that PostgreSQL has itself."""
+
+
+def _index_line(relation: Relation, history: History, row: int, name: str, method: str) -> str:
     indexes = history.table("pg_index")
     keys = int2_vector(indexes["indkey"][row])[: int(indexes["indnkeyatts"][row])]
     names = {column.number: quote_identifier(column.name) for column in relation.columns}
     columns = ", ".join(names.get(key, "(expression)") for key in keys)
-    return f'    "{name}"{" PRIMARY KEY," if is_primary else ""} ({columns}){" REPLICA IDENTITY" if is_identity else ""}'
+    primary = " PRIMARY KEY," if indexes["indisprimary"][row] else ""
+    return f'    "{name}"{primary} {f"{method} " if method else ""}({columns}){" REPLICA IDENTITY" if indexes["indisreplident"][row] else ""}'
 
 
 def type_text(column: Column) -> str:
