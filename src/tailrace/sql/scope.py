@@ -96,3 +96,21 @@ def is_output(node: Any, names: set[str]) -> bool:
     if isinstance(node, ast.A_Const):
         return True
     return isinstance(node, ast.ColumnRef) and len(node.fields) == 1 and getattr(node.fields[0], "sval", None) in names
+
+
+def output_kind(node: Any, columns: Sequence[tuple[str, str]]) -> str | None:
+    """The type of the result's column that it names, or whose number it is; None for what is neither."""
+    if not is_output(node, {name for name, _ in columns}):
+        return None
+    if isinstance(node, ast.ColumnRef):
+        return dict(columns)[node.fields[0].sval]
+    number = getattr(node.val, "ival", 0)
+    return columns[number - 1][1] if 0 < number <= len(columns) else ""
+
+
+def check_ordered(node: Any, kind: str) -> None:
+    """Raise UsageError for a type that has no order (`get_sort_group_operators`)."""
+    if kind == "xid":
+        hint = "Use an explicit ordering operator or modify the query."
+        error = UsageError("could not identify an ordering operator for type xid", hint=hint, sqlstate="42883")
+        raise error.in_text(node.location + 1) if isinstance(node, ast.ColumnRef) else error

@@ -24,7 +24,7 @@ from tailrace.sql.grammar import ast, name_of
 from tailrace.sql.matching import like, matched
 from tailrace.sql.positions import LSN, arithmetic, as_lsn, text_of
 from tailrace.sql.scales import check_alike, check_scales
-from tailrace.sql.scope import Scope, is_column, is_output, name_columns, renamed
+from tailrace.sql.scope import Scope, check_ordered, is_column, is_output, name_columns, output_kind, renamed
 from tailrace.sql.series import is_series, series
 from tailrace.sql.signatures import Columns
 
@@ -147,21 +147,15 @@ class _Translator:
         return columns
 
     def _ordered(self, node: Any, scope: Scope, columns: Sequence[tuple[str, str]]) -> None:
-        kinds = dict(columns)
         for item in node.sortClause or ():
             if item.useOp:
                 raise refused("ORDER BY … USING", item.location)
             if any(kind == AVERAGE and is_column(item.node, name, place) for place, (name, kind) in enumerate(columns, 1)):
                 raise refused("ORDER BY avg")
-            at = getattr(item.node, "location", None)  # a number has none
-            if not is_output(item.node, set(kinds)):
+            kind = output_kind(item.node, columns)
+            if kind is None:
                 item.node, kind = self._typed(item.node, scope)
-            elif isinstance(item.node, ast.ColumnRef):
-                kind = kinds[item.node.fields[0].sval]
-            else:
-                number = getattr(item.node.val, "ival", 0) or 0
-                kind = columns[number - 1][1] if 0 < number <= len(columns) else ""
-            _check_ordered(kind, at)
+            check_ordered(item.node, kind)
         node.limitCount = self._replaced(node.limitCount, scope)
         node.limitOffset = self._replaced(node.limitOffset, scope)
 
@@ -404,11 +398,3 @@ class _Translator:
         if kind != LSN:
             self._function_value(node, scope)
         return average(node, kind)
-
-
-def _check_ordered(kind: str, location: int | None) -> None:
-    """Raise UsageError for a type that has no order (`get_sort_group_operators`)."""
-    if kind == "xid":
-        hint = "Use an explicit ordering operator or modify the query."
-        error = UsageError("could not identify an ordering operator for type xid", hint=hint, sqlstate="42883")
-        raise error.in_text(None if location is None else location + 1)
