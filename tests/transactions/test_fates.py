@@ -75,7 +75,7 @@ def test_one_phase(history: list[End], data: st.DataObject) -> None:
 @given(histories(), st.data())
 def test_two_phases(history: list[End], data: st.DataObject) -> None:
     """Prepared transactions are told at PREPARE, with their rows; what ends them is told by itself; their work is seen from COMMIT PREPARED on."""
-    fates = fates_of(_pieces(history, data), TwoPhase(is_plain=lambda gid: gid.endswith("plain")))
+    fates = fates_of(_pieces(history, data), TwoPhase(is_plain=lambda xid, gid: gid.endswith("plain")))
     plain = {end.xid for end in history if end.gid.endswith("plain")}
     told = [
         (lsn, end)
