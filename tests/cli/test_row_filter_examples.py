@@ -210,7 +210,8 @@ def test_examples(major: int, where: str, tailrace: Run, tmp_path: Path) -> None
 
 
 def _check_shown(place: Place) -> None:
-    """`publication show` prints what `\\dRp+` does: the manual's listing, and psql's of the server at hand, to the last blank."""
+    """`publication show` prints what `\\dRp+` does: the manual's listing, and psql's of the server at hand, to the last blank. So does `\\d` of a
+    table."""
     server = place.server
     shown = place.run("publication", "show", *place.source)
     assert _without_generated_columns(shown) == [_plain(line) for line in SHOWN.splitlines()]
@@ -224,13 +225,19 @@ def _check_shown(place: Place) -> None:
     assert by_table == SHOWN_BY_TABLE
     if server.major < FIRST_WITH_FILTERS:
         return
+    here = [place.run("sql", *place.source, "-c", f"\\d {name}") for name in SHOWN_BY_TABLE]
     if place.where == HERE:
         server.say(*PUBLICATIONS)
     program = [server.bin("psql"), "-X", "-d", server.dsn()]
     psql = subprocess.run([*program, "-c", "\\dRp+"], capture_output=True, text=True, check=True).stdout
+    there = [
+        subprocess.run([*program, "-c", f"\\d {name}"], capture_output=True, text=True, check=True).stdout
+        for name in SHOWN_BY_TABLE
+    ]
     if place.where == HERE:
         server.say(*(f"DROP PUBLICATION {name}" for name in ("p1", "p2", "p3")))
     assert shown == psql
+    assert here == there
 
 
 def _plain(line: str) -> str:

@@ -226,7 +226,7 @@ class Shell:
 
         relations = self._relations
         relation = relation_of(relations.here.moment, rest)
-        published = relations.published_by(relation.schema, relation.name)
+        published = relations.published_by(relation)
         found = described(relations.here.moment, rest, published, relations.here.compiler.facts.style)
         self._write(printed(found.columns, self.form, found.title, found.footers))
 

@@ -1,4 +1,4 @@
-"""Publications as psql shows them: `\\dRp` and `\\dRp+` (`bin/psql/describe.c`).
+"""Publications as psql shows them: `\\dRp`, `\\dRp+`, and under a table in `\\d` (`bin/psql/describe.c`).
 
 In: publications, and the catalogs at one moment, which know what tables, columns and schemas are called then. Out: lines, or values for JSON. The
 columns are those that a psql of the source's major has.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace.model import Relation
-from tailrace.publications.naming import Moment
+from tailrace.publications.naming import Moment, is_publishable
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication, PublishedTable, RowFilter
 from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS
 
@@ -46,6 +46,17 @@ class Shower:
         heads = ("Name", *self._facts(Publication("")))
         return [*_aligned("List of publications", heads, rows), _count(len(rows)), ""]
 
+    def of_table(self, publications: Sequence[Publication], relation: Relation) -> list[str]:
+        """What `\\d` prints under a table: a line for each that names it or its schema, or has all tables; not for those of a partition's root."""
+        lines = []
+        for each in sorted(publications, key=lambda each: each.name):
+            named = [table for table in each.tables if table.oid == relation.oid]
+            lines += [f'"{each.name}"{self._what_of(relation, table)}' for table in named]
+            in_schema = relation.schema in map(self.moment.schema_name, each.schemas)
+            if (each.all_tables or in_schema) and is_publishable(relation):
+                lines.append(f'"{each.name}"')
+        return list(dict.fromkeys(lines))
+
     def value(self, publication: Publication) -> dict[str, Any]:
         """The same for programs; `defined_here` tells whether it is of the state location, or the source's own."""
         return {
@@ -75,9 +86,12 @@ class Shower:
 
     def _table_line(self, pair: tuple[Relation, PublishedTable]) -> str:
         relation, table = pair
+        return f'"{relation}"{self._what_of(relation, table)}'
+
+    def _what_of(self, relation: Relation, table: PublishedTable) -> str:
         columns = "" if table.columns is None else f" ({', '.join(_names(relation, table.columns))})"
         where = "" if table.filter is None else f" WHERE {self.filter_text(table.filter, relation)}"
-        return f'"{relation}"{columns}{where}'
+        return f"{columns}{where}"
 
     def _table_value(self, pair: tuple[Relation, PublishedTable]) -> dict[str, Any]:
         relation, table = pair

@@ -70,7 +70,7 @@ def described(moment: Moment, name: str, published_by: Sequence[str] = (), style
     ]  # fmt: skip
     footers = _indexes(moment, relation)
     if published_by:
-        footers += ["Publications:", *(f'    "{each}"' for each in published_by)]
+        footers += ["Publications:", *(f"    {each}" for each in published_by)]
     title = f'{_TITLES.get(relation.kind, "Relation")} "{relation.schema}.{relation.name}"'
     return Described(_texts(("Column", "Type", "Collation", "Nullable", "Default"), rows), title, footers)
 

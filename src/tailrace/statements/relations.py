@@ -14,7 +14,7 @@ from tailrace.catalog.column_values import float4s, int2_vector, oid_vector
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import TailraceError
-from tailrace.model import Lsn
+from tailrace.model import Lsn, Relation
 from tailrace.slots.slot import Slot, WalStatus
 from tailrace.sql.kinds import ARROW
 from tailrace.sql.signatures import Columns
@@ -131,9 +131,9 @@ class Relations:
         here = self.here
         return Shower(here.moment, here.major, lambda found, table: filter_text(here.compiler, found, table))
 
-    def published_by(self, schema: str, name: str) -> list[str]:
-        """The publications that have a table."""
-        return sorted({row[0] for row in self._publication_tables() if (row[1], row[2]) == (schema, name)})
+    def published_by(self, relation: Relation) -> list[str]:
+        """The publications that have a table, with what they have of it, as psql prints them."""
+        return self.shower.of_table(self.publications(), relation)
 
     def _publications(self) -> Iterator[list[Any]]:
         history, lsn = self.here.moment.history, int(self.here.lsn)
