@@ -113,6 +113,8 @@ def test_describing(server: Server, tailrace: Run, tmp_path: Path) -> None:
             [server.bin("psql"), "-X", server.dsn()], input=f"\\d {name}", capture_output=True, text=True, check=True
         )
         assert tailrace(*words, "-c", f"\\d {name}") == (0, psql.stdout, ""), name
+    for name in ("information_schema.sql_features", "pg_class"):  # no publication has what initdb made
+        assert "Publications:" not in tailrace(*words, "-c", f"\\d {name}")[1], name
     server.say("CREATE TABLE unknown (a int DEFAULT (1 + 2) * 3, b text DEFAULT current_user, o mood DEFAULT 'ok')")
     assert tailrace(*words, "-c", "\\d unknown")[1].count("(not shown)") == 3
     assert tailrace(*words, "-c", "\\d nonesuch") == (1, "", 'Did not find any relation named "nonesuch".\n')

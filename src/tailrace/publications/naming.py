@@ -148,11 +148,6 @@ def check_publishable(relation: Relation) -> None:
         raise UsageError(f'cannot add relation "{relation.name}" to publication', detail=_unsupported(what))
 
 
-def is_publishable(relation: Relation) -> bool:
-    """Whether a publication of everything has it (`pg_relation_is_publishable`)."""
-    return relation.kind in "rp" and relation.oid >= FIRST_UNPINNED_OID and relation.persistence not in "tu"
-
-
 def column_numbers(relation: Relation, names: tuple[str, ...], major: int) -> tuple[int, ...]:
     """A column list as ascending attribute numbers. Raises UsageError for columns that no list may have (`pub_collist_validate`)."""
     known = {column.name: column for column in relation.live_columns}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace.model import Relation
-from tailrace.publications.naming import Moment, is_publishable
+from tailrace.publications.entry import is_publishable
+from tailrace.publications.naming import Moment
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication, PublishedTable, RowFilter
 from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS
 
