@@ -106,12 +106,12 @@ def _stored(array: pa.Array, style: TextStyle) -> list[str | None]:
         values, pg_type = Values(valid, offsets=offsets, data=np.frombuffer(b"".join(payloads), np.uint8)), _BYTEA
     elif pa.types.is_floating(kind):
         pg_type = _FLOAT4 if kind == pa.float32() else _FLOAT8
-        values = _fixed(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
+        values = Values.of_numbers(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
     elif pa.types.is_date32(kind):
-        values, pg_type = _fixed(_numbers(array, pa.int32()) - np.int32(_UNIX_DAYS), valid), _DATE
+        values, pg_type = Values.of_numbers(_numbers(array, pa.int32()) - np.int32(_UNIX_DAYS), valid), _DATE
     elif pa.types.is_timestamp(kind):
         stamps = array.cast(pa.timestamp("us", kind.tz))
-        values = _fixed(_numbers(stamps, pa.int64()) - np.int64(_UNIX_MICROSECONDS), valid)
+        values = Values.of_numbers(_numbers(stamps, pa.int64()) - np.int64(_UNIX_MICROSECONDS), valid)
         pg_type = _TIMESTAMPTZ if kind.tz else _TIMESTAMP
     else:
         raise UnsupportedWal(f"a result of type {kind} cannot be printed")
@@ -121,10 +121,6 @@ def _stored(array: pa.Array, style: TextStyle) -> list[str | None]:
 
 def _numbers(array: pa.Array, whole: pa.DataType) -> np.ndarray:
     return array.cast(whole).fill_null(0).to_numpy(zero_copy_only=False)
-
-
-def _fixed(numbers: np.ndarray, valid: np.ndarray) -> Values:
-    return Values(valid, fixed=np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), numbers.itemsize).copy())
 
 
 def record_text(values: list[str | None]) -> str:

@@ -15,7 +15,7 @@ from tailrace.types.numbers.floats.text import print_floats
 from tailrace.types.style import TextStyle
 from tailrace.types.times.arrow import UNIX_DAYS, UNIX_MICROSECONDS
 from tailrace.types.times.text import format_dates, format_timestamps
-from tailrace.types.values import Mask, Values
+from tailrace.types.values import Values
 
 _STYLE = TextStyle()
 _QUOTED = '"\\{} \t\n\r\v\f'
@@ -47,9 +47,9 @@ def _texts(array: pa.Array, pg_type: PgType) -> list[str | None]:
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
         texts = print_floats(numbers, valid, _STYLE)
     elif pa.types.is_date32(kind):
-        texts = format_dates(_stored(_since_2000(array, pa.int32(), UNIX_DAYS), valid), pg_type, _STYLE)
+        texts = format_dates(Values.of_numbers(_since_2000(array, pa.int32(), UNIX_DAYS), valid), pg_type, _STYLE)
     elif pa.types.is_timestamp(kind):
-        texts = format_timestamps(_stored(_since_2000(array, pa.int64(), UNIX_MICROSECONDS), valid), pg_type, _STYLE)
+        texts = format_timestamps(Values.of_numbers(_since_2000(array, pa.int64(), UNIX_MICROSECONDS), valid), pg_type, _STYLE)
     else:
         raise NotImplementedError(kind)
     return [text if is_there else None for text, is_there in zip(texts.to_list(), valid.tolist(), strict=True)]
@@ -77,7 +77,3 @@ def _since_2000(array: pa.Array, whole: pa.DataType, unix: int) -> NDArray:
     bounds = np.iinfo(numbers.dtype)
     endless = (numbers == bounds.min) | (numbers == bounds.max)
     return np.where(endless, numbers, np.where(endless, 0, numbers) - numbers.dtype.type(unix))
-
-
-def _stored(numbers: NDArray, valid: Mask) -> Values:
-    return Values(valid, fixed=np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), numbers.itemsize).copy())

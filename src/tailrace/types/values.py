@@ -37,6 +37,12 @@ class Values:
     data: Bytes | None = None
     unchanged: Mask | None = None
 
+    @classmethod
+    def of_numbers(cls, numbers: NDArray, valid: Mask | None = None) -> Values:
+        """Numbers as a fixed-length type of their width stores them; all are there unless `valid` says otherwise."""
+        stored = np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), numbers.itemsize)
+        return cls(np.ones(len(numbers), np.bool_) if valid is None else valid, fixed=stored.copy())
+
     def __len__(self) -> int:
         return len(self.valid)
 

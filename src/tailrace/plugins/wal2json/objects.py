@@ -167,8 +167,7 @@ def facts_of(
 
 def positions(lsns: NDArray[np.int64], style: TextStyle) -> Texts:
     """As pg_lsn prints them."""
-    stored = Values(np.ones(len(lsns), np.bool_), fixed=np.ascontiguousarray(lsns, np.int64).view(np.uint8).reshape(-1, 8))
-    return registry.format_values(stored, _PG_LSN, style)
+    return registry.format_values(Values.of_numbers(lsns), _PG_LSN, style)
 
 
 class PlainWords(NamedTuple):

@@ -18,6 +18,4 @@ _TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zo
 
 def format_moments(microseconds: NDArray[np.int64], style: TextStyle) -> Texts:
     """A text each, in the time zone of `style`."""
-    rows = len(microseconds)
-    stored = np.ascontiguousarray(microseconds, np.int64).view(np.uint8).reshape(rows, 8)
-    return format_timestamps(Values(np.ones(rows, np.bool_), fixed=stored), _TIMESTAMPTZ, replace(style, date_style="ISO, MDY"))
+    return format_timestamps(Values.of_numbers(microseconds), _TIMESTAMPTZ, replace(style, date_style="ISO, MDY"))
