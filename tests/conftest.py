@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.command import Run, run_in
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -42,6 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _spool_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     """WAL of servers that are read while they run does not stay in the user's cache."""
     os.environ.setdefault("TAILRACE_SPOOL", str(tmp_path_factory.mktemp("spool")))
+
+
+@pytest.fixture
+def tailrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """The command line, run in this process."""
+    return run_in(monkeypatch, capfd)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cases import DBNAME
-from support.command import Run, run_in
+from support.command import Run
 from support.servers import Server
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.log_feed import open_feed
@@ -70,11 +70,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         server.say(*STORY.strip().split(";\n"))
         server.stop()
         yield server.move_to(tmp_path_factory.mktemp("blame") / "data")
-
-
-@pytest.fixture
-def tailrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    return run_in(monkeypatch, capfd)
 
 
 def _blamed(tailrace: Run, data: Path, table: str, key: str, *words: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cases import DBNAME, open_case
-from support.command import Run, run_in
+from support.command import Run
 from support.live import cluster
 from support.servers import Server
 from tailrace.model import Lsn
@@ -58,11 +58,6 @@ TOLD = [
     (T, "created", "", "", "(other integer)"),
     (U, "dropped", "", U, ""),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def tailrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    return run_in(monkeypatch, capfd)
 
 
 def _told(out: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.cases import DBNAME
-from support.command import Run, run_in
+from support.command import Run
 from support.live import cluster
 from support.segments import forget_segments_before
 from support.servers import Server
@@ -121,20 +121,6 @@ UPDATE {name} SET id = 5, "int2" = NULL WHERE id = 100;
 """
 
 
-@pytest.fixture
-def tailrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    return run_in(monkeypatch, capfd)
-
-
-def _run(server: Server, script: str) -> int:
-    """In one transaction, whose xid is returned."""
-    with server.connect(autocommit=False) as connection:
-        row = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
-        assert row is not None
-        connection.execute(script.encode())
-    return int(row[0])
-
-
 def _state(server: Server, *tables: str) -> dict[str, list[str]]:
     return {table: sorted(str(row) for (row,) in server.sql(f"SELECT t::text FROM {table} t")) for table in tables}
 
@@ -154,7 +140,7 @@ def test_what_is_printed_brings_back_what_was(major: int, tailrace: Run) -> None
         server.checkpoint()
         server.sql(TYPES + _table(tables[0], "FULL") + _table(tables[1], "DEFAULT"))
         before = _state(server, *tables)
-        xid = _run(server, "".join(map(_change, tables)))
+        xid = server.in_a_transaction("".join(map(_change, tables)))
         after = _state(server, *tables)
         status, script, err = _undo(server, tailrace, xid)
         assert (status, err) == (0, "")
@@ -174,8 +160,7 @@ def test_what_others_changed_since_is_left_alone(major: int, tailrace: Run) -> N
             "CREATE TABLE t (id int PRIMARY KEY, v text, b box); INSERT INTO t SELECT g, 'first', '(2,2),(0,0)' FROM generate_series(1, 6) g;"
             "CREATE TABLE bag (v text); ALTER TABLE bag REPLICA IDENTITY FULL; INSERT INTO bag VALUES ('same'), ('same'), ('other')"
         )
-        xid = _run(
-            server,
+        xid = server.in_a_transaction(
             "UPDATE t SET v = 'second' WHERE id IN (1, 2, 3); DELETE FROM t WHERE id IN (4, 5); INSERT INTO t VALUES (7, 'new'), (8, 'new');"
             "INSERT INTO bag VALUES ('same'); UPDATE bag SET v = 'changed' WHERE v = 'other'",
         )
@@ -217,8 +202,7 @@ def test_tables_that_are_not_plain(tailrace: Run) -> None:
             "ALTER TABLE before DROP gone; ALTER TABLE before ADD n int DEFAULT 5; ALTER TABLE before ADD r float DEFAULT random() * 0"
         )
         expected = _state(server, "p", "ident", "parent", "child") | {"moved": _state(server, "before")["before"]}
-        xid = _run(
-            server,
+        xid = server.in_a_transaction(
             "UPDATE p SET k = 2, v = 'moved' WHERE id = 1; DELETE FROM p WHERE id = 2;"
             "UPDATE ident SET a = 10 WHERE id = 1; DELETE FROM ident WHERE id = 2;"
             "UPDATE ONLY parent SET v = 'changed'; DELETE FROM child; UPDATE before SET v = 'longer' WHERE id = 1; DELETE FROM before WHERE id = 2",
@@ -248,8 +232,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_cannot_be_restored_is_named(older: Path, tailrace: Run) -> None:
     with Server(18, dbname=DBNAME, data=older, test_decoding=False) as server:
         server.sql("UPDATE t SET v = 'told' WHERE id = 1")  # from here on the log knows this row, but for what is TOASTed
-        xid = _run(
-            server,
+        xid = server.in_a_transaction(
             "UPDATE t SET v = 'new' WHERE id = 1; UPDATE t SET v = 'new' WHERE id = 2; DELETE FROM t WHERE id IN (3, 1);"
             "INSERT INTO t VALUES (9, 'mine', 'z');"
             "UPDATE nokey SET v = 'c' WHERE v = 'a'; DELETE FROM nokey WHERE v = 'b'; INSERT INTO nokey VALUES ('mine');"
@@ -285,7 +268,7 @@ def test_columns_that_are_others_since(tailrace: Run) -> None:
         server.sql(
             "CREATE TABLE t (id int PRIMARY KEY, n int, gone text, kept text); INSERT INTO t VALUES (1, 5, 'x', 'y'), (2, 6, 'x', 'y')"
         )
-        xid = _run(server, "UPDATE t SET n = 50, gone = 'z' WHERE id = 1; DELETE FROM t WHERE id = 2")
+        xid = server.in_a_transaction("UPDATE t SET n = 50, gone = 'z' WHERE id = 1; DELETE FROM t WHERE id = 2")
         server.sql("ALTER TABLE t DROP gone; ALTER TABLE t ALTER n TYPE numeric(6,2); ALTER TABLE t ADD late int DEFAULT 3")
         status, script, err = _undo(server, tailrace, xid)
         assert status == 1
@@ -306,9 +289,9 @@ def test_a_transaction_that_may_not_be_whole(tailrace: Run) -> None:
             server.switch_wal()
             server.checkpoint()
             begin = Lsn.parse(server.flush_lsn())
-            xid = _run(server, "UPDATE t SET v = 'uno' WHERE id = 1")
+            xid = server.in_a_transaction("UPDATE t SET v = 'uno' WHERE id = 1")
             older.commit()
-        later = _run(server, "UPDATE t SET v = 'eins' WHERE id = 1")
+        later = server.in_a_transaction("UPDATE t SET v = 'eins' WHERE id = 1")
         server.stop()
         forget_segments_before(server.data_dir, begin)
         server.start()

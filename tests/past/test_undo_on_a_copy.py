@@ -76,20 +76,6 @@ SET CONSTRAINTS ALL DEFERRED; UPDATE swapped SET other = 30 - other; UPDATE swap
 """
 
 
-@pytest.fixture
-def tailrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    return run_in(monkeypatch, capfd)
-
-
-def _done(server: Server, script: str) -> int:
-    """In one transaction, whose xid is returned."""
-    with server.connect(autocommit=False) as connection:
-        row = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
-        connection.execute(script.encode())
-    assert row is not None
-    return int(row[0])
-
-
 def _rows(server: Server) -> dict[str, list[str]]:
     """All rows of all tables."""
     tables = server.sql("SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND oid >= 16384 ORDER BY 1")
@@ -114,7 +100,7 @@ def test_all_tables_are_what_they_were(major: int, tailrace: Run) -> None:
             server.checkpoint()
             server.sql(TABLES + commands + ROWS)
             before = _rows(server)
-            xid = _done(server, TRANSACTION)
+            xid = server.in_a_transaction(TRANSACTION)
             after = _rows(server)
             server.stop()
             status, script, err = _undo(tailrace, server.data_dir, xid)
@@ -135,8 +121,7 @@ def test_what_foreign_keys_did_besides(tailrace: Run) -> None:
         server.checkpoint()
         server.sql(tables)
         before = _rows(server)
-        xid = _done(
-            server,
+        xid = server.in_a_transaction(
             "DELETE FROM tree WHERE id = 1; UPDATE tree SET id = 5 WHERE id = 4; INSERT INTO tree VALUES (7, 6), (6, NULL)",
         )
         after = _rows(server)
@@ -159,8 +144,8 @@ def test_what_others_built_upon_it_since(tailrace: Run) -> None:
         server.checkpoint()
         server.sql("CREATE TABLE p (id int PRIMARY KEY, v text); CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p)")
         server.sql("INSERT INTO p VALUES (1, 'a'), (2, 'b')")
-        inserted = _done(server, "UPDATE p SET v = 'changed' WHERE id = 1; INSERT INTO p VALUES (3, 'c')")
-        moved = _done(server, "UPDATE p SET id = 20 WHERE id = 2; UPDATE p SET v = 'twice' WHERE id = 1")
+        inserted = server.in_a_transaction("UPDATE p SET v = 'changed' WHERE id = 1; INSERT INTO p VALUES (3, 'c')")
+        moved = server.in_a_transaction("UPDATE p SET id = 20 WHERE id = 2; UPDATE p SET v = 'twice' WHERE id = 1")
         server.sql("INSERT INTO c VALUES (1, 3); INSERT INTO p VALUES (2, 'taken')")
         server.stop()
         scripts = [_undo(tailrace, server.data_dir, xid) for xid in (inserted, moved)]
@@ -181,8 +166,7 @@ def test_rows_that_nothing_tells_any_more(tailrace: Run) -> None:
         server.checkpoint()
         server.sql("CREATE TABLE t (a int); CREATE TABLE i (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v text)")
         server.sql("ALTER TABLE t REPLICA IDENTITY FULL; INSERT INTO t VALUES (1), (2); INSERT INTO i (v) VALUES ('a'), ('b')")
-        xid = _done(
-            server,
+        xid = server.in_a_transaction(
             "INSERT INTO t VALUES (3); DELETE FROM t WHERE a = 1; UPDATE i SET id = DEFAULT WHERE id = 1; UPDATE i SET v = 'c' WHERE id = 2",
         )
         server.sql("ALTER TABLE t DROP a, ADD b int DEFAULT 5")
@@ -215,8 +199,7 @@ def test_databases_that_are_not_utf8(
         )
         shown = f"SELECT id, encode(convert_to(t::text, '{encoding}'), 'hex') FROM t ORDER BY 1"
         before = server.sql(shown)
-        xid = _done(
-            server,
+        xid = server.in_a_transaction(
             f"INSERT INTO t VALUES (3, {word}); UPDATE t SET id = 4, c = {word} || '!' WHERE id = 1; DELETE FROM t WHERE id = 2",
         )
         after = server.sql(shown)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from support.archives import receiving, switch_until_whole
-from support.command import Run, run_in
+from support.command import Run
 from support.decoding import check_equal
 from support.segments import NAME
 from support.servers import Server
@@ -22,11 +22,6 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 
 pytestmark = pytest.mark.postgres
-
-
-@pytest.fixture
-def tailrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    return run_in(monkeypatch, capfd)
 
 
 def captured(server: Server, folder: Path) -> Path:

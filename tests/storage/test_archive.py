@@ -13,7 +13,7 @@ import pytest
 
 from support.archives import create_on_archive, ours_upto, place_of, switch_until_whole
 from support.cases import open_case
-from support.command import Run, run_in
+from support.command import Run
 from support.decoding import check_equal
 from support.servers import Server
 from support.slots import THEIRS, theirs
@@ -28,11 +28,6 @@ COPIED = "cp %p {archive}/.%f && mv {archive}/.%f {archive}/%f"
 COMPRESSED = (
     "case %f in *.history|*.backup) cp %p {archive}/%f;; *) gzip -c %p > {archive}/.%f && mv {archive}/.%f {archive}/%f.gz;; esac"
 )
-
-
-@pytest.fixture
-def tailrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    return run_in(monkeypatch, capfd)
 
 
 def archiving(archive: Path, command: str = COPIED, settings: Mapping[str, str] | None = None, **more: Any) -> Server:

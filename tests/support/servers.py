@@ -156,6 +156,14 @@ class Server(server.Server):
             for statement in statements:
                 connection.execute(statement.encode())
 
+    def in_a_transaction(self, script: str) -> int:
+        """Run these statements in one transaction, whose xid is returned."""
+        with self.connect(autocommit=False) as connection:
+            row = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+            assert row is not None
+            connection.execute(script.encode())
+        return int(row[0])
+
     def checkpoint(self) -> None:
         self.sql("CHECKPOINT")
 
