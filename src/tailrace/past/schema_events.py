@@ -287,7 +287,8 @@ class _Teller:
     def _type(self, version: _Version, commit: int) -> str:
         """The column's type, as it was called when a transaction had committed, or else before."""
         oid, typmod = (int(self._attributes[name][version.row]) for name in ("atttypid", "atttypmod"))
-        typmod -= typmod >> 31 << 32  # columns of catalogs have no sign
+        if typmod >= 1 << 31:
+            typmod -= 1 << 32  # columns of catalogs have no sign
         for lsn in (commit + 1, commit):
             try:
                 return label_with_modifier(self._history.type_at(oid, lsn), typmod, self._history.major)

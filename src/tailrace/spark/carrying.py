@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -96,7 +96,6 @@ class OnServer:
     source: str
     database: str
     state: str
-    _warned: list[str] = field(default_factory=list)
 
     @cached_property
     def major(self) -> int:

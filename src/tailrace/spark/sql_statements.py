@@ -125,9 +125,8 @@ class _Views:
 
     def made(self, table: pa.Table) -> str:
         name = f"_tailrace_{uuid4().hex}"
-        schema = (
-            None if len(table) else from_arrow_schema(table.schema)
-        )  # of no rows Spark Connect would not take Arrow's word for the types
+        # Of no rows Spark Connect would not take Arrow's word for the types.
+        schema = None if len(table) else from_arrow_schema(table.schema)
         self._spark.createDataFrame(table, schema).createOrReplaceTempView(name)
         self._names.append(name)
         return name

@@ -241,25 +241,20 @@ def put_lists(out, to, lists, side, row, wanted, told, is_key):  # type: ignore[
     for column in range(columns):
         state = side.state[column, row]
         told[column] = wanted[column] and state != UNCHANGED and not (is_key and state == NULL)
-    first_entry = 0
-    for number in range(len(lists.filled)):
+    values, first_entry = len(lists.filled), 0
+    for number in range(values + 1):
         to = put_word(out, to, lists.openings, number)
-        if lists.filled[number]:
+        if number == values or lists.filled[number]:
             first = True
             for column in range(columns):
                 if told[column]:
                     if not first:
                         to = put_word(out, to, lists.closings, _BETWEEN)
                     first = False
-                    to = put_word(out, to, lists.entries, first_entry + column)
+                    if number == values:
+                        to = put_literal(out, to, side, column, row)
+                    else:
+                        to = put_word(out, to, lists.entries, first_entry + column)
             first_entry += columns
-        to = put_word(out, to, lists.closings, _LIST)
-    to = put_word(out, to, lists.openings, len(lists.filled))
-    first = True
-    for column in range(columns):
-        if told[column]:
-            if not first:
-                to = put_word(out, to, lists.closings, _BETWEEN)
-            first = False
-            to = put_literal(out, to, side, column, row)
-    return put_word(out, to, lists.closings, _VALUES)
+        to = put_word(out, to, lists.closings, _VALUES if number == values else _LIST)
+    return to
