@@ -228,7 +228,7 @@ class Pipeline:
                     plan, self.history, stale(self.told, self.catalogs.state.database, self.catalogs.state.major), publisher
                 )
             )
-        return PrintedWindow(plan, plugin, self.source.segments, publisher)
+        return PrintedWindow(plan, plugin, self.source.segments, publisher, Lsn(min(self.log.end, plan.upto_lsn)))
 
     def _with_ties_resolved(self) -> Plan:
         ties = find_ties(self.told, self.plan, self.catalogs.state.database)
@@ -240,17 +240,19 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class PrintedWindow:
-    """All that it takes to have a plugin print a window, and no more: it travels."""
+    """All that it takes to have a plugin print a window, which ends at `upto`, and no more: it travels."""
 
     plan: Plan
     plugin: OutputPlugin
     segments: Segments
     publisher: Publisher | None
+    upto: Lsn
 
     def lines(self, runner: Runner) -> Iterator[Lines]:
         """What the plugin prints, in commit order."""
         format_one = partial(_format, self.segments, self.plugin.formatter, self.publisher)
-        return drive(self.plan, self.plugin, partial(runner.run, heavy=True), format_one, self.publisher)
+        yield from drive(self.plan, self.plugin, partial(runner.run, heavy=True), format_one, self.publisher)
+        self.plugin.told_upto(self.upto)
 
 
 def _queued(segments: Segments, request: QueuedChangesRequest) -> QueuedChanges:

@@ -83,6 +83,7 @@ def _look(consumer: Consumer, plugin: OutputPlugin, writer: Writer, upto: Lsn | 
                 writer.write(Rows(few, plugin))
             told = lines.told_upto(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
+                plugin.told_upto(told)
                 writer.whole(told, Session(window.blocks.before, plugin.memory))
         writer.whole(min(window.log.end, upto or window.log.end), Session(window.blocks.after, plugin.memory))
         writer.flush()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.model import Lsn
 from tailrace.plan.xids import AllXids, all_xids
 from tailrace.ragged import ranges
 from tailrace.transactions.fates import Transactions
@@ -27,10 +28,12 @@ from tailrace.wal.kept import main_data
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """`ended` holds for all transactions that end behind its LSNs; `within`, by ordinal, for the rows of that transaction behind its LSNs."""
+    """`ended` holds for all transactions that end behind its LSNs; `within`, by ordinal, for the rows of that transaction behind its LSNs. Known up to
+    `end`, where blocks of what is open end as transactions do."""
 
     ended: StaleAt
     within: dict[int, StaleAt]
+    end: Lsn
 
     def points(self, ordinal: int, oid: int) -> list[int]:
         """Behind which LSNs within a transaction a relation is stale."""
@@ -58,7 +61,7 @@ def stale(log: ScannedLog, database: int, major: int) -> Stale:
     """What is stale to the transactions that `log` tells of."""
     said = _commands(log, database, major)
     if not len(said.lsn) and not len(log.earlier.stale.lsn):
-        return Stale(StaleAt(), {})
+        return Stale(StaleAt(), {}, log.end)
     xids = all_xids(log.indexes, log.fates)
     transactions = log.fates.transactions.beginning_at(xids.first_lsns(log.fates.transactions))
     ordinal, rolled_back = _owners(xids, said.xid)
@@ -82,7 +85,7 @@ def stale(log: ScannedLog, database: int, major: int) -> Stale:
         np.concatenate([said.lsn[lasting], meanwhile.lsn]),
         np.concatenate([said.oid[lasting], meanwhile.oid]),
     )
-    return Stale(StaleAt(*ended), _by_ordinal(_Within(*within)))
+    return Stale(StaleAt(*ended), _by_ordinal(_Within(*within)), log.end)
 
 
 def _second_ends(transactions: Transactions) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.history import History
 from tailrace.decode import Alike, Batch
 from tailrace.errors import TailraceError, UsageError
-from tailrace.model import Relation
+from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
@@ -222,6 +222,9 @@ class OutputPlugin:
     def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
         """Texts that tell what relations are, each with the place of the row before which it stands. Called once for all rows, in order."""
         raise NotImplementedError
+
+    def told_upto(self, lsn: Lsn) -> None:
+        """All that commits before `lsn` has been told: where the plan ends, and wherever else somebody may go on with what it remembers."""
 
     def finished(self, lines: Lines) -> Lines:
         """What is given of lines that are in order: called for all of them, once, in their order. Where it fails for one, it gives what ends before

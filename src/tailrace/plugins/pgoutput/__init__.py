@@ -62,12 +62,12 @@ class PgOutput(OutputPlugin):
     @property
     def memory(self) -> dict[str, Any]:
         in_stream = {str(xid): sorted(known) for xid, known in self._told.in_stream.items()}
-        return {**super().memory, "told": sorted(self._told.known), "told_in_stream": in_stream}
+        return {**super().memory, "told": sorted(self._told.known), "told_in_stream": in_stream, "told_upto": self._told.upto}
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         super().recall(memory)
         in_stream = {int(xid): set(known) for xid, known in memory.get("told_in_stream", {}).items()}
-        self._told = Told(set(memory.get("told", ())), in_stream)
+        self._told = Told(set(memory.get("told", ())), in_stream, memory.get("told_upto", 0))
 
     @property
     def formatter(self) -> MessageFormatter:
@@ -78,6 +78,10 @@ class PgOutput(OutputPlugin):
     def planned(self, about: PlanFacts) -> None:
         self._origins = about.history.table("pg_replication_origin")
         self._telling = Telling(about, self._told)
+
+    def told_upto(self, lsn: Lsn) -> None:
+        if self._telling is not None:
+            self._telling.told_upto(lsn)
 
     def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
         assert self._telling is not None, "planned comes first"
@@ -156,11 +160,9 @@ class PgOutput(OutputPlugin):
         return Texts.of([write_message(m.StreamStop())] * len(transactions))
 
     def stream_commit_texts(self, transactions: Transactions) -> Texts:
-        self._told.end_streams(transactions.full_xid.tolist())
         return Texts.of([write_message(m.StreamCommit(t.xid, t.commit_lsn, t.end_lsn, t.commit_time)) for t in transactions])
 
     def stream_prepare_texts(self, transactions: Transactions) -> Texts:
-        self._told.end_streams(transactions.full_xid.tolist())
         return Texts.of(
             [
                 write_message(m.StreamPrepare(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)))
@@ -169,8 +171,6 @@ class PgOutput(OutputPlugin):
         )
 
     def stream_abort_texts(self, transactions: Transactions, tops: Sequence[int]) -> Texts:
-        # What a receiver was told, it may have forgotten with the subtransaction.
-        self._told.end_streams(tops)
         messages = []
         for each, top in zip(transactions, tops, strict=True):
             aborted = m.StreamAbort(top & LOW_WORD, each.xid)

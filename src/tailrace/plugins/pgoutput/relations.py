@@ -1,17 +1,19 @@
 """When pgoutput tells what a relation is, and what it says: Type and Relation messages (`maybe_send_schema` in `replication/pgoutput/pgoutput.c`).
 
 A receiver must know a relation before its first change. It is told again after whatever made stale what the server's cache had of it: the end of a
-transaction with such a command, and that command itself within its transaction (`plan/stale.py`). Streamed transactions have been told by themselves,
-since nobody knows yet what becomes of them.
+transaction with such a command, and that command itself within its transaction (`plan/stale.py`). Streamed transactions are told by themselves, since
+nobody knows yet what becomes of them; what one was told is known to all once it commits.
 
-In: which rows are of which relation, in order. Out: the places before which something is to be told, and the messages.
+In: which rows are of which relation, in order. Out: the places before which something is to be told, and the messages. What has become stale by the
+end of a plan, though no row of the plan asks for it, is forgotten by then (`told_upto`): the next one knows its own part of the log alone.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +22,11 @@ from tailrace.messages.formats import write_message
 from tailrace.messages.message import Relation as RelationMessage
 from tailrace.messages.message import RelationColumn, Type
 from tailrace.model import Relation
+from tailrace.plan import Plan
 from tailrace.plugins.plugin import PlanFacts, RelationUses
 from tailrace.publications.published import Published
+from tailrace.transactions.fates import BLOCK, STREAM_ABORT
+from tailrace.wal import xact
 from tailrace.wal.invalidations import EVERY_RELATION
 
 FIRST_TOLD_TYPE = 10000
@@ -31,14 +36,24 @@ _FULL = "f"
 
 @dataclass(slots=True)
 class Told:
-    """What the receiver knows: relations (oids), as far as that is not stale; and what it was told within each streamed transaction (full xid)."""
+    """What the receiver knows: relations (oids), as far as that is not stale; and what it was told within each streamed transaction (full xid). Of what
+    became stale at the end of a transaction, all before `upto` has been forgotten."""
 
     known: set[int] = field(default_factory=set)
     in_stream: dict[int, set[int]] = field(default_factory=dict)
+    upto: int = 0
 
-    def end_streams(self, tops: Iterable[int]) -> None:
-        for xid in tops:
-            self.in_stream.pop(xid, None)
+    def forget(self, oid: int) -> None:
+        for known in (self.known, *self.in_stream.values()):
+            if oid == EVERY_RELATION:
+                known.clear()
+            known.discard(oid)
+
+    def end_stream(self, top: int, *, is_commit: bool) -> None:
+        """What a receiver was told in a stream, it knows once that commits, and may have forgotten otherwise (`cleanup_rel_sync_cache`)."""
+        known = self.in_stream.pop(top, set())
+        if is_commit:
+            self.known |= known
 
 
 class Telling:
@@ -51,7 +66,9 @@ class Telling:
         by_oid = np.argsort(self._ended.oid, kind="stable")
         self._ended_oids, self._ended_lsns = self._ended.oid[by_oid], self._ended.lsn[by_oid]
         self._changed = np.array(sorted(facts.stale.within), np.int64)
-        self._next_ended = 0
+        self._next_ended = int(np.searchsorted(self._ended.lsn, told.upto))
+        self._stream_ends = _ends_of_streams(facts.plan)
+        self._next_stream_end = 0
         self._passed: dict[tuple[int, int], int] = {}
 
     def of(self, uses: RelationUses) -> list[tuple[int, bytes]]:
@@ -61,14 +78,22 @@ class Telling:
         streamed = self._plan.streams.streamed
         for place, relation in self._candidates(uses):
             ordinal, lsn = int(uses.ordinal[place]), int(uses.lsn[place])
+            self._end_streams(int(np.searchsorted(self._stream_ends, ordinal)))
             self._forget_stale(ordinal, relation, lsn)
             known = self._told.known
             if streamed[ordinal]:
                 known = self._told.in_stream.setdefault(int(transactions.full_xid[ordinal]), set())
             xid = int(uses.xid[place]) if streamed[ordinal] else None
             found += [(place, message) for message in self._messages(relation, lsn, ordinal, known, xid)]
-        self._pass_over(uses)
         return found
+
+    def told_upto(self, lsn: int) -> None:
+        """All that commits before `lsn` has been told, which may be where the plan's log ends."""
+        side: Literal["left", "right"] = "right" if lsn >= self._stale.end else "left"  # blocks end there, and what a crash cut off
+        ends = self._plan.transactions.commit_lsn[self._stream_ends]
+        self._end_streams(int(np.searchsorted(ends, lsn, side)))
+        self._forget(int(np.searchsorted(self._ended.lsn, lsn, side)))
+        self._told.upto = max(self._told.upto, lsn)
 
     # -- where something may have to be told ------------------------------------------------------------------------------------------
 
@@ -111,29 +136,27 @@ class Telling:
 
     def _forget_stale(self, ordinal: int, relation: Relation, lsn: int) -> None:
         """What the receiver no longer knows where this transaction is told, before the row at `lsn`."""
-        self._forget_before(int(self._plan.transactions.commit_lsn[ordinal]))
-        passed = bisect_left(self._stale.points(ordinal, relation.oid), lsn)
-        if passed != self._passed.get((ordinal, relation.oid), 0):
-            self._forget(relation.oid)
+        self._forget(int(np.searchsorted(self._ended.lsn, self._plan.transactions.commit_lsn[ordinal])))
+        points = self._stale.points(ordinal, relation.oid)
+        passed = bisect_left(points, lsn)
+        # What lies before the rows of a streamed transaction has been passed with its blocks before, which end like transactions.
+        if passed != self._passed.get((ordinal, relation.oid), bisect_left(points, self._plan.streams.since[ordinal])):
+            self._told.forget(relation.oid)
             self._passed[ordinal, relation.oid] = passed
 
-    def _forget_before(self, commit_lsn: int) -> None:
-        """What the ends of earlier transactions made stale is not known any more."""
-        stop = int(np.searchsorted(self._ended.lsn, commit_lsn))
+    def _forget(self, stop: int) -> None:
+        """What has become stale at the first so many ends of transactions is not known any more."""
         for oid in self._ended.oid[self._next_ended : stop].tolist():
-            self._forget(oid)
+            self._told.forget(oid)
         self._next_ended = max(self._next_ended, stop)
 
-    def _forget(self, oid: int) -> None:
-        for known in (self._told.known, *self._told.in_stream.values()):
-            if oid == EVERY_RELATION:
-                known.clear()
-            known.discard(oid)
-
-    def _pass_over(self, uses: RelationUses) -> None:
-        """To behind the last of these rows."""
-        if len(uses.ordinal) and (last := int(uses.ordinal.max(initial=-1))) >= 0:
-            self._forget_before(int(self._plan.transactions.commit_lsn[last]))
+    def _end_streams(self, stop: int) -> None:
+        """The first so many have ended."""
+        transactions = self._plan.transactions
+        for ordinal in self._stream_ends[self._next_stream_end : stop].tolist():
+            xid = int(transactions.full_xid[ordinal])
+            self._told.end_stream(self._plan.streams.tops.get(xid, xid), is_commit=int(transactions.kind[ordinal]) == xact.COMMIT)
+        self._next_stream_end = max(self._next_stream_end, stop)
 
     # -- what is told -----------------------------------------------------------------------------------------------------------------
 
@@ -150,6 +173,12 @@ class Telling:
         if not what.as_itself:
             yield from _described(what.published_as, what, xid)
         yield from _described(relation, what, xid)
+
+
+def _ends_of_streams(plan: Plan) -> NDArray[np.int64]:
+    """Ordinals, ascending, of what ends streamed transactions, or rolls back something of one."""
+    kind = plan.transactions.kind
+    return np.flatnonzero((plan.streams.streamed & (kind != BLOCK)) | (kind == STREAM_ABORT))
 
 
 def _by_relation(relation: NDArray[np.int32], count: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
