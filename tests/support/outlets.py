@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-
 from typing import Any
 
 from support import reassembly, streaming
@@ -16,6 +15,7 @@ from support.streaming import Streamed
 from tailrace.errors import TailraceError
 from tailrace.messages.message import Type
 from tailrace.model import Lsn
+from tailrace.pipeline import Pipeline
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
@@ -115,13 +115,16 @@ class Told:
     error: str = ""
 
     def take(self, several: Iterable[Lines]) -> None:
-        if self.error:
-            return
-        try:
-            for lines in several:
-                self.rows += zip(lines.lsn.tolist(), lines.xid.tolist(), lines.texts.to_bytes(), strict=True)
-        except TailraceError as error:
-            self.error = described(error)
+        for lines in several:
+            self.rows += zip(lines.lsn.tolist(), lines.xid.tolist(), lines.texts.to_bytes(), strict=True)
+
+    def go_on(self, window: Pipeline, plugin: OutputPlugin) -> None:
+        """With what the plugin gives of the window; nothing comes behind an error."""
+        if not self.error:
+            try:
+                self.take(window.lines(plugin))
+            except TailraceError as error:
+                self.error = described(error)
 
 
 def described(error: TailraceError) -> str:

@@ -10,9 +10,9 @@ import json
 import random
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +22,17 @@ from support.cases import Case
 from support.cuts import records_of, stretches_between
 from support.decoding import state_before
 from support.outlets import Outlet, Told, described
+from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import write_state
 from tailrace.cli.slot import create
 from tailrace.errors import TailraceError
-from tailrace.model import STRETCH_BYTES, Lsn
+from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, open_pipeline
 from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.consumer import consuming
 from tailrace.pipeline.receiving import receive_into
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import begin, step
+from tailrace.pipeline.windows import begin, carry, planned, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
 from tailrace.plugins.plugin import OutputPlugin
@@ -57,7 +58,7 @@ class Road:
         return Source.open(self.case.data_dir, self._state.needs_wal_from)
 
     @cached_property
-    def _state(self):  # type: ignore[no-untyped-def]
+    def _state(self) -> CatalogState:
         return state_before(self.case)
 
     @cached_property
@@ -91,28 +92,33 @@ class Road:
         told: dict[Outlet, Told] = {}
         for demand, group in self._by_demand(several):
             pipeline = open_pipeline(
-                self.case.data_dir, self.case.meta["dbname"], start_lsn=self.start, runner=runner, catalog=self._state, demand=demand
+                self.case.data_dir,
+                self.case.meta["dbname"],
+                start_lsn=self.start,
+                runner=runner,
+                catalog=self._state,
+                demand=demand,
             )
             for outlet in group:
                 told[outlet] = Told()
-                told[outlet].take(pipeline.lines(outlet.started(self.case.major)))
+                told[outlet].go_on(pipeline, outlet.started(self.case.major))
         return told
 
     def in_windows(self, several: Sequence[Outlet], cuts: Sequence[int]) -> dict[Outlet, Told]:
-        """Windows that end at these records."""
-        told: dict[Outlet, Told] = {}
+        """Windows that end at these records. What is carried from one to the next is the same whatever is asked of them."""
         indexes = self._indexes(cuts)
+        groups = []
         for demand, group in self._by_demand(several):
             carried, asked = self._begun(indexes, demand)
-            plugins = {outlet: outlet.started(self.case.major) for outlet in group}
-            told |= {outlet: Told() for outlet in group}
-            for index in indexes:
-                carried, window = step(self.source, _RUNNER, carried, [index], asked)
-                asked = replace(asked, streamed=window.blocks.after)
-                for outlet, plugin in plugins.items():
-                    if not told[outlet].error:
-                        told[outlet].take(window.lines(plugin))
-        return told
+            groups.append((asked, [(outlet.started(self.case.major), Told(), outlet) for outlet in group]))
+        for index in indexes:
+            for number, (asked, group) in enumerate(groups):
+                window = planned(self.source, _RUNNER, carried, [index], asked)
+                for plugin, told, _ in group:
+                    told.go_on(window, plugin)
+                groups[number] = replace(asked, streamed=window.blocks.after), group
+            carried = carry(self.source, _RUNNER, carried, [index])
+        return {outlet: told for _, group in groups for _, told, outlet in group}
 
     def with_kills(self, outlet: Outlet, cuts: Sequence[int], dice: random.Random) -> Told:
         """As `in_windows`, by a consumer that dies behind each window, and sometimes amid one: whoever comes next has the mark that was written at a
@@ -132,8 +138,11 @@ class Road:
                 if dies:
                     at, session = _amid(window, plugin, told, at, session, dice)
                     continue
-                told.take(window.lines(plugin))
-                carried, session = read_mark(write_mark(carried_on), "a mark"), _written(Session(window.blocks.after, plugin.memory))
+                told.go_on(window, plugin)
+                carried, session = (
+                    read_mark(write_mark(carried_on), "a mark"),
+                    _written(Session(window.blocks.after, plugin.memory)),
+                )
                 at = Lsn(max(at, carried.lsn))
             if told.error:
                 break
@@ -174,7 +183,7 @@ class Road:
     # -- how -----------------------------------------------------------------------------------------------------------------------------
 
     def _indexes(self, cuts: Sequence[int]) -> list[Index]:
-        begin_at = self._state.needs_wal_from // 8192 * 8192
+        begin_at = self._state.needs_wal_from // PAGE_SIZE * PAGE_SIZE
         end = int(self.source.segments.stop_lsn)
         cells = range((begin_at // STRETCH_BYTES + 1) * STRETCH_BYTES, end, STRETCH_BYTES)
         stretches = stretches_between([begin_at, *sorted({*cuts, *cells}), end])
@@ -184,7 +193,14 @@ class Road:
         running = np.array(sorted(self._state.xids_open), np.int64)
         outlines = [outline(part, running) for part in indexes]
         return begin(
-            self.source, _RUNNER, outlines, self.case.meta["dbname"], self._state, start_lsn=self.start, upto_lsn=None, demand=demand
+            self.source,
+            _RUNNER,
+            outlines,
+            self.case.meta["dbname"],
+            self._state,
+            start_lsn=self.start,
+            upto_lsn=None,
+            demand=demand,
         )
 
 
@@ -193,14 +209,15 @@ def _amid(
 ) -> tuple[Lsn, Session]:
     """Some of the window is told, and written; where the consumer stands by then."""
     before = len(told.rows)
-    for lines in window.lines(plugin):
-        whole = int(dice.choice([0, *lines.ends.tolist()]))
-        told.take([lines.part(0, whole)])
-        if whole < len(lines) or not whole:
-            break
-        at = lines.told_upto(at)
-        plugin.told_upto(at)
-        session, before = _written(Session(window.blocks.before, plugin.memory)), len(told.rows)
+    with suppress(TailraceError):  # it dies of that
+        for lines in window.lines(plugin):
+            whole = int(dice.choice([0, *lines.ends.tolist()]))
+            told.take([lines.part(0, whole)])
+            if whole < len(lines) or not whole:
+                break
+            at = lines.told_upto(at)
+            plugin.told_upto(at)
+            session, before = _written(Session(window.blocks.before, plugin.memory)), len(told.rows)
     del told.rows[before:]
     return at, session
 
@@ -293,14 +310,12 @@ def check_understood(outlet: Outlet, found: Told, expected: Told, what: str) -> 
     assert len(mine) == len(other), what
 
 
-def windows_of_one(records: Sequence[int]) -> list[int]:
-    """Every record is a window."""
-    return list(records)
-
-
 def some_cuts(records: Sequence[int], most: int, dice: random.Random) -> list[int]:
-    return sorted(dice.sample(records, min(len(records), dice.randrange(1, most + 1)))) if records else []
+    """At so many of the records at most."""
+    return sorted(dice.sample(records, min(len(records), dice.randrange(1, most + 1))))
 
 
-def spans(cuts: Sequence[int]) -> list[tuple[int, int]]:
-    return list(pairwise(cuts))
+def one_by_one(records: Sequence[int], most: int, dice: random.Random) -> list[int]:
+    """At every record; of a longer log, at so many in a row."""
+    at = dice.randrange(max(1, len(records) - most + 1))
+    return list(records[at : at + most])

@@ -28,8 +28,8 @@ from tailrace.wal.kept import main_data
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """`ended` holds for all transactions that end behind its LSNs; `within`, by ordinal, for the rows of that transaction behind its LSNs. Known up to
-    `end`, where blocks of what is open end as transactions do."""
+    """`ended` holds for all transactions that end behind its LSNs; `within`, by ordinal, for the rows of that transaction behind its LSNs. Known up
+    to `end`, where blocks of what is open end as transactions do."""
 
     ended: StaleAt
     within: dict[int, StaleAt]

@@ -113,6 +113,8 @@ empties them."""
 
 
 NOTHING = -1
+_FIRST_WITH_ALL_AT_ONCE = 15
+"""In 14 a message for all relations at once (ALTER PUBLICATION of FOR ALL TABLES) finds none (`rel_sync_cache_relation_cb`)."""
 
 
 def made_stale(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
@@ -121,6 +123,8 @@ def made_stale(messages: Invalidations, database: int, major: int) -> NDArray[np
     caches, catalogs = CACHES_OF_RELATIONS[since], _CATALOGS_OF_RELATIONS[since]
     here = np.isin(messages.database, (0, database))
     named = np.isin(messages.id, (RELCACHE, RELSYNC)) & here
+    if major < _FIRST_WITH_ALL_AT_ONCE:
+        named &= messages.object != EVERY_RELATION
     every = (np.isin(messages.id, caches) | ((messages.id == CATALOG) & np.isin(messages.object, catalogs))) & here
     return np.where(named, messages.object, np.where(every, EVERY_RELATION, NOTHING))
 

@@ -36,8 +36,8 @@ _FULL = "f"
 
 @dataclass(slots=True)
 class Told:
-    """What the receiver knows: relations (oids), as far as that is not stale; and what it was told within each streamed transaction (full xid). Of what
-    became stale at the end of a transaction, all before `upto` has been forgotten."""
+    """What the receiver knows: relations (oids), as far as that is not stale; and what it was told within each streamed transaction (full xid). Of
+    what became stale at the end of a transaction, all before `upto` has been forgotten."""
 
     known: set[int] = field(default_factory=set)
     in_stream: dict[int, set[int]] = field(default_factory=dict)
@@ -89,7 +89,9 @@ class Telling:
 
     def told_upto(self, lsn: int) -> None:
         """All that commits before `lsn` has been told, which may be where the plan's log ends."""
-        side: Literal["left", "right"] = "right" if lsn >= self._stale.end else "left"  # blocks end there, and what a crash cut off
+        side: Literal["left", "right"] = (
+            "right" if lsn >= self._stale.end else "left"
+        )  # blocks end there, and what a crash cut off
         ends = self._plan.transactions.commit_lsn[self._stream_ends]
         self._end_streams(int(np.searchsorted(ends, lsn, side)))
         self._forget(int(np.searchsorted(self._ended.lsn, lsn, side)))

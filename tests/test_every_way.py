@@ -1,0 +1,96 @@
+"""Every recorded case × every plugin with the options that change what it remembers × every way in which a log can come: at once, in windows, cut
+anywhere with a kill and a new consumer at each cut, live, on Spark. The same comes out.
+
+What comes at once is compared with PostgreSQL elsewhere: for test_decoding by `test_golden.py`, for pgoutput by `tests/oracle`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cases import all_cases, open_case, some_of
+from support.outlets import OUTLETS, Outlet, Told
+from support.ways import Road, check_same, check_understood, one_by_one, some_cuts
+
+CASES = [case for case in all_cases() if case[2] == "with_slot"]
+MOST_WINDOWS = 20
+ONE_BY_ONE = 1000
+KILLS, GROWTHS = 12, 8
+
+
+class Compared:
+    """Of one case, what each outlet gave at once. Counts what was compared with it."""
+
+    total = 0
+
+    def __init__(self, road: Road) -> None:
+        self.road = road
+        self.outlets = road.outlets(OUTLETS)
+        self._at_once = road.at_once([*self.outlets, *(outlet.whole() for outlet in self.outlets if outlet.streams)])
+
+    def check(self, outlet: Outlet, found: Told, way: str) -> None:
+        what = f"{self.road.case.story} of {self.road.case.major}, {outlet}, {way}"
+        if outlet.streams:
+            check_understood(outlet, found, self._at_once[outlet.whole()], what)
+        else:
+            check_same(found, self._at_once[outlet], what)
+        Compared.total += 1
+
+    def check_all(self, found: dict[Outlet, Told], way: str) -> None:
+        assert found.keys() <= set(self.outlets)
+        for outlet, told in found.items():
+            self.check(outlet, told, way)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def counted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Said at the end: how much of the product was there."""
+    yield
+    reporter = request.config.pluginmanager.getplugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(f"\n{Compared.total} times a plugin gave by another way what it gives at once")
+
+
+def _compared(name: tuple[str, int, str], home: Path) -> tuple[Compared, random.Random]:
+    return Compared(Road(open_case(*name, home / "case"))), random.Random("-".join(map(str, name)))
+
+
+@pytest.mark.parametrize("name", some_of(CASES, 36))
+def test_cut_anywhere(name: tuple[str, int, str], tmp_path: Path) -> None:
+    """By one consumer, and by those that come after kills."""
+    compared, dice = _compared(name, tmp_path)
+    cuts = some_cuts(compared.road.records, MOST_WINDOWS, dice)
+    compared.check_all(compared.road.in_windows(compared.outlets, cuts), f"in windows up to {cuts}")
+    for outlet in compared.outlets:
+        cuts = some_cuts(compared.road.records, KILLS, dice)
+        compared.check(outlet, compared.road.with_kills(outlet, cuts, dice), f"with kills at {cuts}")
+
+
+@pytest.mark.marathon
+@pytest.mark.parametrize("name", CASES, ids=["-".join(map(str, case)) for case in CASES])
+def test_windows_of_one_record(name: tuple[str, int, str], tmp_path: Path) -> None:
+    """Of logs that are longer, so many in a row."""
+    compared, dice = _compared(name, tmp_path)
+    cuts = one_by_one(compared.road.records, ONE_BY_ONE, dice)
+    compared.check_all(compared.road.in_windows(compared.outlets, cuts), f"record by record, {len(cuts)} from {cuts[0]} on")
+
+
+@pytest.mark.parametrize("name", some_of(CASES, 72))
+def test_live(name: tuple[str, int, str], tmp_path: Path) -> None:
+    compared, dice = _compared(name, tmp_path)
+    for number, outlet in enumerate(compared.outlets):
+        cuts = some_cuts(compared.road.records, GROWTHS, dice)
+        compared.check(outlet, compared.road.live(outlet, cuts, tmp_path / str(number), dice), f"live, growing by {cuts}")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", some_of(CASES, len(CASES)))
+def test_on_spark(name: tuple[str, int, str], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    from tailrace.spark.jobs import SparkRunner  # noqa: PLC0415 - tests that need no Spark import none
+
+    compared, _ = _compared(name, tmp_path)
+    compared.check_all(compared.road.at_once(compared.outlets, SparkRunner(request.getfixturevalue("spark"))), "on Spark")
