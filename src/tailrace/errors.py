@@ -10,6 +10,7 @@
     ├─ InsufficientLogging   the source did not log what was asked for: wal_level, replica identity
     ├─ PluginError           an output plugin raised an error, or broke its contract
     ├─ FailedWrite           a file could not be written: no space, no permission
+    ├─ Overtaken             a table of the lake has a version that this run did not know: run it again
     └─ PeerError             a server, a client or another process misbehaved or went away
 
 Every message is PostgreSQL's own where PostgreSQL has one; `str(error)` prints like psql: ERROR, DETAIL, HINT, CONTEXT.
@@ -126,6 +127,12 @@ class FailedWrite(TailraceError):
     """A file could not be written: there is no space, or no permission."""
 
     default_sqlstate = "58030"
+
+
+class Overtaken(TailraceError):
+    """Another run, or another program, committed to a table of the lake while this one was on its way. Nothing of this commit is in it."""
+
+    default_sqlstate = "40001"
 
 
 class PeerError(TailraceError):

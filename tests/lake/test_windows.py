@@ -10,8 +10,9 @@ from deltalake import DeltaTable
 from support.servers import Server
 from tailrace.lake import mirror as mirroring
 from tailrace.lake.changelog import append_changes
+from tailrace.lake.found import tables_in
 from tailrace.lake.mirror import mirror
-from tailrace.lake.position import position_of, tables_in
+from tailrace.lake.position import position_of
 from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
 from tailrace.pipeline import Scanning, open_pipeline
@@ -76,9 +77,9 @@ def _made(write, feed, folder):
     # In which changes of a stretch the trouble is, its context says.
     said = [(each.table, each.dropped, each.trouble and (each.trouble.message, each.trouble.hint)) for each in done]
     tables = {}
-    for path, open_table in tables_in(folder):
+    for path in tables_in(folder):
         rows = read_table(path)
-        tables[path.name] = rows.schema, position_of(open_table(), feed.span), sorted(map(repr, rows.to_pylist()))
+        tables[path.name] = rows.schema, position_of(DeltaTable(path), feed.span), sorted(map(repr, rows.to_pylist()))
     return said, tables
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -19,9 +20,12 @@ from deltalake.transaction import AddAction
 from tailrace.changes import change_schema, widened
 from tailrace.errors import TailraceError, UsageError
 from tailrace.feed import Feed
-from tailrace.lake.position import commit_properties
-from tailrace.lake.reading import read_table
+from tailrace.lake.found import Found
+from tailrace.lake.one_run import one_run
+from tailrace.lake.position import Identity, remember
+from tailrace.lake.reading import rows_of
 from tailrace.lake.staging import FileWritten, Progress, Staged, Wanted, counting, stage_changes, staging
+from tailrace.lake.statistics import LOG_SETTINGS, log_writer_settings
 from tailrace.lake.targets import Target, Troubles, find_targets
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
@@ -56,17 +60,17 @@ def append_changes(
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     style = ArrowStyle(numeric, arrays, times)
-    targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=True)
-    wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
-    step = counting(progress, feed.stretches)
-    appended = []
-    with staging(directory) as folder:
+    appended: list[Appended] = []
+    with one_run(directory), staging(directory) as folder:
+        targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=True)
+        wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
+        step = counting(progress, feed.stretches)
         staged = stage_changes(feed, frozenset(wanted), wanted, folder, fill_missing=False, done=step)
         for target in targets:
             with troubles.of(target.name, target.relation):
                 mine = staged[target.relation.oid]
                 mine.check()
-                if mine.files or target.table is not None:
+                if mine.files or target.found.is_there:
                     appended.append(_append(target, mine, folder))
     troubles.warn()
     return sorted(appended + _in_trouble(troubles), key=lambda each: each.table)
@@ -78,40 +82,52 @@ def _in_trouble(troubles: Troubles) -> list[Appended]:
 
 def _append(target: Target, staged: Staged, folder: Path) -> Appended:
     """Make the files part of their table, with the position, in one commit."""
-    relation, style = target.relation, target.style
-    schema = change_schema(relation, style=style)
-    if target.table is None:
-        begin = commit_properties(replace(target.span, stop=target.span.start), relation, style=style)
-        table = DeltaTable.create(target.path, schema=schema, name=str(relation), commit_properties=begin)
-    else:
-        table = _in_columns(target, target.table, schema)
-    actions = []
-    for file in staged.files:
-        (folder / file.path).rename(target.path / Path(file.path).name)
-        actions.append(_add_action(file))
-    properties = commit_properties(target.span, relation, style=style, dropped=target.dropped)
-    table.create_write_transaction(actions, "append", table.schema(), commit_properties=properties)
-    return Appended(target.name, target.path, sum(file.rows for file in staged.files), len(actions), target.dropped)
+    name, identity = target.name, Identity(target.span, target.relation, target.style, dropped=target.dropped)
+    found = _in_columns(target, change_schema(target.relation, style=target.style))
+    with found.next_version(name) as mark:
+        table, moved, actions = found.open(), [], []
+        try:
+            for file in staged.files:
+                moved.append((folder / file.path).rename(target.path / Path(file.path).name))
+                actions.append(_add_action(file))
+            table.create_write_transaction(actions, "append", table.schema(), commit_properties=identity.properties(mark))
+        except BaseException:
+            if not found.is_followed_by(mark):
+                for path in moved:
+                    path.unlink(missing_ok=True)
+            raise
+    remember(found.next(), name, identity, target.position, LOG_SETTINGS)
+    return Appended(name, target.path, sum(file.rows for file in staged.files), len(actions), target.dropped)
 
 
-def _in_columns(target: Target, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
+def _in_columns(target: Target, schema: pa.Schema) -> Found:
     """The table with all columns of `schema`, beside those that it has. Raises UsageError where a column is of a type that does not become the
     other; where it does, as an integer that has grown, all rows are written anew."""
+    found, position = target.found, target.position
+    stands = replace(target.span, stop=target.span.start if position is None else position.lsn)
+    identity = Identity(stands, target.relation, target.style)
+    if position is None:
+        with found.next_version(target.name) as mark:
+            properties, settings = identity.properties(mark), dict(LOG_SETTINGS)
+            found.begin()
+            DeltaTable.create(
+                target.path, schema, name=str(target.relation), configuration=settings, commit_properties=properties
+            )
+        return found.next()
+    table = found.open()
     there = pa.schema(table.schema().to_arrow())
     wanted = pa.schema([_joined(there.field(field.name), field, target.name) for field in schema])
     if wanted == there:
-        return table
-    position = target.position
-    assert position is not None
-    where = replace(target.span, stop=position.lsn)
-    properties = commit_properties(where, target.relation, style=target.style)
-    if _adds_only(there, wanted):
-        write_deltalake(table, wanted.empty_table(), mode="append", schema_mode="merge", commit_properties=properties)
-    else:
-        rows = read_table(target.path)
-        rows = pa.table([_in_type(rows[field.name], field.type, target.relation) for field in wanted], schema=wanted)
-        write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties)
-    return DeltaTable(target.path)
+        return found
+    with found.next_version(target.name) as mark:
+        how: dict[str, Any] = {"commit_properties": identity.properties(mark), "writer_properties": log_writer_settings()}
+        if _adds_only(there, wanted):
+            write_deltalake(table, wanted.empty_table(), mode="append", schema_mode="merge", **how)
+        else:
+            rows = rows_of(table, target.path)
+            rows = pa.table([_in_type(rows[field.name], field.type, target.relation) for field in wanted], schema=wanted)
+            write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", **how)
+    return found.next()
 
 
 def _joined(there: pa.Field, new: pa.Field, table: str) -> pa.Field:

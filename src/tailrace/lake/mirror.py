@@ -25,10 +25,13 @@ from tailrace.apply.tables import applied, filled
 from tailrace.changes import change_schema, missing_value, row_schema, widened
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
-from tailrace.lake.infinities import unbounded_values, without_statistics
-from tailrace.lake.position import Position, columns_of, commit_properties, position_of
-from tailrace.lake.reading import dataset_of, read_table
+from tailrace.lake.found import Found
+from tailrace.lake.infinities import columns_beyond_statistics, unbounded_values
+from tailrace.lake.one_run import one_run
+from tailrace.lake.position import Identity, Position, columns_of, position_of, remember
+from tailrace.lake.reading import dataset_of, rows_of
 from tailrace.lake.staging import FileWritten, Progress, Run, Wanted, counting, runs_of, stage_changes, staging
+from tailrace.lake.statistics import table_settings, writer_settings
 from tailrace.lake.targets import Target, Troubles, find_targets
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
@@ -70,12 +73,12 @@ def mirror(
     directory.mkdir(parents=True, exist_ok=True)
     style = ArrowStyle(numeric, arrays, times)
     feed = feed.with_rewrites()
-    targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=False)
-    wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
-    read = frozenset(relation.oid for relation in feed.relations if (relation.rewrite_of or relation.oid) in wanted)
-    step = counting(progress, feed.stretches + len(targets))
-    written = []
-    with staging(directory) as folder:
+    written: list[Mirrored] = []
+    with one_run(directory), staging(directory) as folder:
+        targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=False)
+        wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
+        read = frozenset(relation.oid for relation in feed.relations if (relation.rewrite_of or relation.oid) in wanted)
+        step = counting(progress, feed.stretches + len(targets))
         staged = stage_changes(feed, read, wanted, folder, fill_missing=True, done=step)
         for target in targets:
             with troubles.of(target.name, target.relation):
@@ -83,7 +86,7 @@ def mirror(
                 mine = mine if target.dropped is None else mine.seen_by_others(target.dropped)
                 replaced = [*_truncations(feed, target), *mine.rewrites]
                 mine.check(max(replaced, default=None))
-                if target.table is not None or tables is not None or mine.files or replaced:
+                if target.found.is_there or tables is not None or mine.files or replaced:
                     written.append(_bring_up(target, folder, mine.files, replaced, feed.most_bytes))
             step(1)
     troubles.warn()
@@ -122,11 +125,11 @@ def _bring_up(
     written: list[Mirrored] = []
     for run in runs:
         part = replace(target, span=replace(target.span, stop=run.stop), dropped=target.dropped if run.stop == stop else None)
-        written.append(_commit(part, _changes_of(folder, run, target), () if written or last is None else [last]))
+        done, found = _commit(part, _changes_of(folder, run, target), () if written or last is None else [last])
+        written.append(done)
         if run.stop != stop:
-            table = DeltaTable(target.path)
-            position = position_of(table, target.span)
-            target = replace(target, table=table, position=position, span=replace(target.span, start=run.stop))
+            position = position_of(found.open(), target.span)
+            target = replace(target, found=found, position=position, span=replace(target.span, start=run.stop))
     unbounded: Counter[str] = Counter()
     for each in written:
         unbounded.update(each.unbounded)
@@ -134,31 +137,46 @@ def _bring_up(
     return Mirrored(target.name, target.path, rows, upserts, deletes, dict(unbounded), target.dropped)
 
 
-def _commit(target: Target, changes: pa.Table, replaced: Sequence[OrderKey]) -> Mirrored:
-    """One commit: the net of the changes since all rows were last `replaced`, if they were, and the position."""
-    relation, style = target.relation, target.style
+def _commit(target: Target, changes: pa.Table, replaced: Sequence[OrderKey]) -> tuple[Mirrored, Found]:
+    """One commit: the net of the changes since all rows were last `replaced`, if they were, and the position. Another where the configuration is to
+    say something else of the table."""
+    relation, style, found = target.relation, target.style, target.found
     schema = row_schema(relation, style)
     net = net_change(changes, relation, replaced)
     beyond = unbounded_values(net.upserts)
-    unbounded = frozenset(beyond) | (target.position.unbounded if target.position else frozenset())
-    properties = commit_properties(target.span, relation, style=style, unbounded=unbounded, dropped=target.dropped)
-    how = {"commit_properties": properties, "writer_properties": without_statistics(unbounded)}
-    if target.table is None or target.position is None:
-        rows = applied(net, schema.empty_table())
-        write_deltalake(target.path, rows, mode="error", name=str(relation), **how)
-    elif target.position.columns != columns_of(relation, style):
-        before = schema.empty_table() if net.truncated else _conformed(read_table(target.path), target.position, relation, style)
-        write_deltalake(target.path, applied(net, before), mode="overwrite", schema_mode="overwrite", **how)
+    unbounded = columns_beyond_statistics(net.upserts) | (target.position.unbounded if target.position else frozenset())
+    identity = Identity(target.span, relation, style, unbounded, target.dropped)
+    settings = table_settings(schema, unbounded)
+    with found.next_version(target.name) as mark:
+        properties = identity.properties(mark)
+        how = {"commit_properties": properties, "writer_properties": writer_settings(schema, unbounded)}
+        if target.position is None:
+            rows = applied(net, schema.empty_table())
+            found.begin()
+            write_deltalake(target.path, rows, mode="error", name=str(relation), configuration=settings, **how)
+        else:
+            _write(target, target.position, found.open(), net, how)
+    found = remember(found.next(), target.name, identity, target.position, settings)
+    done = Mirrored(target.name, target.path, len(changes), len(net.upserts), len(net.deletes), beyond, target.dropped)
+    return done, found
+
+
+def _write(target: Target, position: Position, table: DeltaTable, net: NetChange, how: dict[str, Any]) -> None:
+    """The change of a table that is there, in the way that suits it."""
+    relation, style = target.relation, target.style
+    schema = row_schema(relation, style)
+    if position.columns != columns_of(relation, style):
+        before = schema.empty_table() if net.truncated else _conformed(rows_of(table, target.path), position, relation, style)
+        write_deltalake(table, applied(net, before), mode="overwrite", schema_mode="overwrite", **how)
     elif net.truncated or (len(net.deletes) and not net.key) or (not net.is_empty and _beyond_merge(schema)):
-        before = schema.empty_table() if net.truncated else read_table(target.path).cast(schema)
-        write_deltalake(target.path, applied(net, before), mode="overwrite", **how)
+        before = schema.empty_table() if net.truncated else rows_of(table, target.path).cast(schema)
+        write_deltalake(table, applied(net, before), mode="overwrite", **how)
     elif net.key and not net.is_empty:
-        _merge(target.table, _with_fills(net, target), how)
+        _merge(table, _with_fills(net, table, target.path), how)
     elif not net.is_empty:
-        write_deltalake(target.path, net.upserts, mode="append", **how)
+        write_deltalake(table, net.upserts, mode="append", **how)
     else:
-        target.table.create_write_transaction([], "append", target.table.schema(), commit_properties=properties)
-    return Mirrored(target.name, target.path, len(changes), len(net.upserts), len(net.deletes), beyond, target.dropped)
+        table.create_write_transaction([], "append", table.schema(), commit_properties=how["commit_properties"])
 
 
 def _beyond_merge(schema: pa.Schema) -> bool:
@@ -184,13 +202,13 @@ def _conformed(rows: pa.Table, position: Position, relation: Relation, style: Ar
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _with_fills(net: NetChange, target: Target) -> NetChange:
-    """Read what the target alone knows: only the rows and columns asked for."""
-    if not net.fills or target.table is None:
+def _with_fills(net: NetChange, table: DeltaTable, folder: Path) -> NetChange:
+    """Read what the table alone knows: only the rows and columns asked for."""
+    if not net.fills:
         return net
     wanted = [pc.field(net.key[0]).isin(fill.keys[net.key[0]].combine_chunks()) for fill in net.fills]
     columns = list(dict.fromkeys([*net.key, *(fill.column for fill in net.fills)]))
-    there = dataset_of(target.table, target.path).to_table(columns=columns, filter=reduce(lambda one, other: one | other, wanted))
+    there = dataset_of(table, folder).to_table(columns=columns, filter=reduce(lambda one, other: one | other, wanted))
     types = {wanted.name: wanted.type for wanted in net.upserts.schema}
     return filled(net, there.cast(pa.schema([(name, types[name]) for name in columns])))
 

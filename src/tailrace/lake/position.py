@@ -1,30 +1,33 @@
 """How far a lake table is, and which table of the source it is, kept in the table itself: written in the same commit as its rows, so they never
 differ.
 
-Twice in each commit: as an application transaction (`tailrace/<system>/<timeline>` -> LSN), which Delta's own protocol keeps
-forever, and as metadata, which people see in the table's history: the database and the oid, which are the table's identity whatever folder it lies
-in, its name and columns, and whether it was dropped since. State of a table: absent, ours at a position, or somebody else's (left alone).
+The position is an application transaction (`tailrace/<system>/<timeline>` -> LSN), which Delta's own protocol keeps forever. What the table is
+(database and oid, which are its identity whatever folder it lies in, its name and columns, and whether it was dropped since) stands in the table's
+configuration, which checkpoints keep as well. delta-rs writes that in a commit of its own, so a second application transaction of each commit
+(`…/table` -> CRC-32) says which configuration belongs to it. Until there is that, and in tables that are older, each commit's metadata says the
+same: people see it in the table's history, which others may clean up. State of a table: absent, ours at a position, or somebody else's (left alone).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from tailrace.changes import DEFAULT, row_schema
-from tailrace.errors import MissingHistory
+from tailrace.errors import MissingHistory, Overtaken
 from tailrace.feed import Span
+from tailrace.lake.found import METADATA, Found, commit_properties
 from tailrace.model import Lsn, Relation
 from tailrace.types.registry import ArrowStyle
 
-METADATA = "tailrace"
+CONFIGURATION = "tailrace"
+_TABLE = "/table"
 STYLES = ("numeric", "arrays", "times")
 """Settings of ArrowStyle that a table is written with, and keeps."""
 _RECENT = 20
@@ -42,9 +45,11 @@ class Position:
     name: str
     columns: tuple[tuple[int, str, str], ...]
     unbounded: frozenset[str] = frozenset()
-    """Columns that hold, or once held, 'infinity' or times as far away: Delta's statistics cannot say that."""
+    """Columns that hold, or once held, what Delta's statistics cannot say (`lake/infinities.py`)."""
     style: Mapping[str, str] = field(default_factory=dict)
     dropped: Lsn | None = None
+    kept: str = field(default="", compare=False)
+    """What the table's configuration says of it."""
 
 
 def _app_id(span: Span) -> str:
@@ -56,46 +61,78 @@ def columns_of(relation: Relation, style: ArrowStyle = DEFAULT) -> tuple[tuple[i
     return tuple((column.number, column.name, str(fields.field(column.name).type)) for column in relation.live_columns)
 
 
-def commit_properties(
-    span: Span,
-    relation: Relation,
-    *,
-    style: ArrowStyle = DEFAULT,
-    unbounded: frozenset[str] = frozenset(),
-    dropped: Lsn | None = None,
-) -> CommitProperties:
-    """What makes a commit say: now at `span.stop`."""
-    said = {
-        "system": str(span.system), "timeline": span.timeline, "database": span.database, "from": str(span.start), "to": str(span.stop),
-        "oid": relation.oid, "schema": relation.schema, "table": relation.name, "columns": columns_of(relation, style),
-        "unbounded": sorted(unbounded), "style": {name: getattr(style, name) for name in STYLES},
-        "dropped": str(dropped) if dropped is not None else None, "publications": list(span.publications),
-    }  # fmt: skip
-    return CommitProperties(
-        custom_metadata={METADATA: json.dumps(said)}, app_transactions=[Transaction(_app_id(span), int(span.stop))]
-    )
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a table is once a commit is made, whatever its position."""
+
+    span: Span
+    relation: Relation
+    style: ArrowStyle = DEFAULT
+    unbounded: frozenset[str] = frozenset()
+    dropped: Lsn | None = None
+
+    @property
+    def text(self) -> str:
+        """As the configuration has it."""
+        return json.dumps(self._said, sort_keys=True)
+
+    @property
+    def _said(self) -> dict[str, Any]:
+        span, relation = self.span, self.relation
+        return {
+            "system": str(span.system), "timeline": span.timeline, "database": span.database, "publications": list(span.publications),
+            "oid": relation.oid, "schema": relation.schema, "table": relation.name, "columns": columns_of(relation, self.style),
+            "unbounded": sorted(self.unbounded), "style": {name: getattr(self.style, name) for name in STYLES},
+            "dropped": str(self.dropped) if self.dropped is not None else None,
+        }  # fmt: skip
+
+    def properties(self, mark: str) -> CommitProperties:
+        """What makes a commit say: now at `span.stop`."""
+        app_id, span = _app_id(self.span), self.span
+        said = {**self._said, "from": str(span.start), "to": str(span.stop)}
+        transactions = [Transaction(app_id, int(span.stop)), Transaction(app_id + _TABLE, crc32(self.text.encode()))]
+        return commit_properties(mark, {METADATA: json.dumps(said)}, transactions)
+
+
+def remember(table: Found, name: str, identity: Identity, before: Position | None, settings: Mapping[str, str]) -> Found:
+    """Put `identity` into the table's configuration, and `settings` of Delta's, if it was not `before`. Where somebody else commits first, the next
+    run does it."""
+    if before is not None and before.kept == identity.text:
+        return table
+    try:
+        return table.with_settings(name, {CONFIGURATION: identity.text, **settings})
+    except Overtaken:
+        return table
 
 
 def position_of(table: DeltaTable, span: Span) -> Position | None:
-    """Where `table` is on the line of `span`; None if it was not written from there, or of other publications."""
-    lsn = table.transaction_version(_app_id(span))
-    said = _said_of(table) if lsn is not None else None
-    if said is None or said["database"] != span.database or set(said.get("publications", ())) != set(span.publications):
+    """Where `table` is on the line of `span`; None if it was not written from there, or of other publications. Raises MissingHistory if it was, and
+    no longer says what it is."""
+    app_id = _app_id(span)
+    lsn, kept = table.transaction_version(app_id), table.metadata().configuration.get(CONFIGURATION, "")
+    if lsn is None:
+        return None
+    is_kept = kept and table.transaction_version(app_id + _TABLE) == crc32(kept.encode())
+    said = json.loads(kept) if is_kept else _said_of(table)
+    if said["database"] != span.database or set(said.get("publications", ())) != set(span.publications):
         return None
     columns = tuple((number, name, kind) for number, name, kind in said["columns"])
     dropped = Lsn.parse(said["dropped"]) if said["dropped"] else None
     return Position(
-        Lsn(lsn), said["oid"], said["schema"], said["table"], columns, frozenset(said["unbounded"]), said["style"], dropped
+        Lsn(lsn), said["oid"], said["schema"], said["table"], columns, frozenset(said["unbounded"]), said["style"], dropped, kept
     )
 
 
-def _said_of(table: DeltaTable) -> dict[str, Any] | None:
+def _said_of(table: DeltaTable) -> dict[str, Any]:
     """The metadata of the last commit of ours."""
     for commit in chain(table.history(_RECENT), table.history()):
         if METADATA in commit:
             said: dict[str, Any] = json.loads(commit[METADATA])
             return said
-    return None
+    raise MissingHistory(
+        "the table has a position, and nothing in it says any more which table it is",
+        hint="Its log was cleaned up before a run of this version has seen it. Move its folder away, and make the table anew.",
+    )
 
 
 def check_reaches(span: Span, position: Lsn, name: str) -> Span:
@@ -107,9 +144,3 @@ def check_reaches(span: Span, position: Lsn, name: str) -> Span:
             lsn=position,
         )
     return replace(span, start=position)
-
-
-def tables_in(directory: Path) -> Iterator[tuple[Path, Callable[[], DeltaTable]]]:
-    """The folders right below `directory` that are Delta tables, with what opens them."""
-    for log in sorted(directory.glob("*/_delta_log")):
-        yield log.parent, partial(DeltaTable, log.parent)

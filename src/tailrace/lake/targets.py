@@ -13,17 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from tailrace.catalog.dropped_and_retyped import last_seen, retypes
 from tailrace.catalog.history import History
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
 from tailrace.catalog.names.quoting import quote_identifier
-from tailrace.errors import MissingHistory, PeerError, TailraceError, UsageError
+from tailrace.errors import MissingHistory, Overtaken, PeerError, TailraceError, UsageError
 from tailrace.feed import Feed, Span
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
-from tailrace.lake.position import STYLES, Position, check_reaches, position_of, tables_in
+from tailrace.lake.found import AGAIN, Found, find, is_begun, log_of, tables_in
+from tailrace.lake.position import STYLES, Position, check_reaches, position_of
+from tailrace.lake.statistics import has_wide_decimals, put_right
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.types.registry import ArrowStyle
@@ -43,13 +44,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table to bring to the end of `span`. `table` and `position` are what is there already."""
+    """A table to bring to the end of `span`. `found` and `position` are what is there already: what is written goes on from that version."""
 
     relation: Relation
     dropped: Lsn | None
     style: ArrowStyle
     path: Path
-    table: DeltaTable | None
+    found: Found
     position: Position | None
     span: Span
 
@@ -101,8 +102,13 @@ class Troubles:
 class _Lying:
     """A table of ours that is in the lake."""
 
-    path: Path
+    found: Found
     position: Position
+    has_wide_decimals: bool
+
+    @property
+    def path(self) -> Path:
+        return self.found.path
 
 
 def find_targets(
@@ -144,18 +150,26 @@ def find_targets(
 
 
 def _lying(directory: Path, span: Span, troubles: Troubles) -> dict[int, _Lying]:
-    """The tables of this database, by oid."""
+    """The tables of this database, by oid. Raises Overtaken if folders are being renamed meanwhile: a table that is not seen would be made anew."""
     by_oid: dict[int, _Lying] = {}
-    for path, open_table in tables_in(directory):
-        with troubles.of(path.name):
-            position = position_of(open_table(), span)
-            if position is None:
-                continue
-            if position.oid in by_oid:
-                raise UsageError(
-                    f'"{path.name}" and "{by_oid[position.oid].path.name}" are the same table', hint="Move the copy elsewhere."
-                )
-            by_oid[position.oid] = _Lying(path, position)
+    logs: dict[Path, tuple[int, int] | None] = {}
+    while new := [path for path in tables_in(directory) if path not in logs]:
+        for path in new:
+            logs[path] = log_of(path)
+            with troubles.of(path.name):
+                table, handle = find(path)
+                position = position_of(handle, span)
+                if position is None:
+                    continue
+                if position.oid in by_oid:
+                    raise UsageError(
+                        f'"{path.name}" and "{by_oid[position.oid].path.name}" are the same table',
+                        hint="Move the copy elsewhere.",
+                    )
+                by_oid[position.oid] = _Lying(table, position, has_wide_decimals(handle))
+    moved = [path.name for path, log in logs.items() if log is None or log_of(path) != log]
+    if moved:
+        raise Overtaken(f'another run has moved what was in folder "{moved[0]}"', hint=AGAIN)
     return by_oid
 
 
@@ -245,14 +259,19 @@ def _arranged(
     folders = folders_for(directory, claims)
     stays = {oid for oid, table in lying.items() if (table.position.dropped or table.position.lsn) >= span.stop}
     moves = {oid: (table.path, table.path if oid in stays else folders[oid]) for oid, table in lying.items()}
-    return {**folders, **move(moves)}
+    try:
+        return {**folders, **move(moves)}
+    except FileNotFoundError as error:
+        raise Overtaken(f'folder "{error.filename}" is gone', detail="Another run has moved it.", hint=AGAIN) from error
 
 
 def _target(each: Seen, table: _Lying | None, folder: Path, span: Span, style: ArrowStyle, is_named: bool) -> Target | None:
     """A table to bring up, or None if it is where it is to be. Raises TailraceError if it cannot be."""
     relation = each.relation
     if table is not None:
-        position = table.position
+        position, found = table.position, table.found.moved(folder)
+        if table.has_wide_decimals:
+            found = put_right(found, each.name, position.unbounded)
         if position.dropped is not None:
             if each.dropped is None and position.dropped < span.stop:
                 raise UsageError(
@@ -264,14 +283,25 @@ def _target(each: Seen, table: _Lying | None, folder: Path, span: Span, style: A
             return None
         part = check_reaches(span, position.lsn, each.name)
         _check_fit(each, span)
-        return Target(relation, each.dropped, _kept(style, position), folder, DeltaTable(folder), position, part)
+        return Target(relation, each.dropped, _kept(style, position), folder, found, position, part)
     _check_fit(each, span)
-    if is_filled(folder):
+    if is_filled(folder) and not is_begun(folder):
+        _check_not_just_made(folder, span, each.name)
         raise UsageError(
             f'folder "{folder.name}" holds something else than the changes of this database since {span.start}',
             hint="Give another directory, or move the folder out of this one.", context=f"table {each.name}",
         )  # fmt: skip
-    return Target(relation, each.dropped, style, folder, None, None, span)
+    return Target(relation, each.dropped, style, folder, Found(folder), None, span)
+
+
+def _check_not_just_made(folder: Path, span: Span, name: str) -> None:
+    """Raise Overtaken if the table was not in this folder when this run has looked."""
+    try:
+        _, table = find(folder)
+    except DeltaError:
+        return
+    if position_of(table, span) is not None:
+        raise Overtaken(f"table {name} has been made by another run since this one has begun", hint=AGAIN)
 
 
 def _kept(style: ArrowStyle, position: Position) -> ArrowStyle:

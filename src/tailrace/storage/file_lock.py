@@ -1,4 +1,4 @@
-"""A lock that the system lets go of when its owner's process ends, however that happens: a file, and `flock` on it.
+"""A lock that the system lets go of when its owner's process ends, however that happens: a file or a folder, and `flock` on it.
 
 Two handles of one process exclude each other as two processes do. A program that is started inherits no lock (O_CLOEXEC), and neither does a forked
 child: its copy of the handle would keep the lock when the parent has gone.
@@ -55,7 +55,8 @@ class FileLock:
 
     def _locked(self, how: int) -> bool:
         with _FORKING:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            kind = os.O_RDONLY | os.O_DIRECTORY if self.path.is_dir() else os.O_RDWR | os.O_CREAT
+            self._file = os.open(self.path, kind | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, how)
         except BlockingIOError:

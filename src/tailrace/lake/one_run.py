@@ -1,0 +1,34 @@
+"""One run writes to a directory at a time, where its file system has locks: the next one waits, and finds done what was done.
+
+That saves work, and folders from being renamed under somebody who writes. What keeps tables right is not the lock but how they are committed to
+(`lake/found.py`): without it, of two runs that meet in a table one is told so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tailrace.storage.file_lock import FileLock
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def one_run(directory: Path) -> Iterator[None]:
+    """Hold the lock of `directory`, once nobody else does. The folder itself is locked, so no file of ours lies in it."""
+    lock = None
+    try:
+        lock = FileLock.take(directory)
+        if lock is None:
+            logger.info("waiting for another run that writes to %s", directory)
+            lock = FileLock.wait(directory)
+    except OSError as error:
+        logger.warning("no lock on %s (%s): of two runs that meet in a table, one will have to be run again", directory, error)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()

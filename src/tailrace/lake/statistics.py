@@ -1,0 +1,148 @@
+"""What Delta's statistics of a table say, and what they must not: values that delta-rs (up to 1.6.6) gets wrong there.
+
+Decimals go through 64-bit floats: beyond 15 digits least and greatest come out rounded, and a reader that believes them skips files in which its
+value is. Infinite and ancient values go wrong as well (`lake/infinities.py`). Such columns get no statistics: not from us (`writer_settings`), nor
+from those who compact the table (`table_settings`, which writers keep to, and by which readers know that there are none: without, delta-rs tells
+Arrow that no row is equal to anything). What is wrong in a table already is put right (`put_right`): the same files are added once more, with what is
+true of them, as the protocol has it for statistics that are computed anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import ColumnProperties, DeltaTable, WriterProperties
+from deltalake.transaction import AddAction
+
+from tailrace.errors import UsageError
+from tailrace.lake.found import Found, commit_properties
+
+MOST_DIGITS = 15
+"""Any decimal of so many digits is told from its neighbours by a 64-bit float."""
+LOG_SETTINGS: Mapping[str, str] = {"delta.dataSkippingStatsColumns": "commit_lsn"}
+"""Of a table of changes: what follows from order is all that is worth having."""
+_INDEXED = 32
+"""As many columns have statistics where nothing is said (delta.dataSkippingNumIndexedCols)."""
+_NONE = ColumnProperties(statistics_enabled="NONE")
+_SIDES = ("minValues", "maxValues", "nullCount")
+Column = tuple[str, ...]
+"""A column by the names that lead to it."""
+
+
+def wide_decimals(schema: pa.Schema) -> frozenset[str]:
+    """Columns of more digits than statistics can hold."""
+    return frozenset(field.name for field in schema if pa.types.is_decimal(field.type) and field.type.precision > MOST_DIGITS)
+
+
+def writer_settings(schema: pa.Schema, unbounded: frozenset[str] = frozenset()) -> WriterProperties | None:
+    """For who writes a table of these columns, those that are `unbounded` among them."""
+    without = wide_decimals(schema) | unbounded
+    return WriterProperties(column_properties=dict.fromkeys(sorted(without), _NONE)) if without else None
+
+
+def log_writer_settings() -> WriterProperties:
+    """For who writes a table of changes, whose columns lie in structs: delta-rs takes no settings for those one by one."""
+    return WriterProperties(
+        default_column_properties=_NONE, column_properties={"commit_lsn": ColumnProperties(statistics_enabled="CHUNK")}
+    )
+
+
+def table_settings(schema: pa.Schema, unbounded: frozenset[str] = frozenset()) -> dict[str, str]:
+    """The same for whoever writes the table later, as properties of it. None where all columns may have statistics."""
+    without = wide_decimals(schema) | unbounded
+    if not without:
+        return {}
+    # In the setting a name stands between backticks, and delta-rs knows no way to write one.
+    names = [name for name in schema.names if name not in without and "`" not in name][:_INDEXED]
+    if not names:
+        return {"delta.dataSkippingNumIndexedCols": "0"}
+    return {"delta.dataSkippingStatsColumns": ",".join(f"`{name}`" for name in names)}
+
+
+def has_wide_decimals(table: DeltaTable) -> bool:
+    """Also in structs."""
+    return any(_wide_columns(pa.schema(table.schema().to_arrow())))
+
+
+def put_right(table: Found, name: str, unbounded: frozenset[str] = frozenset()) -> Found:
+    """The table without statistics of decimals that cannot be right, and with settings that keep them out: itself, or a later version. Raises
+    UsageError where they cannot be taken out, and what `Found.next_version` does."""
+    handle = table.open()
+    schema = pa.schema(handle.schema().to_arrow())
+    wide = list(_wide_columns(schema))
+    settings = table_settings(schema, unbounded) if wide_decimals(schema) else LOG_SETTINGS
+    files = pa.table(handle.get_add_actions()).to_pylist()
+    wrong = [file for file in files if any(_at(file.get(side), column) is not None for column in wide for side in _PARSED)]
+    if not wrong:
+        return table
+    said = _added(table, {file["path"] for file in wrong})
+    actions = [_without(file, said.get(file["path"]), wide, name) for file in wrong]
+    with table.next_version(name) as mark:
+        handle.create_write_transaction(actions, "append", handle.schema(), commit_properties=commit_properties(mark))
+    return table.next().with_settings(name, settings)
+
+
+_PARSED = ("min", "max", "null_count")
+"""The sides, as delta-rs has them when it has read them; of what is no number to it, only the last."""
+
+
+def _wide_columns(fields: Iterable[pa.Field], above: Column = ()) -> Iterable[Column]:
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield from _wide_columns(field.type, (*above, field.name))
+        elif pa.types.is_decimal(field.type) and field.type.precision > MOST_DIGITS:
+            yield *above, field.name
+
+
+def _at(values: Any, column: Column) -> Any:
+    for name in column:
+        values = (values or {}).get(name)
+    return values
+
+
+def _added(table: Found, paths: set[str]) -> dict[str, dict[str, Any]]:
+    """By path, what the log says of files: its newest checkpoint, and the commits behind it."""
+    log = table.path / "_delta_log"
+    files = sorted([*log.glob("*.json"), *log.glob("*.checkpoint*.parquet")], key=_place)
+    added: dict[str, dict[str, Any]] = {}
+    for file in files:
+        if _place(file)[0] <= table.version:
+            for add in _adds(file):
+                if unquote(add["path"]) in paths:
+                    added[unquote(add["path"])] = add
+    return added
+
+
+def _adds(file: Path) -> list[dict[str, Any]]:
+    if file.suffix == ".json":
+        return [action["add"] for action in map(json.loads, file.read_text(encoding="utf-8").splitlines()) if "add" in action]
+    return [add for add in pq.read_table(file, columns=["add"])["add"].to_pylist() if add is not None]
+
+
+def _place(file: Path) -> tuple[int, bool]:
+    """A checkpoint says what is there with the commit of its version."""
+    number = file.name.split(".")[0]
+    return int(number) if number.isdigit() else 2**63, file.suffix != ".json"
+
+
+def _without(file: Mapping[str, Any], add: Mapping[str, Any] | None, wide: Iterable[Column], name: str) -> AddAction:
+    """The file once more, with statistics of the other columns."""
+    if add is None or add["path"] != file["path"] or add.get("deletionVector"):
+        raise UsageError(
+            "statistics of decimals of more than 15 digits are wrong, and cannot be taken out of the table's log",
+            hint="Have the program that deletes rows of it rewrite its files, or make the table anew.", context=f"table {name}, file {file['path']}",
+        )  # fmt: skip
+    statistics = json.loads(add.get("stats") or "{}")
+    for side in _SIDES:
+        for *above, last in wide:
+            values = _at(statistics.get(side), tuple(above))
+            if values:
+                values.pop(last, None)
+    partition = dict(add.get("partitionValues") or {})
+    return AddAction(file["path"], file["size_bytes"], partition, file["modification_time"], False, json.dumps(statistics))

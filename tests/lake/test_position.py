@@ -1,0 +1,125 @@
+"""A table says which relation it follows, and how far it is, whoever compacts it, checkpoints it and cleans up its log."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
+
+from support.servers import Server
+from tailrace.errors import MissingHistory
+from tailrace.feed import Span
+from tailrace.lake import position as positions
+from tailrace.lake.changelog import append_changes
+from tailrace.lake.found import Found
+from tailrace.lake.mirror import mirror
+from tailrace.lake.position import Position, position_of
+from tailrace.lake.reading import read_table
+from tailrace.lake.targets import TroubleWarning
+from tailrace.model import Lsn
+from tailrace.pipeline import open_pipeline
+
+SPAN = Span(7_300_000_000_000_000_001, 1, Lsn(16), Lsn(4096), 5)
+SAID = {
+    "system": "7300000000000000001", "timeline": 1, "database": 5, "from": "0/10", "to": "0/1000", "oid": 16384, "schema": "public",
+    "table": "t", "columns": [[1, "id", "int32"]], "unbounded": ["id"], "style": {"numeric": "text"}, "dropped": None, "publications": [],
+}  # fmt: skip
+
+
+def _made_before(folder):
+    """A table as it was written before its configuration said what it is."""
+    properties = CommitProperties(
+        custom_metadata={"tailrace": json.dumps(SAID)}, app_transactions=[Transaction("tailrace/7300000000000000001/1", 4096)]
+    )
+    return DeltaTable.create(folder, pa.schema([("id", pa.int32())]), commit_properties=properties)
+
+
+def test_a_table_that_was_made_before(tmp_path):
+    table = _made_before(tmp_path)
+    expected = Position(Lsn(4096), 16384, "public", "t", ((1, "id", "int32"),), frozenset({"id"}), {"numeric": "text"})
+    assert position_of(table, SPAN) == expected
+    table.alter.set_table_properties({"tailrace": json.dumps({**SAID, "oid": 1})}, raise_if_not_exists=False)
+    assert position_of(DeltaTable(tmp_path), SPAN) == expected  # no commit has said that this is what it is
+
+
+def test_what_no_longer_says_what_it_is(tmp_path):
+    """That is not somebody else's."""
+    table = _made_before(tmp_path)
+    _maintained(tmp_path)
+    table = DeltaTable(tmp_path)
+    assert table.transaction_version("tailrace/7300000000000000001/1") == 4096
+    with pytest.raises(MissingHistory, match="nothing in it says any more which table it is"):
+        position_of(table, SPAN)
+    assert position_of(DeltaTable.create(tmp_path / "other", table.schema()), SPAN) is None
+
+
+def _maintained(folder):
+    """Compacted, checkpointed, and with a log that was cleaned up, of all that is older than that."""
+    table = DeltaTable(folder)
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    table.delete("false")
+    table = DeltaTable(folder)
+    if table.version() == 0:
+        table.alter.set_table_properties({"delta.appendOnly": "false"})
+        table = DeltaTable(folder)
+    table.create_checkpoint()
+    long_ago = time.time() - 90 * 86_400
+    for file in (folder / "_delta_log").iterdir():
+        os.utime(file, (long_ago, long_ago))
+    table.cleanup_metadata()
+    assert not any("tailrace" in commit for commit in DeltaTable(folder).history())
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("write", [mirror, append_changes])
+@pytest.mark.parametrize("killed", [False, True], ids=["whole", "killed"])
+def test_maintained_by_others(tmp_path, monkeypatch, write, killed):
+    """Also where a run was killed between the rows and what the configuration says of them, and another has come since."""
+    folder = tmp_path / "public.t"
+    with Server(18, test_decoding=False) as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY, n numeric(20,2))", "INSERT INTO t VALUES (1, 1)")
+        for number in range(3):
+            if killed and number == 1:
+                monkeypatch.setattr(Found, "with_settings", _dies)
+                server.say("ALTER TABLE t ADD COLUMN more text DEFAULT 'm'")
+                with pytest.raises(KeyboardInterrupt):
+                    write(open_pipeline(server.data_dir, "postgres"), tmp_path)
+                monkeypatch.undo()
+                server.say("INSERT INTO t VALUES (77, 0)")
+            assert [each.trouble for each in write(open_pipeline(server.data_dir, "postgres"), tmp_path)] == [None]
+            _maintained(folder)
+            server.say(f"INSERT INTO t VALUES ({number + 10}, {number})", f"UPDATE t SET n = n + 1 WHERE id = {number + 10}")
+        (done,) = write(open_pipeline(server.data_dir, "postgres"), tmp_path)
+        assert done.trouble is None
+        monkeypatch.setattr(positions, "_said_of", _dies)  # not needed
+        assert position_of(DeltaTable(folder), open_pipeline(server.data_dir, "postgres").span).lsn > 0
+    rows = read_table(folder)
+    extra = 1 if killed else 0
+    assert len(rows) == (4 + extra if write is mirror else 7 + extra)
+
+
+def _dies(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.postgres
+def test_a_killed_run_and_a_log_cleaned_up_at_once(tmp_path, monkeypatch):
+    """Then the columns are not known any more: that is said, and nothing is guessed."""
+    folder = tmp_path / "public.t"
+    with Server(18, test_decoding=False) as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)")
+        mirror(open_pipeline(server.data_dir, "postgres"), tmp_path)
+        server.say("ALTER TABLE t RENAME n TO m")
+        monkeypatch.setattr(Found, "with_settings", _dies)
+        with pytest.raises(KeyboardInterrupt):
+            mirror(open_pipeline(server.data_dir, "postgres"), tmp_path)
+        monkeypatch.undo()
+        _maintained(folder)
+        with pytest.warns(TroubleWarning, match="nothing in it says any more which table it is"):
+            mirror(open_pipeline(server.data_dir, "postgres"), tmp_path)
+        assert read_table(folder).to_pylist() == [{"id": 1, "m": 1}]

@@ -1,0 +1,144 @@
+"""Delta's statistics are right, or there are none: decimals of more than 15 digits, in tables of ours and after others compacted them."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from support.servers import Server
+from tailrace.lake.changelog import append_changes
+from tailrace.lake.found import find
+from tailrace.lake.mirror import mirror
+from tailrace.lake.reading import dataset_of, read_table
+from tailrace.lake.statistics import put_right, table_settings, writer_settings
+from tailrace.pipeline import open_pipeline
+
+BIG = [Decimal("1234567890123456.78"), Decimal("9" * 35 + ".99"), Decimal("-" + "9" * 16 + ".01")]
+SMALL = Decimal("9999999999999.99")
+ODD = 'N."o, d`d'
+
+
+def _statistics(folder):
+    """Of each file of the newest version, by path: the last that the log says."""
+    said = {}
+    for file in sorted((folder / "_delta_log").glob("*.json")):
+        for action in map(json.loads, file.read_text().splitlines()):
+            if "add" in action:
+                said[action["add"]["path"]] = json.loads(action["add"]["stats"])
+    live = pa.table(DeltaTable(folder).get_add_actions())["path"].to_pylist()
+    return [said[path] for path in live]
+
+
+def _sides(folder, *names):
+    """Where a column is mentioned."""
+    found = []
+    for each in _statistics(folder):
+        for side in ("minValues", "maxValues", "nullCount"):
+            values = each.get(side) or {}
+            for name in names:
+                values = values.get(name) or {} if name != names[-1] else values
+            if names[-1] in values:
+                found.append(side)
+    return found
+
+
+def _rows(ids, name="n", digits=38):
+    decimals = pa.array((BIG * len(ids))[: len(ids)], pa.decimal128(digits, 2))
+    return pa.table(
+        {"id": pa.array(ids, pa.int64()), name: decimals, "small": pa.array([SMALL] * len(ids), pa.decimal128(15, 2))}
+    )
+
+
+@pytest.mark.parametrize("name", ["n", ODD])
+def test_who_writes_and_who_compacts_leaves_them_out(tmp_path, name):
+    rows = _rows([1, 2, 3], name)
+    settings, writer = table_settings(rows.schema), writer_settings(rows.schema)
+    write_deltalake(tmp_path, rows, configuration=settings, writer_properties=writer)
+    write_deltalake(tmp_path, rows, mode="append", writer_properties=writer)
+    write_deltalake(tmp_path, rows, mode="append")  # whoever that is
+    assert DeltaTable(tmp_path).optimize.compact()["numFilesAdded"] == 1
+    assert _sides(tmp_path, name) == []
+    assert set(_sides(tmp_path, "id")) == set(_sides(tmp_path, "small")) == {"minValues", "maxValues", "nullCount"}
+    assert table_settings(rows.drop_columns([name]).schema) == {}
+    for value in BIG:
+        found = dataset_of(DeltaTable(tmp_path), tmp_path).to_table(
+            filter=pa.compute.field(name) == pa.scalar(value, rows.schema.field(name).type)
+        )
+        assert found.num_rows == 3
+
+
+def test_fifteen_digits_are_right(tmp_path):
+    """The limit is where a float no longer tells one from the next."""
+    values = [Decimal(f"{sign}99999999999{n:02}.{m:02}") for sign in ("", "-") for n in range(100) for m in (0, 1, 49, 99)]
+    for number, value in enumerate(values[::8]):
+        write_deltalake(tmp_path, pa.table({"n": pa.array([value], pa.decimal128(15, 2))}), mode="append" if number else "error")
+    for each in pa.table(DeltaTable(tmp_path).get_add_actions(flatten=True)).to_pylist():
+        assert each["min.n"] == each["max.n"]
+        assert each["min.n"] in values
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_what_was_wrong_is_put_right(tmp_path, checkpointed):
+    """The same files with true statistics: no row comes or goes, also where the log begins with a checkpoint."""
+    for start in (0, 10, 20):
+        write_deltalake(tmp_path, _rows([start, start + 1, start + 2]), mode="append")
+    if checkpointed:
+        DeltaTable(tmp_path).create_checkpoint()
+        for number in range(2):
+            (tmp_path / "_delta_log" / f"{number:020}.json").unlink()
+    found, table = find(tmp_path)
+    before = read_table(tmp_path).sort_by("id")
+    wrong = table.to_pyarrow_dataset().to_table(filter=pa.compute.field("n") == pa.scalar(BIG[1], pa.decimal128(38, 2)))
+    assert wrong.num_rows < 3
+    right = put_right(found, "t")
+    assert right.version == found.version + 2
+    assert put_right(right, "t") == right
+    table = DeltaTable(tmp_path)
+    assert table.version() == right.version
+    assert len(table.file_uris()) == 3
+    assert read_table(tmp_path).sort_by("id").equals(before)
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    assert {each.get("null_count.n") for each in actions} == {None}
+    assert sorted((each["min.id"], each["max.id"]) for each in actions) == [(0, 2), (10, 12), (20, 22)]
+    for value in BIG:
+        filtered = pa.compute.field("n") == pa.scalar(value, pa.decimal128(38, 2))
+        assert dataset_of(table, tmp_path).to_table(filter=filtered).num_rows == 3
+        assert table.to_pyarrow_dataset().to_table(filter=filtered).num_rows == 3
+    table.create_checkpoint()
+    assert read_table(tmp_path).sort_by("id").equals(before)
+
+
+@pytest.mark.postgres
+def test_tables_made_before_are_put_right_by_the_next_run(tmp_path):
+    """A merge whose key is such a number finds its row; so does who reads with a filter."""
+    with Server(18, test_decoding=False) as server:
+        server.say("CREATE TABLE t (n numeric(38,2) PRIMARY KEY, note text)")
+        for number, value in enumerate(BIG):
+            server.say(f"INSERT INTO t VALUES ({value}, '{number}')")
+        lake, log = tmp_path / "lake" / "public.t", tmp_path / "log" / "public.t"
+        mirror(open_pipeline(server.data_dir, "postgres"), lake.parent)
+        append_changes(open_pipeline(server.data_dir, "postgres"), log.parent)
+        assert _sides(lake, "n") == _sides(log, "new", "n") == []
+        for folder in (lake, log):  # as tables are that were made without the setting
+            DeltaTable(folder).alter.set_table_properties({"delta.dataSkippingStatsColumns": "n,note,new"})
+            rows = read_table(folder)
+            write_deltalake(folder, rows, mode="overwrite", commit_properties=CommitProperties(max_commit_retries=0))
+        assert _sides(lake, "n")
+        assert _sides(log, "new", "n")
+        feed = open_pipeline(server.data_dir, "postgres")
+        assert [each.trouble for each in mirror(feed, lake.parent) + append_changes(feed, log.parent)] in ([], [None, None])
+        assert _sides(lake, "n") == _sides(log, "new", "n") == []
+        server.say("ALTER TABLE t ADD COLUMN big numeric(20,4)")
+        server.say(*(f"UPDATE t SET note = note || '!', big = {n}.5 WHERE n = {value}" for n, value in enumerate(BIG)))
+        server.say("ALTER TABLE t ALTER big TYPE numeric(30,4)")
+        mirror(open_pipeline(server.data_dir, "postgres"), lake.parent)
+        append_changes(open_pipeline(server.data_dir, "postgres"), log.parent)
+        assert sorted(row["note"] for row in read_table(lake).to_pylist()) == ["0!", "1!", "2!"]
+        assert len(read_table(log)) == 6
+        for folder in (lake, log):
+            DeltaTable(folder).optimize.compact()
+        assert _sides(lake, "n") == _sides(lake, "big") == _sides(log, "new", "n") == _sides(log, "new", "big") == []
