@@ -26,7 +26,7 @@ from tailrace.lake.position import Identity, remember
 from tailrace.lake.reading import rows_of
 from tailrace.lake.staging import FileWritten, Progress, Staged, Wanted, counting, stage_changes, staging
 from tailrace.lake.statistics import LOG_SETTINGS, log_writer_settings
-from tailrace.lake.targets import Target, Troubles, find_targets
+from tailrace.lake.targets import Target, Troubles, find_targets, withdraw_doubles
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
 from tailrace.types.registry import ArrowStyle
@@ -61,7 +61,7 @@ def append_changes(
     directory.mkdir(parents=True, exist_ok=True)
     style = ArrowStyle(numeric, arrays, times)
     appended: list[Appended] = []
-    with one_run(directory), staging(directory) as folder:
+    with one_run(directory) as is_alone, staging(directory) as folder:
         targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=True)
         wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
         step = counting(progress, feed.stretches)
@@ -72,6 +72,10 @@ def append_changes(
                 mine.check()
                 if mine.files or target.found.is_there:
                     appended.append(_append(target, mine, folder))
+        made = [target for target in targets if not target.found.is_there and target.path in {each.path for each in appended}]
+        if made and not is_alone:
+            withdrawn = withdraw_doubles(directory, made, feed.span, troubles, folder)
+            appended = [each for each in appended if each.path not in withdrawn]
     troubles.warn()
     return sorted(appended + _in_trouble(troubles), key=lambda each: each.table)
 

@@ -32,7 +32,7 @@ from tailrace.lake.position import Identity, Position, columns_of, position_of, 
 from tailrace.lake.reading import dataset_of, rows_of
 from tailrace.lake.staging import FileWritten, Progress, Run, Wanted, counting, runs_of, stage_changes, staging
 from tailrace.lake.statistics import table_settings, writer_settings
-from tailrace.lake.targets import Target, Troubles, find_targets
+from tailrace.lake.targets import Target, Troubles, find_targets, withdraw_doubles
 from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import OF_TABLES
 from tailrace.types.registry import ArrowStyle
@@ -74,7 +74,7 @@ def mirror(
     style = ArrowStyle(numeric, arrays, times)
     feed = feed.with_rewrites()
     written: list[Mirrored] = []
-    with one_run(directory), staging(directory) as folder:
+    with one_run(directory) as is_alone, staging(directory) as folder:
         targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=False)
         wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
         read = frozenset(relation.oid for relation in feed.relations if (relation.rewrite_of or relation.oid) in wanted)
@@ -89,6 +89,10 @@ def mirror(
                 if target.found.is_there or tables is not None or mine.files or replaced:
                     written.append(_bring_up(target, folder, mine.files, replaced, feed.most_bytes))
             step(1)
+        made = [target for target in targets if not target.found.is_there and target.path in {each.path for each in written}]
+        if made and not is_alone:
+            withdrawn = withdraw_doubles(directory, made, feed.span, troubles, folder)
+            written = [each for each in written if each.path not in withdrawn]
     troubles.warn()
     return sorted(written + _in_trouble(troubles), key=lambda each: each.table)
 

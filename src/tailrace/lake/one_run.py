@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def one_run(directory: Path) -> Iterator[None]:
-    """Hold the lock of `directory`, once nobody else does. The folder itself is locked, so no file of ours lies in it."""
+def one_run(directory: Path) -> Iterator[bool]:
+    """Hold the lock of `directory`, once nobody else does; whether there are locks. The folder itself is locked, so no file of ours lies in it."""
     lock = None
     try:
         lock = FileLock.take(directory)
@@ -28,7 +28,7 @@ def one_run(directory: Path) -> Iterator[None]:
     except OSError as error:
         logger.warning("no lock on %s (%s): of two runs that meet in a table, one will have to be run again", directory, error)
     try:
-        yield
+        yield lock is not None
     finally:
         if lock is not None:
             lock.release()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -302,6 +302,26 @@ def _check_not_just_made(folder: Path, span: Span, name: str) -> None:
         return
     if position_of(table, span) is not None:
         raise Overtaken(f"table {name} has been made by another run since this one has begun", hint=AGAIN)
+
+
+def withdraw_doubles(directory: Path, made: Sequence[Target], span: Span, troubles: Troubles, away: Path) -> set[Path]:
+    """For runs that nothing keeps apart: take back what was `made` by this one where another has made the same table at the same time, in a folder of
+    another name: it goes to `away`. Each of both may, and then none is there, and running again makes one."""
+    folders: dict[int, set[Path]] = {}
+    for path in tables_in(directory):
+        with suppress(DeltaError, OSError, TailraceError):  # taken back by who saw ours; or it was told of when the run began
+            position = position_of(find(path)[1], span)
+            if position is not None:
+                folders.setdefault(position.oid, set()).add(path)
+    withdrawn = set()
+    for target in made:
+        if len(folders.get(target.relation.oid, ())) > 1 and target.path in folders[target.relation.oid]:
+            target.path.rename(away / target.path.name)
+            withdrawn.add(target.path)
+            troubles.add(
+                target.name, Overtaken(f"table {target.name} has been made by another run, in another folder", hint=AGAIN)
+            )
+    return withdrawn
 
 
 def _kept(style: ArrowStyle, position: Position) -> ArrowStyle:
