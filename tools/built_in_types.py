@@ -1,7 +1,10 @@
-"""Write src/tailrace/types/built_in.tsv from live servers of all majors: `PYTHONPATH=tests python tools/built_in_types.py`.
+"""Write built_in.tsv and internal_functions.tsv of src/tailrace/types from live servers of all majors:
+`PYTHONPATH=tests python tools/built_in_types.py`.
 
-One line a type that initdb makes, row types of catalogs apart: what pg_type and pg_range say of it, and its name as format_type() prints it. Majors
-must agree; a type that only some of them have is there too, as an oid is never given to another.
+In the first, one line a type that initdb makes, row types of catalogs apart: what pg_type and pg_range say of it, and its name as format_type()
+prints it. In the second, one line a base type that is no array: how its values are passed, and what its functions are called in the server's own
+code (pg_proc.prosrc), empty where it has none. Majors must agree; a type that only some of them have is there too, as an oid is never given to
+another.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from pathlib import Path
 
 from support.servers import Server
 
-FILE = Path(__file__).parents[1] / "src/tailrace/types/built_in.tsv"
+TYPES = Path(__file__).parents[1] / "src/tailrace/types"
 MAJORS = (14, 15, 16, 17, 18)
 GREW = {1033, 1034}
 """aclitem is wider since 16; the table has its newest form, and that of its array."""
@@ -29,19 +32,30 @@ WHERE t.oid < 10000 AND typtype <> 'c'
 ORDER BY t.oid
 """
 """Oids from 10000 on (`access/transam.h`, FirstGenbkiObjectId) are another type's in another major; only arrays of row types have them."""
+FUNCTIONS_HEADER = ("oid", "length", "byval", "output", "send", "input", "receive")
+FUNCTIONS = """
+SELECT t.oid::int, typlen::int, typbyval::int, o.prosrc, coalesce(s.prosrc, ''), i.prosrc, coalesce(r.prosrc, '')
+FROM pg_type t JOIN pg_proc o ON o.oid = typoutput JOIN pg_proc i ON i.oid = typinput
+     LEFT JOIN pg_proc s ON s.oid = typsend LEFT JOIN pg_proc r ON r.oid = typreceive
+WHERE t.oid < 10000 AND typtype = 'b' AND typsubscript <> 'array_subscript_handler'::regproc AND o.prolang = 12
+  AND typname <> 'aclitem' AND typname NOT LIKE 'reg%'
+ORDER BY t.oid
+"""
+"""Without those that print names of the catalogs, which are looked up by the oids of these types."""
 
 
 def main() -> None:
-    rows: dict[int, tuple[object, ...]] = {}
-    for major in MAJORS:
-        with Server(major) as server, server.connect() as connection:
-            for row in connection.execute(ROWS).fetchall():
-                known = rows.get(row[0], row)
-                if known != row and row[0] not in GREW:
-                    raise SystemExit(f"PostgreSQL {major} says {row}, an older one says {known}")
-                rows[row[0]] = row
-    lines = ["\t".join(map(str, row)) for row in (HEADER, *sorted(rows.values()))]
-    FILE.write_text("".join(f"{line}\n" for line in lines))
+    for name, header, query in (("built_in.tsv", HEADER, ROWS), ("internal_functions.tsv", FUNCTIONS_HEADER, FUNCTIONS)):
+        rows: dict[int, tuple[object, ...]] = {}
+        for major in MAJORS:
+            with Server(major) as server, server.connect() as connection:
+                for row in connection.execute(query.encode()).fetchall():
+                    known = rows.get(row[0], row)
+                    if known != row and row[0] not in GREW:
+                        raise SystemExit(f"PostgreSQL {major} says {row}, an older one says {known}")
+                    rows[row[0]] = row
+        lines = ["\t".join(map(str, row)) for row in (header, *sorted(rows.values()))]
+        (TYPES / name).write_text("".join(f"{line}\n" for line in lines))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,16 @@ class Stretch(NamedTuple):
         return f"[{self.start}, {self.stop})"
 
 
+class InternalFunctions(NamedTuple):
+    """Whose functions a base type has for its own where they are LANGUAGE internal: oids of built-in types, 0 where it has none, -1 where it has one
+    that no built-in type has."""
+
+    output: int
+    send: int
+    input: int
+    receive: int
+
+
 @dataclass(frozen=True, slots=True)
 class PgType:
     """A row of pg_type with everything it refers to already resolved, as it was at one moment.
@@ -73,7 +83,7 @@ class PgType:
     b base, a array, d domain, e enum, c composite, r range, m multirange, p pseudo.
     `label` is what format_type() prints without a modifier. `element` is an array's element, a domain's base, a range's subtype,
     a multirange's range. `labels` are an enum's (oid, label); `fields` a composite's attributes, dropped ones included.
-    `typmod` is a domain's, of its base.
+    `typmod` is a domain's, of its base. `functions` are those of a base type that prints as a built-in one, None for all others.
     """
 
     oid: int
@@ -88,6 +98,7 @@ class PgType:
     labels: tuple[tuple[int, str], ...] = ()
     fields: tuple[Column, ...] = ()
     typmod: int = -1
+    functions: InternalFunctions | None = None
 
     @property
     def base(self) -> PgType:

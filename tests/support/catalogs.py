@@ -38,8 +38,9 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "pg_type": {
         "oid": 0, "typname": "", "typnamespace": 11, "typlen": 4, "typtype": "b", "typdelim": ",", "typrelid": 0, "typsubscript": 0, "typelem": 0,
-        "typalign": "i", "typbasetype": 0, "typtypmod": -1,
+        "typalign": "i", "typbasetype": 0, "typtypmod": -1, "typbyval": 1, "typinput": 0, "typoutput": 0, "typreceive": 0, "typsend": 0,
     },
+    "pg_proc": {"oid": 0, "prolang": 12, "prosrc": b""},
     "pg_namespace": {"oid": 0, "nspname": ""},
     "pg_replication_origin": {"roident": 0},
     "pg_index": {

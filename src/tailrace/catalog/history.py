@@ -23,13 +23,15 @@ from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import CatalogTable, Spans, oid_of, rows_of, toast_of
 from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import MissingHistory
-from tailrace.model import Column, Locator, Lsn, PgType, Relation
+from tailrace.model import Column, InternalFunctions, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
 from tailrace.types.encodings.server_encodings import as_stored, codec_named
+from tailrace.types.internal_functions import INTERNAL_LANGUAGE, internal_functions
 from tailrace.types.search_path import SEARCH_PATH
 
 FIRST_UNPINNED_TYPE = 10000
 """Types with smaller oids are those of pg_type.dat: the same in all databases of a major, and never altered."""
+_FUNCTIONS = ("typoutput", "typsend", "typinput", "typreceive")
 _ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
 
 
@@ -327,7 +329,29 @@ class History:
             labels=self._labels(oid, lsn, ordinal) if kind == "e" else (),
             fields=self._columns(int(types["typrelid"][row]), lsn, ordinal) if kind == "c" else (),
             typmod=signed32(int(types["typtypmod"][row])) if kind == "d" else -1,
+            functions=self._functions(row, lsn, ordinal) if kind == "b" and oid >= FIRST_UNPINNED_TYPE else None,
         )
+
+    def functions_of_types(self, rows: NDArray[np.int64]) -> set[int]:
+        """The oids of the functions that types of these rows of pg_type print and travel by, where they are base types of somebody's own."""
+        types = self.table("pg_type")
+        rows = rows[(types["typtype"][rows] == ord("b")) & (types["oid"][rows] >= FIRST_UNPINNED_TYPE)]
+        rows = rows[types["typsubscript"][rows] != ARRAY_SUBSCRIPT_HANDLER]
+        return {oid for column in _FUNCTIONS for oid in types[column][rows].tolist()} - {0}
+
+    def _functions(self, row: int, lsn: int, ordinal: int) -> InternalFunctions | None:
+        """Which built-in types' functions the type of a row of pg_type has for its own."""
+        types = self.table("pg_type")
+        names = [self._internal_name(int(types[column][row]), lsn, ordinal) for column in _FUNCTIONS]
+        return internal_functions(int(types["typlen"][row]), bool(types["typbyval"][row]), names)
+
+    def _internal_name(self, function: int, lsn: int, ordinal: int) -> str | None:
+        """What a function is called in the server's own code; empty for oid 0, None if it is in another language, or not in the catalogs."""
+        functions = self.table("pg_proc")
+        rows = functions.seen_where("oid", function, lsn, ordinal)
+        if not len(rows) or functions["prolang"][rows[-1]] != INTERNAL_LANGUAGE:
+            return None if function else ""
+        return bytes(functions["prosrc"][rows[-1]]).decode(errors="replace")
 
     def _is_visible(self, schema: str, name: str, lsn: int, ordinal: int) -> bool:
         """Whether the name alone means this type: its schema is on the search path, and none before it has a type of that name (TypeIsVisible)."""

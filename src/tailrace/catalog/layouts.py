@@ -123,7 +123,8 @@ def layouts_of(major: int) -> dict[str, CatalogLayout]:
         "pg_replication_origin": "roident:o roname:t",
         "pg_proc": (
             "oid:o proname:n pronamespace:o proowner:o prolang:o procost:f prorows:f provariadic:o prosupport:o prokind:c prosecdef:b "
-            "proleakproof:b proisstrict:b proretset:b provolatile:c proparallel:c pronargs:h pronargdefaults:h prorettype:o proargtypes:t"
+            "proleakproof:b proisstrict:b proretset:b provolatile:c proparallel:c pronargs:h pronargdefaults:h prorettype:o proargtypes:t "
+            "proallargtypes:t proargmodes:t proargnames:t proargdefaults:t protrftypes:t prosrc:t"
         ),
         "pg_operator": (
             "oid:o oprname:n oprnamespace:o oprowner:o oprkind:c oprcanmerge:b oprcanhash:b oprleft:o oprright:o oprresult:o"

@@ -88,6 +88,8 @@ def _about_type(history: History, oid: int, seen: set[int]) -> Iterator[About]:
     for name in set(types.of("typname", rows).tolist()):
         yield types, "typname", name  # another of that name may come to stand before it on the search path
     yield table("pg_enum"), "enumtypid", oid
+    for function in history.functions_of_types(rows):
+        yield table("pg_proc"), "oid", function
     for namespace in set(types["typnamespace"][rows].tolist()):
         yield table("pg_namespace"), "oid", namespace
     parts = {part for column in ("typelem", "typbasetype") for part in types[column][rows].tolist()}

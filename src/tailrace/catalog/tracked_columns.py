@@ -15,7 +15,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
     ),
     "pg_type": (
         "oid", "typname", "typnamespace", "typlen", "typtype", "typdelim", "typrelid", "typsubscript", "typelem", "typalign", "typbasetype",
-        "typtypmod", "typcollation",
+        "typtypmod", "typcollation", "typbyval", "typinput", "typoutput", "typreceive", "typsend",
     ),
     "pg_namespace": ("oid", "nspname"), "pg_attrdef": ("adrelid", "adnum", "adbin"),
     "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
@@ -27,7 +27,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
     "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),  # noqa: E501
     "pg_enum": ("oid", "enumtypid", "enumsortorder", "enumlabel"),
     "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
-    "pg_proc": ("oid", "proname", "pronamespace", "proargtypes"),
+    "pg_proc": ("oid", "proname", "pronamespace", "proargtypes", "prolang", "prosrc"),
     "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
     "pg_database": (
         "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale",

@@ -13,13 +13,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.errors import UnsupportedWal, UsageError
-from tailrace.model import PgType
+from tailrace.model import InternalFunctions, PgType
+from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
@@ -95,7 +97,42 @@ def codec_of(pg_type: PgType, unknown_types: str = "error") -> Codec:
 
 
 def _known(pg_type: PgType) -> Codec | None:
+    if pg_type.functions is not None:
+        return _of_functions(pg_type.functions)
     return BY_OID.get(pg_type.oid) or BY_KIND.get(pg_type.kind) or BY_NAME.get(pg_type.name)
+
+
+@cache
+def _of_functions(functions: InternalFunctions) -> Codec | None:
+    """The codec of a base type that has functions of built-in types for its own. To Arrow it is text, and to test_decoding, as to the server, no type
+    that it knows."""
+    output, source = built_in_type(functions.output), built_in_type(functions.input)
+    sent_as, received_as = built_in_type(functions.send), built_in_type(functions.receive)
+    if output is None or output.oid not in BY_OID:
+        return None
+
+    def parse(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+        return parse_texts(texts, valid, _found(source, pg_type))
+
+    def send(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+        return format_binary(values, _found(sent_as, pg_type), style)
+
+    def receive(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+        return parse_binary(texts, valid, _found(received_as, pg_type))
+
+    return Codec(
+        format=lambda values, _, style: format_values(values, output, style),
+        parse=parse,
+        send=send if functions.send else None,
+        receive=receive if functions.receive else None,
+    )
+
+
+def _found(built_in: PgType | None, pg_type: PgType) -> PgType:
+    """The built-in type whose function the type has. Raises UnsupportedWal if that function is none of theirs."""
+    if built_in is None:
+        raise UnsupportedWal(f'cannot decode a value of type "{pg_type.label}"')
+    return built_in
 
 
 def format_values(values: Values, pg_type: PgType, style: TextStyle = TextStyle()) -> Texts:  # noqa: B008 (frozen)
