@@ -3,20 +3,26 @@ settles it. With the lock that makes runs wait for each other, and without."""
 
 from __future__ import annotations
 
+import ast
 import multiprocessing
 import random
 import re
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, wait
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
+import tailrace
 from support import lake_writers
 from support.lake_writers import FOREIGN, act, open_feeds, overwrite, write
 from support.servers import Server
 from tailrace.errors import Overtaken
+from tailrace.lake.found import commit_properties, find
 from tailrace.lake.reading import read_table
 from tailrace.model import Lsn
 
@@ -191,6 +197,62 @@ def test_runs_wait_for_each_other(source, pool, alone, tmp_path):
     assert second[0].result(60) == []
     assert _troubles(first) == {}
     assert _rows(tmp_path) == alone["mirror"]
+
+
+def test_a_folder_that_was_renamed_is_not_made_again(tmp_path):
+    """By another run, where nothing keeps runs apart. What was committed to is the table, or nothing is."""
+    old, new, rows = tmp_path / "old", tmp_path / "new", pa.table({"a": [1]})
+    write_deltalake(old, rows)
+    found, table = find(old)
+    with pytest.raises(Overtaken, match="is not in its folder any more"):
+        _append_renamed(found, table, rows, new)
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    write_deltalake(old, rows)  # another table has the name, and as many versions
+    with pytest.raises(Overtaken, match="is not in its folder any more"), found.next_version("t"):
+        raise AssertionError("it is not written to")
+    assert DeltaTable(new).version() == DeltaTable(old).version() == 0
+
+
+def _append_renamed(found, table, rows, new):
+    with found.next_version("t") as mark:
+        found.path.rename(new)
+        write_deltalake(table, rows, mode="append", commit_properties=commit_properties(mark))
+
+
+def test_whose_compaction_comes_late(tmp_path):
+    """The deltalake that is installed sees that another has compacted the same files, for those who maintain tables with it."""
+    for number in range(3):
+        write_deltalake(tmp_path, pa.table({"a": [number] * 10}), mode="append")
+    stale, other = DeltaTable(tmp_path), DeltaTable(tmp_path)
+    other.optimize.compact()
+    with pytest.raises(CommitFailedError):
+        stale.optimize.compact()
+    assert read_table(tmp_path).num_rows == 30
+
+
+def test_all_commits_are_bound():
+    """To one version: their properties are made in one place."""
+    package = Path(tailrace.__file__).parent
+    makers = {path.name for path in package.rglob("*.py") if "CommitProperties(" in path.read_text()}
+    assert makers == {"found.py"}
+    assert commit_properties("mark").max_commit_retries == 0
+    for path in (package / "lake").glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", getattr(call.func, "id", "")) in COMMITTING:
+                given = {keyword.arg for keyword in call.keywords}
+                assert given & {"commit_properties", None}, (path.name, ast.unparse(call))
+
+
+COMMITTING = {
+    "write_deltalake",
+    "create",
+    "create_write_transaction",
+    "merge",
+    "delete",
+    "set_table_properties",
+    "compact",
+    "vacuum",
+}
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -4,7 +4,7 @@ In: a folder. Out: `Found`, which opens the table at that version and no other, 
 version, or nothing does and `Overtaken` names who made it. delta-rs would else retry, up to 15 times, on a version that nobody has planned
 from, and sometimes does not see what came between (decision 13). So all commits of the lake get their properties here.
 
-A table is the one found if its folder's log is (by device and inode): folders change names.
+A table is the one found if its folder is, by device and inode: folders change names.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ METADATA = "tailrace"
 """Where a commit of ours says what it did, for people (`lake/position.py`)."""
 _RUN = "tailrace.commit"
 _LOG = "_delta_log"
+_Id = tuple[int, int]
+"""Of a folder: device and inode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a run goes on from: `version` of the table in `path`, or that there is none there (-1). `log` is which folder its log is."""
+    """What a run goes on from: `version` of the table in `path`, or that there is none there (-1). `log` is which folders it and its log lie in."""
 
     path: Path
     version: int = -1
-    log: tuple[int, int] | None = None
+    log: tuple[_Id, _Id] | None = None
 
     @property
     def is_there(self) -> bool:
@@ -101,8 +103,8 @@ class Found:
             ) from cause
 
     def _clean_up(self) -> None:
-        """A table that is not there any more leaves a folder with what we wrote into it."""
-        if self.is_there and self.path.exists() and not (self.path / _LOG).exists():
+        """A folder that was renamed has been made again, by what delta-rs wrote into it before it found no log there."""
+        if self.log is not None and _id_of(self.path) not in (None, self.log[0]) and not (self.path / _LOG).exists():
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _winner(self) -> list[dict[str, Any]] | None:
@@ -161,10 +163,15 @@ def commit_properties(
     )
 
 
-def log_of(path: Path) -> tuple[int, int] | None:
-    """Which folder the log of the table is, by device and inode; None if there is none."""
+def log_of(path: Path) -> tuple[_Id, _Id] | None:
+    """Which folder the table's is, and which its log's; None if there is none."""
+    folder, log = _id_of(path), _id_of(path / _LOG)
+    return None if folder is None or log is None else (folder, log)
+
+
+def _id_of(path: Path) -> _Id | None:
     try:
-        status = (path / _LOG).stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino

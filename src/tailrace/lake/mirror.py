@@ -44,7 +44,7 @@ _ANEW = "The table was made in other types, up to {}. Remove its folder, and giv
 @dataclass(frozen=True, slots=True)
 class Mirrored:
     """What was done for a table: changes read, rows written or replaced, keys (or rows) removed. All zero if it was there
-    already. `unbounded` counts, by column, the values written that are 'infinity' or as far away: the table holds them as the
+    already. `unbounded` counts, by column, the times written that are infinite or in years before 1 or after 9999: the table holds 'infinity' as the
     ends of its type, and has no statistics of the column. `dropped` is where the table was, if it will change no more. With `trouble`, nothing was
     done: what is wrong, and what helps; a later run goes on from where the table is."""
 

@@ -152,7 +152,7 @@ def find_targets(
 def _lying(directory: Path, span: Span, troubles: Troubles) -> dict[int, _Lying]:
     """The tables of this database, by oid. Raises Overtaken if folders are being renamed meanwhile: a table that is not seen would be made anew."""
     by_oid: dict[int, _Lying] = {}
-    logs: dict[Path, tuple[int, int] | None] = {}
+    logs = {}
     while new := [path for path in tables_in(directory) if path not in logs]:
         for path in new:
             logs[path] = log_of(path)
