@@ -14,7 +14,7 @@ from tailrace.lake.changelog import append_changes
 from tailrace.lake.found import find
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import dataset_of, read_table
-from tailrace.lake.statistics import put_right, table_settings, writer_settings
+from tailrace.lake.statistics import files_that_are_wrong, put_right, table_settings, writer_settings
 from tailrace.pipeline import open_pipeline
 
 BIG = [Decimal("1234567890123456.78"), Decimal("9" * 35 + ".99"), Decimal("-" + "9" * 16 + ".01")]
@@ -94,9 +94,9 @@ def test_what_was_wrong_is_put_right(tmp_path, checkpointed):
     before = read_table(tmp_path).sort_by("id")
     wrong = table.to_pyarrow_dataset().to_table(filter=pa.compute.field("n") == pa.scalar(BIG[1], pa.decimal128(38, 2)))
     assert wrong.num_rows < 3
-    right = put_right(found, "t")
+    right = put_right(found, "t", files_that_are_wrong(table))
     assert right.version == found.version + 2
-    assert put_right(right, "t") == right
+    assert files_that_are_wrong(right.open()) == []
     table = DeltaTable(tmp_path)
     assert table.version() == right.version
     assert len(table.file_uris()) == 3

@@ -87,9 +87,9 @@ def _in_trouble(troubles: Troubles) -> list[Appended]:
 def _append(target: Target, staged: Staged, folder: Path) -> Appended:
     """Make the files part of their table, with the position, in one commit."""
     name, identity = target.name, Identity(target.span, target.relation, target.style, dropped=target.dropped)
-    found = _in_columns(target, change_schema(target.relation, style=target.style))
+    found, table = _in_columns(target, change_schema(target.relation, style=target.style))
     with found.next_version(name) as mark:
-        table, moved, actions = found.open(), [], []
+        moved, actions = [], []
         try:
             for file in staged.files:
                 moved.append((folder / file.path).rename(target.path / Path(file.path).name))
@@ -104,7 +104,7 @@ def _append(target: Target, staged: Staged, folder: Path) -> Appended:
     return Appended(name, target.path, sum(file.rows for file in staged.files), len(actions), target.dropped)
 
 
-def _in_columns(target: Target, schema: pa.Schema) -> Found:
+def _in_columns(target: Target, schema: pa.Schema) -> tuple[Found, DeltaTable]:
     """The table with all columns of `schema`, beside those that it has. Raises UsageError where a column is of a type that does not become the
     other; where it does, as an integer that has grown, all rows are written anew."""
     found, position = target.found, target.position
@@ -117,12 +117,12 @@ def _in_columns(target: Target, schema: pa.Schema) -> Found:
             DeltaTable.create(
                 target.path, schema, name=str(target.relation), configuration=settings, commit_properties=properties
             )
-        return found.next()
+        return found.next(), found.next().open()
     table = found.open()
     there = pa.schema(table.schema().to_arrow())
     wanted = pa.schema([_joined(there.field(field.name), field, target.name) for field in schema])
     if wanted == there:
-        return found
+        return found, table
     with found.next_version(target.name) as mark:
         how: dict[str, Any] = {"commit_properties": identity.properties(mark), "writer_properties": log_writer_settings()}
         if _adds_only(there, wanted):
@@ -131,7 +131,7 @@ def _in_columns(target: Target, schema: pa.Schema) -> Found:
             rows = rows_of(table, target.path)
             rows = pa.table([_in_type(rows[field.name], field.type, target.relation) for field in wanted], schema=wanted)
             write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", **how)
-    return found.next()
+    return found.next(), found.next().open()
 
 
 def _joined(there: pa.Field, new: pa.Field, table: str) -> pa.Field:

@@ -45,8 +45,12 @@ class Found:
         return self.version >= 0
 
     def open(self) -> DeltaTable:
-        """The table at this version."""
-        return DeltaTable(self.path, version=self.version)
+        """The table at this version. Raises Overtaken if it lies elsewhere by now."""
+        try:
+            return DeltaTable(self.path, version=self.version)
+        except (DeltaError, OSError) as error:
+            self._check_same(self.path.name, error)
+            raise
 
     def moved(self, path: Path) -> Found:
         """The same table where its folder has been renamed to."""

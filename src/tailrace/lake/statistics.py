@@ -10,12 +10,14 @@ true of them, as the protocol has it for statistics that are computed anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import ColumnProperties, DeltaTable, WriterProperties
 from deltalake.transaction import AddAction
@@ -65,24 +67,41 @@ def table_settings(schema: pa.Schema, unbounded: frozenset[str] = frozenset()) -
     return {"delta.dataSkippingStatsColumns": ",".join(f"`{name}`" for name in names)}
 
 
-def has_wide_decimals(table: DeltaTable) -> bool:
-    """Also in structs."""
-    return any(_wide_columns(pa.schema(table.schema().to_arrow())))
+def files_that_are_wrong(table: DeltaTable) -> list[str]:
+    """Those with statistics of decimals that need not be right."""
+    wide = list(_wide_columns(pa.schema(table.schema().to_arrow())))
+    if not wide:
+        return []
+    files = pa.table(table.get_add_actions())
+    wrong = np.zeros(len(files), np.bool_)
+    for side in _PARSED:
+        for column in wide:
+            values = _at(files, side, column)
+            if values is not None:
+                wrong |= values.is_valid().to_numpy(zero_copy_only=False)
+    paths: list[str] = files["path"].filter(pa.array(wrong)).to_pylist()
+    return paths
 
 
-def put_right(table: Found, name: str, unbounded: frozenset[str] = frozenset()) -> Found:
-    """The table without statistics of decimals that cannot be right, and with settings that keep them out: itself, or a later version. Raises
-    UsageError where they cannot be taken out, and what `Found.next_version` does."""
+def _at(files: pa.Table, side: str, column: Column) -> pa.Array | None:
+    values = files[side].combine_chunks() if side in files.schema.names else None
+    for name in column:
+        if values is None or values.type.get_field_index(name) < 0:
+            return None
+        values = pc.struct_field(values, name)
+    return values
+
+
+def put_right(table: Found, name: str, paths: Sequence[str], unbounded: frozenset[str] = frozenset()) -> Found:
+    """The table without the statistics in these files that cannot be right, and with settings that keep them out. Raises UsageError where they
+    cannot be taken out, and what `Found.next_version` does."""
     handle = table.open()
     schema = pa.schema(handle.schema().to_arrow())
     wide = list(_wide_columns(schema))
     settings = table_settings(schema, unbounded) if wide_decimals(schema) else LOG_SETTINGS
-    files = pa.table(handle.get_add_actions()).to_pylist()
-    wrong = [file for file in files if any(_at(file.get(side), column) is not None for column in wide for side in _PARSED)]
-    if not wrong:
-        return table
-    said = _added(table, {file["path"] for file in wrong})
-    actions = [_without(file, said.get(file["path"]), wide, name) for file in wrong]
+    files = {file["path"]: file for file in pa.table(handle.get_add_actions()).to_pylist()}
+    said = _added(table, set(paths))
+    actions = [_without(files[path], said.get(path), wide, name) for path in paths]
     with table.next_version(name) as mark:
         handle.create_write_transaction(actions, "append", handle.schema(), commit_properties=commit_properties(mark))
     return table.next().with_settings(name, settings)
@@ -98,12 +117,6 @@ def _wide_columns(fields: Iterable[pa.Field], above: Column = ()) -> Iterable[Co
             yield from _wide_columns(field.type, (*above, field.name))
         elif pa.types.is_decimal(field.type) and field.type.precision > MOST_DIGITS:
             yield *above, field.name
-
-
-def _at(values: Any, column: Column) -> Any:
-    for name in column:
-        values = (values or {}).get(name)
-    return values
 
 
 def _added(table: Found, paths: set[str]) -> dict[str, dict[str, Any]]:
@@ -141,7 +154,9 @@ def _without(file: Mapping[str, Any], add: Mapping[str, Any] | None, wide: Itera
     statistics = json.loads(add.get("stats") or "{}")
     for side in _SIDES:
         for *above, last in wide:
-            values = _at(statistics.get(side), tuple(above))
+            values = statistics.get(side)
+            for each in above:
+                values = (values or {}).get(each)
             if values:
                 values.pop(last, None)
     partition = dict(add.get("partitionValues") or {})

@@ -24,7 +24,7 @@ from tailrace.feed import Feed, Span
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.found import AGAIN, Found, find, is_begun, log_of, tables_in
 from tailrace.lake.position import STYLES, Position, check_reaches, position_of
-from tailrace.lake.statistics import has_wide_decimals, put_right
+from tailrace.lake.statistics import files_that_are_wrong, put_right
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.types.registry import ArrowStyle
@@ -104,7 +104,8 @@ class _Lying:
 
     found: Found
     position: Position
-    has_wide_decimals: bool
+    wrong: list[str]
+    """Files whose statistics are."""
 
     @property
     def path(self) -> Path:
@@ -137,11 +138,13 @@ def find_targets(
         if oid not in lying and _is_wanted(each.relation, wanted) and (keep_dropped or each.dropped is None)
     }
     folders = _arranged(directory, span, lying, seen, new)
-    targets = []
+    targets, in_trouble = [], {name for name, _ in troubles.of_tables}
     for oid, each in seen.items():
         table = lying.get(oid)
         if (table is None and oid not in new) or not _is_wanted(each.relation, wanted):
             continue
+        if table is None and folders[oid].name in in_trouble:
+            continue  # it has been told what is wrong with what lies there
         with troubles.of(each.name):
             target = _target(each, table, folders[oid], span, style, names is not None)
             if target is not None:
@@ -166,7 +169,7 @@ def _lying(directory: Path, span: Span, troubles: Troubles) -> dict[int, _Lying]
                         f'"{path.name}" and "{by_oid[position.oid].path.name}" are the same table',
                         hint="Move the copy elsewhere.",
                     )
-                by_oid[position.oid] = _Lying(table, position, has_wide_decimals(handle))
+                by_oid[position.oid] = _Lying(table, position, files_that_are_wrong(handle))
     moved = [path.name for path, log in logs.items() if log is None or log_of(path) != log]
     if moved:
         raise Overtaken(f'another run has moved what was in folder "{moved[0]}"', hint=AGAIN)
@@ -270,8 +273,8 @@ def _target(each: Seen, table: _Lying | None, folder: Path, span: Span, style: A
     relation = each.relation
     if table is not None:
         position, found = table.position, table.found.moved(folder)
-        if table.has_wide_decimals:
-            found = put_right(found, each.name, position.unbounded)
+        if table.wrong:
+            found = put_right(found, each.name, table.wrong, position.unbounded)
         if position.dropped is not None:
             if each.dropped is None and position.dropped < span.stop:
                 raise UsageError(
