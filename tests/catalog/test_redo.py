@@ -8,7 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from support.heap_records import DATABASE, FILE, TABLESPACE, TUPLE_HEADER, XID, block, logged_tuple, page, record
+from support.heap_records import (
+    DATABASE,
+    FILE,
+    IMAGE_APPLY,
+    IMAGE_HAS_HOLE,
+    TABLESPACE,
+    TUPLE_HEADER,
+    XID,
+    block,
+    logged_tuple,
+    page,
+    record,
+)
 from tailrace.catalog.catalog_files import CatalogFiles
 from tailrace.catalog.redo import BeforeLog, CatalogLog, replay
 from tailrace.catalog.row_versions import Versions
@@ -184,3 +196,23 @@ def test_what_goes_on_where_there_was_no_more_room_leaves_nothing_out() -> None:
     assert len(versions) == 60000
     assert [row[4] for row in _rows(versions)] == tuples * 300
     assert _at(versions, 7) == 299 * 200 + 6
+
+
+def test_rows_that_are_rewritten_again_and_again_have_room() -> None:
+    """Images that change a page of rows in place, each row each time, make no version and yet need to be found by what they say."""
+    rows, times = 100, 150
+    images = [page(*((XID, 0, logged_tuple(struct.pack("<II", row, time))) for row in range(rows))) for time in range(times)]
+    versions = _replayed(*(record(0, 0xB0, b"", block(image=image)) for image in images))
+    assert [row[4] for row in _rows(versions)] == [logged_tuple(struct.pack("<II", row, times - 1)) for row in range(rows)]
+
+
+def test_a_record_that_says_it_has_more_rows_than_a_page_is_refused() -> None:
+    items = [1] * 300
+    with pytest.raises(MissingHistory, match="cannot read the catalog record at 0/64"):
+        _replayed(_multi_insert(items, [logged_tuple(b"")] * len(items), info=INIT_PAGE))
+
+
+def test_an_image_that_is_longer_than_a_page_is_refused() -> None:
+    """Of an image with a hole that is not compressed the length of the hole is not stored: it is what the image lacks of a page."""
+    with pytest.raises(MissingHistory, match="cannot read the catalog record at 0/64"):
+        _replayed(record(0, 0xB0, b"", block(image=bytes(2 * PAGE_SIZE), image_info=IMAGE_HAS_HOLE | IMAGE_APPLY)))

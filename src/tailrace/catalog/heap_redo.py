@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tailrace.catalog.page_layout import MAX_HEAP_TUPLES_PER_PAGE
 from tailrace.catalog.replayed import (
     DONE,
     TUPLE_BYTES,
@@ -89,8 +90,11 @@ def replay_multi_insert(replayed, record, change, buf, parsed):  # type: ignore[
         return DONE
     at = parsed[FIRST_BLOCK + DATA]
     stop = at + parsed[FIRST_BLOCK + DATA_LENGTH]
-    for n in range(heap.tuple_count(buf, parsed)):
-        if at >= stop:
+    count = heap.tuple_count(buf, parsed)
+    if count > MAX_HEAP_TUPLES_PER_PAGE:
+        return UNREADABLE
+    for n in range(count):
+        if not heap.has_inserted(parsed, at):
             return UNREADABLE
         at, length = heap.next_inserted(buf, parsed, at)
         if at + length > stop:

@@ -32,7 +32,8 @@ TUPLE_BYTES = 1
 REWRITTEN = 2
 
 _ROWS_OF_RECORD = (MAX_BLOCKS + 1) * MAX_HEAP_TUPLES_PER_PAGE
-"""Versions that a record brings at most: a page of them for each of its images, and as many that it inserts itself."""
+"""Versions that a record brings or rewrites at most: a page of them for each of its images, and as many that it inserts itself. Each is noted by its
+content, once."""
 _PLACES_OF_RECORD = _ROWS_OF_RECORD + MAX_BLOCKS + 1
 """Line pointers and pages that those stand at."""
 _BYTES_OF_RECORD = MAX_BLOCKS * PAGE_SIZE + 4 * 65536 + MAXALIGN * _ROWS_OF_RECORD
@@ -85,7 +86,9 @@ def with_more_room(replayed: Replayed, more_rows: int, more_bytes: int) -> Repla
     versions, tids, contents = replayed.versions, replayed.tids, replayed.contents
     rows = len(versions.xmin) + more_rows + _ROWS_OF_RECORD
     places = len(tids.key) + more_rows + _PLACES_OF_RECORD
-    tid_keys, content_keys = grown(tids.key, places), grown(contents.key, rows)
+    # A version whose bytes change is noted once more: there may be more contents than versions.
+    noted = max(len(contents.key), len(versions.xmin)) + more_rows + _ROWS_OF_RECORD
+    tid_keys, content_keys = grown(tids.key, places), grown(contents.key, noted)
     older = np.full(rows, -1, np.int64)
     older[: len(contents.older)] = contents.older
     return replayed._replace(
@@ -94,8 +97,8 @@ def with_more_room(replayed: Replayed, more_rows: int, more_bytes: int) -> Repla
         tids=tids._replace(key=tid_keys, version=grown(tids.version, places), table=rehashed(tid_keys, tids.used[0], places)),
         contents=Contents(
             key=content_keys,
-            newest=grown(contents.newest, rows),
-            table=rehashed(content_keys, contents.used[0], rows),
+            newest=grown(contents.newest, noted),
+            table=rehashed(content_keys, contents.used[0], noted),
             used=contents.used,
             older=older,
         ),
@@ -121,6 +124,7 @@ def has_room(replayed):  # type: ignore[no-untyped-def]
         replayed.used[VERSIONS] + _ROWS_OF_RECORD <= len(replayed.versions.xmin)
         and replayed.used[TUPLE_BYTES] + _BYTES_OF_RECORD <= len(replayed.tuples)
         and replayed.tids.used[0] + _PLACES_OF_RECORD <= len(replayed.tids.key)
+        and replayed.contents.used[0] + _ROWS_OF_RECORD <= len(replayed.contents.key)
     )
 
 

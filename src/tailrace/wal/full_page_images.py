@@ -85,7 +85,7 @@ def restore_block_image(buf, parsed, block, images, page):  # type: ignore[no-un
     hole = parsed[block + HOLE] if hole_length else np.int64(0)
     info = parsed[block + IMAGE_INFO]
     size = PAGE_SIZE - hole_length
-    if size < hole:
+    if not hole <= size <= PAGE_SIZE:
         return False
     if info & bits.compressed == 0:
         if length != size:

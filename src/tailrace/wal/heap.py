@@ -159,6 +159,13 @@ def tuple_count(buf, parsed):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
+def has_inserted(parsed, behind):  # type: ignore[no-untyped-def]
+    """Whether the block's data has the header of another tuple there (`next_inserted`)."""
+    data = parsed[FIRST_BLOCK + DATA]
+    return data + ((behind - data + 1) & ~1) + _DATALEN + SIZE_OF_HEADER <= data + parsed[FIRST_BLOCK + DATA_LENGTH]
+
+
+@inner_kernel
 def next_inserted(buf, parsed, behind):  # type: ignore[no-untyped-def]
     """Of a multi-insert, the tuple that begins at `behind`, or at the next even offset of the block's data: (offset, length)."""
     data = parsed[FIRST_BLOCK + DATA]
