@@ -21,7 +21,7 @@ from tailrace.model import Column, Lsn, PgType, Relation
 from tailrace.transactions.fates import Transactions
 from tailrace.types.arrow_to_text import as_text
 from tailrace.types.encodings.conversion import strings_to_utf8
-from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.encodings.server_encodings import UTF8, unchecked
 from tailrace.types.registry import ArrowStyle, arrow_type, to_arrow
 from tailrace.types.values import Mask, Values
 
@@ -87,6 +87,8 @@ def change_batch(
         "new": lambda: _rows(batch, batch.new, batch.kind != DELETE, target, style, fill_missing=fill_missing),
         "old": old,
     }
+    if not style.text.reads_utf8:
+        codec = unchecked(codec)
     try:
         arrays = [strings_to_utf8(makers[name](), codec) if name in ("new", "old") else makers[name]() for name in columns]
     except TailraceError as error:

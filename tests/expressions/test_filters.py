@@ -16,6 +16,7 @@ from tailrace.types.values import Values
 
 INT4, TEXT, BOOL = 23, 25, 16
 GREATER, DIVIDE, LESS_TEXT, EQUAL_TEXT, LIKE, UPPER, LOWER_RANGE = 147, 154, 740, 67, 850, 871, 3848
+TEXT_TO_CHAR, EQUAL_CHAR, CHAR = 944, 61, 18
 A, T = tree.Column(1, INT4), tree.Column(2, TEXT, collation=100)
 
 
@@ -123,16 +124,18 @@ def test_letters_that_are_not_known_are_refused_where_they_come() -> None:
         )
 
 
-def test_texts_in_other_encodings_are_compared_and_no_more() -> None:
+def test_of_texts_in_other_encodings_some_functions_are_known() -> None:
     latin = Facts(encoding="LATIN1")
     equal = tree.Operator(0, EQUAL_TEXT, BOOL, (T, tree.Constant(TEXT, b"\xe9", collation=100)), input_collation=100)
     values = {2: Values.of_payloads([b"\xe9", b"e"], -1)}
     assert compile_filter(equal, columns(), latin).matches(values, 2).tolist() == [True, False]
     upper = tree.Operator(
-        0, EQUAL_TEXT, BOOL, (tree.Function(UPPER, TEXT, (T,), input_collation=100), text("A")), input_collation=100
+        0, EQUAL_TEXT, BOOL, (tree.Function(UPPER, TEXT, (T,), input_collation=100), text("E")), input_collation=100
     )
+    assert compile_filter(upper, columns(), latin).matches(values, 2).tolist() == [False, True]
+    letter = tree.Function(TEXT_TO_CHAR, CHAR, (T,))
     with pytest.raises(Refused, match="whose encoding is LATIN1"):
-        compile_filter(upper, columns(), latin)
+        compile_filter(tree.Operator(0, EQUAL_CHAR, BOOL, (letter, letter)), columns(), latin)
 
 
 def test_a_function_that_is_not_evaluated_is_refused_by_name() -> None:

@@ -19,6 +19,7 @@ from tailrace.feed import Decoder
 from tailrace.model import PgType
 from tailrace.past.row_changes import Key, KeyColumns, RowChange, TextOf, changes_of, texts_of, type_of
 from tailrace.plan.pieces import Piece
+from tailrace.types.encodings.server_encodings import unchecked
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Values
 
@@ -51,7 +52,7 @@ def found(decode: Decoder, sought: Sought, piece: Piece) -> Found:
     result = Found([])
     keys = None if sought.columns is None else _Keys(sought.columns, sought.keys)
     for batch in decode(piece, sought.oids):
-        texts = TextOf(TextStyle(major=piece.plan.major, names=batch.names), piece.plan.codec)
+        texts = TextOf(TextStyle(major=piece.plan.major, names=batch.names), unchecked(piece.plan.codec))
         held = np.ones(len(batch), np.bool_)
         if sought.partitions is not None:
             held = sought.partitions.held(batch.relation.oid, batch.lsn, piece.ordinals[batch.ordinal])

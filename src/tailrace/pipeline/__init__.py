@@ -53,7 +53,7 @@ from tailrace.transactions.blocks import NO_BLOCKS, Blocks, InProgress, with_blo
 from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.transactions.unfinished import unfinished
-from tailrace.types.encodings.server_encodings import codec_named
+from tailrace.types.encodings.server_encodings import SQL_ASCII, codec_named
 from tailrace.types.style import TextStyle
 from tailrace.wal.index import Index
 from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
@@ -218,6 +218,7 @@ class Pipeline:
         """The same, to be run elsewhere."""
         plugin.demand.check_met(self.plan.demand, plugin.name)
         plugin.codec, plugin.database = codec_named(self.catalogs.state.encoding), self.catalogs.state.database_name
+        plugin.is_unsure_of_bytes = self.catalogs.state.encoding == SQL_ASCII
         plan = self._with_ties_resolved()
         publisher = None
         if plugin.publication_names is not None:

@@ -18,6 +18,7 @@ from tailrace.plan.files import FileMapper
 from tailrace.plan.streams import Streams
 from tailrace.plan.stretch import Carried, StretchPlan, commits_of
 from tailrace.transactions.scanned_log import ScannedLog
+from tailrace.types.encodings.server_encodings import codec_of_values
 from tailrace.wal import index
 from tailrace.wal.index import Index
 
@@ -64,7 +65,7 @@ def stretch_plans(
                     carried=chunks.serving(xids),
                     confirmed=confirmed,
                     names=names,
-                    codec=history.codec,
+                    codec=codec_of_values(history.encoding),
                     unwanted_origins=unwanted_origins,
                     commits=commits_of(log.fates.transactions, ordinal[mine][order]) if demand.commits else None,
                 )

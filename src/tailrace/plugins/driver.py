@@ -35,6 +35,7 @@ from tailrace.plugins.picking import end_to_end, taken
 from tailrace.plugins.plugin import Formatter, OutputPlugin
 from tailrace.publications.entry import RelationEntry
 from tailrace.publications.publish import Publisher
+from tailrace.types.encodings.server_encodings import unchecked
 from tailrace.types.values import Texts
 
 HELD_BYTES = 128 << 20
@@ -50,10 +51,11 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
     xids = [NO_XIDS]
     met = RelationsMet()
     failure: Failure | None = None
+    codec = plan.codec if formatter.checks_values else unchecked(plan.codec)
 
     def tell(entry: RelationEntry | None, part: Alike) -> list[tuple[Alike, Texts]]:
         shown = [part] if publisher is None or entry is None else publisher.publish_part(part, entry)
-        return [(alike, formatter.knowing(alike.batch.names, plan.codec).alike_texts(alike)) for alike in shown]
+        return [(alike, formatter.knowing(alike.batch.names, codec).alike_texts(alike)) for alike in shown]
 
     def told() -> Iterator[Texts]:
         nonlocal failure

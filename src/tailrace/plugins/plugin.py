@@ -52,6 +52,12 @@ class Formatter:
         """One that prints these names for regclass and its kin, and reads text in this encoding; itself if it prints no values."""
         return self
 
+    @property
+    def checks_values(self) -> bool:
+        """Whether values themselves are checked to be the client's UTF-8, where a database does not know what its bytes mean (SQL_ASCII): of
+        plugins that convert value by value, as the server's do with pq_sendtext. What others print is checked where it leaves as text."""
+        return False
+
     def relations_of(self, alike: Alike) -> Sequence[Relation]:
         """Of which relations rows are, to the driver."""
         return alike.relations
@@ -142,6 +148,8 @@ class OutputPlugin:
     slot = ""
     """The name of its slot, for errors, if it has one. Set before `startup`."""
     codec = UTF8
+    is_unsure_of_bytes = False
+    """Whether the database is in SQL_ASCII: what is printed of it may be no UTF-8."""
     """What text of the database is written in; known once the source is."""
     database = ""
     """Its name; known then, too."""

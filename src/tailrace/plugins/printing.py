@@ -13,6 +13,7 @@ from tailrace.kernels import inner_kernel, kernel
 from tailrace.memcpy import memcpy
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin
+from tailrace.types.encodings.conversion import check_utf8
 from tailrace.types.values import Texts
 
 
@@ -104,7 +105,15 @@ def few_at_a_time(lines: Lines) -> Iterator[Lines]:
 
 
 def _shown(lines: Lines, plugin: OutputPlugin) -> Texts:
-    return in_hex(lines.texts) if plugin.writes_binary else up_to_zero(lines.texts)
+    return in_hex(lines.texts) if plugin.writes_binary else as_text(lines.texts, plugin)
+
+
+def as_text(texts: Texts, plugin: OutputPlugin) -> Texts:
+    """Textual output as a client is sent it. Raises UsageError, as the server does, for bytes that its encoding does not have."""
+    shown = up_to_zero(texts)
+    if plugin.is_unsure_of_bytes and plugin.style.reads_utf8:
+        check_utf8(shown)
+    return shown
 
 
 _JSON = tuple(np.frombuffer(word, np.uint8) for word in (b'{"lsn": "', b'", "xid": ', b', "data": "', b'"}\n'))

@@ -22,7 +22,7 @@ from tailrace.pipeline.subscribing import definitions_in
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, shut_down
-from tailrace.plugins.printing import few_at_a_time, up_to_zero
+from tailrace.plugins.printing import as_text, few_at_a_time
 from tailrace.plugins.registry import plugin_named
 from tailrace.publications.published import warn_of
 from tailrace.publications.subscription import publication_names
@@ -85,7 +85,7 @@ def printed_rows(window: PrintedWindow) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(lines: Lines, plugin: OutputPlugin) -> pa.RecordBatch:
-    texts = lines.texts if plugin.writes_binary else up_to_zero(lines.texts)
+    texts = lines.texts if plugin.writes_binary else as_text(lines.texts, plugin)
     offsets = pa.py_buffer(texts.offsets.astype(np.int32))
     data = pa.Array.from_buffers(pa.binary(), len(lines), [None, offsets, pa.py_buffer(np.ascontiguousarray(texts.data))])
     schema = printed_schema(plugin)

@@ -19,6 +19,7 @@ from tailrace.model import Relation
 from tailrace.transactions.fates import Transactions
 from tailrace.types.codec import format_values, string_array
 from tailrace.types.encodings.conversion import strings_to_utf8
+from tailrace.types.encodings.server_encodings import unchecked
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Values
 
@@ -38,6 +39,7 @@ def several_schema(columns: Sequence[str] = SEVERAL_COLUMNS) -> pa.Schema:
 def several_batch(batch: Batch, facts: Transactions, columns: Sequence[str], style: TextStyle, codec: str) -> pa.RecordBatch:
     """The changes of a batch as rows of `several_schema(columns)`; `facts[ordinal]` must be those of its transactions."""
     plain = [name for name in columns if name not in _NAMES and name not in _ROWS]
+    codec = codec if style.reads_utf8 else unchecked(codec)
     changes = change_batch(batch, facts, columns=plain, codec=codec)
     table, rows = batch.published_as, len(batch)
 

@@ -69,7 +69,9 @@ _LETTERS = frozenset(
     }
 )  # fmt: skip
 _BY_LENGTH = {4: "oid", 2: "int2", 64: "name"}
-_NOT_SHOWN = frozenset({"attmissingval", "typsubscript", "reloptions"})
+_NOT_SHOWN = frozenset(
+    {"attmissingval", "typsubscript", "typinput", "typoutput", "typreceive", "typsend", "reloptions", "prosrc"}
+)
 
 
 def catalog_columns(name: str, major: int) -> Columns:

@@ -14,7 +14,7 @@ from tailrace.pipeline.consumer import Consumer, consuming, consuming_owned
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, shut_down
-from tailrace.plugins.printing import up_to_zero
+from tailrace.plugins.printing import as_text
 from tailrace.plugins.registry import plugin_named
 from tailrace.slots.slot import Slot
 from tailrace.sql.calls import Call
@@ -135,7 +135,7 @@ def _table(call: Call, parts: list[Lines], plugin: OutputPlugin) -> pa.Table:
 
 
 def _batch(lines: Lines, schema: pa.Schema, plugin: OutputPlugin, *, is_text: bool) -> pa.RecordBatch:
-    texts = up_to_zero(lines.texts) if is_text else lines.texts
+    texts = as_text(lines.texts, plugin) if is_text else lines.texts
     buffers = [None, pa.py_buffer(np.ascontiguousarray(texts.offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(texts.data))]
     data = pa.Array.from_buffers(pa.large_binary(), len(lines), buffers)
     columns = [

@@ -23,8 +23,11 @@ _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY"}
 PARAMETERS = {
     "datestyle": "date_style", "timezone": "time_zone", "intervalstyle": "interval_style", "bytea_output": "bytea_output",
     "extra_float_digits": "extra_float_digits", "search_path": "search_path", "role": "role",
+    "client_encoding": "client_encoding",
 }  # fmt: skip
 """PostgreSQL's parameters, in lower case as it compares them -> our fields."""
+_SPELLED = {"UTF8": "UTF8", "UNICODE": "UTF8", "SQLASCII": "SQL_ASCII"}
+_ENCODINGS = ("UTF8", "SQL_ASCII")
 _INTERVALS = ("postgres", "postgres_verbose", "sql_standard", "iso_8601")
 _UTC_NAMES = frozenset({"UTC", "GMT", "ETC/UTC", "ETC/GMT", "ZULU", "UCT", "UNIVERSAL"})
 
@@ -35,7 +38,8 @@ class TextStyle:
 
     `major` is the server whose output functions are imitated, where majors differ. `unknown_types` says what becomes of a type
     that no codec reads: `error`, or `hex`, which prints the stored bytes as bytea would. `search_path` decides which names are
-    printed with their schema; `role` is whom "$user" in it stands for. `to_client` converts the characters that are in binary forms, whose
+    printed with their schema; `role` is whom "$user" in it stands for. `client_encoding` is UTF8, or SQL_ASCII: then the text of a database that does
+    not know what its bytes mean (SQL_ASCII) is not checked. `to_client` converts the characters that are in binary forms, whose
     lengths are counted there (`pq_sendtext`); None leaves them in the database's encoding.
     """
 
@@ -46,6 +50,7 @@ class TextStyle:
     extra_float_digits: int = 1
     search_path: str = DEFAULT_SEARCH_PATH
     role: str = ""
+    client_encoding: str = "UTF8"
     major: int = 18
     names: NameOf | None = field(default=None, compare=False)
     to_client: ToClient | None = field(default=None, compare=False)
@@ -63,6 +68,8 @@ class TextStyle:
                 f'{self.extra_float_digits} is outside the valid range for parameter "extra_float_digits" (-15 .. 3)',
                 sqlstate="22023",
             )
+        if self.client_encoding not in _ENCODINGS:
+            raise _refusal("client_encoding", self.client_encoding, ", ".join(_ENCODINGS))
         if self.unknown_types not in {"error", "hex"}:
             raise _refusal("unknown_types", self.unknown_types, "error, hex")
 
@@ -76,9 +83,16 @@ class TextStyle:
                 raise UsageError(f'unrecognized configuration parameter "{name}"', hint=hint, sqlstate="42704")
             try:
                 values[field_name] = int(value) if field_name == "extra_float_digits" else value
+                if field_name == "client_encoding":
+                    values[field_name] = _SPELLED.get(value.upper().replace("-", "").replace("_", ""), value)
             except ValueError:
                 raise UsageError(f'invalid value for parameter "{name}": "{value}"', sqlstate="22023") from None
         return replace(self, **values)  # type: ignore[arg-type]
+
+    @property
+    def reads_utf8(self) -> bool:
+        """Whether bytes that are no UTF-8 are refused."""
+        return self.client_encoding == "UTF8"
 
     @property
     def schemas(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tailrace.expressions import tree
 from tailrace.expressions.evaluate import conditions as logic
-from tailrace.expressions.evaluate import patterns, searches, text_order
+from tailrace.expressions.evaluate import patterns, searches, text_order, texts
 from tailrace.expressions.evaluate.calls import Call, Implementation, apply, bound
 from tailrace.expressions.evaluate.families import IMPLEMENTATIONS, OPERATOR_FUNCTIONS
 from tailrace.expressions.evaluate.forms import NAME, TEXTS, array_of, reader_of, type_of
@@ -146,9 +146,12 @@ class Compiler:
         return bound(found, call)
 
     def check_encoding(self, function: BuiltIn, types: tuple[int, ...]) -> None:
-        """Beside UTF8 only comparisons of texts are known to be right, and where each byte is a character, LIKE."""
+        """Beside UTF8 comparisons of texts are known to be right, and functions that count, cut and put together; where each byte is a character,
+        LIKE."""
         encoding, symbol = self.facts.encoding, function.symbol
         if encoding == "UTF8" or symbol in text_order.FUNCTIONS or (symbol in patterns.FUNCTIONS and encoding not in MULTIBYTE):
+            return
+        if symbol in texts.OF_ANY_ENCODING and encoding != "MULE_INTERNAL":
             return
         if symbol in searches.FUNCTIONS or any(each in TEXTS or each == NAME for each in types):
             raise refused(f"function {function.label} in a database whose encoding is {encoding}")

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.expressions.evaluate.characters import codec_of
 from tailrace.expressions.evaluate.exact import read_numeric_payload, write_numeric_payload
 from tailrace.expressions.evaluate.refusals import refused
 from tailrace.model import PgType
 from tailrace.types.built_in import built_in_type
+from tailrace.types.encodings.multibyte import FORMS
 from tailrace.types.text_search.tsvector import read_lexemes, write_lexemes
 from tailrace.types.values import Values
 
@@ -54,7 +56,9 @@ TEXTS = frozenset({TEXT, VARCHAR, BPCHAR, JSON, XML, 1790})
 
 
 def text_codec(encoding: str) -> str:
-    """Python's codec for texts of a database. Where each character is one byte, which one it is does not matter here."""
+    """Python's codec for texts of a database. Which characters they are matters in UTF8 alone; elsewhere, how many, and which bytes."""
+    if encoding in FORMS:
+        return codec_of(encoding)
     return "utf-8" if encoding == "UTF8" else "latin-1"
 
 

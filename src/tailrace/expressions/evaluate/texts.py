@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
+from tailrace.expressions.evaluate.forms import text_codec
 from tailrace.expressions.evaluate.patterns import known_letters, lowered
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
+from tailrace.expressions.evaluate.vectors import MULTIBYTE
 from tailrace.expressions.evaluate.wholes import Array
 
 LARGEST = 0x3FFFFFFF
@@ -105,13 +107,14 @@ def overlay(text: str, new: str, start: int, length: int | None = None) -> str:
 
 def _chr(call: Call) -> Implementation:
     utf8, major = call.facts.encoding == "UTF8", call.facts.style.major
+    most = 0x10FFFF if utf8 else 0x7F if call.facts.encoding in MULTIBYTE else 0xFF
 
     def run(code: int) -> str:
         if code < 0:
             raise evaluation_error("character number must be positive", "22023")
         if code == 0:
             raise evaluation_error("null character not permitted", "54000")
-        if code > (0x10FFFF if utf8 else 0xFF):
+        if code > most:
             raise evaluation_error(f"requested character too large for encoding: {code}", "54000")
         if utf8 and 0xD800 <= code < 0xE000:
             raise evaluation_error(f"requested character not valid for encoding: {code}", "54000")
@@ -141,12 +144,25 @@ def _cased(how: Callable[[str, str], str]) -> Implementation:
     return made(make)
 
 
-def _octets(text: str) -> int:
-    return len(text.encode("utf-8", "surrogateescape"))
+def _of_bytes(how: Callable[[bytes], object]) -> Implementation:
+    """A function of the bytes that are stored."""
+
+    def make(call: Call) -> Implementation:
+        codec = text_codec(call.facts.encoding)
+        return rows(lambda text: how(text.encode(codec, "surrogateescape")))
+
+    return made(make)
 
 
-def _by_encoding(utf8: Callable[..., object], single: Callable[..., object]) -> Implementation:
-    return made(lambda call: rows(utf8 if call.facts.encoding == "UTF8" else single))
+def _ascii(call: Call) -> Implementation:
+    is_multibyte = call.facts.encoding in MULTIBYTE
+
+    def run(text: str) -> int:
+        if is_multibyte and text and not text[0].isascii():
+            raise evaluation_error("requested character too large", "54000")
+        return ord(text[0]) if text else 0
+
+    return rows(run, not is_multibyte)
 
 
 def quote_literal(text: str) -> str:
@@ -159,7 +175,7 @@ def position(text: str, part: str) -> int:
 
 
 def _md5(encoding: str) -> Callable[[str], str]:
-    codec = "utf-8" if encoding == "UTF8" else "latin-1"
+    codec = text_codec(encoding)
     return lambda text: hashlib.md5(text.encode(codec, "surrogateescape"), usedforsecurity=False).hexdigest()
 
 
@@ -264,16 +280,16 @@ def _concat_oid(name: str, oid: int) -> str:
 
 
 FUNCTIONS: dict[str, Implementation] = {
-    "textcat": rows(lambda one, two: one + two, True), "textlen": rows(len, True), "textoctetlen": _by_encoding(_octets, len),
-    "bit_length(text)": rows(lambda text: 8 * _octets(text)), "bpcharlen": rows(lambda text: len(text.rstrip(" ")), True),
-    "bpcharoctetlen": _by_encoding(_octets, len), "text_substr": rows(substring), "text_substr_no_len": rows(substring, True),
+    "textcat": rows(lambda one, two: one + two, True), "textlen": rows(len, True), "textoctetlen": _of_bytes(len),
+    "bit_length(text)": _of_bytes(lambda raw: 8 * len(raw)), "bpcharlen": rows(lambda text: len(text.rstrip(" ")), True),
+    "bpcharoctetlen": _of_bytes(len), "text_substr": rows(substring), "text_substr_no_len": rows(substring, True),
     "text_left": rows(left, True), "text_right": rows(right, True), "text_reverse": rows(lambda text: text[::-1], True), "repeat": rows(repeat),
     "replace_text": rows(replace), "split_part": rows(split_part), "btrim": rows(_stripped("b"), True), "btrim1": rows(_stripped("b"), True),
     "ltrim": rows(_stripped("l"), True), "ltrim1": rows(_stripped("l"), True), "rtrim": rows(_stripped("r"), True),
     "rtrim1": rows(_stripped("r"), True), "lpad": rows(_padded(True)), "rpad": rows(_padded(False)), "lpad(text, integer)": rows(_padded(True)),
     "rpad(text, integer)": rows(_padded(False)), "translate": rows(translate, True), "textoverlay": rows(overlay),
     "textoverlay_no_len": rows(overlay),
-    "ascii": rows(lambda text: ord(text[0]) if text else 0, True), "chr": made(_chr), "lower": _cased(lambda text, plain: lowered(text, plain,
+    "ascii": made(_ascii), "chr": made(_chr), "lower": _cased(lambda text, plain: lowered(text, plain,
     "function lower")),
     "upper": _cased(_upper), "initcap": _cased(_initcap), "quote_literal": rows(quote_literal, True),
     "quote_nullable": rows(lambda text: "NULL" if text is None else quote_literal(text), True), "textpos": rows(position, True),
@@ -286,3 +302,9 @@ FUNCTIONS: dict[str, Implementation] = {
     "name_bpchar": rows(lambda text: text, True), "text_char": rows(_char_of), "char_text": made(_char_value), "char_bpchar": rows(_bpchar_of_char),
     "to_ascii_default": made(_no_ascii), "nameconcatoid": rows(_concat_oid, True), "xmltotext": rows(lambda text: text, True),
 }  # fmt: skip
+
+OF_ANY_ENCODING = frozenset(FUNCTIONS) - {
+    "unicode_normalize_func", "unicode_is_normalized", "to_ascii_default", "text_name", "bpchar_name", "name_text", "name_bpchar", "text_char",
+    "char_text", "char_bpchar", "nameconcatoid", "xmltotext",
+}  # fmt: skip
+"""Those that know characters and bytes of all encodings."""

@@ -46,6 +46,10 @@ class EventFormatter(Formatter):
     style: TextStyle
     codec: str = UTF8
 
+    @property
+    def checks_values(self) -> bool:
+        return self.style.reads_utf8
+
     def knowing(self, names: NameOf | None, codec: str) -> EventFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 

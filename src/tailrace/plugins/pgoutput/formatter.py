@@ -29,6 +29,10 @@ class MessageFormatter(Formatter):
 
     tells_relations = True
 
+    @property
+    def checks_values(self) -> bool:
+        return self.style.reads_utf8
+
     def knowing(self, names: NameOf | None, codec: str) -> MessageFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 

@@ -2,7 +2,7 @@
 
 Values, and the labels and names printed among them, are formatted in the database's own encoding, as the server does it; what leaves is converted
 once, as the server converts for its client. All server encodings agree with ASCII below 128, so quoting never sees a difference. In SQL_ASCII
-nobody knows what bytes mean, and they stay as they are.
+nobody knows what bytes mean: they stay as they are, and what is not UTF-8 is refused, as the server does it for a client that reads UTF-8.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 from tailrace.kernels import kernel
 from tailrace.types.codec import string_array
 from tailrace.types.encodings import multibyte
-from tailrace.types.encodings.server_encodings import NAME_OF_CODEC
+from tailrace.types.encodings.server_encodings import CHECKED, NAME_OF_CODEC
 from tailrace.types.values import Texts
 
 
 def to_utf8(texts: Texts, codec: str) -> Texts:
     """The texts, converted. Raises UsageError, as the server does, for bytes that are none of the encoding's, or have no equivalent."""
     if not codec or not len(texts.data) or int(texts.data.max()) < 128:
+        return texts
+    if codec == CHECKED:
+        check_utf8(texts)
         return texts
     encoding = NAME_OF_CODEC[codec]
     if encoding in multibyte.FORMS:
@@ -38,6 +41,31 @@ def to_utf8(texts: Texts, codec: str) -> Texts:
     _spell(texts.data, table, widths, out)
     offsets = starts[texts.offsets]
     return Texts(offsets - offsets[0], out[offsets[0] : offsets[-1]])
+
+
+def check_utf8(texts: Texts) -> None:
+    """Raises UsageError, as the server does (`pg_verify_mbstr` in `mb/mbutils.c`), for the first text that is not UTF-8."""
+    data, offsets = texts.data, texts.offsets
+    if not len(data) or int(data.max()) < 128:
+        return
+    starts = offsets[:-1][offsets[:-1] < offsets[1:]]
+    try:
+        data[offsets[0] : offsets[-1]].tobytes().decode()
+        if not ((data[starts] & 0xC0) == 0x80).any():  # no text begins within a character
+            return
+    except UnicodeDecodeError:
+        pass
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        text = data[start:stop].tobytes()
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            raise multibyte.invalid(text[error.start : error.start + _utf8_length(text[error.start])], "UTF8") from None
+
+
+def _utf8_length(first: int) -> int:
+    """How many bytes a character has that begins so, if it is whole (`pg_utf_mblen`)."""
+    return next((length for mask, head, length in ((0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4)) if first & mask == head), 1)
 
 
 def strings_to_utf8(array: pa.Array, codec: str) -> pa.Array:

@@ -9,6 +9,8 @@ from tailrace.types.encodings.multibyte_codecs import codec_of
 UTF8 = ""
 SQL_ASCII = 0
 """pg_database.encoding where nobody says what bytes mean."""
+CHECKED = "sql_ascii"
+"""Stands for a codec where a database is in SQL_ASCII, and its text goes to somebody who reads UTF-8: it is left as it is, if it is that."""
 NAMES = {
     0: "SQL_ASCII", 1: "EUC_JP", 2: "EUC_CN", 3: "EUC_KR", 4: "EUC_TW", 5: "EUC_JIS_2004", 6: "UTF8", 7: "MULE_INTERNAL", 8: "LATIN1",
     9: "LATIN2", 10: "LATIN3", 11: "LATIN4", 12: "LATIN5", 13: "LATIN6", 14: "LATIN7", 15: "LATIN8", 16: "LATIN9", 17: "LATIN10",
@@ -35,6 +37,16 @@ def codec_named(encoding: int) -> str:
     if codec is None:
         raise UnsupportedWal(f"conversion between UTF8 and {NAMES.get(encoding, encoding)} is not supported")
     return codec
+
+
+def codec_of_values(encoding: int) -> str:
+    """The same of values, which are checked where there is nothing to convert them by."""
+    return CHECKED if encoding == SQL_ASCII else codec_named(encoding)
+
+
+def unchecked(codec: str) -> str:
+    """The codec for those who take any bytes."""
+    return UTF8 if codec == CHECKED else codec
 
 
 def as_stored(text: str, codec: str) -> str:
