@@ -33,7 +33,7 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 soak: $(READY) ## tests that wait for a minute or more
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "soak and not marathon"
 
-marathon: $(READY) ## what takes a quarter of an hour or more: 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
+marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression suite on all majors, 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
 
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a third of the cases; the others: marathon), and a minute each of generated workloads and messages (needs npm)

@@ -12,6 +12,7 @@ from tailrace.catalog.history import History
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.evaluate import Facts, Filter, compile_filter
+from tailrace.expressions.evaluate.refusals import refused
 from tailrace.expressions.node_tree import read_node_tree
 from tailrace.model import Relation
 from tailrace.publications.publication import NODE_TREE, RowFilter
@@ -21,6 +22,7 @@ from tailrace.types.style import TextStyle
 FIRST_WITH_FILTERS = 15
 """Filters that are defined here for a server before that are read as this one reads them."""
 _LIBC = "c"
+_AS_WRITTEN = frozenset({"UTF8", "SQL_ASCII"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,18 @@ class FilterCompiler:
         """What lets a row through that one of the filters does. They are one OR, as on the server: behind one that is true none is evaluated. Raises
         UsageError for what is not evaluated, and for a column that is no longer what it was."""
         try:
+            for row_filter in row_filters:
+                self._check_characters(row_filter)
             each = tuple(self.expression(row_filter, relation) for row_filter in row_filters)
             return compile_filter(each[0] if len(each) == 1 else tree.Or(each), relation.live_columns, self.facts)
         except UsageError as error:
             error.context = error.context or f'WHERE clause of a publication, table "{relation}"'
             raise
+
+    def _check_characters(self, row_filter: RowFilter) -> None:
+        """A filter in SQL is in UTF-8: its characters beyond ASCII would be other bytes than those of the rows."""
+        if row_filter.form != NODE_TREE and not row_filter.text.isascii() and self.facts.encoding not in _AS_WRITTEN:
+            raise refused(f"characters beyond ASCII in a database whose encoding is {self.facts.encoding}")
 
     def columns_of(self, row_filter: RowFilter, relation: Relation) -> tuple[int, ...]:
         """The attribute numbers of the columns that it reads."""
