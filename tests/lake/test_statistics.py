@@ -1,11 +1,13 @@
-"""Delta's statistics are right, or there are none: decimals of more than 15 digits, in tables of ours and after others compacted them."""
+"""Delta's statistics are right, or there are none: decimals of many digits, in tables of ours and after others compacted them."""
 
 from __future__ import annotations
 
 import json
-from decimal import Decimal
+import random
+from decimal import Context, Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
@@ -66,7 +68,7 @@ def test_who_writes_and_who_compacts_leaves_them_out(tmp_path, name):
     assert table_settings(rows.drop_columns([name]).schema) == {}
     for value in BIG:
         found = dataset_of(DeltaTable(tmp_path), tmp_path).to_table(
-            filter=pa.compute.field(name) == pa.scalar(value, rows.schema.field(name).type)
+            filter=pc.field(name) == pa.scalar(value, rows.schema.field(name).type)
         )
         assert found.num_rows == 3
 
@@ -92,7 +94,7 @@ def test_what_was_wrong_is_put_right(tmp_path, checkpointed):
             (tmp_path / "_delta_log" / f"{number:020}.json").unlink()
     found, table = find(tmp_path)
     before = read_table(tmp_path).sort_by("id")
-    wrong = table.to_pyarrow_dataset().to_table(filter=pa.compute.field("n") == pa.scalar(BIG[1], pa.decimal128(38, 2)))
+    wrong = table.to_pyarrow_dataset().to_table(filter=pc.field("n") == pa.scalar(BIG[1], pa.decimal128(38, 2)))
     assert wrong.num_rows < 3
     right = put_right(found, "t", files_that_are_wrong(table))
     assert right.version == found.version + 2
@@ -105,7 +107,7 @@ def test_what_was_wrong_is_put_right(tmp_path, checkpointed):
     assert {each.get("null_count.n") for each in actions} == {None}
     assert sorted((each["min.id"], each["max.id"]) for each in actions) == [(0, 2), (10, 12), (20, 22)]
     for value in BIG:
-        filtered = pa.compute.field("n") == pa.scalar(value, pa.decimal128(38, 2))
+        filtered = pc.field("n") == pa.scalar(value, pa.decimal128(38, 2))
         assert dataset_of(table, tmp_path).to_table(filter=filtered).num_rows == 3
         assert table.to_pyarrow_dataset().to_table(filter=filtered).num_rows == 3
     table.create_checkpoint()
@@ -142,3 +144,63 @@ def test_tables_made_before_are_put_right_by_the_next_run(tmp_path):
         for folder in (lake, log):
             DeltaTable(folder).optimize.compact()
         assert _sides(lake, "n") == _sides(lake, "big") == _sides(log, "new", "n") == _sides(log, "new", "big") == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_reader_misses_a_row(tmp_path, seed):
+    _trial(tmp_path, seed)
+
+
+@pytest.mark.marathon
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_no_reader_misses_a_row_ever(tmp_path, seed):
+    _trial(tmp_path, seed)
+
+
+def _trial(folder, seed):
+    """Written by us, by others and by merges, compacted, made before and put right: in any order; and readers that go by statistics."""
+    chance = random.Random(seed)
+    digits, name = chance.choice((15, 16, 17, 18, 20, 28, 37, 38)), chance.choice(("n", "N n", ODD.replace("`", "")))
+    kind = pa.decimal128(digits, chance.choice((0, 2, 5, 6, 15)))
+    schema = pa.schema([("id", pa.int64()), (name, kind), ("f", pa.float64())])
+    write_deltalake(folder, schema.empty_table(), configuration=table_settings(schema) if chance.random() < 0.5 else None)
+    rows = {}
+    for number in range(chance.randrange(3, 7)):
+        values = {number * 10 + k: _decimal(chance, kind) for k in range(chance.randrange(1, 5))}
+        table = pa.table([list(values), pa.array(list(values.values()), kind), [1.5] * len(values)], schema=schema)
+        ours = chance.random() < 0.5
+        write_deltalake(folder, table, mode="append", writer_properties=writer_settings(schema) if ours else None)
+        rows.update(values)
+        if chance.random() < 0.3:
+            DeltaTable(folder).optimize.compact()
+        if chance.random() < 0.2:
+            DeltaTable(folder).create_checkpoint()
+    found, table = find(folder)
+    if wrong := files_that_are_wrong(table):
+        put_right(found, "t", wrong)
+    else:
+        DeltaTable(folder).alter.set_table_properties({"delta.appendOnly": "false", **table_settings(schema)})
+    table = DeltaTable(folder)
+    print(seed, kind, len(rows), len(wrong))
+    assert digits > 15 or kind.scale > 5 or not wrong
+    for key, value in rows.items():
+        equal = pc.field(name) == pa.scalar(value, kind)
+        same = sorted(each for each, other in rows.items() if other == value)
+        for dataset in (dataset_of(table, folder), table.to_pyarrow_dataset()):
+            assert sorted(dataset.to_table(filter=equal)["id"].to_pylist()) == same, (key, value)
+    values = list(dict.fromkeys(rows.values()))
+    merged = pa.table([[-1] * len(values), pa.array(values, kind), [2.5] * len(values)], schema=schema)
+    quoted = '"' + name.replace('"', '""') + '"'
+    how = {"source_alias": "s", "target_alias": "t", "streamed_exec": False, "writer_properties": writer_settings(schema)}
+    done = (
+        table.merge(merged, f"t.{quoted} = s.{quoted}", **how).when_matched_update_all().when_not_matched_insert_all().execute()
+    )
+    assert (done["num_target_rows_updated"], done["num_target_rows_inserted"]) == (len(rows), 0)
+    assert files_that_are_wrong(DeltaTable(folder)) == []
+
+
+def _decimal(chance, kind):
+    """Often as near to another as can be, and at the ends."""
+    whole = 10**kind.precision
+    number = chance.choice((whole - 1, whole // 3, 0, chance.randrange(whole))) - chance.choice((0, 1, 0, 2))
+    return Decimal(number * chance.choice((1, -1))).scaleb(-kind.scale, Context(prec=60))

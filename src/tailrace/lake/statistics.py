@@ -1,10 +1,10 @@
 """What Delta's statistics of a table say, and what they must not: values that delta-rs (up to 1.6.6) gets wrong there.
 
 Decimals go through 64-bit floats: beyond 15 digits least and greatest come out rounded, and a reader that believes them skips files in which its
-value is. Infinite and ancient values go wrong as well (`lake/infinities.py`). Such columns get no statistics: not from us (`writer_settings`), nor
-from those who compact the table (`table_settings`, which writers keep to, and by which readers know that there are none: without, delta-rs tells
-Arrow that no row is equal to anything). What is wrong in a table already is put right (`put_right`): the same files are added once more, with what is
-true of them, as the protocol has it for statistics that are computed anew.
+value is; what is smaller than 0.00001 cannot be read again. Infinite and ancient values go wrong as well (`lake/infinities.py`). Such columns get no
+statistics: not from us (`writer_settings`), nor from those who compact the table (`table_settings`, which writers keep to, and by which readers know
+that there are none: without, delta-rs tells Arrow that no row is equal to anything). What is wrong in a table already is put right (`put_right`): the
+same files are added once more, with what is true of them, as the protocol has it for statistics that are computed anew.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from tailrace.lake.found import Found, commit_properties
 
 MOST_DIGITS = 15
 """Any decimal of so many digits is told from its neighbours by a 64-bit float."""
+MOST_SCALE = 5
+"""0.00001 is written so; what is smaller, as 1e-6, which delta-rs itself does not read as a decimal again."""
 LOG_SETTINGS: Mapping[str, str] = {"delta.dataSkippingStatsColumns": "commit_lsn"}
 """Of a table of changes: what follows from order is all that is worth having."""
 _INDEXED = 32
@@ -38,8 +40,12 @@ Column = tuple[str, ...]
 
 
 def wide_decimals(schema: pa.Schema) -> frozenset[str]:
-    """Columns of more digits than statistics can hold."""
-    return frozenset(field.name for field in schema if pa.types.is_decimal(field.type) and field.type.precision > MOST_DIGITS)
+    """Columns of more digits, or more of them behind the point, than statistics can hold."""
+    return frozenset(field.name for field in schema if _is_wide(field.type))
+
+
+def _is_wide(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal(kind) and (kind.precision > MOST_DIGITS or kind.scale > MOST_SCALE)
 
 
 def writer_settings(schema: pa.Schema, unbounded: frozenset[str] = frozenset()) -> WriterProperties | None:
@@ -115,7 +121,7 @@ def _wide_columns(fields: Iterable[pa.Field], above: Column = ()) -> Iterable[Co
     for field in fields:
         if pa.types.is_struct(field.type):
             yield from _wide_columns(field.type, (*above, field.name))
-        elif pa.types.is_decimal(field.type) and field.type.precision > MOST_DIGITS:
+        elif _is_wide(field.type):
             yield *above, field.name
 
 
@@ -148,7 +154,7 @@ def _without(file: Mapping[str, Any], add: Mapping[str, Any] | None, wide: Itera
     """The file once more, with statistics of the other columns."""
     if add is None or add["path"] != file["path"] or add.get("deletionVector"):
         raise UsageError(
-            "statistics of decimals of more than 15 digits are wrong, and cannot be taken out of the table's log",
+            "statistics of decimals are wrong, and cannot be taken out of the table's log",
             hint="Have the program that deletes rows of it rewrite its files, or make the table anew.", context=f"table {name}, file {file['path']}",
         )  # fmt: skip
     statistics = json.loads(add.get("stats") or "{}")
