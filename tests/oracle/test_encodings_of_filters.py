@@ -127,3 +127,41 @@ def test_bytes_that_are_no_utf8(major: int, stored: bytes, why: str) -> None:
                 for stretch in pipeline.plan.stretches
                 for batch in decode(stretch, pipeline.source.segments.read)
             ]
+
+
+@pytest.mark.parametrize("major", [14, 18])
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [b'CREATE TABLE "a\xe9" (id int PRIMARY KEY)', b'INSERT INTO "a\xe9" VALUES (1)'],
+        [b'CREATE TABLE t (id int PRIMARY KEY, "\xe9" int)', b"INSERT INTO t VALUES (1)"],
+        [
+            b'CREATE DOMAIN "d\xe9" AS int',
+            b'CREATE DOMAIN e AS "d\xe9"',
+            b'CREATE TABLE t (id "d\xe9" PRIMARY KEY)',
+            b"INSERT INTO t VALUES (1)",
+        ],
+        [b"SELECT pg_logical_emit_message(true, '\xe9', 'x')"],
+    ],
+)
+def test_names_that_are_no_utf8(major: int, statements: list[bytes]) -> None:
+    with Server(major) as server:
+        server.say(f"CREATE DATABASE {DBNAME} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0", "CHECKPOINT")
+        server.dbname = DBNAME
+        start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('p', 'pgoutput')"))
+        with server.connect(client_encoding="SQL_ASCII") as connection:
+            connection.execute(f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES".encode())
+            for statement in statements:
+                connection.execute(statement)
+        options = {**PLAIN, "messages": "true"}
+        try:
+            expected: Any = theirs(server, "p", options)
+        except psycopg.Error as error:
+            expected = (error.sqlstate, error.diag.message_primary)
+        server.stop()
+        if not isinstance(expected, tuple):
+            check_same(ours(server.data_dir, options, start_lsn=start, major=major), expected, "names")
+            return
+        with pytest.raises(UsageError) as refused:
+            ours(server.data_dir, options, start_lsn=start, major=major)
+        assert (refused.value.sqlstate, refused.value.message) == expected

@@ -153,4 +153,4 @@ def _texts(data: pa.Array, codec: str) -> pa.Array:
             return data.cast(pa.string())
     except pa.ArrowInvalid:
         pass
-    return pa.array([each.decode(codec or UTF8, "backslashreplace") for each in data.to_pylist()], pa.string())
+    return pa.array([each.decode(codec or "utf-8", "backslashreplace") for each in data.to_pylist()], pa.string())

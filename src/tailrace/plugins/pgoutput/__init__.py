@@ -22,6 +22,7 @@ from tailrace.plugins.plugin import OutputPlugin, PlanFacts, RelationUses
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
+from tailrace.types.encodings.server_encodings import CHECKED
 from tailrace.types.values import Texts, as_string
 from tailrace.wal import xact
 
@@ -77,7 +78,7 @@ class PgOutput(OutputPlugin):
 
     def planned(self, about: PlanFacts) -> None:
         self._origins = about.history.table("pg_replication_origin")
-        self._telling = Telling(about, self._told)
+        self._telling = Telling(about, self._told, in_utf8=self.is_unsure_of_bytes and self.style.reads_utf8)
 
     def told_upto(self, lsn: Lsn) -> None:
         if self._telling is not None:
@@ -191,7 +192,8 @@ class PgOutput(OutputPlugin):
 
     def _sent(self, text: str) -> str:
         """In the client's encoding, which is UTF-8."""
-        return to_utf8(Texts.of([text]), self.codec).to_list()[0]
+        codec = CHECKED if self.is_unsure_of_bytes and self.style.reads_utf8 else self.codec
+        return to_utf8(Texts.of([text]), codec).to_list()[0]
 
 
 def _truncate(truncation: Truncation, xid: int | None) -> bytes:

@@ -26,6 +26,8 @@ from tailrace.plan import Plan
 from tailrace.plugins.plugin import PlanFacts, RelationUses
 from tailrace.publications.published import Published
 from tailrace.transactions.fates import BLOCK, STREAM_ABORT
+from tailrace.types.encodings.conversion import check_utf8
+from tailrace.types.values import Texts
 from tailrace.wal import xact
 from tailrace.wal.invalidations import EVERY_RELATION
 
@@ -57,9 +59,10 @@ class Told:
 
 
 class Telling:
-    """One plan's relations being told. `told` is kept over plans. It travels, without the catalogs."""
+    """One plan's relations being told. `told` is kept over plans. With `in_utf8`, other names are refused. It travels, without the catalogs."""
 
-    def __init__(self, facts: PlanFacts, told: Told) -> None:
+    def __init__(self, facts: PlanFacts, told: Told, *, in_utf8: bool = False) -> None:
+        self._in_utf8 = in_utf8
         self._plan, self._stale, self._publisher = facts.plan, facts.stale, facts.publisher
         self._told = told
         self._ended = facts.stale.ended
@@ -172,6 +175,9 @@ class Telling:
             return
         # The table that it goes out as is told each time; it counts as told where it has a change of its own, a TRUNCATE.
         known.add(relation.oid)
+        if self._in_utf8:
+            for each in (what.published_as, relation):
+                _check_names(each, what)
         if not what.as_itself:
             yield from _described(what.published_as, what, xid)
         yield from _described(relation, what, xid)
@@ -222,6 +228,15 @@ def _described(relation: Relation, what: Published, xid: int | None) -> Iterator
             xid,
         )
     )  # fmt: skip
+
+
+def _check_names(relation: Relation, what: Published) -> None:
+    """Raises UsageError for the first name, of those that are sent, that is not UTF-8."""
+    names = [relation.schema, relation.name]
+    for column in what.shown_of(relation):
+        assert column.type is not None
+        names += [column.name, *((column.type.base.schema, column.type.base.name) if column.type.oid >= FIRST_TOLD_TYPE else ())]
+    check_utf8(Texts.of([name.encode("utf-8", "surrogateescape") for name in names]))
 
 
 def _namespace(schema: str) -> str:
