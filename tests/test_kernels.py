@@ -90,6 +90,26 @@ def test_what_cannot_be_told_apart_is_refused(run) -> None:
         run("here", outer=PACKAGE["tailrace_sample/outer.py"].replace("FACTOR = 10", "FACTOR = object()"))
 
 
+def test_kernels_that_check_bounds_are_kept_apart(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NUMBA_BOUNDSCHECK=1 checks what indexes, reads and copies; code without the checks is not run in its place, nor the other way round."""
+    reads = (
+        "import numpy as np\nfrom tailrace.kernels import kernel\nfrom tailrace.memcpy import memcpy\nfrom tailrace.wal.unaligned import u32\n"
+        "@kernel\ndef read(x, at):\n    return u32(x, at)\n"
+        "@kernel\ndef copy(x, at):\n    memcpy(x, 0, x, at, 4)\n"
+        "def caught(way, at):\n    try:\n        way(np.zeros(8, np.uint8), at)\n    except IndexError:\n        return 1\n    return 0\n"
+        "def outer(x):\n    return sum(caught(way, at) for way in (read, copy) for at in (-1, 4, 5))\n"
+        "outer._cache_misses = read._cache_misses\n"
+    )
+    monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
+    assert run("here", outer=reads) == (4, 1, 1)
+    assert run("here", outer=reads) == (4, 0, 0)
+    assert run("here")[1] == 1
+    monkeypatch.delenv("NUMBA_BOUNDSCHECK")
+    assert run("here") == (50, 1, 1)
+    monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
+    assert run("here") == (50, 0, 0)
+
+
 ROOMS = """
 from typing import NamedTuple
 import numpy as np

@@ -123,7 +123,8 @@ class _Cache:
         function = self._dispatcher.py_func
         arguments, _ = sigutils.normalize_signature(sig)
         versions = (sys.version_info[:2], sys.flags.optimize, numba.__version__, llvmlite.__version__, np.__version__)
-        key = _digest(stamp(self._dispatcher), [*map(_spelled, arguments)], versions, processor, function.__qualname__)
+        checked = ("bounds checked",) if config.BOUNDSCHECK else ()
+        key = _digest(stamp(self._dispatcher), [*map(_spelled, arguments)], versions, processor, function.__qualname__, *checked)
         return f"{function.__module__.removeprefix('tailrace.')}.{function.__qualname__}-{key}.kernel"
 
 

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 from numba.np import arrayobj
+
+
+def check_range(context: Any, builder: Any, array: Any, at: Any, length: Any) -> None:
+    """With NUMBA_BOUNDSCHECK=1, code that raises IndexError unless `length` bytes from `at` lie within the array; else none."""
+    if not config.BOUNDSCHECK:
+        return
+    nothing = ir.Constant(length.type, 0)
+    outside = builder.icmp_signed("<", at, nothing)
+    outside = builder.or_(outside, builder.icmp_signed(">", builder.add(at, length), array.nitems))
+    outside = builder.and_(outside, builder.icmp_signed("!=", length, nothing))
+    outside = builder.or_(outside, builder.icmp_signed("<", length, nothing))
+    with builder.if_then(outside, likely=False):
+        context.call_conv.return_user_exc(builder, IndexError, ("bytes out of the array's bounds",))
 
 
 @intrinsic
@@ -17,6 +31,8 @@ def memcpy(_context: Any, target: Any, to: Any, source: Any, at: Any, length: An
     def emit(ctx: Any, builder: Any, signature: Any, args: Any) -> Any:
         into = arrayobj.make_array(signature.args[0])(ctx, builder, args[0])
         out_of = arrayobj.make_array(signature.args[2])(ctx, builder, args[2])
+        check_range(ctx, builder, into, args[1], args[4])
+        check_range(ctx, builder, out_of, args[3], args[4])
         cgutils.raw_memcpy(
             builder,
             cgutils.pointer_add(builder, into.data, args[1]),

@@ -12,9 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptWal
+from tailrace.errors import CorruptWal, UnsupportedWal
 from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn, Stretch
+from tailrace.wal import opcodes
 from tailrace.wal.framing import (
     ALL_PAGE_FLAGS,
     BASE,
@@ -22,6 +23,7 @@ from tailrace.wal.framing import (
     FIRST_IS_CONTRECORD,
     INVALID_CHECKSUM,
     INVALID_CONTINUATION,
+    INVALID_DATA,
     INVALID_LENGTH,
     INVALID_MAGIC,
     INVALID_PAGE_ADDRESS,
@@ -40,6 +42,7 @@ from tailrace.wal.framing import (
     RECORD_HEADER,
     SEGMENT_SIZE,
     SYSTEM,
+    UNKNOWN_KIND,
     check_page,
     page_of,
 )
@@ -166,6 +169,8 @@ def explain(reason: int, frame: NDArray[np.int64]) -> str:
         INVALID_PREVIOUS: f"record with incorrect prev-link {Lsn(detail & 0xFFFFFFFFFFFFFFFF)} at {position}",
         INVALID_CHECKSUM: f"incorrect resource manager data checksum in record at {Lsn(detail)}",
         INVALID_CONTINUATION: f"there is no valid continuation of the record at {position}: page {Lsn(detail)}",
+        INVALID_DATA: f"invalid {opcodes.named(*divmod(detail, 256))} record at {position}",
+        UNKNOWN_KIND: opcodes.unexpected(*divmod(detail, 256)),
         INVALID_SYSTEM: "WAL file is from different database system: WAL file database system identifier is "
         f"{detail & 0xFFFFFFFFFFFFFFFF}, expected {int(frame[SYSTEM]) & 0xFFFFFFFFFFFFFFFF}",
     }
@@ -182,6 +187,12 @@ def judge_end(wal: WalBytes, frame: NDArray[np.int64], reason: int, *, at_end_of
             return
         raise NeedMoreWal(words, context=context, lsn=position, file=file)
     if reason == INVALID_SYSTEM:
+        raise CorruptWal(words, context=context, lsn=position, file=file)
+    if reason == UNKNOWN_KIND:
+        # Its checksum is right, so it is what a server wrote: the end of the log it cannot be.
+        hint = "What it changes is not known, so nothing behind it can be decoded. A newer tailrace may know it."
+        raise UnsupportedWal(words, hint=hint, context=context, sqlstate="XX000", lsn=position, file=file)
+    if reason == INVALID_DATA:
         raise CorruptWal(words, context=context, lsn=position, file=file)
     behind = what_follows(wal.buf, frame, position)
     if behind == MORE_OF_THE_LOG:

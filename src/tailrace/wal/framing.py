@@ -51,6 +51,9 @@ INVALID_PREVIOUS = -8
 INVALID_CHECKSUM = -9
 INVALID_CONTINUATION = -10
 INVALID_SYSTEM = -11
+UNKNOWN_KIND = -12  # a whole record, of a kind that nobody knows
+FULL = -14  # not the log's fault: whoever walks has no more room for what records name
+INVALID_DATA = -13  # a whole record, of a known kind, whose data are not as long as it says
 
 _OVERWRITTEN = -100
 """Of a record whose rest a crash cut off: the server went on with another one on the page where the rest should be."""

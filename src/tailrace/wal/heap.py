@@ -12,7 +12,9 @@ from tailrace.kernels import inner_kernel, kernel
 from tailrace.wal.heap_records import Delete, Inplace, Insert, MultiInsert, NewCid, Truncate, Update
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2
+from tailrace.wal.structs import Struct
 from tailrace.wal.unaligned import u8, u16
+from tailrace.wal.versions import FORMATS
 
 # HEAP opcodes, info & 0x70
 INSERT = 0x00
@@ -58,27 +60,38 @@ DELETE_IS_SUPER = 0x08
 TRUNCATE_CASCADE = 0x01
 TRUNCATE_RESTART_SEQUENCES = 0x02
 
-# Where kernels find what a record says ahead of its tuples: offsets within the main data, the same in all majors
-_INSERT, _UPDATE, _DELETE, _INPLACE, _MULTI_INSERT, _NEW_CID = (
-    record.LAYOUTS[14] for record in (Insert, Update, Delete, Inplace, MultiInsert, NewCid)
-)  # fmt: skip
-INSERT_OFFNUM_AT = _INSERT.at("offnum")
-INSERT_FLAGS_AT = _INSERT.at("flags")
-SIZE_OF_INSERT = _INSERT.size
-UPDATE_OLD_OFFNUM_AT = _UPDATE.at("old_offnum")
-UPDATE_FLAGS_AT = _UPDATE.at("flags")
-UPDATE_NEW_OFFNUM_AT = _UPDATE.at("new_offnum")
-SIZE_OF_UPDATE = _UPDATE.size
-DELETE_OFFNUM_AT = _DELETE.at("offnum")
-DELETE_FLAGS_AT = _DELETE.at("flags")
-SIZE_OF_DELETE = _DELETE.size
-INPLACE_OFFNUM_AT = _INPLACE.at("offnum")
-SIZE_OF_INPLACE = _INPLACE.size
-MULTI_INSERT_FLAGS_AT = _MULTI_INSERT.at("flags")
-MULTI_INSERT_NTUPLES_AT = _MULTI_INSERT.at("ntuples")
-MULTI_INSERT_OFFNUMS_AT = _MULTI_INSERT.size
+
+def _at(record: type[Struct], field: str) -> int:
+    """Where a field stands. Kernels go by one number, so it is no module to be loaded if majors differ."""
+    (at,) = {record.LAYOUTS[major].at(field) for major in FORMATS}
+    return at
+
+
+def _size(record: type[Struct]) -> int:
+    (size,) = {record.LAYOUTS[major].size for major in FORMATS}
+    return size
+
+
+# Where kernels find what a record says ahead of its tuples: offsets within the main data
+INSERT_OFFNUM_AT = _at(Insert, "offnum")
+INSERT_FLAGS_AT = _at(Insert, "flags")
+SIZE_OF_INSERT = _size(Insert)
+UPDATE_OLD_OFFNUM_AT = _at(Update, "old_offnum")
+UPDATE_FLAGS_AT = _at(Update, "flags")
+UPDATE_NEW_OFFNUM_AT = _at(Update, "new_offnum")
+SIZE_OF_UPDATE = _size(Update)
+DELETE_OFFNUM_AT = _at(Delete, "offnum")
+DELETE_FLAGS_AT = _at(Delete, "flags")
+SIZE_OF_DELETE = _size(Delete)
+INPLACE_OFFNUM_AT = _at(Inplace, "offnum")
+SIZE_OF_INPLACE = Inplace.LAYOUTS[min(FORMATS)].size  # what 18 put behind it no kernel reads
+MULTI_INSERT_FLAGS_AT = _at(MultiInsert, "flags")
+MULTI_INSERT_NTUPLES_AT = _at(MultiInsert, "ntuples")
+MULTI_INSERT_OFFNUMS_AT = _size(MultiInsert)
 TRUNCATE_DATABASE_AT = Truncate.LAYOUT.at("database")
-NEW_CID_LOCATOR_AT = _NEW_CID.at("locator")
+TRUNCATE_RELIDS_AT = Truncate.LAYOUT.at("relids")
+NEW_CID_LOCATOR_AT = _at(NewCid, "locator")
+SIZE_OF_NEW_CID = _size(NewCid)
 _OFFNUM = 2  # sizeof(OffsetNumber)
 
 SIZE_OF_HEADER = 5

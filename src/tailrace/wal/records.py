@@ -48,6 +48,9 @@ IMAGE_INFO = 12
 BLOCK_ID = 13
 BLOCK_FIELDS = 14
 
+NEEDS_BLOCK = 1 << 14
+"""Of what is asked of a record (`required`), the bit of one that is of a block."""
+
 MAX_BLOCKS = 33
 PARSED_SIZE = FIRST_BLOCK + MAX_BLOCKS * BLOCK_FIELDS
 
@@ -168,28 +171,36 @@ def _parse_fragments(buf, at, length, compressed, parsed):  # type: ignore[no-un
     while stop - header > payload:
         fragment = u8(buf, header)
         if fragment < MAX_BLOCKS:
-            if header + _SIZE_OF_BLOCK_HEADER > stop or blocks >= MAX_BLOCKS:
+            if blocks >= MAX_BLOCKS:
                 return False
             block = FIRST_BLOCK + blocks * BLOCK_FIELDS
-            header = _parse_block(buf, header, compressed, parsed, block)
+            header = _parse_block(buf, header, stop, compressed, parsed, block)
             if header < 0:
                 return False
             payload += parsed[block + DATA_LENGTH] + parsed[block + IMAGE_LENGTH]
             blocks += 1
         elif fragment == ID_DATA_SHORT:
+            if header + _SIZE_OF_SHORT > stop:
+                return False
             parsed[MAIN_LENGTH] = u8(buf, header + 1)
             payload += parsed[MAIN_LENGTH]
             header += _SIZE_OF_SHORT
             break
         elif fragment == ID_DATA_LONG:
+            if header + _SIZE_OF_LONG > stop:
+                return False
             parsed[MAIN_LENGTH] = u32(buf, header + 1)
             payload += parsed[MAIN_LENGTH]
             header += _SIZE_OF_LONG
             break
         elif fragment == ID_ORIGIN:
+            if header + _SIZE_OF_ORIGIN > stop:
+                return False
             parsed[ORIGIN] = u16(buf, header + 1)
             header += _SIZE_OF_ORIGIN
         elif fragment == ID_TOP_XID:
+            if header + _SIZE_OF_TOP_XID > stop:
+                return False
             parsed[TOP_XID] = u32(buf, header + 1)
             header += _SIZE_OF_TOP_XID
         else:
@@ -209,9 +220,11 @@ def _parse_fragments(buf, at, length, compressed, parsed):  # type: ignore[no-un
 
 
 @inner_kernel
-def _parse_block(buf, header, compressed, parsed, block):  # type: ignore[no-untyped-def]
+def _parse_block(buf, header, stop, compressed, parsed, block):  # type: ignore[no-untyped-def]
     """Fill the fields from `parsed[block]` on from the block reference at `buf[header]`. Where its data lie comes later; until then IMAGE is 1 if
-    there is one. Returns what stands behind it, or -1 if it is the first and yet of the same file as the one before."""
+    there is one. Returns what stands behind it, or -1 if it runs beyond `stop`, or is the first and yet of the same file as the one before."""
+    if header + _SIZE_OF_BLOCK_HEADER > stop:
+        return -1
     flags = u8(buf, header + _FORK_FLAGS)
     parsed[block + BLOCK_ID] = u8(buf, header)
     parsed[block + FORK] = flags & _FORK_MASK
@@ -221,6 +234,8 @@ def _parse_block(buf, header, compressed, parsed, block):  # type: ignore[no-unt
     parsed[block + IMAGE_LENGTH] = 0
     header += _SIZE_OF_BLOCK_HEADER
     if flags & _HAS_IMAGE:
+        if header + _SIZE_OF_IMAGE_HEADER + _SIZE_OF_COMPRESS_HEADER > stop:
+            return -1
         image_length = u16(buf, header)
         info = u8(buf, header + _BIMG_INFO)
         parsed[block + IMAGE] = 1
@@ -234,6 +249,8 @@ def _parse_block(buf, header, compressed, parsed, block):  # type: ignore[no-unt
             header += _SIZE_OF_COMPRESS_HEADER
         elif info & _HAS_HOLE:
             parsed[block + HOLE_LENGTH] = PAGE_SIZE - image_length
+    if header + (0 if flags & _SAME_REL else _SIZE_OF_LOCATOR) + _SIZE_OF_BLOCK_NUMBER > stop:
+        return -1
     if flags & _SAME_REL:
         if block == FIRST_BLOCK:
             return -1
@@ -248,6 +265,18 @@ def _parse_block(buf, header, compressed, parsed, block):  # type: ignore[no-unt
         header += _SIZE_OF_LOCATOR
     parsed[block + BLOCK] = u32(buf, header)
     return header + _SIZE_OF_BLOCK_NUMBER
+
+
+@inner_kernel
+def required(parsed, requirements):  # type: ignore[no-untyped-def]
+    """What is asked of the record (`wal.opcodes.requirements`): negative if its kind is not known."""
+    return np.int64(requirements[(parsed[MANAGER] << 4) | (parsed[INFO] >> 4)])
+
+
+@inner_kernel
+def is_long_enough(parsed, least):  # type: ignore[no-untyped-def]
+    """Whether the record has the main data and the block that its kind has, as `required` says."""
+    return parsed[MAIN_LENGTH] >= least & (NEEDS_BLOCK - 1) and (least < NEEDS_BLOCK or parsed[BLOCKS] > 0)
 
 
 @inner_kernel

@@ -8,12 +8,14 @@ from typing import NamedTuple, TypeVar, get_args, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.kernels import inner_kernel
 from tailrace.wal import records, xact
 from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.hashing import new_table
 
 _SMALLEST_RECORD = 48
 """Bytes of WAL that a transaction id, a heap file or a chunk takes at least: a record with one block reference."""
+_XIDS_OF_RECORD = 2
 _SMALLEST_END = 32
 """Bytes of a commit or abort record with nothing but its time."""
 
@@ -109,18 +111,28 @@ class Room(NamedTuple):
     parsed: NDArray[np.int64]
 
 
-def new_room(raw: int) -> Room:
-    """Room for everything that `raw` bytes of WAL can hold."""
+def new_room(raw: int, times: int = 1) -> Room:
+    """Room for everything that `raw` bytes of WAL hold that a server wrote; of transaction ids and files, for so many times as many. More of those
+    could be named by records of nothing else, so that has to be counted (`is_full`)."""
     small, ends = raw // _SMALLEST_RECORD + 64, raw // _SMALLEST_END + 64
-    files = _columns(FileRoom, small, table=new_table(small), last=np.zeros(1, np.int64))
+    named = times * small
+    files = _columns(FileRoom, named, table=new_table(named), last=np.zeros(1, np.int64))
     files.key[0] = -1  # so that the first one asked for is not taken for the last
     return Room(
-        xids=_columns(XidRoom, small, table=new_table(small)),
+        xids=_columns(XidRoom, named, table=new_table(named)),
         files=files,
         ends=_columns(EndRoom, ends, fields=np.empty((ends, xact.E_FIELDS), np.int64)),
         kept=_columns(KeptRoom, raw // RECORD_HEADER + 64),
         chunks=_columns(ChunkRoom, small),
         parsed=records.new_parsed(),
+    )
+
+
+@inner_kernel
+def is_full(room):  # type: ignore[no-untyped-def]
+    """Whether there may be no room for what one more record names: its transaction and the top-level one, and a file for each of its blocks."""
+    return room.xids.used[0] + _XIDS_OF_RECORD > len(room.xids.xid) or room.files.used[0] + records.MAX_BLOCKS > len(
+        room.files.key
     )
 
 

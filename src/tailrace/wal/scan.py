@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Locator, Lsn, Stretch
-from tailrace.wal import framing, xact
+from tailrace.wal import framing, opcodes, xact
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
 from tailrace.wal.end_of_log import explain, is_torn, judge_end, place_of
 from tailrace.wal.facts import NOT_KEPT, catalog_files, note_end, note_heap, note_kept, note_other, note_queued, note_xid
-from tailrace.wal.framing import F_AT, F_END, F_LENGTH, F_LSN, POSITION, REACHED_STOP, next_records
+from tailrace.wal.framing import DETAIL, F_AT, F_END, F_LENGTH, F_LSN, POSITION, REACHED_STOP, next_records
 from tailrace.wal.index import (
     ALIEN,
     CATALOG_CHANGE,
@@ -34,9 +34,9 @@ from tailrace.wal.index import (
 )
 from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
 from tailrace.wal.record_header import H_CRC, H_MANAGER, H_PREVIOUS, H_XID
-from tailrace.wal.records import INFO, TOP_XID, parse
+from tailrace.wal.records import INFO, MANAGER, TOP_XID, is_long_enough, parse, required
 from tailrace.wal.resource_managers import HEAP, HEAP2, IGNORED, XACT
-from tailrace.wal.rooms import EndRoom, FileRoom, KeptRoom, Record, Room, XidRoom, new_room
+from tailrace.wal.rooms import EndRoom, FileRoom, KeptRoom, Record, Room, XidRoom, is_full, new_room
 from tailrace.wal.unaligned import u8, u32, u64
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import Ends, parse_end
@@ -53,10 +53,13 @@ class ScanFormat(NamedTuple):
     stats_item: int
     prepare_header: int
     inplace_is_change: bool
+    requirements: NDArray[np.int16]
 
     @classmethod
     def of(cls, form: WalFormat) -> ScanFormat:
-        return cls(form.image_compressed, form.stats_item, form.prepare_header, form.inplace_is_change)
+        return cls(
+            form.image_compressed, form.stats_item, form.prepare_header, form.inplace_is_change, opcodes.requirements(form.major)
+        )
 
 
 class Walked(NamedTuple):
@@ -81,9 +84,13 @@ def scan(wal: WalBytes, stretch: Stretch, log: LogIdentity, *, at_end_of_log: bo
     changes (those on these files included) are worth reading in the result.
     """
     begin = first_written_page(wal, stretch, log.segment_size)
-    frame = framing.new_frame(wal, log, begin, stretch.stop)
-    room = new_room(wal.raw)
-    walked = Walked(*scan_records(wal.buf, frame, ScanFormat.of(log.form), catalog_files(also), room))
+    times = 1
+    while True:
+        frame, room = framing.new_frame(wal, log, begin, stretch.stop), new_room(wal.raw, times)
+        walked = Walked(*scan_records(wal.buf, frame, ScanFormat.of(log.form), catalog_files(also), room))
+        if walked.reason != framing.FULL:
+            break
+        times *= 2
     if walked.reason == REACHED_STOP:
         return _index(wal, stretch, log, walked, room, also, place=Lsn(0) if begin == stretch.start else stretch.start)
     # Asked before it is looked at what lies behind, which moves the frame.
@@ -121,8 +128,7 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
         # Of an index, say, only the first record of an xid matters: it may name the top-level transaction.
         passed_over = PASSED_OVER[manager] and (xid == 0 or xid == last_xid)
         if not passed_over and not parse(buf, record.at, record.length, form.image_compressed, parsed):
-            reason = framing.INVALID_LENGTH
-            frame[POSITION] = record.lsn
+            reason = _stopped(frame, parsed, record, framing.INVALID_DATA)
             break
         if count == 0:
             first, first_xid, previous = record.lsn, xid, u64(buf, record.at + H_PREVIOUS)
@@ -131,6 +137,10 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
         fingerprint = fingerprinted(fingerprint, u32(buf, record.at + H_CRC))
         if passed_over:
             continue
+        wrong = _what_is_wrong(parsed, form.requirements, room)
+        if wrong < 0:
+            reason = _stopped(frame, parsed, record, wrong)
+            break
         top = parsed[TOP_XID]
         if top != 0:
             # The top-level transaction is registered by whatever record first names it.
@@ -156,8 +166,7 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
             elif opcode != xact.ASSIGNMENT:
                 fields = room.ends.fields[room.ends.used[0]]
                 if not parse_end(buf, parsed, form.stats_item, form.prepare_header, fields):
-                    reason = framing.INVALID_LENGTH
-                    frame[POSITION] = record.lsn
+                    reason = _stopped(frame, parsed, record, framing.INVALID_DATA)
                     break
                 note_end(room.ends, parsed, record)
         else:
@@ -169,6 +178,25 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
             kept_row = note_kept(kept, keep, record)
             message = kept_row if keep == MESSAGE else np.int64(-1)
     return reason, count, first, previous, last, frame[POSITION], np.int64(fingerprint), first_xid
+
+
+@inner_kernel
+def _what_is_wrong(parsed, requirements, room):  # type: ignore[no-untyped-def]
+    """Why the record at hand cannot be noted, 0 if it can: it is of no kind that is known, it lacks what its kind has, or there is no room."""
+    least = required(parsed, requirements)
+    if least < 0:
+        return framing.UNKNOWN_KIND
+    if not is_long_enough(parsed, least):
+        return framing.INVALID_DATA
+    return framing.FULL if is_full(room) else 0
+
+
+@inner_kernel
+def _stopped(frame, parsed, record, reason):  # type: ignore[no-untyped-def]
+    """The walk ends at this record, and not behind it."""
+    frame[POSITION] = record.lsn
+    frame[DETAIL] = (parsed[MANAGER] << 8) | parsed[INFO]
+    return reason
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Lsn
 from tailrace.ragged import bounds_of, lists_of
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, ORIGIN, XID
@@ -98,45 +98,65 @@ def parse_end(buf, parsed, stats_item, prepare_header, end):  # type: ignore[no-
     end[E_XID] = parsed[XID]
     if opcode == PREPARE:
         return _parse_prepare(buf, at, stop, stats_item, prepare_header, end)
+    if at + _SIZE_OF_TIME > stop:
+        return False
     end[E_TIME] = u64(buf, at)
     at += _SIZE_OF_TIME
     if not parsed[INFO] & _HAS_XINFO:
         return at == stop
+    if at + _SIZE_OF_XINFO > stop:
+        return False
     xinfo = u32(buf, at)
     at += _SIZE_OF_XINFO
     if xinfo & _DBINFO:
+        if at + _SIZE_OF_DBINFO > stop:
+            return False
         end[E_DATABASE] = u32(buf, at)
         at += _SIZE_OF_DBINFO
     if xinfo & _SUBXACTS:
-        end[E_SUBXACT_COUNT] = u32(buf, at)
         end[E_SUBXACTS] = at + _SIZE_OF_COUNT
-        at += _SIZE_OF_COUNT + _SIZE_OF_XID * end[E_SUBXACT_COUNT]
+        end[E_SUBXACT_COUNT], at = _list_of(buf, at, stop, _SIZE_OF_XID)
     if xinfo & _RELFILES:
-        at += _SIZE_OF_COUNT + _SIZE_OF_LOCATOR * u32(buf, at)
+        _, at = _list_of(buf, at, stop, _SIZE_OF_LOCATOR)
     if xinfo & _DROPPED_STATS:
-        at += _SIZE_OF_COUNT + stats_item * u32(buf, at)
+        _, at = _list_of(buf, at, stop, stats_item)
     if xinfo & _INVALS:
-        end[E_INVALIDATION_COUNT] = u32(buf, at)
         end[E_INVALIDATIONS] = at + _SIZE_OF_COUNT
-        at += _SIZE_OF_COUNT + SIZE_OF_INVALIDATION * end[E_INVALIDATION_COUNT]
+        end[E_INVALIDATION_COUNT], at = _list_of(buf, at, stop, SIZE_OF_INVALIDATION)
     if xinfo & _TWOPHASE:
+        if at + _SIZE_OF_XID > stop:
+            return False
         end[E_XID] = u32(buf, at)
         at += _SIZE_OF_XID
         if xinfo & _GID:
             end[E_GID] = at
-            while buf[at] != 0:
+            while at < stop and buf[at] != 0:
                 at += 1
             end[E_GID_LENGTH] = at - end[E_GID]
             at += 1
     if xinfo & _ORIGIN:
+        if at + _SIZE_OF_ORIGIN > stop:
+            return False
         end[E_ORIGIN_LSN] = u64(buf, at)
         end[E_ORIGIN_TIME] = u64(buf, at + _ORIGIN_TIME_AT)
         at += _SIZE_OF_ORIGIN
     return at <= stop
 
 
+@inner_kernel
+def _list_of(buf, at, stop, size):  # type: ignore[no-untyped-def]
+    """A count at `buf[at]` and as many items of `size` bytes: how many, and what stands behind them. That is beyond `stop` where it does not fit, as
+    is all that follows."""
+    if at + _SIZE_OF_COUNT > stop:
+        return 0, stop + 1
+    count = u32(buf, at)
+    return count, at + _SIZE_OF_COUNT + size * count
+
+
 @kernel
 def _parse_prepare(buf, at, stop, stats_item, header, end):  # type: ignore[no-untyped-def]
+    if at + header > stop:
+        return False
     end[E_XID] = u32(buf, at + PREPARE_XID_AT)
     end[E_DATABASE] = u32(buf, at + _PREPARE_DATABASE_AT)
     end[E_TIME] = u64(buf, at + _PREPARED_AT_AT)
@@ -161,7 +181,7 @@ def _parse_prepare(buf, at, stop, stats_item, header, end):  # type: ignore[no-u
     at += ((_SIZE_OF_LOCATOR * commit_files + 7) & ~7) + ((_SIZE_OF_LOCATOR * abort_files + 7) & ~7)
     at += ((stats_item * commit_stats + 7) & ~7) + ((stats_item * abort_stats + 7) & ~7)
     end[E_INVALIDATIONS] = at
-    return at <= stop
+    return gid_length > 0 and at + SIZE_OF_INVALIDATION * end[E_INVALIDATION_COUNT] <= stop
 
 
 @dataclass(frozen=True, slots=True)
