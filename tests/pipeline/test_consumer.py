@@ -14,7 +14,7 @@ from support.servers import Server
 from support.slots import create_both, ours, theirs
 from support.threads import run_threads
 from tailrace.cli.slot import create
-from tailrace.errors import CorruptWal
+from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.consumer import consuming
@@ -106,5 +106,11 @@ def test_a_log_that_was_written_anew_is_refused(tmp_path: Path) -> None:
         other.say("INSERT INTO t SELECT g, repeat('another', 10) FROM generate_series(1, 60000) g")
         with location.owned("mine") as slot:
             location.save(replace(slot, source=str(other.data_dir)))
-        with pytest.raises(CorruptWal), consuming(location, "mine", LocalRunner(1)) as consumer:
+        with (
+            pytest.raises(
+                UsageError, match=r'"mine" has confirmed \S+, but its log has another record at \S+ than was read there'
+            ) as caught,
+            consuming(location, "mine", LocalRunner(1)) as consumer,
+        ):
             list(consumer.take(OF_TABLES))
+        assert "is of a history that is gone" in caught.value.hint

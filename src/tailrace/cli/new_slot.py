@@ -57,7 +57,7 @@ class NewSlot:
             name=self.name, plugin=self.plugin, options=self.options, database=self.database, database_oid=place.state.database,
             system=segments.system, timeline=place.state.timeline, source=str(self.source.absolute()), two_phase=self.two_phase,
             two_phase_at=place.lsn, temporary=self.temporary, restart_lsn=place.restart_lsn, confirmed_flush_lsn=place.lsn,
-            inactive_since=int(time.time() * 1e6), identity=new_identity(),
+            inactive_since=int(time.time() * 1e6), identity=new_identity(), stood=place.stood,
         )  # fmt: skip
         return location, slot, place
 

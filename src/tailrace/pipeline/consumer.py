@@ -20,8 +20,9 @@ from tailrace.pipeline import Pipeline
 from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.following import Followed, WalRemoved, open_patiently, weight_of
 from tailrace.pipeline.from_mark import sharing
-from tailrace.pipeline.line_of_history import check_line, check_taken, left_at, timeline_at
+from tailrace.pipeline.line_of_history import check_line, check_taken, timeline_at
 from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.same_log import check_same, fitting_mark, stood_in
 from tailrace.pipeline.windows import carry, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
@@ -32,6 +33,7 @@ from tailrace.storage.source import Source
 from tailrace.transactions.blocks import StreamedByXid
 from tailrace.transactions.fates import NEVER
 from tailrace.wal.index import Index
+from tailrace.wal.stood import Stood
 from tailrace.window import WindowSize, windows
 
 MARK_EVERY = 64 << 20
@@ -69,11 +71,16 @@ def consuming_owned(location: SlotLocation, slot: Slot, runner: Runner, window: 
 def _consumer_of(location: SlotLocation, slot: Slot, runner: Runner, window: WindowSize | None) -> Iterator[Consumer]:
     if slot.invalidation_reason:
         raise _lost(slot)
-    source = open_patiently(Path(slot.source), slot.restart_lsn, partial(check_line, slot))
+    source = open_patiently(Path(slot.source), slot.restart_lsn, partial(_check_slot, location, slot))
     if slot.restart_lsn < source.segments.first_lsn:
         location.save(replace(slot, invalidation_reason=WAL_REMOVED))
         raise _lost(slot)
-    carried = location.mark_upto(slot.database_oid, slot.confirmed_flush_lsn, left_at(source.segments))
+    if not _is_same(location, slot, source.segments):
+        location.warn(
+            f'replication slot "{slot.name}" has confirmed {slot.confirmed_flush_lsn}, and the log begins behind the record before that by '
+            "now: nobody can tell whether it is the one that was read"
+        )
+    carried = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
     followed = Followed.behind(carried, Path(slot.source), source)
     consumer = Consumer(location, slot, runner, window or runner.window, carried, followed)
     try:
@@ -100,6 +107,8 @@ class Consumer:
     _at_confirmed: Carried | None = None
     _ahead: list[tuple[Source, Index]] = field(default_factory=list)
     """What `batch` has seen, and nobody has taken."""
+    _stood: dict[Lsn, Stood | None] = field(default_factory=dict)
+    """By positions that were taken, and are not confirmed yet."""
 
     def __post_init__(self) -> None:
         self._marked = self._carried.lsn
@@ -142,8 +151,8 @@ class Consumer:
             )
         if lsn < self.read_upto:
             self._ahead = []
-            self._carried = self.location.mark_upto(
-                self.slot.database_oid, self.slot.confirmed_flush_lsn, left_at(self._followed.source.segments)
+            self._carried = fitting_mark(
+                self.location, self.slot.database_oid, self.slot.confirmed_flush_lsn, self._followed.source.segments
             )
             self._followed.back_to(self._carried.lsn, self._carried.last)
             self.streamed = {}
@@ -162,6 +171,22 @@ class Consumer:
             self._carried = carry(parts[-1][0], self.runner, self._carried, indexes)
         return self.read_upto
 
+    def stood_at(self, lsn: Lsn) -> Stood | None:
+        """What stands in the log before `lsn`, up to which it was taken; None where it begins there, or is not at hand any more. Raises where it is
+        another log by now than the one that was read last."""
+        if lsn not in self._stood:
+            known = [each for each in self._stood.values() if each is not None]
+            self.check_stood(known[-1] if known else self.slot.stood)
+            try:
+                self._stood[lsn] = stood_in(self._followed.source.segments, lsn, self.slot.restart_lsn)
+            except MissingHistory:  # an archive is being cleaned up
+                return None
+        return self._stood[lsn]
+
+    def check_stood(self, stood: Stood | None) -> None:
+        """Raise unless the log is the one of which somebody who took all up to there remembers this."""
+        self._check_same(self._followed.source.segments, stood, "given all before")
+
     def look(self, demand: Demand, upto: Lsn | None = None) -> Iterator[Pipeline]:
         """What is new, window by window; nothing if nothing is. Transactions that commit at `upto` or later are left for another time. A window is
         taken once the next one is asked for."""
@@ -175,6 +200,7 @@ class Consumer:
                     carried, window = step(source, self.runner, self._carried, indexes, asked)
                     yield window
                     self.read_upto = min(carried.lsn, asked.upto)
+                    self.stood_at(self.read_upto)
                     if carried.lsn > asked.upto:
                         return
                     self._carried = carried
@@ -197,9 +223,12 @@ class Consumer:
         if self._carried.lsn <= lsn:
             self._at_confirmed = self._carried
         marked = self._mark(MARK_EVERY)
-        if lsn > self.slot.confirmed_flush_lsn:
+        if lsn > self.slot.confirmed_flush_lsn or self.slot.stood is None:
+            lsn = max(lsn, self.slot.confirmed_flush_lsn)
             timeline = timeline_at(self._followed.source.segments, lsn)
-            self.slot = replace(self.slot, confirmed_flush_lsn=lsn, timeline=timeline)
+            stood = self.stood_at(lsn) or self.slot.stood
+            self.slot = replace(self.slot, confirmed_flush_lsn=lsn, timeline=timeline, stood=stood)
+            self._stood = {at: each for at, each in self._stood.items() if at >= lsn}
         self.location.save(self.slot)
         if marked:
             self.location.prune()
@@ -258,7 +287,8 @@ class Consumer:
         timeline = timeline_at(self._followed.source.segments, carried.lsn)
         if carried.lsn - self._marked < distance and timeline == self._marked_on:
             return False
-        self.location.save_mark(replace(carried, state=replace(carried.state, timeline=timeline)))
+        stood = self.stood_at(carried.lsn)
+        self.location.save_mark(replace(carried, state=replace(carried.state, timeline=timeline), stood=stood))
         self._marked, self._marked_on = carried.lsn, timeline
         self.slot = replace(self.slot, restart_lsn=carried.restart_lsn)
         return True
@@ -290,9 +320,28 @@ class Consumer:
 
     def _check(self, segments: Segments) -> None:
         """Raise where the log has taken another way than what was read of it."""
-        check_line(self.slot, segments)
+        _check_slot(self.location, self.slot, segments)
         before = timeline_at(self._followed.source.segments, self.read_upto)
         check_taken(self.slot, segments, before, self.read_upto, "read")
+        if (stood := self._stood.get(self.read_upto)) is not None:
+            self._check_same(segments, stood, "read")
+
+    def _check_same(self, segments: Segments, stood: Stood | None, done: str) -> bool:
+        slot = self.slot
+        whose = f'replication slot "{slot.name}"'
+        return check_same(whose, segments, stood, slot.restart_lsn, done, self.location, slot.database_oid)
+
+
+def _check_slot(location: SlotLocation, slot: Slot, segments: Segments) -> None:
+    """Raise unless the log goes on from where the slot is, and is the one that was read up to there."""
+    check_line(slot, segments)
+    _is_same(location, slot, segments)
+
+
+def _is_same(location: SlotLocation, slot: Slot, segments: Segments) -> bool:
+    """Raise where the log is another one than was read. False where the record before what is confirmed is gone, so that nobody can tell."""
+    whose = f'replication slot "{slot.name}"'
+    return check_same(whose, segments, slot.stood, slot.restart_lsn, "confirmed", location, slot.database_oid)
 
 
 def _lost(slot: Slot) -> MissingHistory:

@@ -14,8 +14,9 @@ from tailrace.errors import MissingHistory
 from tailrace.model import STRETCH_BYTES, Lsn
 from tailrace.pipeline import Catalogs
 from tailrace.pipeline.following import Followed, open_patiently, weight_of
-from tailrace.pipeline.line_of_history import check_line, left_at
+from tailrace.pipeline.line_of_history import check_line
 from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.same_log import fitting_mark
 from tailrace.pipeline.scanning import Scanning
 from tailrace.pipeline.windows import carry
 from tailrace.plan.carried import Carried
@@ -40,7 +41,7 @@ def known_at_end(location: SlotLocation, database: str, source: Source, path: Pa
     oids = {slot.database_oid for slot in location.slots() if slot.database == database and not slot.invalidation_reason}
     for oid in oids:
         try:
-            mark = location.mark_upto(oid, source.segments.stop_lsn, left_at(source.segments))
+            mark = fitting_mark(location, oid, source.segments.stop_lsn, source.segments)
         except MissingHistory:
             continue
         if mark.restart_lsn >= source.segments.first_lsn:
@@ -56,7 +57,7 @@ def catalogs_at_end(location: SlotLocation, name: str, runner: Runner) -> tuple[
     slot = location.slot(name)
     path = Path(slot.source)
     source = open_patiently(path, slot.restart_lsn, partial(check_line, slot))
-    mark = location.mark_upto(slot.database_oid, slot.confirmed_flush_lsn, left_at(source.segments))
+    mark = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
     carried = _carried_on(location, mark, source, path, runner)
     return history_at(carried), carried.lsn
 

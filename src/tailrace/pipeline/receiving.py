@@ -40,6 +40,7 @@ def receive_into(
     # If the slot was moved on by others, what the writer's session knows is of another place.
     session = writer.session if writer.begins_at >= consumer.slot.confirmed_flush_lsn else Session()
     if writer.begins_at > consumer.slot.confirmed_flush_lsn:
+        consumer.check_stood(session.stood)
         consumer.confirm(writer.begins_at)
     consumer.streamed = session.streamed
     plugin.recall(session.memory)
@@ -84,8 +85,9 @@ def _look(consumer: Consumer, plugin: OutputPlugin, writer: Writer, upto: Lsn | 
             told = lines.told_upto(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
                 plugin.told_upto(told)
-                writer.whole(told, Session(window.blocks.before, plugin.memory))
-        writer.whole(min(window.log.end, upto or window.log.end), Session(window.blocks.after, plugin.memory))
+                writer.whole(told, Session(window.blocks.before, plugin.memory, consumer.stood_at(told)))
+        end = min(window.log.end, upto or window.log.end)
+        writer.whole(end, Session(window.blocks.after, plugin.memory, consumer.stood_at(end)))
         writer.flush()
     return news
 

@@ -24,6 +24,7 @@ from tailrace.pipeline.following import Followed, up_to_its_end
 from tailrace.pipeline.from_mark import known_at_end
 from tailrace.pipeline.line_of_history import timeline_at
 from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.same_log import stood_in
 from tailrace.pipeline.scanning import AS_SUITS, scan_stretch
 from tailrace.pipeline.windows import begin, carry
 from tailrace.plan.carried import Carried
@@ -99,7 +100,8 @@ def consistent_place(
 def _settled(carried: Carried, segments: Segments) -> Carried:
     """On the timeline on which all that it is made of can be read."""
     reached = max(carried.lsn, carried.state.lsn)
-    return replace(carried, state=replace(carried.state, timeline=timeline_at(segments, reached)))
+    stood = stood_in(segments, carried.lsn, carried.restart_lsn)
+    return replace(carried, state=replace(carried.state, timeline=timeline_at(segments, reached)), stood=stood)
 
 
 @dataclass(slots=True)

@@ -12,18 +12,21 @@ from typing import Any
 from tailrace.checksummed_file import fact
 from tailrace.model import Lsn
 from tailrace.transactions.blocks import Streamed, StreamedByXid
+from tailrace.wal.stood import Stood
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`memory` is the plugin's own, in what JSON can hold."""
+    """`memory` is the plugin's own, in what JSON can hold. `stood` is what stands in the log before the position that all this is of."""
 
     streamed: StreamedByXid = field(default_factory=dict)
     memory: Mapping[str, Any] = field(default_factory=dict)
+    stood: Stood | None = None
 
     def facts(self) -> dict[str, Any]:
         streamed = {str(xid): [int(given.upto), given.bytes, sorted(given.subxids)] for xid, given in self.streamed.items()}
-        return {"streamed": streamed, "memory": dict(self.memory)}
+        stood = self.stood.facts() if self.stood is not None else None
+        return {"streamed": streamed, "memory": dict(self.memory), "stood": stood}
 
     @classmethod
     def of(cls, facts: Any) -> Session:
@@ -33,4 +36,4 @@ class Session:
             int(xid): Streamed(fact(upto, Lsn), fact(size, int), frozenset(fact(each, int) for each in fact(subxids, list)))
             for xid, (upto, size, subxids) in fact(facts["streamed"], dict).items()
         }
-        return cls(streamed, fact(facts["memory"], dict))
+        return cls(streamed, fact(facts["memory"], dict), Stood.of(facts.get("stood")))

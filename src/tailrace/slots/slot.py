@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.wal.stood import Stood
 
 SLOT_FILE = FileKind("slot", "a slot", version=1, compression="zstd", hint="Drop the slot, and create it again.")
 WAL_REMOVED = "wal_removed"
@@ -28,7 +29,8 @@ class Slot:
     What comes before `restart_lsn` is not read again for this slot; the consumer has all transactions that commit before `confirmed_flush_lsn`.
     Those prepared at `two_phase_at` or later are told at PREPARE, if it is `two_phase`. `inactive_since` are microseconds since the Unix epoch, 0
     while it is active, or if it never was. With an `invalidation_reason` it cannot go on. `identity` is no other slot's, and stays when the slot is
-    renamed; empty in files of before there was one."""
+    renamed; empty in files of before there was one. `stood` is what stood in the log before what is confirmed, by which it is known again; None until
+    something is confirmed, in files of before there was that."""
 
     name: str
     plugin: str
@@ -46,14 +48,16 @@ class Slot:
     inactive_since: int = 0
     invalidation_reason: str = ""
     identity: str = ""
+    stood: Stood | None = None
 
 
-_SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name != "options"}
+_SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name not in ("options", "stood")}
 
 
 def write_slot(slot: Slot) -> bytes:
     """The file's bytes."""
-    return SLOT_FILE.write({field.name: getattr(slot, field.name) for field in fields(slot)}, {})
+    stood = slot.stood.facts() if slot.stood is not None else None
+    return SLOT_FILE.write({**{field.name: getattr(slot, field.name) for field in fields(slot)}, "stood": stood}, {})
 
 
 def read_slot(data: bytes, where: str) -> Slot:
@@ -63,7 +67,8 @@ def read_slot(data: bytes, where: str) -> Slot:
 
 def _slot_from(facts: dict[str, Any], _: object) -> Slot:
     facts = {"identity": "", **facts}
-    slot = Slot(options=_options(facts["options"]), **{name: fact(facts[name], kind) for name, kind in _SCALARS.items()})
+    scalars = {name: fact(facts[name], kind) for name, kind in _SCALARS.items()}
+    slot = Slot(options=_options(facts["options"]), stood=Stood.of(facts.get("stood")), **scalars)
     if slot.invalidation_reason not in ("", WAL_REMOVED):
         raise ValueError(f'"{slot.invalidation_reason}" is no reason to be invalid')
     check_name(slot.name)

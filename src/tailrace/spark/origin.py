@@ -112,7 +112,7 @@ class LogAlone:
         slot = Slot(
             name=f"stream_{uuid.uuid4().hex}", plugin="", options={}, database=self.database, database_oid=place.state.database,
             system=system, timeline=place.state.timeline, source=str(path), two_phase=False, two_phase_at=place.lsn, temporary=True,
-            restart_lsn=place.restart_lsn, confirmed_flush_lsn=place.lsn, identity=new_identity(),
+            restart_lsn=place.restart_lsn, confirmed_flush_lsn=place.lsn, identity=new_identity(), stood=place.stood,
         )  # fmt: skip
         with consuming_new(location, slot, place, runner) as consumer:
             yield consumer

@@ -55,7 +55,7 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
         name=name, plugin=plugin, options={}, database=place.database, database_oid=begin.state.database, system=segments.system,
         timeline=begin.state.timeline, source=str(place.path.absolute()), two_phase=two_phase, two_phase_at=begin.lsn,
         temporary=temporary, restart_lsn=begin.restart_lsn, confirmed_flush_lsn=begin.lsn, inactive_since=int(time.time() * 1e6),
-        identity=new_identity(),
+        identity=new_identity(), stood=begin.stood,
     )  # fmt: skip
 
     def made() -> None:

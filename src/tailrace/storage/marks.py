@@ -26,6 +26,11 @@ _KEPT = 2
 _LOCK = "lock"
 
 
+def any_mark(_: Carried) -> bool:
+    """Whatever log it is of."""
+    return True
+
+
 class MarkFile(NamedTuple):
     """A mark, by its name."""
 
@@ -58,14 +63,17 @@ class Marks:
                 found.append(MarkFile(int(match[1], 16), Lsn(int(match[2], 16)), path))
         return sorted(found, key=lambda mark: (mark.lsn, mark.timeline))
 
-    def upto(self, database: int, lsn: Lsn, left: Mapping[int, Lsn] | None = None) -> Carried:
-        """The latest at `lsn` or before that can be believed. `left` says where each timeline was left of those that count; without it all count.
-        Raises MissingHistory if there is none."""
+    def upto(
+        self, database: int, lsn: Lsn, left: Mapping[int, Lsn] | None = None, fits: Callable[[Carried], bool] = any_mark
+    ) -> Carried:  # fmt: skip
+        """The latest at `lsn` or before that can be believed, and that `fits` the log. `left` says where each timeline was left of those that count;
+        without it all count. Raises MissingHistory if there is none."""
         for mark in reversed(self.of(database)):
             if mark.lsn > lsn or (left is not None and mark.lsn > left.get(mark.timeline, -1)):
                 continue
             with suppress(FileNotFoundError):  # one that no slot needs any more may go meanwhile
-                if carried := self._read(mark, database):
+                carried = self._read(mark, database)
+                if carried is not None and fits(carried):
                     return carried
         raise MissingHistory(
             f"no mark of database {database} at {lsn} or before can be used",

@@ -30,7 +30,7 @@ from tailrace.slots.location import Settings, parse_settings, read_location, wri
 from tailrace.slots.slot import Slot, check_name, read_slot, write_slot
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.index_store import IndexStore
-from tailrace.storage.marks import MarkFile, Marks
+from tailrace.storage.marks import MarkFile, Marks, any_mark
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.storage.whole_file import UNFINISHED, make_folder, sync_folder, write_whole
 
@@ -222,9 +222,11 @@ class SlotLocation:
         """By LSN, then timeline."""
         return self.mark_store.of(database_oid)
 
-    def mark_upto(self, database_oid: int, lsn: Lsn, left: Mapping[int, Lsn] | None = None) -> Carried:
+    def mark_upto(
+        self, database_oid: int, lsn: Lsn, left: Mapping[int, Lsn] | None = None, fits: Callable[[Carried], bool] = any_mark
+    ) -> Carried:  # fmt: skip
         """As `Marks.upto` does."""
-        return self.mark_store.upto(database_oid, lsn, left)
+        return self.mark_store.upto(database_oid, lsn, left, fits)
 
     def prune(self) -> None:
         """Remove marks and indexes that no slot needs. Slots are created with their mark, so one that is new has its."""

@@ -1,0 +1,86 @@
+"""A server that was put back to an earlier copy of itself, and wrote other things since: who has read of what is gone is told so, before a row."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.command import Run
+from support.servers import Server
+from support.slots import ours
+from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner
+from tailrace.pipeline.consumer import consuming
+from tailrace.storage.slot_location import SlotLocation
+
+pytestmark = pytest.mark.postgres
+
+
+def copied(server: Server, to: Path) -> Path:
+    server.stop()
+    copy = server.copy_to(to)
+    server.start()
+    return copy
+
+
+def put_back(server: Server, copy: Path) -> None:
+    server.stop()
+    shutil.rmtree(server.data_dir)
+    shutil.copytree(copy, server.data_dir, symlinks=True)
+    server.data_dir.chmod(0o700)
+    server._give_away()
+    server.start()
+
+
+def written_beyond(server: Server, lsn: Lsn) -> None:
+    """Other things, until the log is longer than it was."""
+    number = 0
+    while Lsn.parse(server.flush_lsn()) <= lsn:
+        server.say(f"INSERT INTO t SELECT g, 'other {number}' FROM generate_series(1, 20) g")
+        number += 1
+
+
+def taken(state: Path) -> str:
+    with consuming(SlotLocation.open(state), "mine", LocalRunner(1)) as consumer:
+        return ours(consumer)
+
+
+@contextmanager
+def read_ahead(tmp_path: Path, tailrace: Run) -> Iterator[tuple[Server, Path, Path]]:
+    """A server, a copy of it, and a state location whose slot has confirmed what came after the copy."""
+    state = tmp_path / "state"
+    with Server(16) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        tailrace("slot", "create", "mine", server.data_dir, "--database", server.dbname, "--state", state)
+        server.say("INSERT INTO t VALUES (0, 'before')")
+        assert "before" in taken(state)
+        copy = copied(server, tmp_path / "copy")
+        server.say("INSERT INTO t SELECT g, 'of a history that is gone' FROM generate_series(1, 50) g")
+        assert "that is gone" in taken(state)
+        yield server, copy, state
+
+
+@pytest.mark.parametrize("grows", [True, False], ids=["longer", "shorter"])
+def test_a_slot(grows: bool, tmp_path: Path, tailrace: Run) -> None:
+    with read_ahead(tmp_path, tailrace) as (server, copy, state):
+        before = SlotLocation.open(state).slot("mine")
+        put_back(server, copy)
+        if grows:
+            written_beyond(server, before.confirmed_flush_lsn)
+        for verb in ("get", "peek"):
+            status, out, said = tailrace("slot", verb, "mine", "--state", state)
+            assert (status != 0, out) == (True, "")
+            what = "has another record at" if grows else "ends at"
+            assert f'replication slot "mine" has confirmed {before.confirmed_flush_lsn}, but' in said
+            assert what in said
+            assert "of a history that is gone" in said
+        now = SlotLocation.open(state).slot("mine")
+        assert (now.confirmed_flush_lsn, now.restart_lsn, now.stood) == (
+            before.confirmed_flush_lsn,
+            before.restart_lsn,
+            before.stood,
+        )
