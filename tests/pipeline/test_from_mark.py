@@ -35,7 +35,10 @@ def test_of_an_archive_no_state_is_needed_twice(tmp_path: Path) -> None:
         theirs(server)
         with opened_places() as seen:
             create("second", archive, server.dbname, tmp_path / "state")
-        first_needed = segment_name(1, marked >> 20, 1 << 20)[8:]
+        # By the record before it the mark is known to be of this log.
+        stood = location.mark_upto(location.slot("mine").database_oid, marked).stood
+        assert stood is not None
+        first_needed = segment_name(1, stood.last >> 20, 1 << 20)[8:]
         # The first segment says whose log it is.
         _, *behind = sorted(seen)
         assert behind[0] >= first_needed
