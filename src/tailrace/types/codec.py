@@ -168,6 +168,8 @@ _EXTENSIONS_SENT_AS_TEXT = frozenset({"citext", "ltree", "lquery", "ltxtquery"})
 
 
 def _is_sent_as_text(pg_type: PgType) -> bool:
+    if pg_type.functions is not None:
+        return False  # the built-in type's own send function has converted it
     return (
         pg_type.oid in _SENT_AS_TEXT or pg_type.kind == "e" or (pg_type.kind == "b" and pg_type.name in _EXTENSIONS_SENT_AS_TEXT)
     )
