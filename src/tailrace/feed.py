@@ -19,6 +19,7 @@ from tailrace.plan.demand import Demand
 from tailrace.plan.events import Truncation
 from tailrace.plan.pieces import Piece
 from tailrace.publications.pieces import PublishedPiece, published_batches
+from tailrace.wal.stood import Difference, Stood
 
 Result = TypeVar("Result")
 Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
@@ -74,6 +75,14 @@ class Feed(Protocol):
     @property
     def history(self) -> History:
         """What tables were, at any moment of the span, as who touched no catalog saw it."""
+        ...
+
+    def stood_before(self, lsn: Lsn) -> Stood | None:
+        """By what the log is known again as this one, up to there; None if that cannot be told."""
+        ...
+
+    def difference(self, stood: Stood) -> Difference | None:
+        """How the log differs from the one in which that stood; None if it does not."""
         ...
 
     def shown(self, relation: Relation) -> Relation | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from support.servers import Server
 from tailrace.errors import MissingHistory
@@ -17,11 +18,12 @@ from tailrace.lake import position as positions
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.found import Found
 from tailrace.lake.mirror import mirror
-from tailrace.lake.position import Position, position_of
+from tailrace.lake.position import Identity, Position, position_of
 from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
-from tailrace.model import Lsn
+from tailrace.model import Lsn, Relation
 from tailrace.pipeline import open_pipeline
+from tailrace.wal.stood import Stood
 
 SPAN = Span(7_300_000_000_000_000_001, 1, Lsn(16), Lsn(4096), 5)
 SAID = {
@@ -40,10 +42,30 @@ def _made_before(folder):
 
 def test_a_table_that_was_made_before(tmp_path):
     table = _made_before(tmp_path)
-    expected = Position(Lsn(4096), 16384, "public", "t", ((1, "id", "int32"),), frozenset({"id"}), {"numeric": "text"})
+    expected = Position(
+        Lsn(4096), 16384, "public", "t", ((1, "id", "int32"),), frozenset({"id"}), {"numeric": "text"}, timeline=1
+    )
     assert position_of(table, SPAN) == expected
     table.alter.set_table_properties({"tailrace": json.dumps({**SAID, "oid": 1})}, raise_if_not_exists=False)
     assert position_of(DeltaTable(tmp_path), SPAN) == expected  # no commit has said that this is what it is
+
+
+@pytest.mark.parametrize("crcs", [(0, 1), (2**32 - 1, 2**32 - 1), (2**31, 2**31), (5, 2**31 - 1)])
+@pytest.mark.parametrize(("since", "last"), [(0, 24), (2**40, 2**40 + 40), (2**50 - (1 << 33), 2**50 - (1 << 30))])
+def test_what_stood_there_is_kept(tmp_path, crcs, since, last):
+    """Also by a checkpoint."""
+    upto = Lsn(2**50 if since > 2**49 else since + 70_000)
+    stood = Stood(upto, Lsn(last), crcs[0], Lsn(since), crcs[1])
+    relation = Relation(16384, "public", "t", "r", "p", "d", 0, ())
+    identity = Identity(replace(SPAN, stop=upto), relation, stood=stood)
+    DeltaTable.create(tmp_path, pa.schema([("id", pa.int32())]), commit_properties=identity.properties("mark"))
+    assert position_of(DeltaTable(tmp_path), SPAN).stood == stood
+    write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int32())}), mode="append")
+    DeltaTable(tmp_path).create_checkpoint()
+    (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
+    table = DeltaTable(tmp_path)
+    app_id = f"tailrace/{SPAN.system}/{SPAN.timeline}"
+    assert positions._stood_of(table, app_id, upto) == stood
 
 
 def test_what_no_longer_says_what_it_is(tmp_path):
@@ -77,7 +99,7 @@ def _maintained(folder):
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("write", [mirror, append_changes])
-@pytest.mark.parametrize("killed", [False, True], ids=["whole", "killed"])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.matrix), True], ids=["whole", "killed"])
 def test_maintained_by_others(tmp_path, monkeypatch, write, killed):
     """Also where a run was killed between the rows and what the configuration says of them, and another has come since."""
     folder = tmp_path / "public.t"

@@ -19,7 +19,7 @@ from deltalake.transaction import AddAction
 
 from tailrace.changes import change_schema, widened
 from tailrace.errors import TailraceError, UsageError
-from tailrace.feed import Feed
+from tailrace.feed import Feed, Span
 from tailrace.lake.found import Found
 from tailrace.lake.one_run import one_run
 from tailrace.lake.position import Identity, remember
@@ -86,7 +86,7 @@ def _in_trouble(troubles: Troubles) -> list[Appended]:
 
 def _append(target: Target, staged: Staged, folder: Path) -> Appended:
     """Make the files part of their table, with the position, in one commit."""
-    name, identity = target.name, Identity(target.span, target.relation, target.style, dropped=target.dropped)
+    name, identity = target.name, _identity(target, target.span, target.dropped)
     found, table = _in_columns(target, change_schema(target.relation, style=target.style))
     with found.next_version(name) as mark:
         moved, actions = [], []
@@ -104,12 +104,16 @@ def _append(target: Target, staged: Staged, folder: Path) -> Appended:
     return Appended(name, target.path, sum(file.rows for file in staged.files), len(actions), target.dropped)
 
 
+def _identity(target: Target, span: Span, dropped: Lsn | None) -> Identity:
+    return Identity(span, target.relation, target.style, dropped=dropped, stood=target.stood_before(span.stop))
+
+
 def _in_columns(target: Target, schema: pa.Schema) -> tuple[Found, DeltaTable]:
     """The table with all columns of `schema`, beside those that it has. Raises UsageError where a column is of a type that does not become the
     other; where it does, as an integer that has grown, all rows are written anew."""
     found, position = target.found, target.position
     stands = replace(target.span, stop=target.span.start if position is None else position.lsn)
-    identity = Identity(stands, target.relation, target.style)
+    identity = _identity(target, stands, None)
     if position is None:
         with found.next_version(target.name) as mark:
             properties, settings = identity.properties(mark), dict(LOG_SETTINGS)

@@ -149,7 +149,8 @@ def _commit(target: Target, changes: pa.Table, replaced: Sequence[OrderKey]) -> 
     net = net_change(changes, relation, replaced)
     beyond = unbounded_values(net.upserts)
     unbounded = columns_beyond_statistics(net.upserts) | (target.position.unbounded if target.position else frozenset())
-    identity = Identity(target.span, relation, style, unbounded, target.dropped)
+    stood = target.stood_before(target.span.stop)
+    identity = Identity(target.span, relation, style, unbounded, target.dropped, stood)
     settings = table_settings(schema, unbounded)
     with found.next_version(target.name) as mark:
         properties = identity.properties(mark)

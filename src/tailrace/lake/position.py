@@ -20,14 +20,15 @@ from zlib import crc32
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from tailrace.changes import DEFAULT, row_schema
-from tailrace.errors import MissingHistory, Overtaken
+from tailrace.errors import MissingHistory, Overtaken, UsageError
 from tailrace.feed import Span
 from tailrace.lake.found import METADATA, Found, commit_properties
-from tailrace.model import Lsn, Relation
+from tailrace.model import PAGE_SIZE, Lsn, Relation
 from tailrace.types.registry import ArrowStyle
+from tailrace.wal.stood import Stood
 
 CONFIGURATION = "tailrace"
-_TABLE = "/table"
+_TABLE, _STOOD, _CHECKSUMS = "/table", "/stood", "/stood/checksums"
 STYLES = ("numeric", "arrays", "times")
 """Settings of ArrowStyle that a table is written with, and keeps."""
 _RECENT = 20
@@ -48,12 +49,16 @@ class Position:
     """Columns that hold, or once held, what Delta's statistics cannot say (`lake/infinities.py`)."""
     style: Mapping[str, str] = field(default_factory=dict)
     dropped: Lsn | None = None
+    stood: Stood | None = None
+    """What stood in the log before `lsn`; None in what was written before that was kept."""
+    timeline: int = 0
+    """Of that log."""
     kept: str = field(default="", compare=False)
     """What the table's configuration says of it."""
 
 
-def _app_id(span: Span) -> str:
-    return f"{METADATA}/{span.system}/{span.timeline}"
+def _app_id(system: int, timeline: int) -> str:
+    return f"{METADATA}/{system}/{timeline}"
 
 
 def columns_of(relation: Relation, style: ArrowStyle = DEFAULT) -> tuple[tuple[int, str, str], ...]:
@@ -70,6 +75,8 @@ class Identity:
     style: ArrowStyle = DEFAULT
     unbounded: frozenset[str] = frozenset()
     dropped: Lsn | None = None
+    stood: Stood | None = None
+    """What stands before `span.stop`. It changes with each commit, and is none of what the configuration says."""
 
     @property
     def text(self) -> str:
@@ -88,10 +95,29 @@ class Identity:
 
     def properties(self, mark: str) -> CommitProperties:
         """What makes a commit say: now at `span.stop`."""
-        app_id, span = _app_id(self.span), self.span
+        span = self.span
         said = {**self._said, "from": str(span.start), "to": str(span.stop)}
-        transactions = [Transaction(app_id, int(span.stop)), Transaction(app_id + _TABLE, crc32(self.text.encode()))]
+        numbers = {"": int(span.stop), _TABLE: crc32(self.text.encode()), **_numbers_of(self.stood)}
+        app_id = _app_id(span.system, span.timeline)
+        transactions = [Transaction(app_id + what, number) for what, number in numbers.items()]
         return commit_properties(mark, {METADATA: json.dumps(said)}, transactions)
+
+
+def _numbers_of(stood: Stood | None) -> dict[str, int]:
+    """As application transactions have it: two integers of 64 bits."""
+    if stood is None or stood.since % PAGE_SIZE:
+        return {_STOOD: 0, _CHECKSUMS: 0}
+    pages = stood.upto // PAGE_SIZE - stood.since // PAGE_SIZE
+    both = stood.crc | stood.together << 32
+    return {_STOOD: (stood.upto - stood.last) << 32 | pages, _CHECKSUMS: both - (1 << 64) if both >> 63 else both}
+
+
+def _stood_of(table: DeltaTable, app_id: str, upto: Lsn) -> Stood | None:
+    packed, both = table.transaction_version(app_id + _STOOD), table.transaction_version(app_id + _CHECKSUMS)
+    if not packed or both is None:
+        return None
+    since = (upto // PAGE_SIZE - (packed & 0xFFFF_FFFF)) * PAGE_SIZE
+    return Stood(upto, Lsn(upto - (packed >> 32)), both & 0xFFFF_FFFF, Lsn(since), both >> 32 & 0xFFFF_FFFF)
 
 
 def remember(table: Found, name: str, identity: Identity, before: Position | None, settings: Mapping[str, str]) -> Found:
@@ -106,21 +132,33 @@ def remember(table: Found, name: str, identity: Identity, before: Position | Non
 
 
 def position_of(table: DeltaTable, span: Span) -> Position | None:
-    """Where `table` is on the line of `span`; None if it was not written from there, or of other publications. Raises MissingHistory if it was, and
-    no longer says what it is."""
-    app_id = _app_id(span)
-    lsn, kept = table.transaction_version(app_id), table.metadata().configuration.get(CONFIGURATION, "")
+    """Where `table` is on the line of `span`, maybe on an earlier timeline; None if it was not written from there, or of other publications. Raises
+    MissingHistory if it was, and no longer says what it is, and UsageError if it follows a later timeline by now."""
+    kept = table.metadata().configuration.get(CONFIGURATION, "")
+    timeline, app_id = span.timeline, _app_id(span.system, span.timeline)
+    lsn = table.transaction_version(app_id)
+    if lsn is None and kept:
+        said = json.loads(kept)
+        if said["system"] == str(span.system) and said["timeline"] < span.timeline:
+            timeline, app_id = said["timeline"], _app_id(span.system, said["timeline"])
+            lsn = table.transaction_version(app_id)
     if lsn is None:
         return None
     is_kept = kept and table.transaction_version(app_id + _TABLE) == crc32(kept.encode())
     said = json.loads(kept) if is_kept else _said_of(table)
     if said["database"] != span.database or set(said.get("publications", ())) != set(span.publications):
         return None
+    if said["timeline"] > span.timeline:
+        raise UsageError(
+            f"the table follows timeline {said['timeline']}, and the log is of timeline {span.timeline}",
+            hint="Give the log of the server that was promoted.", sqlstate="55000",
+        )  # fmt: skip
     columns = tuple((number, name, kind) for number, name, kind in said["columns"])
     dropped = Lsn.parse(said["dropped"]) if said["dropped"] else None
     return Position(
-        Lsn(lsn), said["oid"], said["schema"], said["table"], columns, frozenset(said["unbounded"]), said["style"], dropped, kept
-    )
+        Lsn(lsn), said["oid"], said["schema"], said["table"], columns, frozenset(said["unbounded"]), said["style"], dropped,
+        _stood_of(table, app_id, Lsn(lsn)), timeline, kept,
+    )  # fmt: skip
 
 
 def _said_of(table: DeltaTable) -> dict[str, Any]:

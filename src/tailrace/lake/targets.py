@@ -7,9 +7,10 @@ the relation with its oid, whatever either is called; folders follow names (`lak
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,11 +24,13 @@ from tailrace.errors import MissingHistory, Overtaken, PeerError, TailraceError,
 from tailrace.feed import Feed, Span
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.found import AGAIN, Found, find, is_begun, log_of, tables_in
+from tailrace.lake.gone_history import gone
 from tailrace.lake.position import STYLES, Position, check_reaches, position_of
 from tailrace.lake.statistics import files_that_are_wrong, put_right
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.types.registry import ArrowStyle
+from tailrace.wal.stood import Stood
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Target:
     found: Found
     position: Position | None
     span: Span
+    stood_before: Callable[[Lsn], Stood | None]
 
     @property
     def name(self) -> str:
@@ -106,6 +110,8 @@ class _Lying:
     position: Position
     wrong: list[str]
     """Files whose statistics are."""
+    gone: TailraceError | None
+    """What it has seen of a history that is gone: it is not to be touched."""
 
     @property
     def path(self) -> Path:
@@ -119,11 +125,13 @@ def find_targets(
     if nothing happened to them. Without `keep_dropped`, none is begun that is dropped already. Raises UsageError for what is no name."""
     history, span = feed.history, feed.span
     troubles = Troubles([], history)
-    lying = _lying(directory, span, troubles)
+    lying = _lying(feed, directory, troubles)
     seen = _seen(feed, names)
     wanted = {read_table_name(name) for name in names} if names is not None else None
     for oid, lie in lying.items():
-        if oid not in seen and lie.position.dropped is None and lie.position.lsn < span.stop:
+        if lie.gone is not None and (wanted is None or (lie.position.schema, lie.position.name) in wanted):
+            troubles.add(write_table_name(lie.position.schema, lie.position.name), lie.gone)
+        elif oid not in seen and lie.position.dropped is None and lie.position.lsn < span.stop:
             name = (lie.position.schema, lie.position.name)
             if wanted is None or name in wanted:
                 with troubles.of(write_table_name(*name)):
@@ -138,24 +146,25 @@ def find_targets(
         if oid not in lying and _is_wanted(each.relation, wanted) and (keep_dropped or each.dropped is None)
     }
     folders = _arranged(directory, span, lying, seen, new)
+    stood_before = cache(feed.stood_before)
     targets, in_trouble = [], {name for name, _ in troubles.of_tables}
     for oid, each in seen.items():
         table = lying.get(oid)
         if (table is None and oid not in new) or not _is_wanted(each.relation, wanted):
             continue
-        if table is None and folders[oid].name in in_trouble:
+        if table.gone is not None if table is not None else folders[oid].name in in_trouble:
             continue  # it has been told what is wrong with what lies there
         with troubles.of(each.name):
-            target = _target(each, table, folders[oid], span, style, names is not None)
+            target = _target(each, table, folders[oid], span, style, stood_before)
             if target is not None:
                 targets.append(target)
     return sorted(targets, key=lambda target: (target.name, target.relation.oid)), troubles
 
 
-def _lying(directory: Path, span: Span, troubles: Troubles) -> dict[int, _Lying]:
+def _lying(feed: Feed, directory: Path, troubles: Troubles) -> dict[int, _Lying]:
     """The tables of this database, by oid. Raises Overtaken if folders are being renamed meanwhile: a table that is not seen would be made anew."""
     by_oid: dict[int, _Lying] = {}
-    logs = {}
+    logs, span, difference = {}, feed.span, cache(feed.difference)
     while new := [path for path in tables_in(directory) if path not in logs]:
         for path in new:
             logs[path] = log_of(path)
@@ -169,7 +178,9 @@ def _lying(directory: Path, span: Span, troubles: Troubles) -> dict[int, _Lying]
                         f'"{path.name}" and "{by_oid[position.oid].path.name}" are the same table',
                         hint="Move the copy elsewhere.",
                     )
-                by_oid[position.oid] = _Lying(table, position, files_that_are_wrong(handle))
+                name = write_table_name(position.schema, position.name)
+                seen = gone(span, difference, position, name) if position.dropped is None else None
+                by_oid[position.oid] = _Lying(table, position, files_that_are_wrong(handle), seen)
     moved = [path.name for path, log in logs.items() if log is None or log_of(path) != log]
     if moved:
         raise Overtaken(f'another run has moved what was in folder "{moved[0]}"', hint=AGAIN)
@@ -260,7 +271,11 @@ def _arranged(
         claims.append(Claim(oid, schema, name, int(dropped or 0), table.path))
     claims += [Claim(oid, each.relation.schema, each.relation.name, int(each.dropped or 0)) for oid, each in new.items()]
     folders = folders_for(directory, claims)
-    stays = {oid for oid, table in lying.items() if (table.position.dropped or table.position.lsn) >= span.stop}
+    stays = {
+        oid
+        for oid, table in lying.items()
+        if table.gone is not None or (table.position.dropped or table.position.lsn) >= span.stop
+    }
     moves = {oid: (table.path, table.path if oid in stays else folders[oid]) for oid, table in lying.items()}
     try:
         return {**folders, **move(moves)}
@@ -268,7 +283,9 @@ def _arranged(
         raise Overtaken(f'folder "{error.filename}" is gone', detail="Another run has moved it.", hint=AGAIN) from error
 
 
-def _target(each: Seen, table: _Lying | None, folder: Path, span: Span, style: ArrowStyle, is_named: bool) -> Target | None:
+def _target(
+    each: Seen, table: _Lying | None, folder: Path, span: Span, style: ArrowStyle, stood_before: Callable[[Lsn], Stood | None]
+) -> Target | None:
     """A table to bring up, or None if it is where it is to be. Raises TailraceError if it cannot be."""
     relation = each.relation
     if table is not None:
@@ -286,7 +303,7 @@ def _target(each: Seen, table: _Lying | None, folder: Path, span: Span, style: A
             return None
         part = check_reaches(span, position.lsn, each.name)
         _check_fit(each, span)
-        return Target(relation, each.dropped, _kept(style, position), folder, found, position, part)
+        return Target(relation, each.dropped, _kept(style, position), folder, found, position, part, stood_before)
     _check_fit(each, span)
     if is_filled(folder) and not is_begun(folder):
         _check_not_just_made(folder, span, each.name)
@@ -294,7 +311,7 @@ def _target(each: Seen, table: _Lying | None, folder: Path, span: Span, style: A
             f'folder "{folder.name}" holds something else than the changes of this database since {span.start}',
             hint="Give another directory, or move the folder out of this one.", context=f"table {each.name}",
         )  # fmt: skip
-    return Target(relation, each.dropped, style, folder, Found(folder), None, span)
+    return Target(relation, each.dropped, style, folder, Found(folder), None, span, stood_before)
 
 
 def _check_not_just_made(folder: Path, span: Span, name: str) -> None:

@@ -58,6 +58,7 @@ from tailrace.types.style import TextStyle
 from tailrace.wal.index import Index
 from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
 from tailrace.wal.reading import read_whole
+from tailrace.wal.stood import Difference, Stood, difference, stood_before
 
 __all__ = [
     "STRETCH_BYTES",
@@ -146,6 +147,14 @@ class Pipeline:
     def published_to(self, to: Subscription) -> Pipeline:
         """The same for who knows the definitions."""
         return replace(self, to=to, publisher=publisher_of(self.plan, self.history, to.names, to.style, to.definitions))
+
+    def stood_before(self, lsn: Lsn) -> Stood | None:
+        segments = self.source.segments
+        return stood_before(segments.read, segments.identity, lsn, segments.first_lsn)
+
+    def difference(self, stood: Stood) -> Difference | None:
+        segments = self.source.segments
+        return difference(stood, segments.read, segments.identity, segments.first_lsn)
 
     def shown(self, relation: Relation) -> Relation | None:
         """The relation with the columns that are published of it; None if nothing is."""

@@ -34,6 +34,7 @@ from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER, fates_of
 from tailrace.types.style import TextStyle
+from tailrace.wal.stood import Difference, Stood, difference, stood_before
 from tailrace.window import WindowSize, windows
 
 Result = TypeVar("Result")
@@ -77,6 +78,14 @@ class LogFeed:
     ) -> LogFeed:  # fmt: skip
         """What these publications publish, as `Pipeline.publishing` has it."""
         return LogFeed(self._log, self._asked, subscription(self._log.first.state, publication, state, style))
+
+    def stood_before(self, lsn: Lsn) -> Stood | None:
+        segments = self._log.source.segments
+        return stood_before(segments.read, segments.identity, lsn, segments.first_lsn)
+
+    def difference(self, stood: Stood) -> Difference | None:
+        segments = self._log.source.segments
+        return difference(stood, segments.read, segments.identity, segments.first_lsn)
 
     def shown(self, relation: Relation) -> Relation | None:
         """The relation with the columns that are published of it; None if nothing is."""
