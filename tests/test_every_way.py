@@ -70,6 +70,16 @@ def test_cut_anywhere(name: tuple[str, int, str], tmp_path: Path) -> None:
         compared.check(outlet, compared.road.with_kills(outlet, cuts, dice), f"with kills at {cuts}")
 
 
+def test_what_was_rolled_back_before_the_first_block_is_not_told(tmp_path: Path) -> None:
+    """Of this story subtransactions have rows in one window, none of them published, and end in another, which the first block follows."""
+    name = ("rewrite", 16, "with_slot")
+    compared, _ = _compared(name, tmp_path)
+    streamed = [outlet for outlet in compared.outlets if outlet.streams and outlet.plugin == "pgoutput"]
+    for seed in (3, 5):
+        cuts = some_cuts(compared.road.records, MOST_WINDOWS, random.Random(seed))
+        compared.check_all(compared.road.in_windows(streamed, cuts), f"in windows up to {cuts}")
+
+
 @pytest.mark.marathon
 @pytest.mark.parametrize("name", CASES, ids=["-".join(map(str, case)) for case in CASES])
 def test_windows_of_one_record(name: tuple[str, int, str], tmp_path: Path) -> None:

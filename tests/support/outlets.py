@@ -13,7 +13,7 @@ from support import reassembly, streaming
 from support.pgoutput_rows import PUBLICATION
 from support.streaming import Streamed
 from tailrace.errors import TailraceError
-from tailrace.messages.message import Type
+from tailrace.messages.message import Relation, Type
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline
 from tailrace.plugins.lines import Lines
@@ -70,7 +70,7 @@ class Outlet:
         if self.plugin == "pgoutput":
             pairs = ((lsn, data) for lsn, _, data in rows)
             did = reassembly.reassembled(pairs, int(self.options["proto_version"]), self.options["streaming"])
-            return [_without_names_of_types(each) for each in did]
+            return [_without_what_depends_on_blocks(each) for each in did]
         texts = [(str(Lsn(lsn)), str(xid), data.decode(errors="surrogateescape")) for lsn, xid, data in rows]
         return list(streaming.without_begin_lsns(streaming.reassembled(texts)))
 
@@ -100,11 +100,16 @@ OUTLETS = (
 )
 
 
-def _without_names_of_types(event: Any) -> Any:
-    """A type that was renamed is not told again, but where a relation is for another reason, as in a stream."""
+def _without_what_depends_on_blocks(event: Any) -> Any:
+    """A type or schema that was renamed is not told again, but where a relation is for another reason, as in a stream; and where a transaction comes
+    from, its first block says by what was queued first (`oracle/test_pgoutput_streamed_origins.py`)."""
     if isinstance(event, Type):
         return event.type_oid
-    return tuple(map(_without_names_of_types, event)) if type(event) in (tuple, list) else event
+    if isinstance(event, Relation):
+        return replace(event, namespace="")
+    if type(event) is tuple and event[:1] in (("commit",), ("prepare",)):
+        event = (*event[:4], *event[5:])
+    return tuple(map(_without_what_depends_on_blocks, event)) if type(event) in (tuple, list) else event
 
 
 @dataclass

@@ -47,10 +47,10 @@ class Streamed(TestDecoding):
         return _InFull(self.major, self.style)
 
     def stream_message_text(self, message: LogicalMessage, xid: int) -> bytes:
-        return f"{xid}/{xid} ".encode() + self.message_text(message)
+        return f"{xid}/{message.xid} ".encode() + self.message_text(message)
 
     def stream_truncate_text(self, truncation: Truncation, xid: int) -> str:
-        return f"{xid}/{xid} {self.truncate_text(truncation)}"
+        return f"{xid}/{truncation.xid} {self.truncate_text(truncation)}"
 
 
 @dataclass

@@ -73,6 +73,7 @@ class _Order:
 
     def __init__(self, plan: Plan, plugin: OutputPlugin, some: Some) -> None:
         self._plan, self._plugin, self._begun, self._some = plan, plugin, plugin.begun, some
+        self._begun_before = frozenset(plugin.begun)
         self._transactions = plan.transactions
         self._singles: list[_Singles] = []
         inside = some.inside
@@ -189,9 +190,7 @@ class _Order:
         some, transactions, plugin = self._some, self._transactions, self._plugin
         kind = transactions.kind[some.ordinals]
         tops = self._plan.streams.tops
-        lost = [
-            each for each in some.ordinals[kind == STREAM_ABORT].tolist() if tops[int(transactions.full_xid[each])] in self._begun
-        ]
+        lost = self._lost()
         if lost:
             those = np.array(lost, np.int64)
             of = [tops[xid] for xid in transactions.full_xid[those].tolist()]
@@ -210,6 +209,25 @@ class _Order:
                 if len(those):
                     self._add(those, _COMMIT, 0, 0, transactions.end_lsn[those], texts, ends=True)
             self._begun.difference_update(transactions.full_xid[ordinals].tolist())
+
+    def _lost(self) -> list[int]:
+        """Ordinals of what is rolled back of transactions of which a block has been told by then, and not their end."""
+        kind = self._transactions.kind[self._some.ordinals]
+        has_block = self._is_streamed & self._has_content
+        in_question = has_block | self._is_streamed | (kind == STREAM_ABORT)
+        begun, lost = set(self._begun_before), []
+        for at in np.flatnonzero(in_question).tolist():
+            ordinal = int(self._some.ordinals[at])
+            xid = int(self._transactions.full_xid[ordinal])
+            if kind[at] == STREAM_ABORT:
+                if self._plan.streams.tops[xid] in begun:
+                    lost.append(ordinal)
+                begun.discard(xid)
+            elif kind[at] != BLOCK and self._some.ends:
+                begun.discard(xid)
+            elif has_block[at]:
+                begun.add(xid)
+        return lost
 
     def _add(
         self, ordinals: NDArray[np.int64], kind: int, lsn: NDArray[np.int64] | int, sequence: int, printed: NDArray[np.int64],
