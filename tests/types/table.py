@@ -45,6 +45,8 @@ What the table cannot say:
   hand, the oid is printed.
 - Extensions' types are known by name: citext, hstore, ltree, lquery, ltxtquery, cube, vector and halfvec (lists of float), sparsevec.
   For any other, `registry.register` takes a codec; without one a column is refused, or with `unknown_types=hex` has the stored bytes.
+- A base type whose functions are the server's own (`CREATE FUNCTION … LANGUAGE internal AS 'textout'`) prints, and is sent in binary, as
+  the built-in type that has them, by what pg_proc said at the moment. In Arrow it is a string.
 - Domains are as their base, enums are strings, composite types, ranges and multiranges are strings of their text.
 """
 
