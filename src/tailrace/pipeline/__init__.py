@@ -32,7 +32,7 @@ from tailrace.pipeline.scanning import (
 from tailrace.pipeline.subscribing import TEXT_STYLE, subscription
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.consistency import consistency
-from tailrace.plan.decodable import check_decodable, foreign_records, raised_at
+from tailrace.plan.decodable import check_decodable, drops_of, foreign_records, raised_at
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.message_order import find_ties, resolved
 from tailrace.plan.pieces import Piece, pieces_of
@@ -121,7 +121,10 @@ class Pipeline:
     def warning(self) -> str:
         """What in this log is passed over, empty if nothing is."""
         at_end = oddity_at_end(self.log, self.source) if self.plan.upto_lsn > self.log.end else ""
-        return "; ".join(filter(None, (foreign_records(self.log.indexes), *self.plan.warnings, at_end)))
+        state = self.catalogs.state
+        drops = [lsn for lsn in drops_of(self.log.scanned, state.database) if lsn < self.plan.upto_lsn]
+        dropped = f'database "{state.database_name}" was dropped at {drops[0]}' if drops else ""
+        return "; ".join(filter(None, (foreign_records(self.log.indexes), *self.plan.warnings, dropped, at_end)))
 
     # -- typed changes ---------------------------------------------------------------------------------------------------------------
 

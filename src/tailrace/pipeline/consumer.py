@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.model import Lsn
+from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import Pipeline
 from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.following import Followed, WalRemoved, open_patiently, weight_of
@@ -23,8 +23,10 @@ from tailrace.pipeline.from_mark import sharing
 from tailrace.pipeline.line_of_history import check_line, check_taken, timeline_at
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.same_log import check_same, fitting_mark, stood_in
+from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import carry, step
 from tailrace.plan.carried import Carried
+from tailrace.plan.decodable import ends_for
 from tailrace.plan.demand import Demand
 from tailrace.slots.slot import WAL_REMOVED, Slot
 from tailrace.storage.segments import Segments
@@ -303,13 +305,25 @@ class Consumer:
                 yield parts
 
     def _news(self, upto: Lsn | None = None) -> Iterator[tuple[Source, Index]]:
-        """What is new, up to the stretch in which `upto` lies. Raises MissingHistory (55000) once WAL that the slot needs is gone; it then is lost
-        for good."""
+        """What is new, up to the stretch in which `upto` lies. Where decoding ends for the slot, so does what is new; who looks again from there on
+        has the error. Raises MissingHistory (55000) once WAL that the slot needs is gone; it then is lost for good."""
         ahead, self._ahead = self._ahead, []
+        taken = self.read_upto
         try:
             for source, part in chain(
                 ahead, self._followed.look(self.runner, sharing(self.location, self._followed.source.segments))
             ):
+                slot = self.slot
+                end = ends_for([part], slot.database_oid, slot.database, slot.confirmed_flush_lsn)
+                if end is not None and (upto is None or upto > end.at):
+                    self._followed.back_to(part.stretch.start, part.previous)
+                    if taken >= end.at:
+                        raise end.error
+                    if part.first < end.at:
+                        before = scan_stretch(source.segments, (), Stretch(part.stretch.start, end.at))
+                        self._followed.back_to(end.at, before.last)
+                        yield source, before
+                    return
                 yield source, part
                 if upto is not None and part.next_lsn >= upto:
                     return

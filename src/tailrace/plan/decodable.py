@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import InsufficientLogging
+from tailrace.errors import InsufficientLogging, TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.transactions.fates import NEVER, Transactions
 from tailrace.transactions.scanned_log import ScannedLog
-from tailrace.wal import index, xact
+from tailrace.wal import dbase, index, xact
+from tailrace.wal.dbase import DropDatabase
 from tailrace.wal.index import Index
-from tailrace.wal.kept import kept_records
-from tailrace.wal.resource_managers import name_of
+from tailrace.wal.kept import kept_records, wal_level_changes
+from tailrace.wal.resource_managers import DBASE, name_of
+from tailrace.wal.versions import FORMATS
 from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
 
 
@@ -52,6 +55,55 @@ def check_decodable(log: ScannedLog, start: int, upto: int, level_at_end: int | 
             context=f"parameter change at {low[0]}",
             lsn=low[0],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The first record that cannot be decoded any more, nor any behind it, and the error which says why."""
+
+    at: Lsn
+    error: TailraceError
+
+
+def ends_for(indexes: Sequence[Index], database: int, name: str, since: int) -> End | None:
+    """Where decoding ends for who has all of this database before `since`; None if it goes on."""
+    ends = [
+        End(
+            lsn,
+            InsufficientLogging(
+                "logical decoding requires wal_level >= logical",
+                hint="wal_level was lowered on the source, and what was written since then cannot be decoded. Set it to logical, and begin with a "
+                "new slot and a new copy.",
+                context=f"parameter change at {lsn}",
+                lsn=lsn,
+            ),
+        )
+        for lsn, level in wal_level_changes(indexes)
+        if level < LOGICAL
+    ]
+    ends += [
+        End(
+            lsn,
+            UsageError(
+                f'database "{name}" was dropped',
+                hint="What was committed in it before has been given, and nothing comes any more. Drop the slot.",
+                context=f"DROP DATABASE at {lsn}",
+                sqlstate="3D000",
+                lsn=lsn,
+            ),
+        )
+        for lsn in drops_of(indexes, database)
+    ]
+    return min((end for end in ends if end.at >= since), key=lambda end: end.at, default=None)
+
+
+def drops_of(indexes: Sequence[Index], database: int) -> Iterator[Lsn]:
+    """Where the database was dropped. One that moves to another tablespace is dropped in the first, by a transaction without an xid (`movedb` of
+    `commands/dbcommands.c`); DROP DATABASE has one, since it has deleted the row of pg_database before."""
+    for kept in kept_records(indexes, index.STORAGE):
+        is_drop = kept.manager == DBASE and kept.info & dbase.OPCODE == FORMATS[kept.major].dbase_drop
+        if is_drop and kept.xid and kept.read(DropDatabase).database == database:
+            yield kept.lsn
 
 
 def logged_for_decoding(
