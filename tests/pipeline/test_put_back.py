@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from support.command import Run
+from support.decoding import check_equal
 from support.servers import Server
-from support.slots import ours
+from support.slots import create_both, ours, theirs
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.consumer import consuming
@@ -40,12 +41,12 @@ def written_beyond(server: Server, lsn: Lsn) -> None:
     """Other things, until the log is longer than it was."""
     number = 0
     while Lsn.parse(server.flush_lsn()) <= lsn:
-        server.say(f"INSERT INTO t SELECT g, 'other {number}' FROM generate_series(1, 20) g")
+        server.say(f"INSERT INTO t SELECT g, 'other {number}' FROM generate_series(1, 200) g")
         number += 1
 
 
-def taken(state: Path) -> str:
-    with consuming(SlotLocation.open(state), "mine", LocalRunner(1)) as consumer:
+def taken(state: Path, name: str = "mine") -> str:
+    with consuming(SlotLocation.open(state), name, LocalRunner(1)) as consumer:
         return ours(consumer)
 
 
@@ -84,3 +85,23 @@ def test_a_slot(grows: bool, tmp_path: Path, tailrace: Run) -> None:
             before.restart_lsn,
             before.stood,
         )
+
+
+def test_indexes_of_a_history_that_is_gone_are_made_again(tmp_path: Path, tailrace: Run) -> None:
+    """One slot has read ahead, and what it has scanned is kept for the others of its location. There were no rows of theirs, and now there are."""
+    state = tmp_path / "state"
+    with Server(16) as server:
+        server.say("CREATE TABLE t (id int, v text)", "CREATE DATABASE other")
+        server.sql("CREATE TABLE t (id int, v text)", dbname="other")
+        create_both(server, "early", state)
+        tailrace("slot", "copy", "early", "mine", "--state", state)
+        copy = copied(server, tmp_path / "copy")
+        server.sql("INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 50000) g", dbname="other")
+        assert taken(state) == ""
+        assert len(list(state.rglob("*.index"))) > 3
+        ahead = SlotLocation.open(state).slot("mine").confirmed_flush_lsn
+        put_back(server, copy)
+        written_beyond(server, ahead)
+        with pytest.warns(UserWarning, match="is the index of a log that had other records before"):
+            text = taken(state, "early")
+        check_equal(text, theirs(server))

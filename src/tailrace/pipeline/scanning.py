@@ -9,7 +9,7 @@ from functools import partial
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner
-from tailrace.pipeline.stored_indexes import SharedIndexes, stored_or_new
+from tailrace.pipeline.stored_indexes import LogIndexes, SharedIndexes
 from tailrace.plan.whole_log import check_chain, ended_before
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
@@ -115,10 +115,11 @@ def _indexed(segments: Segments, runner: Runner, stretches: Sequence[Stretch], h
     scan_them = partial(runner.run, partial(scan_stretch, segments, ()))
     if how.store is None:
         return scan_them(stretches)
+    indexes = LogIndexes(how.store, segments.identity, segments.read)
     if how.shared_cell is None:
-        return stored_or_new(how.store, segments.identity, stretches, scan_them)
+        return indexes.stored_or_new(stretches, scan_them)
     at_once = max(1, runner.window.wal_bytes // 4 // how.shared_cell)
-    return SharedIndexes(how.store, segments.identity, how.shared_cell, at_once).of(stretches, scan_them)
+    return SharedIndexes(indexes, how.shared_cell, at_once).of(stretches, scan_them)
 
 
 def _up_to_the_end(segments: Segments, parts: Iterable[Index]) -> Iterator[Index]:

@@ -13,6 +13,7 @@ from tailrace.model import Lsn, Stretch
 from tailrace.storage.index_store import IndexStore
 from tailrace.wal.index import Index
 from tailrace.wal.pages import LogIdentity
+from tailrace.wal.reading import Reader
 
 ScanThem = Callable[[Sequence[Stretch]], Iterator[Index]]
 
@@ -21,17 +22,37 @@ _UNSETTLED = 2
 takes back; and nobody who is at the end waits for one who is far behind."""
 
 
-def stored_or_new(store: IndexStore, log: LogIdentity, stretches: Sequence[Stretch], scan_them: ScanThem) -> Iterator[Index]:
-    """For who has the store alone."""
-    is_there = [store.has(log.system, log.timeline, stretch) for stretch in stretches]
-    new = scan_them([stretch for stretch, there in zip(stretches, is_there, strict=True) if not there])
-    for stretch, there in zip(stretches, is_there, strict=True):
-        if not there:
-            yield _kept(store, next(new))
-        elif part := store.load(log.system, log.timeline, stretch):
-            yield part
-        else:
-            yield _kept(store, next(scan_them([stretch])))
+@dataclass(frozen=True, slots=True)
+class LogIndexes:
+    """The stored indexes of one log, which are believed as far as the log still has what they are of."""
+
+    store: IndexStore
+    log: LogIdentity
+    read: Reader
+
+    def stored_or_new(self, stretches: Sequence[Stretch], scan_them: ScanThem) -> Iterator[Index]:
+        """For who has the store alone."""
+        is_there = [self.has(stretch) for stretch in stretches]
+        new = scan_them([stretch for stretch, there in zip(stretches, is_there, strict=True) if not there])
+        for stretch, there in zip(stretches, is_there, strict=True):
+            if not there:
+                yield self.kept(next(new))
+            elif part := self.load(stretch):
+                yield part
+            else:
+                yield self.kept(next(scan_them([stretch])))
+
+    def has(self, stretch: Stretch) -> bool:
+        return self.store.has(self.log, stretch)
+
+    def load(self, stretch: Stretch) -> Index | None:
+        return self.store.load(self.log, self.read, stretch)
+
+    def kept(self, part: Index) -> Index:
+        """What has no records, or lies behind the end of the log, may yet be written."""
+        if part.sealed and part.records:
+            self.store.save(self.log, self.read, part)
+        return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +60,12 @@ class SharedIndexes:
     """Indexes of cells of a log, `cell` bytes each, for several who read it. Who needs one that is not there makes some, `at_once` at most, while the
     others wait. A stretch that is no whole cell is its reader's own."""
 
-    store: IndexStore
-    log: LogIdentity
+    indexes: LogIndexes
     cell: int
     at_once: int
 
     def of(self, stretches: Sequence[Stretch], scan_them: ScanThem) -> Iterator[Index]:
-        settled = max(0, len(stretches) - _UNSETTLED * max(1, self.log.segment_size // self.cell))
+        settled = max(0, len(stretches) - _UNSETTLED * max(1, self.indexes.log.segment_size // self.cell))
         left, own = list(stretches[:settled]), list(stretches[settled:])
         while left:
             if known := self._stored(left[0]):
@@ -64,28 +84,18 @@ class SharedIndexes:
     def _stored(self, stretch: Stretch) -> list[Index] | None:
         """Also of a stretch that begins within a cell, at its first record."""
         start = stretch.start // self.cell * self.cell
-        part = self.store.load(self.log.system, self.log.timeline, Stretch(Lsn(start), stretch.stop))
+        part = self.indexes.load(Stretch(Lsn(start), stretch.stop))
         if part is None or (start < stretch.start and part.first != stretch.start):
             return None
         return [part if start == stretch.start else replace(part, stretch=stretch)]
 
     def _made(self, stretches: Sequence[Stretch], scan_them: ScanThem) -> list[Index]:
         """Of the first, and of those behind that are not there either."""
-        with self.store.turn(self.log.system, self.log.timeline):
-            if self._is_there(stretches[0]) and (stored := self._stored(stretches[0])):  # somebody was faster
+        with self.indexes.store.turn(self.indexes.log):
+            if self.indexes.has(stretches[0]) and (stored := self._stored(stretches[0])):  # somebody was faster
                 return stored
-            missing = takewhile(lambda each: not self._is_there(each), stretches[1 : self.at_once])
-            return [_kept(self.store, part) for part in scan_them([stretches[0], *missing])]
+            missing = takewhile(lambda each: not self.indexes.has(each), stretches[1 : self.at_once])
+            return [self.indexes.kept(part) for part in scan_them([stretches[0], *missing])]
 
     def _is_whole(self, stretch: Stretch) -> bool:
         return stretch.stop - stretch.start == self.cell
-
-    def _is_there(self, stretch: Stretch) -> bool:
-        return self.store.has(self.log.system, self.log.timeline, stretch)
-
-
-def _kept(store: IndexStore, part: Index) -> Index:
-    """What has no records, or lies behind the end of the log, may yet be written."""
-    if part.sealed and part.records:
-        store.save(part)
-    return part

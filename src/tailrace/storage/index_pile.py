@@ -48,7 +48,7 @@ class IndexPile:
         part = self._indexes[number]
         if part is None:
             file = self._file(number)
-            part = read_index(file.read_bytes(), str(file))
+            part = read_index(file.read_bytes(), str(file)).index
         return part
 
     def take(self, number: int) -> Index:

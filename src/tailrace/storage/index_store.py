@@ -15,6 +15,9 @@ from tailrace.storage.file_lock import FileLock
 from tailrace.storage.whole_file import make_folder, write_whole
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import read_index, write_index
+from tailrace.wal.pages import LogIdentity
+from tailrace.wal.reading import Reader
+from tailrace.wal.stood import difference, stood_before
 
 _NAME = re.compile(r"([0-9A-F]{16})-([0-9A-F]{16})\.index")
 _TURN = "turn"
@@ -28,32 +31,37 @@ class IndexStore:
     warn: Callable[[str], None] = warnings.warn
     """Is told of a file that cannot be used. An index is only a cache: the caller makes it again, and `save` replaces the file."""
 
-    def load(self, system: int, timeline: int, stretch: Stretch) -> Index | None:
-        """The index of this stretch of this log; None if there is none, or none that can be believed."""
-        path = self._path(system, timeline, stretch)
+    def load(self, log: LogIdentity, read: Reader, stretch: Stretch) -> Index | None:
+        """The index of this stretch of this log; None if there is none, or none that can be believed. The end of the stretch is read again, since a
+        server that was put back to an earlier copy of itself writes another log to the same place. Raises what reading WAL raises."""
+        path = self._path(log, stretch)
         if not path.is_file():
             return None
         try:
-            part = read_index(path.read_bytes(), str(path))
+            written = read_index(path.read_bytes(), str(path))
         except TailraceError as error:
             self.warn(f"{error.message}; it is made again")
             return None
-        if (part.system, part.timeline, part.stretch, part.also) != (system, timeline, stretch, ()):
+        part, stood = written.index, written.stood
+        if (part.system, part.timeline, part.stretch, part.also) != (log.system, log.timeline, stretch, ()):
             self.warn(
                 f'"{path}" is the index of {part.stretch} of system {part.system}, timeline {part.timeline}, not what its name says; '
                 "it is made again"
             )
             return None
+        if stood is None or difference(stood, read, log, stretch.start) is not None:
+            self.warn(f'"{path}" is the index of a log that had other records before {stretch.stop}; it is made again')
+            return None
         return part
 
-    def has(self, system: int, timeline: int, stretch: Stretch) -> bool:
+    def has(self, log: LogIdentity, stretch: Stretch) -> bool:
         """Whether there is one, be it to be believed or not."""
-        return self._path(system, timeline, stretch).is_file()
+        return self._path(log, stretch).is_file()
 
     @contextmanager
-    def turn(self, system: int, timeline: int) -> Iterator[None]:
+    def turn(self, log: LogIdentity) -> Iterator[None]:
         """While the block lasts, nobody else of those who share the store makes indexes of this log."""
-        folder = self._folder(system, timeline)
+        folder = self._folder(log)
         make_folder(folder)
         lock = FileLock.wait(folder / _TURN)
         try:
@@ -67,13 +75,15 @@ class IndexStore:
             if (match := _NAME.fullmatch(path.name)) and int(match[2], 16) <= below:
                 path.unlink(missing_ok=True)
 
-    def save(self, index: Index) -> None:
-        path = self._path(index.system, index.timeline, index.stretch)
+    def save(self, log: LogIdentity, read: Reader, index: Index) -> None:
+        """Of a stretch in which records begin."""
+        stood = stood_before(read, log, index.stretch.stop, index.stretch.start)
+        path = self._path(log, index.stretch)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, write_index(index))
+        write_whole(path, write_index(index, stood))
 
-    def _path(self, system: int, timeline: int, stretch: Stretch) -> Path:
-        return self._folder(system, timeline) / f"{int(stretch.start):016X}-{int(stretch.stop):016X}.index"
+    def _path(self, log: LogIdentity, stretch: Stretch) -> Path:
+        return self._folder(log) / f"{int(stretch.start):016X}-{int(stretch.stop):016X}.index"
 
-    def _folder(self, system: int, timeline: int) -> Path:
-        return self.directory / str(system) / f"{timeline:08X}"
+    def _folder(self, log: LogIdentity) -> Path:
+        return self.directory / str(log.system) / f"{log.timeline:08X}"

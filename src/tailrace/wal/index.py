@@ -21,7 +21,7 @@ from tailrace.model import Locator, Lsn, Stretch
 from tailrace.ragged import bounds_of, ranges
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 10
+FORMAT_VERSION = 11
 
 
 TRACKED_CATALOGS: dict[int, str] = {

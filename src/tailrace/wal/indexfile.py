@@ -7,7 +7,7 @@ file is written once. What is read is checked until every array keeps within its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -22,6 +22,7 @@ from tailrace.wal.crc import record_crc
 from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.index import FORMAT_VERSION, INVALIDATIONS, Files, Index, Kept, Xids
 from tailrace.wal.record_header import H_CRC, H_LENGTH
+from tailrace.wal.stood import Stood
 from tailrace.wal.unaligned import u32
 from tailrace.wal.xact import Ends
 
@@ -50,16 +51,29 @@ _SCALARS = {
 }  # fmt: skip
 
 
-def write_index(index: Index) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a file holds: an index, and what stood before the end of its stretch, by which the log is known again; None if nobody asks."""
+
+    index: Index
+    stood: Stood | None = None
+
+
+def write_index(index: Index, stood: Stood | None = None) -> bytes:
     """Raises ValueError for an index that is not sealed: the next scan would make another."""
     if not index.sealed:
         raise ValueError(f"the index of {index.stretch} is not sealed, so it is not kept")
-    return INDEX_FILE.write(*content_of_index(index))
+    facts, arrays = content_of_index(index)
+    return INDEX_FILE.write({**facts, "stood": None if stood is None else stood.facts()}, arrays)
 
 
-def read_index(data: bytes, where: str) -> Index:
+def read_index(data: bytes, where: str) -> Written:
     """Raises UnsupportedFile for other files and other format versions, CorruptFile for damage and for content that is none of an index."""
-    return INDEX_FILE.read_as(data, where, _DTYPES, index_from)
+    return INDEX_FILE.read_as(data, where, _DTYPES, _written_from)
+
+
+def _written_from(facts: Any, arrays: Mapping[str, NDArray]) -> Written:
+    return Written(index_from(facts, arrays), Stood.of(facts["stood"]))
 
 
 def content_of_index(index: Index) -> tuple[dict[str, Any], dict[str, NDArray]]:
