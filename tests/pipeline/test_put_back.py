@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,38 +10,14 @@ import pytest
 
 from support.command import Run
 from support.decoding import check_equal
+from support.put_back import copied, put_back, written_beyond
 from support.servers import Server
 from support.slots import create_both, ours, theirs
-from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.consumer import consuming
 from tailrace.storage.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
-
-
-def copied(server: Server, to: Path) -> Path:
-    server.stop()
-    copy = server.copy_to(to)
-    server.start()
-    return copy
-
-
-def put_back(server: Server, copy: Path) -> None:
-    server.stop()
-    shutil.rmtree(server.data_dir)
-    shutil.copytree(copy, server.data_dir, symlinks=True)
-    server.data_dir.chmod(0o700)
-    server._give_away()
-    server.start()
-
-
-def written_beyond(server: Server, lsn: Lsn) -> None:
-    """Other things, until the log is longer than it was."""
-    number = 0
-    while Lsn.parse(server.flush_lsn()) <= lsn:
-        server.say(f"INSERT INTO t SELECT g, 'other {number}' FROM generate_series(1, 200) g")
-        number += 1
 
 
 def taken(state: Path, name: str = "mine") -> str:

@@ -11,8 +11,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from support.put_back import copied, put_back, written_beyond
 from support.servers import Server
 from support.slots import create_both, theirs
+from tailrace.model import Lsn
 from tailrace.storage.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
@@ -65,6 +67,28 @@ def test_a_change_of_columns_ends_a_typed_query(spark: SparkSession, tmp_path: P
         _run(again, sink, tmp_path / "checkpoint")
     rows = DeltaTable(tmp_path / "lake").to_pyarrow_table().sort_by("lsn").column("new").to_pylist()
     assert rows == [{"id": 1, "v": "one", "w": None}, {"id": 2, "v": "two", "w": 2}]
+
+
+@pytest.mark.parametrize("grows", [True, False], ids=["longer", "shorter"])
+def test_a_server_that_was_put_back(grows: bool, spark: SparkSession, tmp_path: Path) -> None:
+    """The slot is a batch behind the checkpoint, and has read nothing of what is gone."""
+    with Server(16) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        create_both(server, "mine", tmp_path / "state")
+        copy = copied(server, tmp_path / "copy")
+        server.say("INSERT INTO t SELECT g, 'of a history that is gone' FROM generate_series(1, 50) g")
+        sink = _Sink(tmp_path / "lake", None)
+        _run(_stream(spark, tmp_path / "state").load(), sink, tmp_path / "checkpoint")
+        ahead = Lsn.parse(server.flush_lsn())
+        put_back(server, copy)
+        if grows:
+            written_beyond(server, ahead)
+        with pytest.raises(StreamingQueryException) as raised:
+            _run(_stream(spark, tmp_path / "state").load(), sink, tmp_path / "checkpoint")
+    said = str(raised.value)
+    assert "the streaming query has been given all before 0/" in said
+    assert "of a history that is gone" in said
+    assert len(DeltaTable(tmp_path / "lake").to_pyarrow_table()) == 50
 
 
 class _Sink:

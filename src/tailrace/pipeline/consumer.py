@@ -185,9 +185,10 @@ class Consumer:
                 return None
         return self._stood[lsn]
 
-    def check_stood(self, stood: Stood | None) -> None:
-        """Raise unless the log is the one of which somebody who took all up to there remembers this."""
-        self._check_same(self._followed.source.segments, stood, "given all before")
+    def check_stood(self, stood: Stood | None, whose: str = "") -> None:
+        """Raise unless the log is the one of which somebody who took all up to there remembers this; in words `whose` memory it is, if not the
+        slot's."""
+        self._check_same(self._followed.source.segments, stood, "been given all before" if whose else "given all before", whose)
 
     def look(self, demand: Demand, upto: Lsn | None = None) -> Iterator[Pipeline]:
         """What is new, window by window; nothing if nothing is. Transactions that commit at `upto` or later are left for another time. A window is
@@ -340,10 +341,11 @@ class Consumer:
         if (stood := self._stood.get(self.read_upto)) is not None:
             self._check_same(segments, stood, "read")
 
-    def _check_same(self, segments: Segments, stood: Stood | None, done: str) -> bool:
+    def _check_same(self, segments: Segments, stood: Stood | None, done: str, whose: str = "") -> bool:
         slot = self.slot
-        whose = f'replication slot "{slot.name}"'
-        return check_same(whose, segments, stood, slot.restart_lsn, done, self.location, slot.database_oid)
+        return check_same(
+            whose or f'replication slot "{slot.name}"', segments, stood, slot.restart_lsn, done, self.location, slot.database_oid
+        )
 
 
 def _check_slot(location: SlotLocation, slot: Slot, segments: Segments) -> None:

@@ -33,10 +33,6 @@ _MOST_STREAMS = "1000"
 class Origin(Protocol):
     """Travels to the process that plans batches."""
 
-    def begins_at(self) -> Lsn | None:
-        """Where a new query begins, if that is known without a consumer."""
-        ...
-
     def consumer(self) -> AbstractContextManager[Consumer]:
         """Who plans batches, and confirms them."""
         ...
@@ -64,9 +60,6 @@ class KeptSlot:
 
     state: str
     name: str
-
-    def begins_at(self) -> Lsn | None:
-        return self.slot().confirmed_flush_lsn
 
     def consumer(self) -> AbstractContextManager[Consumer]:
         return consuming(self._location(), self.name, LocalRunner())
@@ -96,9 +89,6 @@ class LogAlone:
     database: str
     catalog: str
     start: Lsn | None
-
-    def begins_at(self) -> Lsn | None:
-        return None
 
     @contextmanager
     def consumer(self) -> Iterator[Consumer]:

@@ -1,8 +1,8 @@
 """`spark.readStream.format("tailrace")`: what a slot gives, micro-batch by micro-batch.
 
 In: a slot (options `state` and `slot`), or a log alone (`source`, `database`, `catalog`); and `table`, or `tables`, or neither for all; or `plugin`.
-Out: rows as `spark.read` has them, typed of one table, maps of text of several, or what the plugin prints. An offset is an LSN: a batch is what
-commits from one up to the next, whoever asks, so a batch that is repeated is the same.
+Out: rows as `spark.read` has them, typed of one table, maps of text of several, or what the plugin prints. An offset is an LSN, and what stood before
+it in the log: a batch is what commits from one up to the next, whoever asks, so a batch that is repeated is the same, and of no other log.
 
 One process per query plans, and owns the slot from the first `latestOffset` on (Spark makes a second reader, which only hands `read` to workers; and
 it ends processes without a word, so nothing is left to `stop`). `commit` confirms the slot: one batch late, as Spark calls it. Where the query's
@@ -33,6 +33,7 @@ from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
 from tailrace.spark.followed import Followed, has_partitions
+from tailrace.spark.offset import Offset
 from tailrace.spark.origin import Origin
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.printed import plugin_of, printed, printed_rows, printed_schema
@@ -131,13 +132,14 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._most_bytes = parse_size(most_bytes) if most_bytes else _BATCH.wal_bytes
         self._owned: tuple[ExitStack, Consumer] | None = None
         self._stop: Lsn | None = None
+        self._latest: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_owned": None}
+        return {**self.__dict__, "_owned": None, "_latest": None}
 
-    def initialOffset(self) -> dict[str, str]:
-        begins_at = self._origin.begins_at()
-        return _offset(self._consumer().slot.confirmed_flush_lsn if begins_at is None else begins_at)
+    def initialOffset(self) -> dict[str, Any]:
+        slot = self._origin.slot() or self._consumer().slot
+        return Offset(slot.confirmed_flush_lsn, slot.stood).written()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxBytes(self._most_bytes)
@@ -145,30 +147,36 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._stop = self._consumer().written_upto
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, str]:
-        at = self._at(_lsn(start))
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """`start` itself where nothing is new, which is how Spark knows."""
+        at, consumer = self._at(start), self._consumer()
         if self._stop is not None and at >= self._stop:
-            return _offset(at)
+            return start
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._most_bytes
-        return _offset(self._consumer().batch(replace(_BATCH, wal_bytes=most)))
+        upto = consumer.batch(replace(_BATCH, wal_bytes=most))
+        if upto <= at:
+            return start
+        self._latest = Offset(upto, consumer.stood_at(upto)).written()
+        return self._latest
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        self._at(_lsn(start))
-        upto = _lsn(end)
+        self._at(start)
+        upto = Offset.read(end)
         packed: list[InputPartition] = []
         consumer = self._consumer()
-        for window in consumer.take(self._wanted.demand(), upto):
+        for window in consumer.take(self._wanted.demand(), upto.lsn):
             packed += self._wanted.packed(window)
-        if consumer.read_upto < upto:
+        if consumer.read_upto < upto.lsn:
             raise MissingHistory(
-                f"the log ends at {consumer.read_upto}, but the query's checkpoint says {upto}",
+                f"the log ends at {consumer.read_upto}, but the query's checkpoint says {upto.lsn}",
                 hint="It was read from another log, or this one lost its end.",
-                lsn=upto,
+                lsn=upto.lsn,
             )
+        self._check(end)
         return packed
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._consumer().confirm(_lsn(end))
+        self._consumer().confirm(Offset.read(end).lsn)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, _Packed):
@@ -182,18 +190,18 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._owned = stack, stack.enter_context(self._origin.consumer())
         return self._owned[1]
 
-    def _at(self, start: Lsn) -> Lsn:
+    def _at(self, start: dict[str, Any]) -> Lsn:
         """The consumer goes on from there."""
-        self._consumer().go_to(start)
-        return start
+        self._check(start)
+        lsn = Offset.read(start).lsn
+        self._consumer().go_to(lsn)
+        return lsn
 
-
-def _offset(lsn: Lsn) -> dict[str, str]:
-    return {"lsn": str(lsn)}
-
-
-def _lsn(offset: Mapping[str, Any]) -> Lsn:
-    return Lsn.parse(str(offset["lsn"]))
+    def _check(self, offset: dict[str, Any]) -> None:
+        """Raise unless the log is the one that this offset is of. That of the one that was planned last is known, and followed from there."""
+        if offset != self._latest:
+            self._consumer().check_stood(Offset.read(offset).stood, "the streaming query")
+            self._latest = offset
 
 
 def wanted_of(origin: Origin, options: Mapping[str, str], shape: Shape) -> Wanted | Printed:
