@@ -80,6 +80,15 @@ def test_what_was_rolled_back_before_the_first_block_is_not_told(tmp_path: Path)
         compared.check_all(compared.road.in_windows(streamed, cuts), f"in windows up to {cuts}")
 
 
+def test_a_speculative_insert_waits_for_its_verdict_whatever_comes_between(tmp_path: Path) -> None:
+    """Records of its transaction in indexes come before the verdict: a block that ended behind those left the row out."""
+    name = ("insert_conflict", 18, "with_slot")
+    compared, dice = _compared(name, tmp_path)
+    streamed = [outlet for outlet in compared.outlets if outlet.streams and outlet.plugin == "test_decoding"]
+    cuts = one_by_one(compared.road.records, ONE_BY_ONE, dice)
+    compared.check_all(compared.road.in_windows(streamed, cuts), f"record by record, {len(cuts)} from {cuts[0]} on")
+
+
 @pytest.mark.marathon
 @pytest.mark.parametrize("name", CASES, ids=["-".join(map(str, case)) for case in CASES])
 def test_windows_of_one_record(name: tuple[str, int, str], tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tailrace.transactions.fates import BLOCK, NO_END, STREAM_ABORT, TwoPhase, f
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.transactions.tops import named_everywhere
 from tailrace.transactions.unfinished import Unfinished
-from tailrace.wal import xact
+from tailrace.wal import index, xact
 from tailrace.wal.xact import Ends
 
 
@@ -108,9 +108,9 @@ def _is_due(now: Streamed, before: Streamed, limit: int) -> bool:
 def _open(log: ScannedLog, still: Unfinished, asked: InProgress) -> dict[int, Streamed]:
     """All that could be given of open transactions that are not told anyway, as far as they are larger than the limit, or were streamed before."""
     parts = log.indexes
-    xid, top, lsn, size, waits = (
+    xid, top, lsn, size, flags, waits = (
         np.concatenate([getattr(part.xids, name) for part in parts])
-        for name in ("xid", "top", "first_lsn", "bytes", "speculative")
+        for name in ("xid", "top", "first_lsn", "bytes", "flags", "speculative")
     )
     top = named_everywhere(xid, top)
     top = np.where(top == 0, xid, top)
@@ -119,8 +119,9 @@ def _open(log: ScannedLog, still: Unfinished, asked: InProgress) -> dict[int, St
         & np.isin(xid, still.xid)
         & (log.fates.ordinals_of(xid) == NO_END)
     )
-    last = np.zeros(len(xid), np.bool_)  # of each xid's entries; only there its speculative insert may still wait
-    last[len(xid) - 1 - np.unique(xid[::-1], return_index=True)[1]] = True
+    speculates = np.flatnonzero(flags & index.SPECULATES)[::-1]
+    last = np.zeros(len(xid), np.bool_)
+    last[speculates[np.unique(xid[speculates], return_index=True)[1]]] = True
     tops, which = np.unique(top[mine], return_inverse=True)
     in_question = (np.bincount(which, size[mine], len(tops)) > asked.limit) | np.isin(
         tops, np.array(sorted(asked.before), np.int64)

@@ -56,6 +56,8 @@ SPECULATION_OPEN = 16  # a speculative insert still waits at the end
 STARTS_WITH_CONFIRM = 32
 STARTS_WITH_CANCEL = 64
 HAS_SPECULATED = 128  # made a speculative insert here, be it decided here as well
+SPECULATES = STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL | HAS_SPECULATED
+"""Of an xid's entries the last one with any of these says whether a speculative insert waits."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from tailrace.wal.crc import fingerprint_of_both
 from tailrace.wal.index import (
     ALIEN,
     CLOSED_TOAST,
-    HAS_SPECULATED,
+    SPECULATES,
     SPECULATION_OPEN,
     STARTS_WITH_CANCEL,
     STARTS_WITH_CONFIRM,
@@ -29,7 +29,7 @@ from tailrace.wal.index import (
 from tailrace.wal.xact import Ends
 
 _STARTS = np.uint8(STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL)
-_SPECULATES = np.uint8(STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL | HAS_SPECULATED)
+_SPECULATES = np.uint8(SPECULATES)
 _ADDS_UP = np.uint8(0xFF & ~(STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL | SPECULATION_OPEN))
 
 
