@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
-from tailrace.errors import TailraceError, UsageError
+from tailrace.decode.damaged import of_a_row
+from tailrace.errors import CorruptWal, TailraceError, UsageError
 from tailrace.model import Column, Lsn, PgType, Relation
 from tailrace.transactions.fates import Transactions
 from tailrace.types.arrow_to_text import as_text
@@ -60,8 +62,21 @@ def change_batch(
 
     `transactions[ordinal]` must be the facts of the batch's ordinals. With `fill_missing`, rows of versions that did not
     have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Raises UsageError for
-    a retype that does not widen.
+    a retype that does not widen, CorruptWal for a value that is none of its type.
     """
+    made = partial(
+        _change_batch, transactions=transactions, relation=relation, columns=columns, style=style, codec=codec, fill_missing=fill_missing
+    )  # fmt: skip
+    try:
+        return made(batch)
+    except CorruptWal as error:
+        raise of_a_row(error, batch, lambda rows: made(batch.take(rows))) from error.__cause__
+
+
+def _change_batch(
+    batch: Batch, transactions: Transactions, relation: Relation | None, columns: Sequence[str], style: ArrowStyle, codec: str, *,
+    fill_missing: bool,
+) -> pa.RecordBatch:  # fmt: skip
     target = relation or batch.published_as
     rows = len(batch)
     schema = change_schema(target, columns, style)
@@ -91,6 +106,8 @@ def change_batch(
         codec = unchecked(codec)
     try:
         arrays = [strings_to_utf8(makers[name](), codec) if name in ("new", "old") else makers[name]() for name in columns]
+    except CorruptWal:
+        raise  # of one record, which is found out
     except TailraceError as error:
         commits = transactions.commit_lsn[batch.ordinal]
         where = f"changes that commit from {Lsn(int(commits.min()))} to {Lsn(int(commits.max()))}"

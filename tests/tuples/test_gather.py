@@ -7,6 +7,7 @@ import pytest
 
 from tailrace.errors import CorruptWal
 from tailrace.tuples.deform import Attributes
+from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
 from tailrace.tuples.varlena import EXTERNAL, LZ4, MISSING, NULL, PGLZ, PLAIN
@@ -25,6 +26,10 @@ class Bytes:
     def add(self, part: bytes) -> int:
         self.data += part
         return len(self.data) - len(part)
+
+    def place(self, part: bytes) -> tuple[int, int]:
+        """The same, and how long the part is."""
+        return self.add(part), len(part)
 
     @property
     def buf(self) -> np.ndarray:
@@ -86,9 +91,9 @@ def test_a_chunk_serves_the_rows_of_its_turn() -> None:
     memory = Bytes()
     compressed = _word(5) + HELLO_BY_LZ4  # tcinfo stands in the chunk as well
     tuples = [
-        (memory.add(_chunk(VALUE, 0, b"first ", short=True)), 0),
-        (memory.add(_chunk(VALUE, 0, compressed, short=False)), 1),
-        (memory.add(_chunk(VALUE, 1, b"second", short=False)), 0),
+        (*memory.place(_chunk(VALUE, 0, b"first ", short=True)), 0),
+        (*memory.place(_chunk(VALUE, 0, compressed, short=False)), 1),
+        (*memory.place(_chunk(VALUE, 1, b"second", short=False)), 0),
     ]
     places = [
         (memory.add(_external(12, 12)), 16, EXTERNAL),
@@ -104,15 +109,78 @@ def test_a_chunk_serves_the_rows_of_its_turn() -> None:
     assert values.unchanged.tolist() == [False, False, True]
 
 
+def _chunks(buf: np.ndarray, *places: tuple[int, int]) -> Chunks:
+    return Chunks.of(buf, *(np.array(column) for column in zip(*places, strict=True)), _turns(*(0 for _ in places)))
+
+
 def test_chunks_that_do_not_add_up() -> None:
     memory = Bytes()
-    chunk, other = (memory.add(_chunk(VALUE, number, b"abc", short=True)) for number in (0, 2))
+    chunk, other = (memory.place(_chunk(VALUE, number, b"abc", short=True)) for number in (0, 2))
     place = memory.add(_external(7, 7))
     buf = memory.buf
-    with pytest.raises(CorruptWal, match="missing or extra chunks of a TOAST value"):
-        column_of(buf, _attribute((place, 16, EXTERNAL)), -1, None, _turns(0), Chunks.of(buf, _turns(chunk), _turns(0)))
-    with pytest.raises(CorruptWal, match="got a TOAST chunk out of sequence"):
-        Chunks.of(buf, _turns(chunk, other), _turns(0, 0))
+    with pytest.raises(CorruptTuple, match="missing or extra chunks of a TOAST value"):
+        column_of(buf, _attribute((place, 16, EXTERNAL)), -1, None, _turns(0), _chunks(buf, chunk))
+    with pytest.raises(CorruptTuple, match="got a TOAST chunk out of sequence") as caught:
+        _chunks(buf, chunk, other)
+    assert caught.value.row == 1
+
+
+def _with(chunk: bytes, at: int, byte: int) -> bytes:
+    return chunk[:at] + bytes([byte]) + chunk[at + 1 :]
+
+
+SHORT, LONG = (_chunk(VALUE, 0, b"abc", short=short) for short in (True, False))
+DATA_AT = len(SHORT) - len(b"abc") - 1
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    {
+        "cut off": SHORT[:-1],
+        "no data": SHORT[:DATA_AT],
+        "header alone": SHORT[:4],
+        "nothing": b"",
+        "data begin before it": _with(SHORT, 4, 0),
+        "data begin behind it": _with(SHORT, 4, 255),
+        "longer than it is, short": _with(SHORT, DATA_AT, 255),
+        "longer than it is, long": _with(LONG, DATA_AT + 3, 0x3F),
+        "compressed": _with(LONG, DATA_AT, LONG[DATA_AT] | 2),
+        "elsewhere": _with(SHORT, DATA_AT, 1),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_a_tuple_that_is_no_chunk(damaged: tuple[str, bytes]) -> None:
+    memory = Bytes()
+    sound, bad = memory.place(_chunk(VALUE - 1, 0, b"abc", short=True)), memory.place(damaged[1])
+    with pytest.raises(CorruptTuple, match="found a TOAST chunk that is none") as caught:
+        _chunks(memory.buf, sound, bad)
+    assert caught.value.row == 1
+
+
+@pytest.mark.parametrize("raw", [-4, -1, 2, 3 * 255 + 1, 2**30])
+def test_a_value_in_chunks_of_a_size_that_it_cannot_have(raw: int) -> None:
+    """Its size before compression is below that of its chunks, or more than they can hold."""
+    memory = Bytes()
+    chunk = memory.place(_chunk(VALUE, 0, b"abc", short=True))
+    place = memory.add(_external(raw, 3))
+    buf = memory.buf
+    with pytest.raises(CorruptTuple, match="compressed data is corrupt"):
+        column_of(buf, _attribute((place, 16, EXTERNAL)), -1, None, _turns(0), _chunks(buf, chunk))
+
+
+@pytest.mark.parametrize("form", [PGLZ, LZ4])
+def test_a_compressed_value_of_a_size_that_it_cannot_have(form: int) -> None:
+    """A thousand rows that say so of themselves would be a terabyte."""
+    memory = Bytes()
+    places = [(memory.add(_word(2**30 - 1) + HELLO_BY_LZ4) + 4, len(HELLO_BY_LZ4), form) for _ in range(1000)]
+    with pytest.raises(CorruptTuple, match="compressed data is corrupt"):
+        column_of(memory.buf, _attribute(*places), -1, None, _turns(*range(1000)), Chunks.none())
+
+
+@pytest.mark.parametrize("length", [1, 4, 12])
+def test_a_missing_value_of_another_length(length: int) -> None:
+    with pytest.raises(CorruptTuple, match=f"is {length + 1} bytes long, and its column {length}"):
+        column_of(Bytes().buf, _attribute((0, 0, MISSING)), length, bytes(length + 1), _turns(0), Chunks.none())
 
 
 @pytest.mark.parametrize(("form", "stream"), [(PGLZ, HELLO_BY_PGLZ), (LZ4, HELLO_BY_LZ4)])

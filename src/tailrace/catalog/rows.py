@@ -267,13 +267,15 @@ def toast_of(versions: Versions, spans: Spans, name: str, layouts: Mapping[str, 
         return None
     catalog = oid_of(toast)
     chunks = rows_of(versions, spans, catalog, layouts[toast], ("chunk_id", "chunk_seq")).columns
-    at = versions.columns.at[_seen_by_some(versions, spans, catalog)]
+    mine = _seen_by_some(versions, spans, catalog)
     order = np.lexsort((chunks["chunk_seq"], chunks["chunk_id"]))
     key = np.stack([chunks["chunk_id"], chunks["chunk_seq"]])[:, order]
     last = np.ones(len(order), np.bool_)
     last[:-1] = (key[:, 1:] != key[:, :-1]).any(0)
     whole = _from_the_first(key[:, last])
-    return Chunks.of(versions.tuples, at[order[last]][whole], np.zeros(len(whole), np.int64))
+    ordered = mine[order[last]][whole]
+    stored = versions.columns
+    return Chunks.of(versions.tuples, stored.at[ordered], stored.length[ordered], np.zeros(len(whole), np.int64))
 
 
 def _from_the_first(key: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -149,7 +149,8 @@ class TableRows:
         attributes = deform(tuples, stored.at[rows], stored.length[rows], lengths, aligns)
         turn = np.zeros(len(rows), np.int64)
         identity, number = (column_of(tuples, attributes.of(i), 4, None, turn, Chunks.none()).as_dtype("<u4") for i in range(2))
-        return Chunks.of(tuples, stored.at[rows[np.lexsort((number, identity))]], turn)
+        ordered = rows[np.lexsort((number, identity))]
+        return Chunks.of(tuples, stored.at[ordered], stored.length[ordered], turn)
 
 
 def named_columns(relation: Relation, names: Sequence[str]) -> tuple[Column, ...]:

@@ -156,13 +156,20 @@ def collect_rows(buf, frame, compressed, unwanted_origins, wanted, files, rows, 
                 last_xid = xid
             if slot < 0:
                 continue
-            records.parse(buf, at, batch[here, framing.F_LENGTH], compressed, parsed)
+            if not records.parse(buf, at, batch[here, framing.F_LENGTH], compressed, parsed):
+                # The first pass has refused such a record: these are other bytes.
+                frame[framing.POSITION] = batch[here, framing.F_LSN]
+                frame[framing.DETAIL] = (manager << 8) | parsed[records.INFO]
+                present = framing.INVALID_DATA
+                break
             kind = heap.row_kind(buf, parsed)
             if kind == heap.NOT_A_ROW or records.is_among(unwanted_origins, parsed[records.ORIGIN]):
                 continue
             if kind == heap.TOAST_CHUNK:
                 chunks.at[chunk] = parsed[FIRST_BLOCK + DATA]
+                chunks.length[chunk] = parsed[FIRST_BLOCK + DATA_LENGTH]
                 chunks.turn[chunk] = wanted.turn[slot]
+                chunks.lsn[chunk] = batch[here, framing.F_LSN]
                 chunk += 1
                 continue
             if kind == heap.SPECULATIVE_CONFIRM or kind == heap.SPECULATIVE_CANCEL:
@@ -187,6 +194,8 @@ def collect_rows(buf, frame, compressed, unwanted_origins, wanted, files, rows, 
             if heap.clears_toast(buf, parsed, kind):
                 wanted.turn[slot] = turns
                 turns += 1
+        if present < 0:
+            break
     cancel_unconfirmed(rows, wanted)
     return Collected(row, chunk, present, np.int64(fingerprint), unmapped_lsn, unmapped_file)  # type: ignore[arg-type]
 
@@ -257,12 +266,16 @@ def note_delete(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def note_multi_insert(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
-    """Returns the number behind its last row. Tuples that do not lie within the block's data are one of no length, which deforming refuses."""
+    """Returns the number behind its last row. That is a tuple that does not lie within the block's data, if one does not: it gets no length, which
+    deforming refuses."""
     behind = parsed[FIRST_BLOCK + DATA]
     stop = behind + parsed[FIRST_BLOCK + DATA_LENGTH]
     for _ in range(heap.tuple_count(buf, parsed)):
-        at, length = heap.next_inserted(buf, parsed, behind)
-        fits = at + length <= stop
+        at = length = np.int64(0)
+        fits = heap.has_inserted(parsed, behind)
+        if fits:
+            at, length = heap.next_inserted(buf, parsed, behind)
+            fits = at + length <= stop
         rows.kind[row] = INSERT
         rows.new[row] = at if fits else stop
         rows.new_length[row] = length if fits else 0
@@ -341,12 +354,12 @@ def _collected(plan: StretchPlan, carried: CarriedChunks, wal: WalBytes, *, at_e
     )
     if seen.reason == framing.NEED_MORE and not at_end_of_log:
         raise NeedMoreWal(explain(seen.reason, frame))
-    if seen.fingerprint != plan.fingerprint:
+    if seen.reason == framing.INVALID_DATA or seen.fingerprint != plan.fingerprint:
         raise changed_since(plan.stretch, wal, seen.reason, frame)
     if seen.unmapped_lsn:
         database, number = seen.unmapped_file >> 32, seen.unmapped_file & 0xFFFFFFFF
         raise MissingHistory(f'could not map filenumber "{database}/{number}" to relation OID').at(Lsn(seen.unmapped_lsn))
-    here = ChunkTuples(chunks.at[: seen.chunks], chunks.turn[: seen.chunks])
+    here = ChunkTuples(*(column[: seen.chunks] for column in chunks))
     return wal, _owned(rows.take(slice(seen.rows)), plan), all_chunks(wal, carried, here)
 
 

@@ -5,14 +5,16 @@ In: where they lie. Out: `Chunks`, all in one array, which is the bytes of the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
-from tailrace.model import PAGE_SIZE
+from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.plan.stretch import Carried, StretchPlan
+from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.toast import Chunks
 from tailrace.wal import framing, records
 from tailrace.wal.end_of_log import changed_since
@@ -28,36 +30,47 @@ _SMALLEST_RECORD = 48
 
 
 class ChunkTuples(NamedTuple):
-    """Tuples of TOAST tables in WAL order: where they lie, and which turn of their transaction's rows they serve (:mod:`tailrace.tuples.toast`)."""
+    """Tuples of TOAST tables in WAL order: where they lie, which turn of their transaction's rows they serve (:mod:`tailrace.tuples.toast`), and the
+    LSNs of their records."""
 
     at: NDArray[np.int64]
+    length: NDArray[np.int64]
     turn: NDArray[np.int64]
+    lsn: NDArray[np.int64]
 
     @classmethod
     def room(cls, raw: int) -> ChunkTuples:
         """For all that `raw` bytes of WAL can hold."""
         return cls._make(np.empty(raw // _SMALLEST_RECORD + 64, np.int64) for _ in cls._fields)
 
+    @classmethod
+    def none(cls) -> ChunkTuples:
+        return cls._make(np.zeros(0, np.int64) for _ in cls._fields)
+
+    @classmethod
+    def joined(cls, parts: Sequence[ChunkTuples]) -> ChunkTuples:
+        """All of them, in that order."""
+        return cls._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
 
 class CarriedChunks(NamedTuple):
     """The same of earlier stretches, copied to `data`."""
 
     data: NDArray[np.uint8]
-    at: NDArray[np.int64]
-    turn: NDArray[np.int64]
+    tuples: ChunkTuples
 
     @classmethod
     def of(cls, plan: StretchPlan, read: Reader) -> CarriedChunks:
         """Read those that the plan names. Raises CorruptWal if they are not the ones that were indexed."""
-        data, at, turn = [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        data, parts = [np.zeros(0, np.uint8)], [ChunkTuples.none()]
         size = 0
         for part in plan.carried:
             copied, bounds = _copied(plan, read, part)
             data.append(copied)
-            at.append(size + bounds[:-1])
-            turn.append(np.searchsorted(plan.xid, part.xid))  # the first of its transaction here, as `Wanted` numbers them
+            turn = np.searchsorted(plan.xid, part.xid)  # the first of its transaction here, as `Wanted` numbers them
+            parts.append(ChunkTuples(size + bounds[:-1], np.diff(bounds), turn, part.lsn))
             size += len(copied)
-        return cls(np.concatenate(data), np.concatenate(at), np.concatenate(turn))
+        return cls(np.concatenate(data), ChunkTuples.joined(parts))
 
 
 def _copied(plan: StretchPlan, read: Reader, part: Carried) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -90,7 +103,8 @@ def copy_chunks(buf, frame, compressed, lsns, crcs):  # type: ignore[no-untyped-
             continue
         if records.crc_of(buf, at) != crcs[count]:
             break
-        records.parse(buf, at, frame[LENGTH], compressed, parsed)
+        if not records.parse(buf, at, frame[LENGTH], compressed, parsed):
+            break
         data = parsed[FIRST_BLOCK + DATA]
         length = parsed[FIRST_BLOCK + DATA_LENGTH]
         used = bounds[count]
@@ -103,7 +117,14 @@ def copy_chunks(buf, frame, compressed, lsns, crcs):  # type: ignore[no-untyped-
 
 
 def all_chunks(wal: WalBytes, carried: CarriedChunks, here: ChunkTuples) -> Chunks:
-    """Chunks of earlier stretches, copied behind the raw bytes, then those of this one."""
+    """Chunks of earlier stretches, copied behind the raw bytes, then those of this one. Raises CorruptTuple, which names the record, for one that is
+    damaged."""
     behind = (wal.raw + 7) & ~7
     wal.buf[behind : behind + len(carried.data)] = carried.data
-    return Chunks.of(wal.buf, np.concatenate([behind + carried.at, here.at]), np.concatenate([carried.turn, here.turn]))
+    every = ChunkTuples.joined([carried.tuples._replace(at=behind + carried.tuples.at), here])
+    try:
+        return Chunks.of(wal.buf, every.at, every.length, every.turn)
+    except CorruptTuple as error:
+        lsn = Lsn(int(every.lsn[error.row]))
+        error.context, error.file = f"WAL record at {lsn}{wal.in_file(lsn)}", wal.name_at(lsn)
+        raise error.at(lsn) from None

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.decode import Alike
-from tailrace.errors import InsufficientLogging, MissingHistory, PluginError, TailraceError, UsageError
+from tailrace.decode.damaged import first_that_fails, of_a_row
+from tailrace.errors import CorruptWal, InsufficientLogging, MissingHistory, PluginError, TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.plugin import OutputPlugin
 
@@ -89,6 +90,8 @@ def told_as_far(alike: Alike, tell: Callable[[Alike], list[Told]]) -> tuple[list
     each change by itself, whichever others it is given."""
     try:
         return tell(alike), None
+    except CorruptWal as error:
+        raise of_a_row(error, alike.batch, lambda rows: tell(alike.take(rows))) from error.__cause__
     except _OF_A_CHANGE as error:
         raised: TailraceError = error
     batch = alike.batch
@@ -102,16 +105,9 @@ def told_as_far(alike: Alike, tell: Callable[[Alike], list[Told]]) -> tuple[list
 def _first_that_raises(
     alike: Alike, order: NDArray[np.int64], tell: Callable[[Alike], list[Told]]
 ) -> tuple[int, TailraceError | None]:
-    """The first of these rows for which it raises, of which one is known, and what; by halving."""
-    passing, failing = 0, len(order)
-    while failing - passing > 1:
-        middle = (passing + failing) // 2
-        if _raised(alike.take(np.sort(order[passing:middle])), tell) is None:
-            passing = middle
-        else:
-            failing = middle
-    row = order[passing:failing]
-    return int(row[0]), _raised(alike.take(row), tell)
+    """The first of these rows for which it raises, of which one is known, and what."""
+    found = first_that_fails(len(order), lambda some: _raised(alike.take(np.sort(order[some])), tell) is not None)
+    return int(order[found]), _raised(alike.take(order[found : found + 1]), tell)
 
 
 def _raised(alike: Alike, tell: Callable[[Alike], list[Told]]) -> TailraceError | None:

@@ -36,16 +36,22 @@ from tailrace.wal.unaligned import u16, u32, u64
 _WORDS: dict[int, np.dtype[Any]] = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 _TCINFO = 4
 """Bytes in front of a compressed value in chunks: its tcinfo word again."""
+_MOST_OF_BYTE = 255
+"""What one byte of a compressed stream makes at most: so much in LZ4, a third of it in pglz."""
 
 # Instead of an external value's first chunk
 _NOT_EXTERNAL = -1
 _UNCHANGED = -2
 
+# Instead of the total size
+_WRONG_CHUNKS = -1
+_WRONG_SIZE = -2
+
 
 @kernel
 def measure(buf, attribute, missing_size, turn, chunks, sizes, external):  # type: ignore[no-untyped-def]
-    """Fill `sizes` with the final length of each value, and `external` with the first chunk of those in chunks. Returns the total; of a row whose
-    chunks do not add up, -1 - its number."""
+    """Fill `sizes` with the final length of each value, and `external` with the first chunk of those in chunks. Returns the total, and -1; or what is
+    wrong, and the first row with which it is."""
     total = np.int64(0)
     for row in range(len(sizes)):
         form = attribute.form[row]
@@ -63,15 +69,19 @@ def measure(buf, attribute, missing_size, turn, chunks, sizes, external):  # typ
                 external[row] = _UNCHANGED
                 size = np.int64(0)
             elif size_of_chunks(chunks, chunk) != stored_size(buf, at):
-                return -1 - np.int64(row)
+                return np.int64(_WRONG_CHUNKS), row
             else:
                 external[row] = chunk
                 size = external_size(buf, at)
+                if not 0 <= size <= _MOST_OF_BYTE * stored_size(buf, at):
+                    return np.int64(_WRONG_SIZE), row
         else:
             size = size_before(buf, attribute.at[row])
+            if size > _MOST_OF_BYTE * np.int64(attribute.size[row]):
+                return np.int64(_WRONG_SIZE), row
         sizes[row] = size
         total += size
-    return total
+    return total, -1
 
 
 @kernel
@@ -154,6 +164,8 @@ def column_of(
 ) -> Values:
     """One attribute of all rows as `Values`. `missing` is the stored value of rows too short for the column; `turn` says which chunks serve
     a row. Raises CorruptTuple for a value that does not expand to its size or whose chunks do not add up."""
+    if missing is not None and length > 0 and len(missing) != length:
+        raise CorruptTuple(f"the value of older rows is {len(missing)} bytes long, and its column {length}")
     valid = attribute.form != NULL
     if missing is None:
         valid &= attribute.form != MISSING
@@ -173,9 +185,11 @@ def _varlena_column(
     buf: NDArray[np.uint8], attribute: Attributes, filler: NDArray[np.uint8], turn: NDArray[np.int64], chunks: Chunks, valid: Mask
 ) -> Values:
     sizes, external = (np.empty(len(valid), np.int64) for _ in range(2))
-    total = measure(buf, attribute, len(filler), turn, chunks, sizes, external)
-    if total < 0:
-        raise CorruptTuple("missing or extra chunks of a TOAST value", row=-1 - total)
+    total, bad = measure(buf, attribute, len(filler), turn, chunks, sizes, external)
+    if total == _WRONG_CHUNKS:
+        raise CorruptTuple("missing or extra chunks of a TOAST value", row=bad)
+    if total == _WRONG_SIZE:
+        raise CorruptTuple("compressed data is corrupt", row=bad)
     offsets = np.zeros(len(valid) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     out = np.empty(total, np.uint8)

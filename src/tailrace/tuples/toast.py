@@ -11,18 +11,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.errors import CorruptWal
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.tuples.deform import user_data_at
-from tailrace.tuples.varlena import varlena_at
+from tailrace.tuples.errors import CorruptTuple
+from tailrace.tuples.varlena import PLAIN, varlena_at
 from tailrace.wal.hashing import find, new_table
+from tailrace.wal.heap import SIZE_OF_HEADER
 from tailrace.wal.unaligned import u32
 
 # A tuple of a TOAST table: chunk_id oid, chunk_seq int4, chunk_data bytea, which is plain
 _CHUNK_ID_AT = 0
 _CHUNK_SEQ_AT = 4
 _CHUNK_DATA_AT = 8
-_NO_END = 1 << 62
+_SMALLEST = SIZE_OF_HEADER + _CHUNK_DATA_AT + 1
+
+# What is wrong with a chunk
+_SOUND, _DAMAGED, _OUT_OF_SEQUENCE = range(3)
 
 
 class Chunks(NamedTuple):
@@ -35,28 +39,42 @@ class Chunks(NamedTuple):
     next: NDArray[np.int64]
 
     @classmethod
-    def of(cls, buf: NDArray[np.uint8], tuple_at: NDArray[np.int64], turn: NDArray[np.int64]) -> Chunks:
-        """Link the chunk tuples of a stretch, given in WAL order."""
+    def of(
+        cls, buf: NDArray[np.uint8], tuple_at: NDArray[np.int64], tuple_length: NDArray[np.int64], turn: NDArray[np.int64]
+    ) -> Chunks:  # fmt: skip
+        """Link the chunk tuples of a stretch, given in WAL order; each lies in `buf`. Raises CorruptTuple for one that holds no chunk, or not the
+        next of its value."""
         count = len(tuple_at)
         chunks = cls(new_table(count), *(np.zeros(count, np.int64) for _ in range(4)))
-        if not link_chunks(buf, tuple_at, turn, chunks):
-            raise CorruptWal("got a TOAST chunk out of sequence")
+        row, wrong = link_chunks(buf, tuple_at, tuple_length, turn, chunks)
+        if wrong == _DAMAGED:
+            raise CorruptTuple("found a TOAST chunk that is none", row=row)
+        if wrong == _OUT_OF_SEQUENCE:
+            raise CorruptTuple("got a TOAST chunk out of sequence", row=row)
         return chunks
 
     @classmethod
     def none(cls) -> Chunks:
         nothing = np.zeros(0, np.int64)
-        return cls.of(np.zeros(0, np.uint8), nothing, nothing)
+        return cls.of(np.zeros(0, np.uint8), nothing, nothing, nothing)
 
 
 @kernel
-def link_chunks(buf, tuple_at, turn, chunks):  # type: ignore[no-untyped-def]
-    """Fill `chunks`, whose table is empty. Returns whether the chunks of each value come in sequence."""
+def link_chunks(buf, tuple_at, tuple_length, turn, chunks):  # type: ignore[no-untyped-def]
+    """Fill `chunks`, whose table is empty. Returns the first tuple that is no chunk, or not the next of its value, and what is wrong with it; _SOUND
+    if nothing is."""
     last = np.full(len(tuple_at), -1, np.int64)  # last chunk so far, at the first one's place
     expected = np.zeros(len(tuple_at), np.int64)
     for i in range(len(tuple_at)):
+        stop = tuple_at[i] + tuple_length[i]
+        if tuple_length[i] < _SMALLEST:
+            return i, _DAMAGED
         data = user_data_at(buf, tuple_at[i])
-        _, chunks.at[i], chunks.size[i], _ = varlena_at(buf, data + _CHUNK_DATA_AT, _NO_END)
+        if data < tuple_at[i] + SIZE_OF_HEADER or data + _CHUNK_DATA_AT >= stop:
+            return i, _DAMAGED
+        form, chunks.at[i], chunks.size[i], end = varlena_at(buf, data + _CHUNK_DATA_AT, stop)
+        if form != PLAIN or end > stop:
+            return i, _DAMAGED
         chunks.next[i] = -1
         chunks.keys[i] = (turn[i] << 32) | u32(buf, data + _CHUNK_ID_AT)
         first = find(chunks.table, chunks.keys, chunks.keys[i])
@@ -67,9 +85,9 @@ def link_chunks(buf, tuple_at, turn, chunks):  # type: ignore[no-untyped-def]
             chunks.next[last[first]] = i
         last[first] = i
         if u32(buf, data + _CHUNK_SEQ_AT) != expected[first]:
-            return False
+            return i, _OUT_OF_SEQUENCE
         expected[first] += 1
-    return True
+    return -1, _SOUND
 
 
 @inner_kernel

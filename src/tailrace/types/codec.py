@@ -11,7 +11,8 @@ that are stored, as TextStyle.unknown_types says.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
@@ -19,7 +20,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from tailrace.errors import UnsupportedWal, UsageError
+from tailrace.errors import CorruptWal, UnsupportedWal, UsageError
 from tailrace.model import InternalFunctions, PgType
 from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle
@@ -66,6 +67,9 @@ class Codec:
     send: Callable[[Values, PgType, TextStyle], Texts] | None = None
     receive: Callable[[Texts, Mask, PgType], Values] | None = None
 
+
+_MISREAD = (ValueError, LookupError, ArithmeticError, struct.error, RecursionError, StopIteration, pa.ArrowException)
+"""What reading bytes that are not of its type may raise in a codec's plain Python. Kernels raise nothing, and check what they read."""
 
 BY_OID: dict[int, Codec] = {}
 BY_KIND: dict[str, Codec] = {}
@@ -136,8 +140,10 @@ def _found(built_in: PgType | None, pg_type: PgType) -> PgType:
 
 
 def format_values(values: Values, pg_type: PgType, style: TextStyle = TextStyle()) -> Texts:  # noqa: B008 (frozen)
-    """PostgreSQL's output function for a whole column; rows that are NULL give an empty text."""
-    return codec_of(pg_type, style.unknown_types).format(values, pg_type, style)
+    """PostgreSQL's output function for a whole column; rows that are NULL give an empty text. Raises CorruptWal if a value is none of its type."""
+    codec = codec_of(pg_type, style.unknown_types)
+    with _as_stored(pg_type):
+        return codec.format(values, pg_type, style)
 
 
 def parse_texts(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
@@ -154,11 +160,13 @@ def has_binary(pg_type: PgType) -> bool:
 
 
 def format_binary(values: Values, pg_type: PgType, style: TextStyle = TextStyle()) -> Texts:  # noqa: B008 (frozen)
-    """PostgreSQL's send function for a whole column; rows that are NULL give nothing. Raises UsageError for a type without one."""
+    """PostgreSQL's send function for a whole column; rows that are NULL give nothing. Raises UsageError for a type without one, and as
+    `format_values`."""
     send = codec_of(pg_type, style.unknown_types).send
     if send is None:
         raise UsageError(f"no binary output function available for type {pg_type.label}", sqlstate="42883")
-    sent = send(values, pg_type, style)
+    with _as_stored(pg_type):
+        sent = send(values, pg_type, style)
     return style.to_client(sent) if style.to_client is not None and _is_sent_as_text(pg_type) else sent
 
 
@@ -195,11 +203,26 @@ def arrow_type(pg_type: PgType, typmod: int = -1, style: ArrowStyle = ArrowStyle
 
 
 def to_arrow(values: Values, pg_type: PgType, typmod: int = -1, style: ArrowStyle = ArrowStyle()) -> pa.Array:
-    """The column as an Arrow array of exactly `arrow_type(...)`, NULL where not valid."""
+    """The column as an Arrow array of exactly `arrow_type(...)`, NULL where not valid. Raises as `format_values`."""
     codec = codec_of(pg_type, style.text.unknown_types)
-    if codec.to_arrow is None:
-        return string_array(codec.format(values, pg_type, style.text), values.valid)
-    return codec.to_arrow(values, pg_type, typmod, style)
+    with _as_stored(pg_type):
+        if codec.to_arrow is None:
+            return string_array(codec.format(values, pg_type, style.text), values.valid)
+        return codec.to_arrow(values, pg_type, typmod, style)
+
+
+@contextmanager
+def _as_stored(pg_type: PgType) -> Iterator[None]:
+    """Raises CorruptWal for what reading stored bytes raises that are none of the type's."""
+    try:
+        yield
+    except _MISREAD as error:
+        raise none_of_its_type(pg_type) from error
+
+
+def none_of_its_type(pg_type: PgType) -> CorruptWal:
+    """What is said of stored bytes that no value of the type has."""
+    return CorruptWal(f'found a value of type "{pg_type.label}" that is none')
 
 
 def quoting(pg_type: PgType) -> Quoting:

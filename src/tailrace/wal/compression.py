@@ -19,7 +19,7 @@ RAW_SIZE = 0x3FFFFFFF
 
 @kernel
 def pglz(src, at, stop, dst, to, size):  # type: ignore[no-untyped-def]
-    """Expand `src[at:stop]` to exactly `size` bytes at `dst[to:]`. Control byte, then eight items, literal or (length, offset)
+    """Expand `src[at:stop]`, all of it, to exactly `size` bytes at `dst[to:]`. Control byte, then eight items, literal or (length, offset)
     (`common/pg_lzcompress.h`)."""
     begin = to
     end = to + size
@@ -51,7 +51,7 @@ def pglz(src, at, stop, dst, to, size):  # type: ignore[no-untyped-def]
                 to += 1
                 at += 1
             control >>= 1
-    return to - begin if to == end else -1
+    return to - begin if to == end and at == stop else -1
 
 
 @kernel

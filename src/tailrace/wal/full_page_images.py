@@ -6,6 +6,7 @@ all at once.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -138,7 +139,7 @@ def note_zstd(data, at, length, bits, parsed, images):  # type: ignore[no-untype
             if parsed[block + IMAGE] == 0 or not parsed[block + IMAGE_INFO] & bits.zstd:
                 continue
             size = PAGE_SIZE - parsed[block + HOLE_LENGTH]
-            if size > 0:
+            if size > 0 and count < len(images.at):
                 images.at[count] = parsed[block + IMAGE]
                 images.length[count] = parsed[block + IMAGE_LENGTH]
                 images.size[count] = size
@@ -147,14 +148,18 @@ def note_zstd(data, at, length, bits, parsed, images):  # type: ignore[no-untype
 
 
 def expand_zstd(data: NDArray[np.uint8], at: NDArray[np.int64], length: NDArray[np.int64], bits: ImageBits) -> ZstdPages:
-    """All pages that records bring compressed with zstd."""
+    """All pages that records bring compressed with zstd. Of an image that is damaged there is none."""
     most = len(data) // _SMALLEST_BLOCK_HEADER + 1 if bits.zstd else 0
     images = CompressedImages(*(np.zeros(most, np.int64) for _ in CompressedImages._fields))
     count = note_zstd(data, at, length, bits, records.new_parsed(), images) if bits.zstd else 0
     images = CompressedImages(*(column[:count].copy() for column in images))
     codec = pa.Codec("zstd")
     pages = np.zeros((count, PAGE_SIZE), np.uint8)
-    for row, (start, stored, size) in enumerate(zip(*(column.tolist() for column in images), strict=True)):
-        expanded = codec.decompress(data[start : start + stored].tobytes(), decompressed_size=size)
-        pages[row, :size] = np.frombuffer(expanded, np.uint8)
-    return ZstdPages(rehashed(images.at, count, max(count, 1)), images.at, pages)
+    whole = 0
+    for start, stored, size in zip(*(column.tolist() for column in images), strict=True):
+        with suppress(OSError, pa.ArrowException):
+            expanded = codec.decompress(data[start : start + stored].tobytes(), decompressed_size=size)
+            pages[whole, :size] = np.frombuffer(expanded, np.uint8)
+            images.at[whole] = start
+            whole += 1
+    return ZstdPages(rehashed(images.at, whole, max(whole, 1)), images.at[:whole], pages)

@@ -96,7 +96,7 @@ def queued_changes(wal: WalBytes, request: QueuedChangesRequest, segment_size: i
     count, reason, fingerprint = queue_changes(wal.buf, frame, asked, new_parsed(), queue)
     if reason == framing.NEED_MORE and not at_end_of_log:
         raise NeedMoreWal(explain(reason, frame))
-    if fingerprint != request.fingerprint:
+    if reason == framing.INVALID_DATA or fingerprint != request.fingerprint:
         raise changed_since(request.stretch, wal, reason, frame)
     return QueuedChanges(
         queue.position[:count].copy(), request.xids[queue.number[:count]], queue.kind[:count] == MESSAGE, queue.base_snapshot_lsn
@@ -128,7 +128,11 @@ def queue_changes(buf, frame, asked, parsed, queue):  # type: ignore[no-untyped-
             number = find(asked.xid_table, asked.xids, u32(buf, at + H_XID))
             if number < 0:
                 continue
-            parse(buf, at, batch[here, F_LENGTH], asked.image_compressed, parsed)
+            if not parse(buf, at, batch[here, F_LENGTH], asked.image_compressed, parsed):
+                # The first pass has refused such a record: these are other bytes.
+                frame[framing.POSITION] = lsn
+                frame[framing.DETAIL] = (manager << 8) | u8(buf, at + H_INFO)
+                return count, np.int64(framing.INVALID_DATA), np.int64(fingerprint)
             kind = _queued_as(buf, parsed, asked.database, asked.unwanted_origins)
             if _sets_base_snapshot(parsed, kind, asked.inplace_is_change):
                 queue.base_snapshot_lsn[number] = min(queue.base_snapshot_lsn[number], lsn)

@@ -21,6 +21,7 @@ from tailrace.types.numbers.numeric.stored import (
     MINUS_INFINITY,
     NAN,
     NEGATIVE,
+    numeric_payloads,
     read_digit,
     read_numeric,
 )
@@ -83,7 +84,9 @@ def _compared(test: Callable[[NDArray], NDArray]) -> Implementation:
         if left.stored is None and right.stored is None:
             pairs = zip(left.objects(count), right.objects(count), valid.tolist(), strict=True)
             return test(np.array([exact.compare(mine, other) if there else 0 for mine, other, there in pairs], np.int64))
-        return test(_compare_stored(*_stored(left).payloads, *_stored(right).payloads, np.ascontiguousarray(valid)))
+        return test(
+            _compare_stored(*numeric_payloads(_stored(left)), *numeric_payloads(_stored(right)), np.ascontiguousarray(valid))
+        )
 
     return whole(run)
 

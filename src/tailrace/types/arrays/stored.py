@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tailrace.errors import CorruptWal, UnsupportedWal
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
+from tailrace.types.codec import none_of_its_type
 from tailrace.types.inner_values import WORD
 from tailrace.types.values import Values, as_writable
 
@@ -48,28 +49,50 @@ def read_lower_bound(data: Any, start: Any, dimensions: Any, dimension: Any) -> 
     return read_word(data, start + LENGTHS + 4 * (dimensions + dimension))
 
 
+@inner_kernel
+def _element_count(data: Any, start: Any, stop: Any) -> Any:
+    """How many elements the header of an array tells of, -1 if what lies there has no such header. More than a bit each they cannot be."""
+    if stop - start < LENGTHS:
+        return np.int64(-1)
+    dimensions = read_word(data, start)
+    if not 0 <= dimensions <= MAX_DIMENSIONS or stop - start < LENGTHS + 8 * dimensions:
+        return np.int64(-1)
+    most = 8 * (stop - start)
+    count = np.int64(1 if dimensions else 0)
+    for dimension in range(dimensions):
+        length = read_dimension(data, start, dimension)
+        if length < 0 or (length and count > most // length):
+            return np.int64(-1)
+        count *= length
+    data_offset = read_word(data, start + DATA_OFFSET)
+    if data_offset and not WORD + LENGTHS + 8 * dimensions + (count + 7) // 8 <= data_offset <= WORD + stop - start:
+        return np.int64(-1)
+    return count
+
+
 @kernel
 def _count_elements(starts: Any, data: Any, valid: Any) -> Any:
-    """Where each row's elements begin in the flattened column, and whether each row is a plain list."""
+    """Where each row's elements begin in the flattened column, whether each row is a plain list, and the first row that is no array, or -1."""
     rows = len(valid)
     firsts = np.zeros(rows + 1, np.int64)
     plain = np.ones(rows, np.bool_)
     for row in range(rows):
-        count = 0
+        count = np.int64(0)
         if valid[row]:
             start = starts[row]
+            count = _element_count(data, start, starts[row + 1])
+            if count < 0:
+                return firsts, plain, row
             dimensions = read_word(data, start)
-            count = 1 if dimensions else 0
-            for dimension in range(dimensions):
-                count *= read_dimension(data, start, dimension)
             plain[row] = dimensions == 0 or (dimensions == 1 and read_lower_bound(data, start, 1, 0) == 1)
         firsts[row + 1] = firsts[row] + count
-    return firsts, plain
+    return firsts, plain, -1
 
 
 @kernel
 def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any, align: Any) -> Any:
-    """Start and size of every element; IS_NULL or IS_NO_VALUE for the size of one that has none."""
+    """Start and size of every element; IS_NULL or IS_NO_VALUE for the size of one that has none. And the first row whose elements run beyond its end,
+    or -1."""
     total = firsts[-1]
     places = np.zeros(total, np.int64)
     sizes = np.zeros(total, np.int64)
@@ -78,6 +101,7 @@ def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any,
             continue
         # All positions as in the form with a length word, of which `origin` is the start.
         origin = starts[row] - WORD
+        end = starts[row + 1] - origin
         bitmap = WORD + LENGTHS + 8 * read_word(data, starts[row])
         data_offset = read_word(data, starts[row] + DATA_OFFSET)
         here = data_offset if data_offset else (bitmap + 7) // 8 * 8
@@ -91,20 +115,30 @@ def _find_elements(starts: Any, data: Any, valid: Any, firsts: Any, length: Any,
                 places[place] = origin + here
                 sizes[place] = length
                 here += length
+                if here > end:
+                    return places, sizes, row
                 continue
+            if here >= end:
+                return places, sizes, row
             if data[origin + here] == 0:
                 here = (here + align - 1) // align * align
+            if here >= end:
+                return places, sizes, row
             head = data[origin + here]
             if head & 1:
                 size = np.int64(head) >> 1
                 places[place] = origin + here + 1
                 sizes[place] = size - 1 if size else IS_NO_VALUE
             else:
-                size = read_word(data, origin + here) >> 2
+                size = (read_word(data, origin + here) & 0xFFFFFFFF) >> 2 if here + WORD <= end else np.int64(0)
+                if size < WORD:
+                    return places, sizes, row
                 places[place] = origin + here + WORD
                 sizes[place] = IS_NO_VALUE if head & 2 else size - WORD
             here += max(size, 1)
-    return places, sizes
+            if here > end:
+                return places, sizes, row
+    return places, sizes, -1
 
 
 @kernel
@@ -128,14 +162,17 @@ def element_of(pg_type: PgType) -> PgType:
 
 
 def take_apart(values: Values, pg_type: PgType) -> tuple[NDArray[np.int64], NDArray[np.bool_], Values]:
-    """Where each row's elements begin, which rows are plain lists, and all elements as one column."""
+    """Where each row's elements begin, which rows are plain lists, and all elements as one column. Raises CorruptWal if a row is no array."""
     element = element_of(pg_type)
     if element.length < -1:
         raise UnsupportedWal(f'cannot decode a value of type "{pg_type.label}"')
     starts, data = values.payloads
     valid = as_writable(values.valid)
-    firsts, plain = _count_elements(starts, data, valid)
-    places, sizes = _find_elements(starts, data, valid, firsts, element.length, element.align)
+    firsts, plain, bad = _count_elements(starts, data, valid)
+    if bad < 0:
+        places, sizes, bad = _find_elements(starts, data, valid, firsts, element.length, element.align)
+    if bad >= 0:
+        raise none_of_its_type(pg_type)
     if len(sizes) and sizes.min() == IS_NO_VALUE:
         raise CorruptWal(f'an element of a "{pg_type.label}" is compressed, which no array may hold')
     present = sizes >= 0

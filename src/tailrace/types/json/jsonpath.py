@@ -159,7 +159,8 @@ class _Node:
         start = self.place(1)
         if self.kind == "bool":
             return "true" if self.payload[start] else "false"
-        assert self.kind == "numeric", self.kind
+        if self.kind != "numeric":
+            raise CorruptWal(f"unrecognized jsonpath item type: {self.kind}")
         stored = self.payload[start + 4 : start + (self.word(1) >> 2)]
         number = print_numerics(Values.of_payloads([stored], -1)).to_list()[0]
         # 14 forgets the brackets, and prints what it cannot read.

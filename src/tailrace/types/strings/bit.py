@@ -7,7 +7,7 @@ import numpy as np
 from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types.binary_forms import swap_bytes
-from tailrace.types.codec import format_each, parse_each, receive_each
+from tailrace.types.codec import format_each, none_of_its_type, parse_each, receive_each
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
@@ -16,12 +16,16 @@ BITS = 4
 
 
 def format_bits(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As varbit_out."""
+    """As varbit_out. Raises CorruptWal for a value that has fewer bits than it says."""
     starts, data = values.payloads
+    if (np.diff(starts)[values.valid] < BITS).any():
+        raise none_of_its_type(pg_type)
     lengths = np.zeros(len(values), np.int64)
     heads = starts[:-1][values.valid]
     for place in range(BITS):
         lengths[values.valid] |= data[heads + place].astype(np.int64) << (8 * place)
+    if (lengths > np.maximum(8 * (np.diff(starts) - BITS), 0)).any():
+        raise none_of_its_type(pg_type)
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     places = np.repeat(8 * (starts[:-1] + BITS) - offsets[:-1], lengths) + np.arange(offsets[-1])

@@ -6,7 +6,7 @@ import numpy as np
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
-from tailrace.types.codec import parse_each, receive_each
+from tailrace.types.codec import none_of_its_type, parse_each, receive_each
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
@@ -25,9 +25,11 @@ def parse_strings(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 def format_names(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As nameout: up to the first zero byte."""
+    """As nameout: up to the first zero byte. Raises CorruptWal for a value that has none."""
     assert values.fixed is not None
     lengths = np.where(values.valid, np.argmin(values.fixed, axis=1), 0) if len(values) else np.zeros(0, np.int64)
+    if (values.valid & (values.fixed[np.arange(len(values)), lengths] != 0)).any():
+        raise none_of_its_type(pg_type)
     return Texts.of_grid(values.fixed, lengths)
 
 

@@ -13,14 +13,16 @@ import numpy as np
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.ascii import BACKSLASH, COLON, COMMA, LEFT_BRACE, LEFT_BRACKET, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, ZERO
-from tailrace.types.codec import parse_each, syntax_error
+from tailrace.types.codec import none_of_its_type, parse_each, syntax_error
 from tailrace.types.json.jsonb.stored import (
+    ARRAY,
     CONTAINER,
     COUNT,
     FALSE,
     HAS_OFFSET,
     KIND,
     LENGTH,
+    NULL,
     NUMERIC,
     OBJECT,
     SCALAR,
@@ -32,6 +34,7 @@ from tailrace.types.json.jsonb.stored import (
     write_document,
 )
 from tailrace.types.numbers.digits import grown
+from tailrace.types.numbers.numeric.stored import is_numeric
 from tailrace.types.numbers.numeric.text import numeric_room, put_numeric
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
@@ -48,10 +51,11 @@ WORDS = np.frombuffer(b"falsetruenull", np.uint8).copy()
 ROOM = 64
 """More than all that is written around one value: braces, commas, colons, quotes, and the words."""
 
-FRAME = 7
-ENTRIES, CHILDREN, CHILD_COUNT, NEXT, KEY_END, VALUE_END, FLAGS = range(FRAME)
+FRAME = 8
+ENTRIES, CHILDREN, CHILD_COUNT, NEXT, KEY_END, VALUE_END, FLAGS, STOP = range(FRAME)
 """What the printer keeps of a container that it is in: where its entries and its children's bytes begin, how many children it has (an object: pairs)
-and which is next, where the last key and the last value ended, and the bits of the header."""
+and which is next, where the last key and the last value ended, the bits of the header, and where it ends. Its children lie one behind another before
+that, however it is damaged: so all that is read is the value's own, and once."""
 
 
 @inner_kernel
@@ -102,11 +106,19 @@ def _room_of(data: Any, kind: Any, start: Any, stop: Any) -> Any:
 
 
 @inner_kernel
-def _enter(data: Any, at: Any, frame: Any) -> Any:
-    """Fill the frame of the container at `at`."""
+def _enter(data: Any, at: Any, stop: Any, frame: Any) -> Any:
+    """Fill the frame of the container at `at`. Whether there is one, with all its entries before `stop`."""
+    if stop - at < WORD:
+        return False
     header = read_u32(data, at)
     count = header & COUNT
     entries = at + WORD
+    if (
+        header & ~COUNT not in (OBJECT, ARRAY, ARRAY | SCALAR)
+        or WORD * (2 * count if header & OBJECT else count) > stop - entries
+    ):
+        return False
+    frame[STOP] = stop
     frame[ENTRIES] = entries
     frame[CHILDREN] = entries + WORD * (2 * count if header & OBJECT else count)
     frame[CHILD_COUNT] = count
@@ -123,6 +135,7 @@ def _enter(data: Any, at: Any, frame: Any) -> Any:
             if entry & HAS_OFFSET:
                 break
             number -= 1
+    return True
 
 
 @inner_kernel
@@ -156,6 +169,20 @@ def _next_value(data: Any, frame: Any) -> Any:
 
 
 @inner_kernel
+def _is_child(data: Any, frame: Any, kind: Any, start: Any, stop: Any) -> Any:
+    """Whether a child of this kind may lie there: within its container, and a number if it says that it is one."""
+    if not start <= stop <= frame[STOP]:
+        return False
+    if kind != NUMERIC:
+        return kind in (STRING, FALSE, TRUE, NULL, CONTAINER)
+    return (
+        stop - start > WORD
+        and start + (read_u32(data, start) >> 2) <= stop
+        and is_numeric(data, start + WORD, start + (read_u32(data, start) >> 2))
+    )
+
+
+@inner_kernel
 def _put_edge(out: Any, at: Any, flags: Any, brace: Any, bracket: Any) -> Any:
     """What opens or closes an object or an array; nothing of a scalar, which is stored as an array."""
     if flags & SCALAR:
@@ -166,7 +193,8 @@ def _put_edge(out: Any, at: Any, flags: Any, brace: Any, bracket: Any) -> Any:
 
 @kernel
 def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
-    """One pass; before each value, or pair of key and value, the output is made large enough for it."""
+    """One pass; before each value, or pair of key and value, the output is made large enough for it. Returns the texts, and the first row that is
+    damaged, or -1."""
     rows = len(valid)
     offsets = np.empty(rows + 1, np.int64)
     offsets[0] = 0
@@ -177,7 +205,8 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
         depth = -1
         if valid[row]:
             depth = 0
-            _enter(data, starts[row], stack[0])
+            if not _enter(data, starts[row], starts[row + 1], stack[0]):
+                return offsets, out, row
             if at + ROOM > len(out):
                 out = grown(out, at + ROOM)
             at = _put_edge(out, at, stack[0, FLAGS], LEFT_BRACE, LEFT_BRACKET)
@@ -192,6 +221,8 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
             is_first = frame[NEXT] == 0
             key_start, key_stop = _next_key(data, frame)
             kind, start, stop = _next_value(data, frame)
+            if not _is_child(data, frame, np.int64(STRING), key_start, key_stop) or not _is_child(data, frame, kind, start, stop):
+                return offsets, out, row
             need = at + LONGEST_ESCAPE * (key_stop - key_start) + _room_of(data, kind, start, stop) + ROOM
             if need > len(out):
                 out = grown(out, need)
@@ -210,17 +241,21 @@ def _format_jsonb(starts: Any, data: Any, valid: Any) -> Any:
                     deeper = np.empty((2 * depth, FRAME), np.int64)
                     deeper[:depth] = stack
                     stack = deeper
-                _enter(data, start, stack[depth])
+                if not _enter(data, start, stop, stack[depth]):
+                    return offsets, out, row
                 at = _put_edge(out, at, stack[depth, FLAGS], LEFT_BRACE, LEFT_BRACKET)
             else:
                 at = _put_scalar(out, at, data, kind, start, stop)
         offsets[row + 1] = at
-    return offsets, out[:at]
+    return offsets, out[:at], -1
 
 
 def format_jsonbs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As jsonb_out: {"k": v, ...}."""
-    return Texts(*_format_jsonb(*values.payloads, as_writable(values.valid)))
+    """As jsonb_out: {"k": v, ...}. Raises CorruptWal for a value that is no jsonb."""
+    offsets, data, bad = _format_jsonb(*values.payloads, as_writable(values.valid))
+    if bad >= 0:
+        raise none_of_its_type(pg_type)
+    return Texts(offsets, data)
 
 
 def parse_jsonbs(texts: Texts, valid: Mask, pg_type: PgType) -> Values:

@@ -14,7 +14,7 @@ from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, mask_buffer, string_array
-from tailrace.types.numbers.numeric.stored import NAN, NEGATIVE, read_digit, read_numeric
+from tailrace.types.numbers.numeric.stored import NAN, NEGATIVE, numeric_payloads, read_digit, read_numeric
 from tailrace.types.numbers.numeric.text import format_numerics
 from tailrace.types.values import Values, as_writable
 
@@ -94,7 +94,7 @@ def numerics_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arrow
         return string_array(format_numerics(values, pg_type, style.text), values.valid)
     limit = 10**kind.precision
     limits = np.uint64(limit >> 64), np.uint64(limit & (1 << 64) - 1)
-    words, bad = _scale_numerics(*values.payloads, as_writable(values.valid), kind.scale, *limits)
+    words, bad = _scale_numerics(*numeric_payloads(values), as_writable(values.valid), kind.scale, *limits)
     if bad >= 0:
         text = format_numerics(values.take(np.array([bad])), pg_type, style.text).to_list()[0]
         raise UsageError(f"numeric {text} does not fit {kind}", hint="Set numeric=text.", sqlstate="22003")

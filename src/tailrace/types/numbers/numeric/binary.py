@@ -22,6 +22,7 @@ from tailrace.types.numbers.numeric.stored import (
     SHORT_SCALE,
     SHORT_WEIGHT,
     SHORT_WEIGHT_SIGN,
+    numeric_payloads,
     put_short_header,
     read_numeric,
     write_numeric,
@@ -68,7 +69,7 @@ def _send_numerics(starts: Any, data: Any, valid: Any) -> Any:
 
 def send_numerics(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As numeric_send."""
-    return Texts(*_send_numerics(*values.payloads, as_writable(values.valid)))
+    return Texts(*_send_numerics(*numeric_payloads(values), as_writable(values.valid)))
 
 
 @kernel

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tailrace.kernels import inner_kernel
+from tailrace.errors import CorruptWal
+from tailrace.kernels import inner_kernel, kernel
+from tailrace.types.values import Bytes, Offsets, Values, as_writable
 
 SIGN_MASK, LONG_NEGATIVE, SHORT, SPECIAL = 0xC000, 0x4000, 0x8000, 0xC000
 SPECIAL_MASK, NAN_HEADER, INFINITY_HEADER, MINUS_INFINITY_HEADER = 0xF000, 0xC000, 0xD000, 0xF000
@@ -39,6 +41,30 @@ def read_numeric(data: Any, start: Any) -> Any:
     if weight >= 0x8000:
         weight -= 0x10000
     return NEGATIVE if form == LONG_NEGATIVE else POSITIVE, weight, head & LONG_SCALE, start + 4
+
+
+@inner_kernel
+def is_numeric(data: Any, start: Any, stop: Any) -> Any:
+    """Whether what lies there has a header, and whole digits behind it."""
+    if stop - start < 2 or (stop - start) & 1:
+        return False
+    return stop - start >= 4 or data[start + 1] & (SHORT >> 8) != 0
+
+
+@kernel
+def _first_damaged(starts: Any, data: Any, valid: Any) -> Any:
+    for row in range(len(valid)):
+        if valid[row] and not is_numeric(data, starts[row], starts[row + 1]):
+            return row
+    return -1
+
+
+def numeric_payloads(values: Values) -> tuple[Offsets, Bytes]:
+    """Their offsets and bytes, of which the kernels may read what headers tell. Raises CorruptWal if one is no numeric."""
+    starts, data = values.payloads
+    if _first_damaged(starts, data, as_writable(values.valid)) >= 0:
+        raise CorruptWal('found a value of type "numeric" that is none')
+    return starts, data
 
 
 @inner_kernel

@@ -21,6 +21,7 @@ from tailrace.types.numbers.numeric.stored import (
     NAN_HEADER,
     NEGATIVE,
     SHORT_SCALE,
+    numeric_payloads,
     put_short_header,
     read_digit,
     read_numeric,
@@ -109,7 +110,7 @@ def format_numerics(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 def print_numerics(values: Values) -> Texts:
     """The same, whatever type they are part of."""
-    return Texts(*_format_numerics(*values.payloads, as_writable(values.valid)))
+    return Texts(*_format_numerics(*numeric_payloads(values), as_writable(values.valid)))
 
 
 @kernel
