@@ -26,6 +26,13 @@ _LOST = "55000"
 
 
 @dataclass(slots=True)
+class _Amid:
+    """Whether something was written of a window, and the rest was not."""
+
+    window: bool = False
+
+
+@dataclass(slots=True)
 class _Hangup:
     """Whether SIGHUP came."""
 
@@ -45,12 +52,13 @@ def receive_into(
     consumer.streamed = session.streamed
     plugin.recall(session.memory)
     synced = time.monotonic()
-    look = partial(_look, consumer, plugin, writer, upto)
+    amid = _Amid()
+    look = partial(_look, consumer, plugin, writer, upto, amid)
     with _hangup() as hangup:
         try:
             while upto is None or consumer.read_upto < upto:
                 began = time.monotonic()
-                news = _tried(look, tries_again=tries_again)
+                news = _tried(look, amid, tries_again=tries_again)
                 time.sleep(max(0.0, began + PACE - time.monotonic()) if news else POLL)
                 if hangup.came or time.monotonic() - synced >= fsync_interval:
                     consumer.confirm(writer.durable_upto())
@@ -62,18 +70,19 @@ def receive_into(
             consumer.confirm(writer.durable_upto())
 
 
-def _tried(look: Callable[[], bool], *, tries_again: bool) -> bool:
-    """As `_look`; a source that cannot be read is waited for, unless the slot is lost."""
+def _tried(look: Callable[[], bool], amid: _Amid, *, tries_again: bool) -> bool:
+    """As `_look`; a source that cannot be read is waited for, unless the slot is lost. Amid a window it is not: rows that are written would come
+    again."""
     try:
         return look()
     except MissingHistory as error:
-        if not tries_again or error.sqlstate == _LOST:
+        if not tries_again or error.sqlstate == _LOST or amid.window:
             raise
         time.sleep(_TRY_AGAIN)
         return False
 
 
-def _look(consumer: Consumer, plugin: OutputPlugin, writer: Writer, upto: Lsn | None) -> bool:
+def _look(consumer: Consumer, plugin: OutputPlugin, writer: Writer, upto: Lsn | None, amid: _Amid) -> bool:
     """Write what is new; whether there was any."""
     news = False
     for window in consumer.look(plugin.demand, upto):
@@ -81,6 +90,7 @@ def _look(consumer: Consumer, plugin: OutputPlugin, writer: Writer, upto: Lsn | 
         told = consumer.read_upto
         for lines in window.lines(plugin):
             for few in few_at_a_time(lines):
+                amid.window = True
                 writer.write(Rows(few, plugin))
             told = lines.told_upto(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
@@ -89,6 +99,7 @@ def _look(consumer: Consumer, plugin: OutputPlugin, writer: Writer, upto: Lsn | 
         end = min(window.log.end, upto or window.log.end)
         writer.whole(end, Session(window.blocks.after, plugin.memory, consumer.stood_at(end)))
         writer.flush()
+        amid.window = False
     return news
 
 
