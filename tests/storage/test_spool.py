@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -16,8 +17,10 @@ from support.cases import DBNAME
 from support.decoding import opened, rows_of, text_of
 from support.live import Slot
 from support.servers import Server
+from support.waiting import until
 from tailrace.cli import main
 from tailrace.errors import CorruptWal, FailedWrite, MissingHistory
+from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Source, capture
 from tailrace.storage.spool import clean, look, spool_directory
 
@@ -39,7 +42,7 @@ def server() -> Iterator[Server]:
 
 
 def _copies(spool: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in sorted(spool.glob("*/*/*")) if len(path.name) == 24}
+    return {path.name: path.stat().st_size for path in sorted(spool.glob("*/*/*/*")) if len(path.name) == 24}
 
 
 def _pipeline(server: Server, slot: Slot | None = None) -> Pipeline:
@@ -58,7 +61,7 @@ def test_one_copy_of_a_segment_however_often_it_is_read(server: Server, spool: P
         sizes.append(sum(_copies(spool).values()))
         present = {path.name for path in server.wal_dir.iterdir()}
         kept = {path.name for path in spool.rglob("*") if path.is_file()}
-        assert {name for name in kept - present if not name.endswith(".lease")} == {"lock", "swept"}
+        assert {name for name in kept - present if not name.endswith(".lease")} == {"lock", "source", "swept"}
     assert sizes == sorted(sizes)
     *finished, last = _copies(spool).values()
     assert set(finished) == {SEGMENT}
@@ -108,7 +111,7 @@ def test_a_lease_may_outlast_its_process(server: Server, spool: Path) -> None:
     source = Source.open(server.data_dir, lasting=3600)
     del source
     assert clean(spool) == 0
-    (lease,) = spool.glob("*/*/*.lease")
+    (lease,) = spool.glob("*/*/*/*.lease")
     os.utime(lease, (time.time() - 1, time.time() - 1))
     assert clean(spool) > 0
 
@@ -141,7 +144,7 @@ def test_a_copy_that_a_crash_cut_short_is_made_again(server: Server, spool: Path
         lambda data: data[: len(data) // 2 + 7],
         lambda data: data + b"x" * 100,
     ):
-        for copy in spool.glob("*/*/0*[0-9A-F]"):
+        for copy in spool.glob("*/*/*/0*[0-9A-F]"):
             if len(copy.name) == 24:
                 copy.write_bytes(spoil(copy.read_bytes()))
         assert text_of(_pipeline(server, slot), {}) == expected
@@ -151,7 +154,7 @@ def test_noise_in_a_copy_is_an_error(server: Server, spool: Path) -> None:
     slot = Slot.on(server)
     server.sql(FILL.format(300))
     text_of(_pipeline(server, slot), {})
-    copy = sorted(path for path in spool.glob("*/*/*") if len(path.name) == 24)[-1]
+    copy = sorted(path for path in spool.glob("*/*/*/*") if len(path.name) == 24)[-1]
     data = bytearray(copy.read_bytes())
     data[len(data) // 2] ^= 1
     copy.write_bytes(data)
@@ -161,9 +164,73 @@ def test_noise_in_a_copy_is_an_error(server: Server, spool: Path) -> None:
     assert str(copy) in caught.value.context
 
 
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[] if seed < 2 else pytest.mark.marathon) for seed in range(100)])
+def test_clusters_with_one_system_identifier(seed: int, tmp_path: Path) -> None:
+    """A cluster, its copy and its standby, all of them running: they shared one folder, and cut each other's segments. Whoever reads has the log of
+    the one that was named, whatever was read of the others, and what they have written is read amid."""
+    dice = random.Random(seed)
+    with Server(16, dbname=DBNAME) as first:
+        first.say("CREATE TABLE t (id int, v text)")
+        slot = Slot.on(first)
+        first.stop()
+        copy = first.copy_to(tmp_path / "copy")
+        backup = first.copy_to(tmp_path / "backup")
+        first.start()
+        (backup / "standby.signal").touch()
+        with (
+            Server(16, dbname=DBNAME, data=copy) as second,
+            Server(16, {"primary_conninfo": first.dsn()}, data=backup) as standby,
+        ):
+            shared: list[Pipeline] = []
+            for turn in range(dice.randrange(4, 10)):
+                server = dice.choice([first, second])
+                server.sql(f"INSERT INTO t SELECT g, '{turn}' FROM generate_series(1, {dice.choice([1, 50, 4000])}) g")
+                if dice.random() < 0.3:
+                    server.switch_wal()
+                if dice.random() < 0.2:
+                    server.restart()
+                for read in dice.sample([first, second], 2):
+                    expected = Slot(read, slot.start_lsn, slot.name).peek()
+                    assert text_of(opened(read.data_dir, start_lsn=slot.start_lsn), {}) == expected
+                ahead = first.flush_lsn()
+                until(lambda ahead=ahead: Lsn.parse(standby.value("SELECT pg_last_wal_replay_lsn()::text")) >= Lsn.parse(ahead))
+                pipeline = opened(standby.data_dir, start_lsn=slot.start_lsn)
+                assert text_of(pipeline, {}) == slot.peek()
+                shared.append(pipeline)
+            assert len({each.source.segments.directory for each in shared}) == 1
+            assert len({each.source for each in look(spool_directory())}) == 3
+
+
+def test_a_server_that_was_put_back_in_place(server: Server, spool: Path) -> None:
+    """As rsync does it: the folder and its files are the same, and have the older content. One has a switch where the other goes on."""
+    slot = Slot.on(server)
+    server.sql("INSERT INTO t VALUES (1, 'shared')")
+    server.stop()
+    copies = {path: path.read_bytes() for path in server.data_dir.rglob("*") if path.is_file()}
+    server.start()
+    server.sql("INSERT INTO t VALUES (2, 'gone')")
+    server.switch_wal()
+    server.sql("INSERT INTO t VALUES (3, 'gone')")
+    ahead = _pipeline(server, slot)
+    assert text_of(ahead, {}) == slot.peek()
+    server.stop()
+    for path in list(server.data_dir.rglob("*")):
+        if path.is_file() and path not in copies:
+            path.unlink()
+    for path, content in copies.items():
+        path.write_bytes(content)
+    server.start()
+    assert text_of(_pipeline(server, slot), {}) == slot.peek()
+    server.sql(FILL.format(100))
+    server.switch_wal()
+    assert text_of(_pipeline(server, slot), {}) == slot.peek()
+    server.sql(FILL.format(3000))
+    assert text_of(_pipeline(server, slot), {}) == slot.peek()
+
+
 def test_a_copy_that_was_taken_away(server: Server, spool: Path) -> None:
     pipeline = _pipeline(server)
-    for copy in spool.glob("*/*/*"):
+    for copy in spool.glob("*/*/*/*"):
         copy.unlink()
     with pytest.raises(MissingHistory, match="has already been removed"):
         pipeline.source.segments.read(pipeline.source.segments.first_lsn, pipeline.source.segments.stop_lsn)

@@ -14,12 +14,19 @@ app = typer.Typer(help="Copies of the WAL of running servers.", no_args_is_help=
 
 @app.command("ls")
 def list_copies(as_json: JsonOption = False) -> None:
-    """Where WAL of running servers is copied to, and how much lies there, by system and timeline."""
+    """Where WAL of running servers is copied to, and how much lies there, by system, timeline and pg_wal."""
     place = spool_directory()
     spooled = look(place)
     if as_json:
         spools = [
-            {"system": each.system, "timeline": each.timeline, "files": each.files, "bytes": each.size, "is_read": each.is_read}
+            {
+                "system": each.system,
+                "source": each.source,
+                "timeline": each.timeline,
+                "files": each.files,
+                "bytes": each.size,
+                "is_read": each.is_read,
+            }
             for each in spooled
         ]
         write_json({"directory": str(place), "bytes": sum(each.size for each in spooled), "spools": spools})
@@ -27,9 +34,10 @@ def list_copies(as_json: JsonOption = False) -> None:
     sys.stdout.write(f"{place}: {sum(each.size for each in spooled):,} bytes\n")
     if spooled:
         rows: list[tuple[str | int | float, ...]] = [
-            (each.system, each.timeline, each.files, each.size, "being read" if each.is_read else "") for each in spooled
+            (each.system, each.timeline, each.files, each.size, "being read" if each.is_read else "", each.source)
+            for each in spooled
         ]
-        write_listing(Listing(("system", "timeline", "files", "bytes", "notes"), rows))
+        write_listing(Listing(("system", "timeline", "files", "bytes", "notes", "source"), rows))
 
 
 @app.command("clean")

@@ -1,12 +1,13 @@
 """A running server recycles its pg_wal under our feet (rule 9), so what is to be read of it is copied before anything is read.
 
-In: the segments of a live pg_wal, and the position from which they are needed. Out: the same segments below a folder of ours, one folder per system
-and timeline, shared by everybody who reads this log on this machine. There is one copy of a segment. While the server writes it, pages are
+In: the segments of a live pg_wal, and the position from which they are needed. Out: the same segments below a folder of ours, one folder per system,
+pg_wal and timeline, shared by everybody who reads this log on this machine. There is one copy of a segment. While the server writes it, pages are
 appended that will not change any more; the page that is being filled is kept beside, as it was, by whoever looked (`Segment.filling`), so that the
 copy never changes under a reader either. Who reads holds a lease; whoever comes next removes what nobody holds.
 
-A hard link to the server's file would cost nothing, and be wrong: a segment is recycled by renaming it and writing over it in place, and the link
-would show that. Where the file system can share blocks until they are written (reflinks), `copy_file_range` does so.
+Clusters with one system identifier (a copy, a standby beside its primary) have logs that differ, so a pg_wal is known by its path and its inode. Of
+two at least one is another, also where containers see both at the same path; a device number tells nothing, since a reboot may change it. A server
+that was put back to an earlier copy of itself, in its place, is found by comparing: copies with other bytes are given up, and never written over.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ import errno
 import fcntl
 import os
 import time
-from bisect import bisect_left
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tailrace.errors import FailedWrite
-from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.model import Lsn
 from tailrace.storage.kept_copies import kept_copies
 from tailrace.storage.lease import Lease, first_leased, is_lease
 from tailrace.storage.segment_files import place_of_name
 from tailrace.storage.segments import Segment, Segments, segment_name
+from tailrace.storage.spool_copies import bring_up, compared
 from tailrace.user_cache import user_cache
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 
-_PIECE = 1 << 20
 _UNVISITED_SECONDS = 3600
 _SWEEP_SECONDS = 60
 _SWEPT = "swept"
 _LOCK = "lock"
-_CANNOT_SHARE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF})
+_SOURCE = "source"
 
 
 def spool_directory() -> Path:
@@ -50,11 +51,12 @@ def spooled(segments: Segments, spool: Path, since: Lsn | None = None, lasting: 
     home = _home_of(segments, spool)
     first = min(segments.by_number) if since is None else int(since) // segments.segment_size
     with _written_to(home):
-        home.mkdir(parents=True, exist_ok=True)
+        _make(home, segments)
         _forget_unvisited(spool, home)
         with _locked(home):
             lease = Lease.take(home, segment_name(segments.timeline, first, segments.segment_size)[8:], lasting)
             _forget(home)
+            _give_up_others(home, segments)
             try:
                 copies = _copied(segments, home, first)
                 copies |= kept_copies(home, segments, first, copies)
@@ -73,9 +75,10 @@ def with_copies(segments: Segments, spool: Path, since: Lsn) -> tuple[Segments, 
     if since >= segments.first_lsn or not home.parent.is_dir():
         return segments, None
     with _written_to(home):
-        home.mkdir(exist_ok=True)
+        _make(home, segments)
         with _locked(home):
             lease = Lease.take(home, segment_name(segments.timeline, first, segments.segment_size)[8:])
+            _give_up_others(home, segments)
             copies = kept_copies(home, segments, first, segments.by_number)
     return replace(segments, by_number=segments.by_number | copies), lease
 
@@ -95,7 +98,34 @@ def seal(segments: Segments, upto: Lsn) -> None:
 
 
 def _home_of(segments: Segments, spool: Path) -> Path:
-    return spool / str(segments.system) / f"{segments.timeline:08X}"
+    wal = os.path.realpath(segments.directory)
+    source = f"{zlib.crc32(os.fsencode(wal)):08x}-{os.stat(wal).st_ino}"
+    return spool / str(segments.system) / source / f"{segments.timeline:08X}"
+
+
+def _make(home: Path, segments: Segments) -> None:
+    """The folder; the one above says of which pg_wal."""
+    if not home.is_dir():
+        home.mkdir(parents=True, exist_ok=True)
+        (home.parent / _SOURCE).write_text(os.path.realpath(segments.directory))
+
+
+def _give_up_others(home: Path, segments: Segments) -> None:
+    """Remove the copies that are of another history than the segments: from the first one on that has other pages, and those before it if nothing
+    shows that the history was the same there. Who reads them has them open, or finds that they are gone."""
+    size = segments.segment_size
+    alike = 0
+    for place, segment in sorted(segments.by_number.items()):
+        copy = home / segment_name(segment.timeline, place, size)
+        with suppress(FileNotFoundError), open(segment.path, "rb", buffering=0) as live:
+            pages, differs = compared(live.fileno(), str(copy), place * size, size)
+            alike += pages
+            if differs:
+                first_other = segment_name(0, place, size)[8:] if alike else ""
+                for path in home.iterdir():
+                    if (at := place_of_name(path.name)) is not None and at >= first_other:
+                        path.unlink(missing_ok=True)
+                return
 
 
 def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
@@ -110,67 +140,13 @@ def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
         finished = later is not None and _begins_at(Path(later.path), (place + 1) * size)
         copy = home / segment_name(segment.timeline, place, size)
         with suppress(FileNotFoundError), open(segment.path, "rb", buffering=0) as live:
-            if (brought := _bring_up(live.fileno(), copy, place * size, size, finished)) is not None:
+            if (brought := bring_up(live.fileno(), str(copy), place * size, size, finished)) is not None:
                 settled, filling = brought
                 whole = settled == size
                 copies[place] = replace(
                     segment, path=str(copy), partial=not whole, settled=None if whole else settled, filling=filling
                 )
     return copies
-
-
-def _bring_up(live: int, copy: Path, start: int, size: int, finished: bool) -> tuple[int, bytes] | None:
-    """Append to the copy what the server has written since. How much of it is there for good, and the page that is being filled; None if the file is
-    not, or no longer, the segment that begins at `start`."""
-
-    def in_place(page: int) -> bool:
-        return page_address(os.pread(live, SHORT_PAGE_HEADER, page * PAGE_SIZE)) == start + page * PAGE_SIZE
-
-    if not in_place(0):
-        return None
-    target = os.open(copy, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        have = os.fstat(target).st_size // PAGE_SIZE * PAGE_SIZE
-        last = max(0, have - PAGE_SIZE)
-        if os.pread(target, PAGE_SIZE, last) != os.pread(live, PAGE_SIZE, last):
-            have = 0  # cut short by a crash, ours or the server's: what it wrote and lost, it writes anew
-        # Pages are written in their order, so all but the last that is in its place are done with. What comes behind is older, or zeros.
-        written = (
-            size // PAGE_SIZE if finished else bisect_left(range(size // PAGE_SIZE), True, key=lambda page: not in_place(page))
-        )
-        settled = size if finished else (written - 1) * PAGE_SIZE
-        try:
-            os.ftruncate(target, have)
-            _append(live, target, have, settled)
-            filling = b"" if finished else os.pread(live, PAGE_SIZE, settled)
-        except OSError:
-            os.ftruncate(target, have)
-            raise
-        if not in_place(0):  # recycled while it was copied
-            os.ftruncate(target, have)
-            return None
-        return settled, filling
-    finally:
-        os.close(target)
-
-
-def _append(live: int, target: int, at: int, stop: int) -> None:
-    """Bytes `[at, stop)` of one file into the other, shared if the file system can."""
-    shares = hasattr(os, "copy_file_range")
-    while at < stop:
-        done = 0
-        if shares:
-            try:
-                done = os.copy_file_range(live, target, stop - at, at, at)
-            except OSError as error:
-                if error.errno not in _CANNOT_SHARE:
-                    raise
-                shares = False
-        if not done:
-            done = os.pwrite(target, os.pread(live, min(_PIECE, stop - at), at), at)
-        if not done:
-            raise FileNotFoundError(errno.ENOENT, "the segment was cut short")
-        at += done
 
 
 def _begins_at(path: Path, lsn: int) -> bool:
@@ -196,7 +172,7 @@ def _written_to(home: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename and not Path(error.filename).is_relative_to(home.parents[1]):
+        if error.filename and not Path(error.filename).is_relative_to(home.parents[2]):
             raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise FailedWrite(
@@ -240,10 +216,11 @@ def _forget_unvisited(spool: Path, own: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """What lies in the spool of one system and timeline: files, their bytes, and whether they are being read."""
+    """What lies in the spool of one system, pg_wal (`source`) and timeline: files, their bytes, and whether they are being read."""
 
     path: Path
     system: str
+    source: str
     timeline: int
     files: int
     size: int
@@ -251,8 +228,10 @@ class Spooled:
 
 
 def homes(spool: Path) -> list[Path]:
-    """The folders of all systems and timelines."""
-    return sorted(home for home in spool.glob("[0-9]*/*") if home.is_dir() and home.parent.name.isdigit() and len(home.name) == 8)
+    """The folders of all systems, sources and timelines."""
+    return sorted(
+        home for home in spool.glob("[0-9]*/*/*") if home.is_dir() and home.parents[1].name.isdigit() and len(home.name) == 8
+    )
 
 
 def look(spool: Path) -> list[Spooled]:
@@ -263,7 +242,8 @@ def look(spool: Path) -> list[Spooled]:
             sizes = [path.stat().st_size for path in home.iterdir() if path.name != _LOCK and not is_lease(path)]
             if sizes:
                 leased = first_leased(home) is not None
-                spools.append(Spooled(home, home.parent.name, int(home.name, 16), len(sizes), sum(sizes), leased))
+                source = (home.parent / _SOURCE).read_text()
+                spools.append(Spooled(home, home.parents[1].name, source, int(home.name, 16), len(sizes), sum(sizes), leased))
     return spools
 
 
