@@ -36,8 +36,9 @@ soak: $(READY) ## tests that wait for a minute or more
 marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression suite on all majors, 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
 
-bounds: $(READY) ## kernels with their bounds checked, over recorded cases, damage and opcodes (their code is kept apart; the first time it is compiled)
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" tests/test_golden.py tests/test_hostile.py tests/wal tests/catalog tests/decode tests/tuples
+CHECKED := tests/test_hostile.py tests/catalog tests/decode tests/tuples tests/types/test_damaged_values.py $(addprefix tests/wal/test_,opcodes.py full_page_images.py compression.py)
+bounds: $(READY) ## kernels with their bounds checked, over damage, crafted records and values, and catalogs (their code is kept apart; the first time it is compiled); marathon: over all there is
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED)
 
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a third of the cases; the others: marathon), and a minute each of generated workloads and messages (needs npm)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"

@@ -8,12 +8,15 @@ these are fair:
 - one error, exit status 1, and before it no other rows than the first of those;
 - fewer rows at the end, exit status 0, where nothing can tell: see `Damage.ends_log`;
 - other rows, exit status 0, where nothing in PostgreSQL's own files can tell: see `Damage.untold`.
+
+Records with a checksum that fits what they were changed to (:mod:`support.resealed`) are of the last kind; their errors must name a record.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -27,13 +30,20 @@ from pathlib import Path
 
 import tailrace.cli.decode
 from support.cases import Case, open_case
+from support.resealed import resealed, swapped_pages
+from support.segments import number_of
 from tailrace.cli import main
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner, Scanning, Source, scan_log
 
-CASES = (("xact", 16), ("toast", 15), ("ddl", 18), ("catalog_rewrite", 15), ("subxact", 14), ("enums", 18))
+CASES = (
+    ("xact", 16), ("toast", 15), ("ddl", 18), ("catalog_rewrite", 15), ("subxact", 14), ("enums", 18), ("types", 16), ("messages", 17),
+    ("speculative", 14), ("multi_insert", 16),
+)  # fmt: skip
 _SECONDS = 120
 _STRETCH = 1 << 16
+_LSN = re.compile(r"\b[0-9A-F]+/[0-9A-F]+\b")
+_PLUGINS = (("test_decoding",), ("wal2json",), ("wal2json", "format-version=2"), ("debezium",))
 _TELLING = frozenset({"1247", "1249", "1259", "1262", "2610", "2615"})
 _BROKEN = 70  # the status of a child that ended with a foreign exception
 
@@ -44,6 +54,7 @@ class Outcome(StrEnum):
     ERROR = "one error"
     ENDS = "log ends earlier"
     UNTOLD = "other rows, not to be told"
+    NAMELESS = "NAMELESS"
     SILENT = "SILENT"
     TRACEBACK = "TRACEBACK"
     SIGNAL = "SIGNAL"
@@ -56,7 +67,8 @@ FAIR = (Outcome.SAME, Outcome.WARNED, Outcome.ERROR, Outcome.ENDS, Outcome.UNTOL
 @dataclass(frozen=True, slots=True)
 class Damage:
     """One trial: the file, its new content (None: removed), how to run. `ends_log` says that it lies in the last page of a log of which nothing else
-    tells how far it reached; `untold`, that it lies where the cluster keeps no checksum, and PostgreSQL would read it just so."""
+    tells how far it reached; `untold`, that it lies where the cluster keeps no checksum, and PostgreSQL would read it just so; `of_record`, that it
+    is a record's, and an error has to name one."""
 
     kind: str
     what: str
@@ -66,6 +78,7 @@ class Damage:
     content: bytes | None
     ends_log: bool = False
     untold: bool = False
+    of_record: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +194,7 @@ def run_forked(words: tuple[str, ...], home: Path) -> tuple[int, str, str]:
             sys.stderr.flush()
             os._exit(status)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return status, out.read_text(errors="replace"), err.read_text(errors="replace")
+    return status, out.read_bytes().decode(errors="replace"), err.read_text(errors="replace")
 
 
 def try_out(damage: Damage) -> tuple[Outcome, str]:
@@ -223,6 +236,8 @@ def _judged(damage: Damage, status: int, out: str, err: str) -> Outcome:
     )
     if status != 1 or not told:
         return Outcome.TRACEBACK
+    if damage.of_record and not _LSN.search(err) and 'CONTEXT:  catalog "' not in err:
+        return Outcome.NAMELESS
     return Outcome.ERROR if expected.startswith(out) or damage.untold else Outcome.SILENT
 
 
@@ -277,6 +292,35 @@ def archived_wal(scene: Scene, _: list[Scene], dice: random.Random) -> Damage:
 def spool(scene: Scene, _: list[Scene], dice: random.Random) -> Damage | None:
     copies = [path for path in scene.spooled if path.stat().st_size]
     return _in_wal("spool", scene, dice.choice(copies), dice, scene.words(), reach_known=True) if copies else None
+
+
+def resealed_record(scene: Scene, _: list[Scene], dice: random.Random) -> Damage | None:
+    """A record that is other than it was, with a checksum that fits it: read from a data directory, or replayed on a state captured before."""
+    archive = dice.random() < 0.5
+    paths = [path for path in scene.archived if len(path.name) == 24] if archive else scene.segments
+    path = dice.choice(paths)
+    found = resealed(path, number_of(path) * scene.segment_size, int(Lsn.parse(scene.case.meta["start_lsn"])), dice)
+    if found is None:
+        return None
+    plugin, *options = dice.choice(_PLUGINS)
+    words = scene.words("--plugin", plugin, *(word for each in options for word in ("-o", each)), archive=archive)
+    kind = f"record with its checksum, {plugin}"
+    return Damage(kind, f"{path.name} at {found[1]}", scene, words, path, found[0], untold=True, of_record=True)
+
+
+def pages_swapped(scene: Scene, _: list[Scene], dice: random.Random) -> Damage | None:
+    """Two pages of a segment, or of a catalog, in each other's place."""
+    in_log = dice.random() < 0.5
+    path = dice.choice(scene.segments if in_log else _catalog_files(scene))
+    data = path.read_bytes()
+    used = (
+        min(len(data), int(Lsn.parse(scene.case.meta["end_lsn"])) - number_of(path) * scene.segment_size) if in_log else len(data)
+    )
+    found = swapped_pages(data, used, dice)
+    if found is None:
+        return None
+    kind = "pages swapped, WAL" if in_log else "pages swapped, catalogs"
+    return Damage(kind, f"{path.name}, pages {found[1]}", scene, scene.words(), path, found[0], untold=not in_log)
 
 
 def wal_replaced(scene: Scene, others: list[Scene], dice: random.Random) -> Damage:
@@ -389,7 +433,7 @@ def _replaced(path: Path, own: list[Path], foreign: list[Path], dice: random.Ran
 
 KINDS: dict[Make, int] = {
     wal_under_index: 5, wal: 2, archived_wal: 2, spool: 2, wal_replaced: 3, index_damaged: 4, index_replaced: 2, state_damaged: 4, state_replaced: 2,
-    catalog_page: 6, catalog_replaced: 2, control_or_map: 2, commit_status: 1,
+    catalog_page: 6, catalog_replaced: 2, control_or_map: 2, commit_status: 1, resealed_record: 8, pages_swapped: 2,
 }  # fmt: skip
 """Ways to damage, and how often each is taken."""
 

@@ -1,13 +1,19 @@
-"""What a catalog column holds that is no plain number or name: int2, float4, int2vector, oidvector, `attmissingval` (an array of one element)."""
+"""What a catalog column holds that is no plain number or name: int2, float4, int2vector, oidvector, `attmissingval` (an array of one element), and
+what it says of a type that is to be a length or an alignment."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.errors import CorruptWal
+from tailrace.model import Lsn
+from tailrace.transactions.fates import NEVER
 from tailrace.wal.compression import expanded
 
 WORD = 4
@@ -16,6 +22,33 @@ DATA_OFFSET = 4
 """Where an array's header says where its data begins (0: it has no NULLs). Before it is the number of dimensions (`utils/array.h`)."""
 HEADER = 20
 """Bytes of the header of an array of one dimension: ndim, dataoffset, elemtype, dim, lbound."""
+
+
+_ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
+_MISREAD = (ValueError, LookupError, TypeError, OverflowError, RecursionError, struct.error)
+"""What is raised over rows of catalogs that no server writes."""
+
+
+@contextmanager
+def as_written(what: str, lsn: int) -> Iterator[None]:
+    """Raises CorruptWal where the rows that tell of `what`, at `lsn`, say what no server writes."""
+    try:
+        yield
+    except _MISREAD as error:
+        at = Lsn(lsn) if lsn < NEVER else None
+        raise CorruptWal(f"the catalogs have no valid rows of {what}" + (f" at {at}" if at else ""), lsn=at) from error
+
+
+def length_of(attlen: int) -> int:
+    """A type's length, or -1 of a varlena, -2 of a cstring. Raises ValueError for what is none of these."""
+    if attlen < -2 or attlen == 0:
+        raise ValueError(f"invalid length of a type: {attlen}")
+    return attlen
+
+
+def align_of(letter: int) -> int:
+    """A type's alignment, in bytes. Raises ValueError or KeyError for a letter that stands for none."""
+    return _ALIGN[chr(letter)]
 
 
 def signed16(value: int) -> int:

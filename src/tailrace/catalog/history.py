@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.column_values import int2_vector, only_element, signed32
+from tailrace.catalog.column_values import align_of, as_written, int2_vector, length_of, only_element, signed32
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.row_versions import Versions
@@ -32,7 +32,6 @@ from tailrace.types.search_path import SEARCH_PATH
 FIRST_UNPINNED_TYPE = 10000
 """Types with smaller oids are those of pg_type.dat: the same in all databases of a major, and never altered."""
 _FUNCTIONS = ("typoutput", "typsend", "typinput", "typreceive")
-_ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
 
 
 class Attribute(NamedTuple):
@@ -176,8 +175,12 @@ class History:
 
     def _relation(self, row: int, lsn: int, ordinal: int, attributes: Sequence[Attribute] | None = None) -> Relation:
         """The relation of a row of pg_class; `attributes` are those of its columns, by attnum, if they have been read."""
+        oid = int(self.table("pg_class")["oid"][row])
+        with as_written(f"relation OID {oid}", lsn):
+            return self._relation_of(row, oid, lsn, ordinal, attributes)
+
+    def _relation_of(self, row: int, oid: int, lsn: int, ordinal: int, attributes: Sequence[Attribute] | None) -> Relation:
         classes = self.table("pg_class")
-        oid = int(classes["oid"][row])
         columns = self._columns(oid, lsn, ordinal, attributes)
         if missing := int(classes["relnatts"][row]) - len(columns):
             # It is so between two records of the transaction that makes or alters the relation. A change in between cannot be decoded.
@@ -291,12 +294,16 @@ class History:
         return {}
 
     def _type(self, oid: int, lsn: int, ordinal: int) -> PgType:
+        with as_written(f"type OID {oid}", lsn):
+            return self._type_of(oid, lsn, ordinal)
+
+    def _type_of(self, oid: int, lsn: int, ordinal: int) -> PgType:
         types = self.table("pg_type")
         rows = types.seen_where("oid", oid, lsn, ordinal)
         if not len(rows):
             raise MissingHistory(f"type {oid} is not in the catalogs at {Lsn(lsn)}", lsn=Lsn(lsn))
         row = int(rows[-1])
-        length = int(types["typlen"][row])
+        length = length_of(int(types["typlen"][row]))
         element_oid = int(types["typelem"][row])
         kind = chr(types["typtype"][row])
         if types["typsubscript"][row] == ARRAY_SUBSCRIPT_HANDLER and length == -1 and element_oid:
@@ -323,7 +330,7 @@ class History:
             ),
             kind=kind,
             length=length,
-            align=_ALIGN[chr(types["typalign"][row])],
+            align=align_of(types["typalign"][row]),
             delimiter=chr(types["typdelim"][row]),
             element=element,
             labels=self._labels(oid, lsn, ordinal) if kind == "e" else (),
@@ -373,7 +380,7 @@ class History:
 
 def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
     """The column; `type_of` gives its type, and is not asked of a dropped one."""
-    length, align = attribute.attlen, _ALIGN[chr(attribute.attalign)]
+    length, align = length_of(attribute.attlen), align_of(attribute.attalign)
     typmod, missing = attribute.atttypmod, attribute.attmissingval
     return Column(
         number=attribute.attnum,

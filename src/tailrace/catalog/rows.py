@@ -6,7 +6,8 @@ is seen; and `CatalogTable`, the same with rows looked up by the value of a colu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 from tailrace.catalog.commit_status import COMMITTED, CommitStatus
 from tailrace.catalog.layouts import TOAST_TABLES, CatalogLayout
 from tailrace.catalog.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
+from tailrace.model import Lsn
 from tailrace.ragged import ranges
 from tailrace.transactions.fates import NEVER, NO_END, Fates
 from tailrace.tuples.deform import Attributes, deform
+from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
 from tailrace.tuples.varlena import MISSING, NULL
@@ -220,24 +223,41 @@ class CatalogTable:
         return str(self.of(column, slice(row, row + 1))[0])
 
 
+@contextmanager
+def of_a_version(versions: Versions, rows: NDArray[np.int64], where: str) -> Iterator[None]:
+    """An error over the tuple of one of these versions says which record put it there; of what was there before the WAL at hand, `where` alone."""
+    try:
+        yield
+    except CorruptTuple as error:
+        added = Lsn(int(versions.columns.added[rows[error.row]])) if error.row >= 0 else Lsn(0)
+        error.context = f"{where}, WAL record at {added}" if added else where
+        error.lsn = added or None
+        raise
+
+
 def rows_of(
     versions: Versions, spans: Spans, catalog: int, layout: CatalogLayout, wanted: tuple[str, ...], codec: str = UTF8,
     chunks: Chunks | None = None,
 ) -> CatalogRows:  # fmt: skip
     """The columns `wanted` of every version of `catalog` that some transaction saw; names are in `codec`, values out of line in `chunks`. One that is
-    not there is empty."""
+    not there is empty. Raises CorruptTuple for a row that has not the columns of its catalog."""
     stored = versions.columns
     mine = _seen_by_some(versions, spans, catalog)
-    last = max(layout.index(name) for name in wanted) + 1
-    attributes = deform(
-        versions.tuples, stored.at[mine], stored.length[mine],
-        np.array(layout.lengths[:last], np.int64), np.array(layout.aligns[:last], np.int64),
-    )  # fmt: skip
+    places = {name: layout.index(name) for name in wanted}
+    last = max(places.values()) + 1
     columns: dict[str, NDArray] = {}
     names: dict[str, Names] = {}
-    for name in wanted:
-        i = layout.index(name)
-        values = _column(versions.tuples, attributes.of(i), layout.lengths[i], chunks or _no_chunks())
+    with of_a_version(versions, mine, f'catalog "{TRACKED_CATALOGS[catalog]}"'):
+        attributes = deform(
+            versions.tuples, stored.at[mine], stored.length[mine],
+            np.array(layout.lengths[:last], np.int64), np.array(layout.aligns[:last], np.int64),
+        )  # fmt: skip
+        found = {
+            name: _column(versions.tuples, attributes.of(i), layout.lengths[i], chunks or _no_chunks())
+            for name, i in places.items()
+        }
+    for name, values in found.items():
+        i = places[name]
         if layout.lengths[i] == NAMEDATALEN:
             names[name] = Names(values, codec or "utf-8")
         else:
@@ -275,7 +295,8 @@ def toast_of(versions: Versions, spans: Spans, name: str, layouts: Mapping[str, 
     whole = _from_the_first(key[:, last])
     ordered = mine[order[last]][whole]
     stored = versions.columns
-    return Chunks.of(versions.tuples, stored.at[ordered], stored.length[ordered], np.zeros(len(whole), np.int64))
+    with of_a_version(versions, ordered, f'catalog "{toast}"'):
+        return Chunks.of(versions.tuples, stored.at[ordered], stored.length[ordered], np.zeros(len(whole), np.int64))
 
 
 def _from_the_first(key: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
 from tailrace.catalog.names.qualified_names import read_identifiers, read_table_name
+from tailrace.catalog.rows import of_a_version
 from tailrace.catalog.user_tables import is_user_catalog
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import FIRST_NORMAL_OID, Column, Lsn, Relation
@@ -134,23 +135,28 @@ class TableRows:
         at, length = versions.columns.at[places.rows], versions.columns.length[places.rows]
         last = max((each.number for each in columns), default=0)
         lengths, aligns = (np.array([getattr(each, name) for each in every[:last]], np.int64) for name in ("length", "align"))
-        attributes = deform(versions.tuples, at, length, lengths, aligns)
         chunks, turn = self._chunks(places.chunks), np.zeros(len(at), np.int64)
-        return [
-            column_of(versions.tuples, attributes.of(each.number - 1), each.length, each.missing, turn, chunks)
-            for each in columns
-        ]
+        with of_a_version(versions, places.rows, f"table {places.relation}"):
+            attributes = deform(versions.tuples, at, length, lengths, aligns)
+            return [
+                column_of(versions.tuples, attributes.of(each.number - 1), each.length, each.missing, turn, chunks)
+                for each in columns
+            ]
 
     def _chunks(self, rows: NDArray[np.int64]) -> Chunks:
         if not len(rows):
             return Chunks.none()
         tuples, stored = self.history.versions.tuples, self.history.versions.columns
         lengths, aligns = (np.array(each, np.int64) for each in _CHUNK)
-        attributes = deform(tuples, stored.at[rows], stored.length[rows], lengths, aligns)
         turn = np.zeros(len(rows), np.int64)
-        identity, number = (column_of(tuples, attributes.of(i), 4, None, turn, Chunks.none()).as_dtype("<u4") for i in range(2))
+        with of_a_version(self.history.versions, rows, "TOAST table"):
+            attributes = deform(tuples, stored.at[rows], stored.length[rows], lengths, aligns)
+            identity, number = (
+                column_of(tuples, attributes.of(i), 4, None, turn, Chunks.none()).as_dtype("<u4") for i in range(2)
+            )
         ordered = rows[np.lexsort((number, identity))]
-        return Chunks.of(tuples, stored.at[ordered], stored.length[ordered], turn)
+        with of_a_version(self.history.versions, ordered, "TOAST table"):
+            return Chunks.of(tuples, stored.at[ordered], stored.length[ordered], turn)
 
 
 def named_columns(relation: Relation, names: Sequence[str]) -> tuple[Column, ...]:

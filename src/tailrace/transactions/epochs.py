@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.wal.index import Index
 from tailrace.wal.kept import moments
@@ -49,11 +50,14 @@ class XidClock:
 
     @classmethod
     def of(cls, indexes: Sequence[Index], known: tuple[int, int]) -> XidClock:
-        """What the log says, beside what is `known`: an LSN, and the full xid that was next there."""
+        """What the log says, beside what is `known`: an LSN, and the full xid that was next there. Raises CorruptWal for a checkpoint of an xid that
+        cannot be."""
         told = [known]
         partly: list[tuple[int, int]] = []
         for moment in moments(indexes):
             if isinstance(moment.record, Checkpoint):
+                if moment.record.next_xid >> 63:
+                    raise CorruptWal(f"invalid next transaction ID in checkpoint record: {moment.record.next_xid}").at(moment.lsn)
                 told.append((moment.lsn, moment.record.next_xid))
             elif isinstance(moment.record, RunningXacts):
                 partly.append((moment.lsn, moment.record.next_xid))
