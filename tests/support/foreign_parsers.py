@@ -1,0 +1,193 @@
+"""Programs that others wrote to read pgoutput, in Go, Rust, JavaScript and Python: they are fetched into the cache, with a few lines of ours around
+each (`tests/parsers`), and say what they read in a message.
+
+In: messages of one session. Out: readings, one of each message, in the words of `support.vectors.facts_of`; but for values and contents, which are
+in hex, and for what a parser does not tell. `agrees` compares them with what our own reader says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from support.vectors import facts_of
+from tailrace.messages import message as m
+from tailrace.messages.session import MessageReader
+
+Reading = dict[str, Any]
+PROGRAMS = Path(__file__).parents[1] / "parsers"
+PYTHON_PACKAGE = "pypgoutput==0.0.3"
+_SECONDS = 600
+_CHANGES, _PLAIN = frozenset("IUD"), frozenset("BCORYIUDTM")
+_STREAMED = _PLAIN | frozenset("SEcA")
+
+
+_NO_COLUMNS = b"N\0\0"
+"""A row of a table without columns. pglogrepl holds that its message is too short."""
+
+
+class MissingParser(RuntimeError):
+    """A parser cannot be had; the message names what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """`letters` are the messages that it reads. It `streams` if it knows blocks, and reads `binary` values if it tells them from texts."""
+
+    name: str
+    folder: str
+    letters: frozenset[str]
+    streams: bool = False
+    binary: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+    def takes(self, streaming: str, *, binary: bool) -> bool:
+        return (self.streams or streaming == "off") and (self.binary or not binary)
+
+    def read(self, payloads: Sequence[bytes], proto_version: int) -> list[Reading]:
+        """What it says of a session. Its errors, and that it does not know a kind, are readings too."""
+        words = {
+            "go": lambda: [_go(), str(proto_version)],
+            "rust": lambda: [_rust(), str(proto_version)],
+            "npm": lambda: [_needed("node", "npm"), str(_npm() / "main.mjs"), self.name],
+            "python": lambda: [sys.executable, str(PROGRAMS / "python/main.py"), str(_python() / "pypgoutput/decoders.py")],
+        }[self.folder]()
+        data = b"".join(struct.pack(">I", len(payload)) + payload for payload in payloads)
+        cwd = _npm() if self.folder == "npm" else None
+        ran = subprocess.run(words, input=data, cwd=cwd, capture_output=True, timeout=_SECONDS, check=False)
+        assert ran.returncode == 0, f"{self.name}: {ran.stderr.decode(errors='replace')[-2000:]}"
+        readings = [json.loads(line) for line in ran.stdout.splitlines()]
+        assert len(readings) == len(payloads), self.name
+        return readings
+
+
+PARSERS = (
+    Parser("pglogrepl", "go", _STREAMED, streams=True),
+    Parser("pg_walstream", "rust", _STREAMED | frozenset("bPKrp"), streams=True),
+    Parser("pg-logical-replication", "npm", _PLAIN),
+    Parser("pgwire", "npm", _PLAIN),
+    Parser("postgres", "npm", _CHANGES, binary=False),
+    Parser("pypgoutput", "python", _PLAIN - frozenset("OYM"), binary=False),
+)
+
+
+def our_readings(payloads: Sequence[bytes], proto_version: int, streaming: str) -> list[Reading]:
+    """What our own reader says, in the same words."""
+    reader = MessageReader(proto_version, streaming)
+    return [_in_their_words(reader.read(payload), reader) for payload in payloads]
+
+
+def _in_their_words(message: m.AnyMessage, reader: MessageReader) -> Reading:
+    told = facts_of(message)
+    if isinstance(message, m.Message):
+        told["content"] = message.content.hex()
+    for side in ("old", "new"):
+        row = getattr(message, side, None)
+        if row is not None:
+            told[side] = [each.kind if each.value is None else [each.kind, each.value.hex()] for each in row.columns]
+    if isinstance(message, m.Insert | m.Update | m.Delete):
+        relation = reader.session.relations[message.relation_oid]
+        told |= {"schema": relation.namespace or "pg_catalog", "table": relation.name}
+    return told
+
+
+def agrees(parser: Parser, payload: bytes, ours: Reading, theirs: Reading) -> bool:
+    """Whether all that the parser tells is what our reader tells, and it reads what it is known to read. Those of npm give for a value that was not
+    sent again the one of before, where they have it."""
+    letter = chr(payload[0])
+    if letter not in parser.letters:
+        return theirs == {"unread": letter}
+    if "msg" not in theirs:
+        return parser.name == "pglogrepl" and payload.endswith(_NO_COLUMNS) and "must have" in theirs["error"]
+    return all(
+        _same_columns(ours["new"], value, ours.get("old")) if name == "new" else name in ours and ours[name] == value
+        for name, value in theirs.items()
+    )
+
+
+def _same_columns(ours: list[Any], theirs: list[Any], old: list[Any] | None) -> bool:
+    before = old or [None] * len(ours)
+    return len(ours) == len(theirs) and all(
+        one == other or (one == m.UNCHANGED and other == was) for one, other, was in zip(ours, theirs, before, strict=True)
+    )
+
+
+# -- where they come from --------------------------------------------------------------------------------------------------------------
+
+
+def _needed(program: str, of: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        raise MissingParser(f"{program} is missing: the parsers of {of} cannot be built or run")
+    return found
+
+
+def _made(folder: str, make: Callable[[Path], None]) -> Path:
+    """The folder of a parser in the cache, made once for these sources: beside its place, and put there in one step, since two runs may race."""
+    sources = PROGRAMS / folder
+    seed = hashlib.sha256(PYTHON_PACKAGE.encode())
+    for path in sorted(each for each in sources.iterdir() if each.is_file()):
+        seed.update(path.name.encode() + path.read_bytes())
+    home = _cache() / f"{folder}-{seed.hexdigest()[:16]}"
+    if not home.exists():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=home.parent, prefix=f"{folder}-") as scratch:
+            made = Path(scratch, "made")
+            shutil.copytree(sources, made)
+            make(made)
+            try:
+                made.rename(home)
+            except OSError:
+                if not home.exists():
+                    raise
+    return home
+
+
+def _cache() -> Path:
+    chosen = os.environ.get("TAILRACE_PARSER_CACHE")
+    return Path(chosen) if chosen else Path(__file__).parents[2] / ".cache" / "parsers"
+
+
+def _run(directory: Path, *words: str) -> None:
+    ran = subprocess.run(words, cwd=directory, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    if ran.returncode:
+        raise MissingParser(f"`{' '.join(words)}` failed: {(ran.stderr or ran.stdout).strip()[-2000:]}")
+
+
+@cache
+def _go() -> str:
+    go = _needed("go", "Go")
+    return str(_made("go", lambda home: _run(home, go, "build", "-o", "parsers", ".")) / "parsers")
+
+
+@cache
+def _rust() -> str:
+    cargo = _needed("cargo", "Rust")
+    return str(_made("rust", lambda home: _run(home, cargo, "build", "--release", "--quiet")) / "target/release/parsers")
+
+
+@cache
+def _npm() -> Path:
+    npm = _needed("npm", "JavaScript")
+    return _made(
+        "npm", lambda home: _run(home, npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+    )
+
+
+@cache
+def _python() -> Path:
+    words = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", ".")
+    return _made("python", lambda home: _run(home, *words, PYTHON_PACKAGE))
