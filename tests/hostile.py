@@ -22,7 +22,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=len(CASES))
     parser.add_argument("--minutes", type=float, default=600.0, help="stop after so long, and print what there is")
-    parser.add_argument("--kind", default="", help="only damages whose kind has this in its name")
     parser.add_argument("--show", action="store_true", help="print every trial")
     options = parser.parse_args()
     tally: Counter[tuple[str, Outcome]] = Counter()

@@ -43,6 +43,8 @@ CASES = (
 _SECONDS = 120
 _STRETCH = 1 << 16
 _LSN = re.compile(r"\b[0-9A-F]+/[0-9A-F]+\b")
+_OF_AN_ERROR = re.compile(r'(HINT|DETAIL|CONTEXT):  |(slot "[^"]*", )?output plugin "')
+"""Its further lines; a context has one more where it is a callback's."""
 _PLUGINS = (("test_decoding",), ("wal2json",), ("wal2json", "format-version=2"), ("debezium",))
 _TELLING = frozenset({"1247", "1249", "1259", "1262", "2610", "2615"})
 _BROKEN = 70  # the status of a child that ended with a foreign exception
@@ -229,11 +231,7 @@ def _judged(damage: Damage, status: int, out: str, err: str) -> Outcome:
         if damage.untold:
             return Outcome.UNTOLD
         return Outcome.ENDS if damage.ends_log and expected.startswith(out) else Outcome.SILENT
-    told = (
-        lines
-        and lines[0].startswith("tailrace: error: ")
-        and all(line.startswith(("HINT:  ", "CONTEXT:  ")) for line in lines[1:])
-    )
+    told = lines and lines[0].startswith("tailrace: error: ") and all(_OF_AN_ERROR.match(line) for line in lines[1:])
     if status != 1 or not told:
         return Outcome.TRACEBACK
     if damage.of_record and not _LSN.search(err) and 'CONTEXT:  catalog "' not in err:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tailrace.catalog.control_file import ControlFile
-from tailrace.errors import CorruptWal
+from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import Lsn
 from tailrace.wal import index
 from tailrace.wal.index import Index
@@ -48,7 +48,10 @@ def ended_before(part: Index, before: Index | None) -> Index:
 
 
 def check_reaches(indexes: Sequence[Index], control: ControlFile | None) -> None:
-    """Raise if the log ends before the checkpoint that the data directory's control file names: a server has written at least that far."""
+    """Raise if the log ends before the checkpoint that the data directory's control file names: a server has written at least that far; or where
+    reading was to begin."""
+    if not indexes:
+        raise MissingHistory("the log ends where the catalog state is", hint="There is nothing to decode yet.")
     last = indexes[-1]
     if control is not None and last.next_lsn <= control.checkpoint:
         raise CorruptWal(
