@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tailrace.errors import UsageError
+from tailrace.errors import CorruptWal, UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.evaluate import Facts, Refused, compile_filter
 from tailrace.model import Column
@@ -163,3 +163,20 @@ def test_many_rows_at_once() -> None:
         tree.ArrayComparison(96, 65, True, (A, tree.ArrayOf(1007, INT4, (integer(3), integer(99_999))))), columns()
     )
     assert np.flatnonzero(found.matches(values, len(numbers))).tolist() == [3, 99_999]
+
+
+NUMERIC, NUMERIC_GREATER, NUMERIC_ADD = 1700, 1720, 1724
+
+
+@pytest.mark.parametrize("stored", [b"", b"\0", b"\0\0"], ids=["nothing", "half a header", "no weight"])
+@pytest.mark.parametrize("computed", [False, True], ids=["compared", "computed"])
+def test_a_value_that_is_none_of_its_type(stored: bytes, computed: bool) -> None:
+    """By a kernel over what is stored, and by Python over what was read of it."""
+    column, one = tree.Column(1, NUMERIC), tree.Constant(NUMERIC, b"\0\x80\1\0")
+    left = tree.Operator(0, NUMERIC_ADD, NUMERIC, (column, one)) if computed else column
+    found = compile_filter(
+        tree.Operator(0, NUMERIC_GREATER, BOOL, (left, one)), [Column(1, "n", built_in_type(NUMERIC), -1, -1, 4)]
+    )
+    values = Values.of_payloads([b"\0\x80\2\0", stored], -1)
+    with pytest.raises(CorruptWal, match='of type "numeric" that is none'):
+        found.matches({1: values}, 2)

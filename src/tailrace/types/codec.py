@@ -68,7 +68,7 @@ class Codec:
     receive: Callable[[Texts, Mask, PgType], Values] | None = None
 
 
-_MISREAD = (ValueError, LookupError, ArithmeticError, struct.error, RecursionError, StopIteration, pa.ArrowException)
+MISREAD = (ValueError, LookupError, ArithmeticError, struct.error, RecursionError, StopIteration, pa.ArrowException)
 """What reading bytes that are not of its type may raise in a codec's plain Python. Kernels raise nothing, and check what they read."""
 
 BY_OID: dict[int, Codec] = {}
@@ -216,7 +216,7 @@ def _as_stored(pg_type: PgType) -> Iterator[None]:
     """Raises CorruptWal for what reading stored bytes raises that are none of the type's."""
     try:
         yield
-    except _MISREAD as error:
+    except MISREAD as error:
         raise none_of_its_type(pg_type) from error
 
 

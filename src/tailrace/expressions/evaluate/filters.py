@@ -21,6 +21,7 @@ from tailrace.expressions.evaluate.forms import type_of
 from tailrace.expressions.evaluate.refusals import Refused, refused
 from tailrace.expressions.evaluate.vectors import Facts, Vector, scope_of
 from tailrace.model import Column
+from tailrace.types.codec import MISREAD, format_values
 from tailrace.types.values import Mask, Values
 
 
@@ -45,7 +46,7 @@ class Filter:
     def matches(self, values: Mapping[int, Values], count: int) -> Mask:
         """Which of `count` rows pass: those for which the expression is true; NULL does not pass. `values` by attribute number.
 
-        Raises UsageError with the server's words for the first row of which the server would.
+        Raises UsageError with the server's words for the first row of which the server would, CorruptWal for values that are none of their type.
         """
         if self.error is not None and count:
             raise self.error
@@ -61,6 +62,14 @@ class Filter:
             raise
         except UsageError:
             raise self._first_error(vectors, count) from None
+        except MISREAD:
+            self._check_values(values)
+            raise
+
+    def _check_values(self, values: Mapping[int, Values]) -> None:
+        """Raises CorruptWal if a value is none of its type."""
+        for number in self.columns:
+            format_values(values[number], type_of(self.types[number]))
 
     def _asked(self, vectors: Mapping[int, Vector], count: int) -> Mask:
         assert self.part is not None
