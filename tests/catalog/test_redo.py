@@ -170,6 +170,8 @@ UNREADABLE = {
     "an insert without a tuple": record(HEAP, INSERT, struct.pack("<HB", 2, 0), block()),
     "a line pointer that no page has": _insert(292, b"x"),
     "the line pointer 0": _insert(0, b"x"),
+    "a deletion at a line pointer that no page has": _delete(2049),  # of the page behind it would be 1
+    "an update of the line pointer 0": _update(0, 2, logged_tuple(b"x")),
     "a tuple longer than a page": _insert(2, b"x" * PAGE_SIZE),
     "more tuples than offsets": record(HEAP2, MULTI_INSERT, struct.pack("<BBHH", 0, 0, 2, 1), block(b"\0" * 90)),
     "more tuples than data": record(HEAP2, MULTI_INSERT | INIT_PAGE, struct.pack("<BBH", 0, 0, 9), block(b"\1\0" + TUPLE_HEADER + b"\0")),

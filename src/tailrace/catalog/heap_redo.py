@@ -58,6 +58,9 @@ def added_item(buf, parsed):  # type: ignore[no-untyped-def]
 def heap_redo(replayed, record, change, buf, parsed):  # type: ignore[no-untyped-def]
     """What a record of the managers HEAP and HEAP2 says of the page of its first block. Returns a status."""
     opcode = parsed[INFO] & heap.OPCODE
+    if parsed[MANAGER] == HEAP and opcode in (heap.DELETE, heap.UPDATE, heap.HOT_UPDATE, heap.INPLACE):
+        if not 1 <= heap.old_item(buf, parsed) <= MAX_HEAP_TUPLES_PER_PAGE:
+            return UNREADABLE
     if not heap.changes_rows(parsed):
         if parsed[MANAGER] == HEAP and opcode == heap.INPLACE and not change.has_image:
             replay_inplace(replayed, change, buf, parsed)
