@@ -223,6 +223,9 @@ def _plugin_of(consumer: Consumer, options: dict[str, str | None], parameters: d
 def receive(
     name: NameArgument, state: StateOption,
     file: Annotated[str, typer.Option("-f", "--file", help="File to write to, - for standard output.")] = "",
+    at_end: Annotated[
+        bool, typer.Option("--resume-at-end", help="Go on where the file ends, though it is not what its position says.")
+    ] = False,
     writer: Annotated[str, typer.Option(help="Installed writer to write with, instead of to a file.")] = "",
     writer_option: Annotated[list[str] | None, typer.Option(help="Option of the writer, NAME=VALUE.")] = None,
     option: PluginOptions = None, parameter: SetOption = None,
@@ -241,9 +244,11 @@ def receive(
     window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
     """Write what the slot gives as it comes, like pg_recvlogical --start: into a file every line exactly once. SIGHUP opens the file anew."""
-    if bool(file) == bool(writer) or (writer_option and not writer) or (writer and as_json):
+    if bool(file) == bool(writer) or (writer_option and not writer) or (writer and (as_json or at_end)):
         raise UsageError(
-            "give a file or a writer", hint="--json and -f are of files, --writer-option is of writers.", sqlstate="42601"
+            "give a file or a writer",
+            hint="--json, --resume-at-end and -f are of files, --writer-option is of writers.",
+            sqlstate="42601",
         )
     upto, options = parse_lsn(endpos), parse_pairs(option)
     new: NewSlot | None = None
@@ -260,15 +265,17 @@ def receive(
     with _received(name, state, new, _Engine(window, on), if_not_exists, progress.tell) as consumer:
         printing = _plugin_of(consumer, options, parse_parameters(parameter))
         printed = as_json_rows if as_json else as_lines
-        with shut_down(printing), _writing(file, writer, writer_option, consumer.slot, printed) as destination:
+        with shut_down(printing), _writing(file, at_end, writer, writer_option, consumer.slot, printed) as destination:
             receive_into(consumer, printing, destination, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop)
 
 
 @contextmanager
-def _writing(file: str, name: str, options: list[str] | None, slot: Slot, printed: Printed) -> Iterator[Writer]:
+def _writing(
+    file: str, at_end: bool, name: str, options: list[str] | None, slot: Slot, printed: Printed
+) -> Iterator[Writer]:  # fmt: skip
     """The writer of that name, begun, or one to the file."""
     if not name:
-        with output_to(file, slot, printed) as output:
+        with output_to(file, slot, printed, at_end=at_end) as output:
             yield output
         return
     writer = writer_named(name, {key: value or "" for key, value in parse_pairs(options).items()})

@@ -1,84 +1,49 @@
 """The file that a consumer writes, so that every line is in it exactly once whatever is killed when.
 
-Beside the file lies its position: which file (its inode, since rotation renames it), how much of it counts, and the LSN up to which that is what
-the slot gave. It is written once the file is synced, and the slot confirms after that. So whoever comes next cuts the file to what counts and goes
-on from there, and what was written behind it comes again.
+Beside the file lies its position (:mod:`tailrace.storage.output_position`). It is written once the file is synced, and the slot confirms after that.
+So whoever comes next cuts the file to what counts and goes on from there, and what was written behind it comes again.
 
     write … write │ fsync of the file │ position, synced │ slot confirmed
+
+One process writes a file, and holds a lock on it. What is not as the position says is an error that touches nothing: another file in its place, one
+that was cut, lines that somebody appended, a slot that has moved on without it.
 
 Standard output and pipes cannot be cut: there a line may come again after a crash.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from tailrace.checksummed_file import FileKind, fact
-from tailrace.errors import UsageError
+from tailrace.errors import FailedWrite, UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.printing import Printed, as_lines
 from tailrace.slots.session import Session
 from tailrace.slots.slot import Slot
+from tailrace.storage.file_lock import FileLock
+from tailrace.storage.output_position import POSITION, WRITING, Position, Reach, checksum_before
 from tailrace.storage.whole_file import write_whole
 from tailrace.storage.writers import Rows, Writer
 
-POSITION_FILE = FileKind(
-    "position", "an output file's position", version=1, compression="zstd",
-    hint="Without it the next line goes where the file ends: compare that with what the slot has confirmed, and remove the position.",
-)  # fmt: skip
-SUFFIX = ".position"
-
-
-_FACTS: dict[str, Any] = {"inode": int, "length": int, "lsn": Lsn, "slot": str, "system": int, "identity": str}
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Of the file with this `inode` the first `length` bytes are what a slot gave before `lsn`. `slot` is the name that it had; `identity`, by which
-    it is known again, is empty in files of before there was one, when the name told. `session` is what the consumer knew there."""
-
-    inode: int
-    length: int
-    lsn: Lsn
-    slot: str
-    system: int
-    identity: str
-    session: Session = field(default_factory=Session)
-
-    def is_of(self, slot: Slot) -> bool:
-        mine, its = (self.identity, slot.identity) if self.identity and slot.identity else (self.slot, slot.name)
-        return mine == its and self.system == slot.system
-
-    def write(self) -> bytes:
-        facts = {name: getattr(self, name) for name in _FACTS}
-        return POSITION_FILE.write({**facts, "lsn": int(self.lsn), "session": self.session.facts()}, {})
-
-    @classmethod
-    def read(cls, data: bytes, where: str) -> Position:
-        """Raises UnsupportedFile, CorruptFile."""
-
-        def position_from(facts: dict[str, Any], _: object) -> Position:
-            facts = {"identity": "", **facts}
-            session = Session.of(facts["session"]) if "session" in facts else Session()
-            return cls(**{name: fact(facts[name], kind) for name, kind in _FACTS.items()}, session=session)
-
-        return POSITION_FILE.read_as(data, where, {}, position_from)
+_DISAGREES, _IN_USE = "55000", "55006"
 
 
 @contextmanager
-def output_to(name: str, slot: Slot, printed: Printed = as_lines) -> Iterator[Writer]:
-    """A writer to the file of that name, `-` being standard output, of rows as they are `printed`."""
+def output_to(name: str, slot: Slot, printed: Printed = as_lines, *, at_end: bool = False) -> Iterator[Writer]:
+    """A writer to the file of that name, `-` being standard output, of rows as they are `printed`. `at_end` goes on where the file ends, whatever its
+    position says of it. Raises UsageError where somebody else writes the file, or it is not what its position says."""
     if name == "-":
         yield _begun(_Stream(sys.stdout.buffer, printed), slot)
         return
-    path = Path(name).absolute()
+    path = Path(os.path.realpath(name))  # the position lies beside the file, by whichever link it is named
     with suppress(FileNotFoundError):
         mode = path.stat().st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
@@ -87,7 +52,8 @@ def output_to(name: str, slot: Slot, printed: Printed = as_lines) -> Iterator[Wr
             return
         if not stat.S_ISREG(mode):
             raise UsageError(f'"{path}" is no regular file', hint="Name a file, a pipe, or - for standard output.")
-    output = _begun(_File(path, printed), slot)
+    output = _File(path, printed, at_end)
+    output.begin(slot)
     try:
         yield output
     finally:
@@ -118,46 +84,66 @@ class _Stream(Writer):
 
 
 class _File(Writer):
-    def __init__(self, path: Path, printed: Printed) -> None:
+    def __init__(self, path: Path, printed: Printed, at_end: bool) -> None:
         super().__init__({})
-        self._path, self._printed = path, printed
-        self._position = path.with_name(path.name + SUFFIX)
+        self._path, self._printed, self._takes_end = path, printed, at_end
+        self._position = path.with_name(path.name + POSITION)
+        self._reach = Reach(path.with_name(path.name + WRITING))
+        self._is_alone = True
+        self._at = 0
 
     def begin(self, slot: Slot) -> None:
         super().begin(slot)
         self._slot = slot
-        if (said := self._said()) is not None:
-            self._cut(said)
-            # If the slot was moved on by others, what came between is not in the file.
-            if said.lsn >= self.begins_at:
-                self.begins_at, self.session = said.lsn, said.session
-        self._file = self._path.open("ab", buffering=1 << 16)
-        self._counts = (self._length(), self.begins_at, self.session)
+        said = Position.read(self._position.read_bytes(), str(self._position)) if self._position.exists() else None
+        if said is not None and not self._takes_end:
+            self._check_slot(said)
+            if (rotated := self._find(said)) != self._path:
+                with _Locked.of(rotated) as moved:
+                    moved.cut(said, self._reach.said())
+        self._open(said)
+        if said is not None and said.is_of(slot) and said.lsn >= self.begins_at:
+            self.begins_at, self.session = said.lsn, said.session
+        self._counts = (self._at, self.begins_at, self.session)
         self.durable_upto()
 
     def write(self, rows: Rows) -> None:
-        self._file.write(self._printed(rows.lines, rows.plugin).data)
-
-    def flush(self) -> None:
-        self._file.flush()
+        data = memoryview(self._printed(rows.lines, rows.plugin).data).cast("B")
+        self._check_alone()
+        self._reach.upto(self._at + len(data))
+        try:
+            while data:
+                count = os.write(self._file.number, data)
+                data, self._at = data[count:], self._at + count
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise FailedWrite(
+                f'could not write to file "{self._path}": {error.strerror}',
+                sqlstate="53100" if full else "",
+                file=str(self._path),
+            ) from error
 
     def whole(self, lsn: Lsn, session: Session) -> None:
-        self._counts = (self._file.tell(), lsn, session)
+        self._counts = (self._at, lsn, session)
 
     def durable_upto(self) -> Lsn:
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        os.fsync(self._file.number)
         length, lsn, session = self._counts
-        position = Position(
-            os.fstat(self._file.fileno()).st_ino, length, lsn, self._slot.name, self._slot.system, self._slot.identity, session
-        )
+        status = os.fstat(self._file.number)
+        checksum = checksum_before(self._file.number, length)
+        slot = self._slot
+        position = Position(status.st_dev, status.st_ino, length, checksum, lsn, slot.name, slot.system, slot.identity, session)
         write_whole(self._position, position.write())
         return lsn
 
     def reopen(self) -> None:
+        """Unless the file still has its name."""
+        with suppress(FileNotFoundError):
+            if self._path.stat().st_ino == os.fstat(self._file.number).st_ino:
+                return
         self._end()
-        self._file = self._path.open("ab", buffering=1 << 16)
-        self._counts = (self._length(), *self._counts[1:])
+        self._open(None)
+        self._counts = (self._at, *self._counts[1:])
         self.durable_upto()
 
     def close(self) -> None:
@@ -165,41 +151,152 @@ class _File(Writer):
 
     def _end(self) -> None:
         """No half of a transaction stays in a file that is given up."""
-        self._file.flush()
-        self._file.truncate(self._counts[0])
+        if not self._is_alone:
+            self._reach.let_go()
+            self._file.release()
+            return
+        self._check_alone()
+        os.ftruncate(self._file.number, self._counts[0])
         self.durable_upto()
-        self._file.close()
+        self._reach.end()
+        self._file.release()
 
-    def _length(self) -> int:
-        return os.fstat(self._file.fileno()).st_size
+    def _open(self, said: Position | None) -> None:
+        """The file, locked, and cut to what counts; made if there is none."""
+        self._file = _Locked.of(self._path, made=True)
+        try:
+            status = os.fstat(self._file.number)
+            if said is not None and not self._takes_end and status.st_ino == said.inode:
+                self._file.cut(said, self._reach.said())
+            elif said is None and status.st_size and status.st_nlink > 1 and not self._takes_end:
+                raise _disagrees(
+                    f'"{self._path}" has other names, and nobody knows how far it is: the position may lie beside one of those',
+                    self._path,
+                )
+            self._at = os.fstat(self._file.number).st_size
+            self._reach.begin()
+            self._reach.upto(self._at)
+        except BaseException:
+            self._file.release()
+            raise
 
-    def _said(self) -> Position | None:
-        if not self._position.exists():
-            return None
-        said = Position.read(self._position.read_bytes(), str(self._position))
+    def _check_alone(self) -> None:
+        """Raise if the file does not end where this writer has ended it."""
+        size = os.fstat(self._file.number).st_size
+        if size != self._at:
+            self._is_alone = False
+            raise UsageError(
+                f'"{self._path}" has {size} bytes, and {self._at} were written: somebody else writes to it',
+                hint="What counts is in it. Put right what was done, or go on where it ends with --resume-at-end.",
+                sqlstate=_DISAGREES,
+                file=str(self._path),
+            )
+
+    def _check_slot(self, said: Position) -> None:
+        """Raise unless the file is this slot's, and has all that the slot has given."""
         if not said.is_of(self._slot):
             another = "another " if (said.slot, said.system) == (self._slot.name, self._slot.system) else ""
             raise UsageError(
                 f'"{self._path}" is written from {another}replication slot "{said.slot}" of system {said.system}',
-                hint=f'Name another file; or remove "{self._position}" to go on in this one.',
+                hint="Name another file; or go on where this one ends with --resume-at-end.",
                 file=str(self._position),
             )
-        return said
+        confirmed = self._slot.confirmed_flush_lsn
+        if said.lsn < confirmed:
+            raise _disagrees(
+                f'"{self._path}" has what replication slot "{said.slot}" gave before {said.lsn}, but the slot has confirmed {confirmed}: '
+                "what lies between was given to somebody else",
+                self._path,
+                lsn=said.lsn,
+            )
 
-    def _cut(self, said: Position) -> None:
-        """What was written behind the position comes again, so it goes; also from a file that was moved away and not given up in time."""
+    def _find(self, said: Position) -> Path:
+        """The file that the position is of: in its place, or in its folder under a name that rotation gave it."""
+        with suppress(FileNotFoundError):
+            status = self._path.stat()
+            if status.st_ino == said.inode:
+                return self._path
+            if status.st_size:
+                raise _disagrees(
+                    f'"{self._path}" is another file (inode {status.st_ino}) than was written up to {said.lsn} (inode {said.inode})',
+                    self._path,
+                    lsn=said.lsn,
+                )
         for path in self._path.parent.iterdir():
             with suppress(FileNotFoundError):
                 if path.is_file() and not path.is_symlink() and path.stat().st_ino == said.inode:
-                    break
-        else:
+                    return path
+        raise _disagrees(
+            f'the file that was written up to {said.lsn} as "{self._path}" (inode {said.inode}) is not in its folder any more', self._path,
+            lsn=said.lsn,
+        )  # fmt: skip
+
+
+class _Locked:
+    """An open file that nobody else writes."""
+
+    def __init__(self, path: Path, number: int, lock: FileLock) -> None:
+        self.path, self.number, self._lock = path, number, lock
+
+    @classmethod
+    def of(cls, path: Path, *, made: bool = False) -> _Locked:
+        """Raises UsageError (55006) while somebody has it."""
+        number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if made else 0), 0o666)
+        lock = FileLock.take(path)
+        if lock is None or os.fstat(number).st_ino != path.stat().st_ino:
+            os.close(number)
+            if lock is not None:
+                lock.release()
+            raise UsageError(
+                f'"{path}" is being written by another process', hint="Name another file.", sqlstate=_IN_USE, file=str(path)
+            )
+        return cls(path, number, lock)
+
+    def __enter__(self) -> _Locked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        os.close(self.number)
+        self._lock.release()
+
+    def cut(self, said: Position, reach: int | None) -> None:
+        """Cut it to what counts by its position, if all that lies behind is of a writer that can have come that far (`Reach.said`)."""
+        size = os.fstat(self.number).st_size
+        if size < said.length:
+            raise _disagrees(
+                f'"{self.path}" has {size} bytes, of which {said.length} have been written up to {said.lsn}: somebody cut it', self.path,
+                lsn=said.lsn,
+            )  # fmt: skip
+        if checksum_before(self.number, said.length) != said.checksum:
+            raise _disagrees(
+                f'"{self.path}" is not what was written up to {said.lsn}: the last of its first {said.length} bytes are others', self.path,
+                lsn=said.lsn,
+            )  # fmt: skip
+        if size == said.length:
             return
-        with path.open("r+b") as file:
-            if file.seek(0, os.SEEK_END) < said.length:
-                raise UsageError(
-                    f'"{path}" has {file.tell()} bytes, of which {said.length} have been written up to {said.lsn}',
-                    hint=f'Somebody cut it. Remove "{self._position}" to go on behind what is there.',
-                    file=str(path),
-                )
-            file.truncate(said.length)
-            os.fsync(file.fileno())
+        if reach is not None and size > reach:
+            raise _disagrees(
+                f'"{self.path}" has {size - said.length} bytes behind what was written up to {said.lsn}: somebody appended to it', self.path,
+                lsn=said.lsn,
+            )  # fmt: skip
+        if reach is None:
+            warnings.warn(
+                f'{size - said.length} bytes of "{self.path}" behind what was written up to {said.lsn} are removed: they were written before '
+                "the machine was started, and come again",
+                stacklevel=2,
+            )
+        os.ftruncate(self.number, said.length)
+        os.fsync(self.number)
+
+
+def _disagrees(message: str, path: Path, lsn: Lsn | None = None) -> UsageError:
+    return UsageError(
+        message,
+        hint="Nothing was touched. Put right what was done; or name another file; or go on where the file ends, with --resume-at-end.",
+        sqlstate=_DISAGREES,
+        lsn=None if lsn is None else int(lsn),
+        file=str(path),
+    )

@@ -1,0 +1,117 @@
+"""How far an output file is what a slot gave: two small files beside it, `FILE.position` and, while somebody writes, `FILE.writing`.
+
+The position is written once the file is synced: which file it is (device and inode, since rotation renames it), how many of its bytes count, a
+checksum over the last of these, and the LSN up to which they are all that the slot gave. `FILE.writing` says before each write how far that will
+reach. So of bytes behind those that count it can be told whether they are of a writer that was killed, and come again, or somebody else's. It is not
+synced: after a crash of the whole machine nobody can tell, and it says so itself, by the boot that it is of.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tailrace.checksummed_file import FileKind, fact
+from tailrace.model import Lsn
+from tailrace.slots.session import Session
+from tailrace.slots.slot import Slot
+
+POSITION_FILE = FileKind(
+    "position", "an output file's position", version=2, compression="zstd",
+    hint="Compare the end of the file with what the slot has confirmed; --resume-at-end then goes on where the file ends.",
+)  # fmt: skip
+POSITION, WRITING = ".position", ".writing"
+_TAIL = 1 << 16
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_REACH = struct.Struct("<Q36sI")
+_FACTS: dict[str, Any] = {
+    "device": int, "inode": int, "length": int, "checksum": int, "lsn": Lsn, "slot": str, "system": int, "identity": str,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Of the file with this `inode` the first `length` bytes are what a slot gave before `lsn`; `checksum` is the CRC-32 of the last 64 kB of them.
+    `device` is where it was: told, and not believed, since a reboot may number devices anew. `slot` is the name that it had, `identity` what it is
+    known by. `session` is what the consumer knew there."""
+
+    device: int
+    inode: int
+    length: int
+    checksum: int
+    lsn: Lsn
+    slot: str
+    system: int
+    identity: str
+    session: Session = field(default_factory=Session)
+
+    def is_of(self, slot: Slot) -> bool:
+        return self.identity == slot.identity and self.system == slot.system
+
+    def write(self) -> bytes:
+        facts = {name: getattr(self, name) for name in _FACTS}
+        return POSITION_FILE.write({**facts, "lsn": int(self.lsn), "session": self.session.facts()}, {})
+
+    @classmethod
+    def read(cls, data: bytes, where: str) -> Position:
+        """Raises UnsupportedFile, CorruptFile."""
+
+        def position_from(facts: dict[str, Any], _: object) -> Position:
+            return cls(**{name: fact(facts[name], kind) for name, kind in _FACTS.items()}, session=Session.of(facts["session"]))
+
+        return POSITION_FILE.read_as(data, where, {}, position_from)
+
+
+def checksum_before(file: int, length: int) -> int:
+    """CRC-32 of the last bytes before `length` of an open file."""
+    start = max(0, length - _TAIL)
+    return zlib.crc32(os.pread(file, length - start, start))
+
+
+@dataclass(slots=True)
+class Reach:
+    """`FILE.writing`, which is there while somebody writes, and after a kill."""
+
+    path: Path
+    _file: int = -1
+
+    def begin(self) -> None:
+        """Make it; what it said before is gone."""
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+
+    def upto(self, length: int) -> None:
+        """What is written next ends there."""
+        head = struct.pack("<Q36s", length, _boot())
+        os.pwrite(self._file, head + struct.pack("<I", zlib.crc32(head)), 0)
+
+    def end(self) -> None:
+        """Nothing lies behind what counts."""
+        self.let_go()
+        self.path.unlink(missing_ok=True)
+
+    def let_go(self) -> None:
+        """Leave it to whoever comes next."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def said(self) -> int | None:
+        """How far the last writer can have come since the machine was started; None if nobody can tell. -1 if that writer ended in order."""
+        with suppress(FileNotFoundError):
+            data = self.path.read_bytes()
+            if len(data) != _REACH.size:
+                return None
+            length, boot, checksum = _REACH.unpack(data)
+            return int(length) if boot == _boot() and zlib.crc32(data[:-4]) == checksum else None
+        return -1
+
+
+def _boot() -> bytes:
+    with suppress(OSError):
+        return _BOOT.read_bytes().strip()[:36].ljust(36)
+    return bytes(36)
