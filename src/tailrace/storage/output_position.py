@@ -9,7 +9,6 @@ synced: after a crash of the whole machine nobody can tell, and it says so itsel
 from __future__ import annotations
 
 import os
-import struct
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,8 +26,8 @@ POSITION_FILE = FileKind(
 )  # fmt: skip
 POSITION, WRITING = ".position", ".writing"
 _TAIL = 1 << 16
+_DIGITS = 20
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_REACH = struct.Struct("<Q36sI")
 _FACTS: dict[str, Any] = {
     "device": int, "inode": int, "length": int, "checksum": int, "lsn": Lsn, "slot": str, "system": int, "identity": str,
 }  # fmt: skip
@@ -86,8 +85,7 @@ class Reach:
 
     def upto(self, length: int) -> None:
         """What is written next ends there."""
-        head = struct.pack("<Q36s", length, _boot())
-        os.pwrite(self._file, head + struct.pack("<I", zlib.crc32(head)), 0)
+        os.pwrite(self._file, _written(length), 0)
 
     def end(self) -> None:
         """Nothing lies behind what counts."""
@@ -104,14 +102,15 @@ class Reach:
         """How far the last writer can have come since the machine was started; None if nobody can tell. -1 if that writer ended in order."""
         with suppress(FileNotFoundError):
             data = self.path.read_bytes()
-            if len(data) != _REACH.size:
-                return None
-            length, boot, checksum = _REACH.unpack(data)
-            return int(length) if boot == _boot() and zlib.crc32(data[:-4]) == checksum else None
+            digits = data[:_DIGITS]
+            return int(digits) if digits.isdigit() and data == _written(int(digits)) else None
         return -1
 
 
-def _boot() -> bytes:
+def _written(length: int) -> bytes:
+    """A line of one length: how far, since which boot of the machine, and a checksum of both."""
+    boot = "unknown"
     with suppress(OSError):
-        return _BOOT.read_bytes().strip()[:36].ljust(36)
-    return bytes(36)
+        boot = _BOOT.read_text().strip()
+    head = f"{length:0{_DIGITS}} {boot}"
+    return f"{head} {zlib.crc32(head.encode()):08X}\n".encode()
