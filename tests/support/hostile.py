@@ -100,7 +100,7 @@ class Scene:
 
     @property
     def expected(self) -> str:
-        return (self.home / "expected").read_text()
+        return (self.home / "expected").read_bytes().decode()
 
     def words(self, *more: object, archive: bool = False) -> tuple[str, ...]:
         source = self.home / "archive" if archive else self.case.data_dir
