@@ -30,6 +30,12 @@ WORK = (
     "INSERT INTO x VALUES (4, 'four')",
     *_prepared("left, and committed", "INSERT INTO x VALUES (5, 'five')"),
     *_prepared("left, and rolled back", "INSERT INTO x VALUES (6, 'six')"),
+    "SELECT pg_replication_origin_create('elsewhere'), pg_replication_origin_session_setup('elsewhere')",
+    *_prepared(
+        "prepared elsewhere",
+        "SELECT pg_replication_origin_xact_setup('0/1234', '2020-01-01')",
+        "INSERT INTO x VALUES (7, 'seven')",
+    ),
 )
 
 
@@ -42,7 +48,13 @@ def test_prepared_transactions(major: int) -> None:
         server.say(*WORK)
         told = theirs(server, "t", OPTIONS)
         confirmed = str(server.value("SELECT end_lsn FROM pg_replication_slot_advance('t', pg_current_wal_flush_lsn())"))
-        server.say("COMMIT PREPARED 'left, and committed'", "ROLLBACK PREPARED 'left, and rolled back'")
+        server.say(
+            "COMMIT PREPARED 'left, and committed'",
+            "ROLLBACK PREPARED 'left, and rolled back'",
+            "SELECT pg_replication_origin_session_setup('elsewhere')",
+            "SELECT pg_replication_origin_xact_setup('0/5678', '2021-01-01')",
+            "ROLLBACK PREPARED 'prepared elsewhere'",
+        )
         told_later = theirs(server, "t", OPTIONS)
         server.stop()
         found = ours(server.data_dir, OPTIONS, start_lsn=start, upto_lsn=Lsn.parse(confirmed), two_phase=True, major=major)
@@ -51,4 +63,4 @@ def test_prepared_transactions(major: int) -> None:
         check_same(found, told_later, f"{major}, behind {confirmed}")
     bare = [data[:1] for _, _, data in told].count(b"P") - [data[:1] for _, _, data in told].count(b"b")
     assert bare == (2 if major >= 18 else 0)
-    assert [data[:1] for _, _, data in told_later] == [b"K", b"r"]
+    assert [data[:1] for _, _, data in told_later] == [b"K", b"r", b"r"]

@@ -190,6 +190,7 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None, elsewh
     ordinal_of_end[row[has_rows]] = np.flatnonzero(has_rows)
     subxid_rows, bounds = lists_of(row, bounds_of(ends.counts))
     at_origin = (ends.origin != 0) & ((ends.kind != xact.PREPARE) | (ends.origin_time != 0))
+    times = np.where(at_origin, ends.origin_time, ends.time)
     transactions = Transactions(
         kind=told.kind,
         prepared=np.where(told.prepared >= 0, ordinal_of_end[told.prepared], -1),
@@ -198,12 +199,12 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None, elsewh
         commit_lsn=told.lsn,
         end_lsn=ends.end_lsn[row],
         first_lsn=np.full(len(row), NEVER, np.int64),
-        time=np.where(at_origin, ends.origin_time, ends.time)[row],
+        time=times[row],
         database=ends.database[row],
         origin=ends.origin[row],
         origin_lsn=ends.origin_lsn[row],
         prepared_end=np.where(told.prepared >= 0, ends.end_lsn[told.prepared], 0) if len(ends.kind) else told.prepared,
-        prepared_time=np.where(told.prepared >= 0, ends.time[told.prepared], 0) if len(ends.kind) else told.prepared,
+        prepared_time=np.where(told.prepared >= 0, times[told.prepared], 0) if len(ends.kind) else told.prepared,
         gids=[ends.gid(each) for each in row.tolist()] if np.isin(ends.kind, (xact.PREPARE, xact.COMMIT_PREPARED)).any() else [],
         subxact_bounds=bounds,
         subxids=ends.subxids[subxid_rows],
