@@ -33,7 +33,7 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 soak: $(READY) ## tests that wait for a minute or more
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "soak and not marathon"
 
-marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression suite on all majors, 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
+marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
 
 CHECKED := tests/test_hostile.py tests/catalog tests/decode tests/tuples tests/types/test_damaged_values.py $(addprefix tests/wal/test_,opcodes.py full_page_images.py compression.py)

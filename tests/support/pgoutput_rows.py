@@ -37,13 +37,13 @@ CREATE EVENT TRIGGER give_identity ON ddl_command_end WHEN TAG IN ('CREATE TABLE
 """A table without a key gets an identity, so that its UPDATEs may be published."""
 
 
-def theirs(server: Server, slot: str, options: Mapping[str, str]) -> list[Row]:
-    """What a fresh session is given of it; the slot stays."""
+def theirs(server: Server, slot: str, options: Mapping[str, str], upto_rows: int | None = None) -> list[Row]:
+    """What a fresh session is given of it, up to the end of the transaction with so many; the slot stays."""
     words = [word for option in options.items() for word in option]
     with server.connect() as connection:
         rows: Any = connection.execute(
-            "SELECT lsn::text, xid::text::bigint, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, VARIADIC %s::text[])",
-            [slot, words],
+            "SELECT lsn::text, xid::text::bigint, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, VARIADIC %s::text[])",
+            [slot, upto_rows, words],
         ).fetchall()
     return [(lsn, xid, bytes(data)) for lsn, xid, data in rows]
 
