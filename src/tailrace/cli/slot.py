@@ -365,10 +365,13 @@ def set_settings(
         list[str] | None,
         typer.Argument(help="max_replication_slots or max_slot_wal_keep_size, as postgresql.conf has them.", metavar="NAME=VALUE"),
     ] = None,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="The location was moved here, or restored, and no other copy of it is used any more.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Change settings of a state location, and print what they are."""
-    location = SlotLocation.open(state, warn=warn)
+    location = SlotLocation.take_over(state, warn=warn) if moved else SlotLocation.open(state, warn=warn)
     now = location.configure(parse_pairs(settings)) if settings else location.settings
     if as_json:
         write_json(asdict(now) | {"system": str(now.system)})

@@ -95,7 +95,7 @@ class LogAlone:
         path, runner = Path(self.source).absolute(), LocalRunner()
         state = read_state(Path(self.catalog).read_bytes(), self.catalog)
         system = Source.open(path, state.needs_wal_from).segments.system
-        location = SlotLocation.open_or_create(user_cache() / "streams" / str(system), system)
+        location = SlotLocation.open_or_create(user_cache() / "streams" / str(system), system, is_cache=True)
         location.configure({"max_replication_slots": _MOST_STREAMS})
         start = self.start if self.start is not None else state.needs_wal_from
         place = consistent_place(path, self.database, runner, lambda _: None, catalog=state, moment=Moment(str(start), start))

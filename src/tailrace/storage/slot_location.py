@@ -1,6 +1,7 @@
 """A state location: the directory in which the slots of one system's log are kept, with what they share (docs/state_location.md).
 
     location                          whose log, and how many slots
+    place                             where the directory lies, so that a copy of it is told
     slots/NAME/slot, slots/NAME/owner what `slots.slot` says; the lock of who consumes it
     marks/                            `storage.marks`
     index/                            `storage.index_store`
@@ -31,6 +32,7 @@ from tailrace.slots.slot import Slot, check_name, read_slot, write_slot
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.marks import MarkFile, Marks, any_mark
+from tailrace.storage.place import check_place, move_here, settle
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.storage.whole_file import UNFINISHED, make_folder, sync_folder, write_whole
 
@@ -45,51 +47,71 @@ class SlotLocation:
     path: Path
     warn: Callable[[str], None] = warnings.warn
     """Is told of marks and indexes that cannot be used."""
+    is_cache: bool = False
+    """Whether a copy of it does no harm."""
     _owned: dict[str, FileLock] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def create(
         cls, path: Path, system: int, *, max_replication_slots: int = 10, max_slot_wal_keep_size: int = -1,
-        warn: Callable[[str], None] = warnings.warn,
+        warn: Callable[[str], None] = warnings.warn, is_cache: bool = False,
     ) -> SlotLocation:  # fmt: skip
         """A new one, in a directory that is empty or not there."""
         make_folder(path)
-        location = cls(path, warn)
+        location = cls(path, warn, is_cache)
         with location._locked():
             if location._file.exists():
-                raise UsageError(
-                    f'"{path}" is a state location already', hint="Name another directory, or use the slots of this one."
-                )
+                hint = "Name another directory, or use the slots of this one."
+                raise UsageError(f'"{path}" is a state location already', hint=hint)
             if any(not each.name.startswith(".") and each.name != _LOCK for each in path.iterdir()):
                 raise UsageError(
                     f'directory "{path}" exists but is not empty', hint="A state location needs a directory of its own."
                 )
+            if not is_cache:
+                settle(path)
             write_whole(location._file, write_location(Settings(system, max_replication_slots, max_slot_wal_keep_size)))
         return location
 
     @classmethod
-    def open(cls, path: Path, *, warn: Callable[[str], None] = warnings.warn) -> SlotLocation:
-        """Raises UsageError if there is none, and as `read_location` does. Removes what processes left that were killed."""
-        location = cls(path, warn)
+    def open(cls, path: Path, *, warn: Callable[[str], None] = warnings.warn, is_cache: bool = False) -> SlotLocation:
+        """Raises UsageError if there is none, or if it is a copy, and as `read_location` does. Removes what processes left that were killed."""
+        location = cls._found(path, warn, is_cache)
+        with location._locked():
+            if not is_cache:
+                check_place(path)
+            location._sweep()
+        return location
+
+    @classmethod
+    def take_over(cls, path: Path, *, warn: Callable[[str], None] = warnings.warn) -> SlotLocation:
+        """One that was moved here, or restored: it belongs here from now on. Raises UsageError if the one that it is a copy of is still there."""
+        location = cls._found(path, warn, False)
+        with location._locked():
+            move_here(path)
+        return location
+
+    @classmethod
+    def _found(cls, path: Path, warn: Callable[[str], None], is_cache: bool) -> SlotLocation:
+        location = cls(path, warn, is_cache)
         if not location._file.is_file():
             raise UsageError(
                 f'"{path}" is not a state location', hint="Name the directory in which slots were created, or create one there."
             )
         _ = location.settings
-        with location._locked():
-            location._sweep()
         return location
 
     @classmethod
-    def open_or_create(cls, path: Path, system: int, *, warn: Callable[[str], None] = warnings.warn) -> SlotLocation:
+    def open_or_create(
+        cls, path: Path, system: int, *, warn: Callable[[str], None] = warnings.warn, is_cache: bool = False
+    ) -> SlotLocation:  # fmt: skip
         """Of this system, whichever it is."""
         if not (path / _LOCATION).exists():
             try:
-                return cls.create(path, system, warn=warn)
+                return cls.create(path, system, warn=warn, is_cache=is_cache)
             except UsageError:
                 if not (path / _LOCATION).exists():  # or else somebody was faster
                     raise
-        location = cls.open(path, warn=warn)
+        location = cls.open(path, warn=warn, is_cache=is_cache)
         location.check_system(system)
         return location
 

@@ -1,0 +1,48 @@
+"""When a file was made, where the system tells: a number that was given to another before has another birth.
+
+Python's `os.stat` does not say it on Linux; statx(2) does, through the C library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+_AT_FDCWD = -100
+_STATX_BTIME = 0x800
+
+
+class _Time(ctypes.Structure):
+    """struct statx_timestamp."""
+
+    _fields_: ClassVar = [("seconds", ctypes.c_int64), ("nanoseconds", ctypes.c_uint32), ("reserved", ctypes.c_int32)]
+
+
+class _Statx(ctypes.Structure):
+    """struct statx (linux/stat.h), 256 bytes."""
+
+    _fields_: ClassVar = [
+        ("mask", ctypes.c_uint32), ("before", ctypes.c_uint8 * 60), ("accessed", _Time), ("born", _Time), ("behind", ctypes.c_uint8 * 160),
+    ]  # fmt: skip
+
+
+def born(path: Path) -> int:
+    """In nanoseconds since 1970; 0 where nobody knows."""
+    if made := getattr(os.stat(path), "st_birthtime", None):
+        return int(made * 1e9)
+    if (statx := _statx()) is None:
+        return 0
+    says = _Statx()
+    failed = statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, ctypes.byref(says))
+    return 0 if failed or not says.mask & _STATX_BTIME else says.born.seconds * 10**9 + says.born.nanoseconds
+
+
+@cache
+def _statx() -> Any:
+    try:
+        return ctypes.CDLL(None).statx
+    except (OSError, AttributeError):
+        return None
