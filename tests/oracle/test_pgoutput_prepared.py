@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from support.cases import DBNAME, some_of
 from support.pgoutput_rows import PLAIN, PUBLICATION, check_same, ours, theirs
 from support.servers import Server
+from tailrace.cli.slot import create
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner
+from tailrace.pipeline.consumer import consuming
+from tailrace.pipeline.slot_plugin import plugin_of
+from tailrace.storage.slot_location import SlotLocation
+from tailrace.storage.writers import Rows
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 OPTIONS = {**PLAIN, "proto_version": "3", "two_phase": "on"}
@@ -64,3 +72,30 @@ def test_prepared_transactions(major: int) -> None:
     bare = [data[:1] for _, _, data in told].count(b"P") - [data[:1] for _, _, data in told].count(b"b")
     assert bare == (2 if major >= 18 else 0)
     assert [data[:1] for _, _, data in told_later] == [b"K", b"r", b"r"]
+
+
+@pytest.mark.parametrize("major", [pytest.param(14, id="14"), *some_of(MAJORS, 2)])
+def test_two_phases_by_the_slot_or_by_the_option(major: int, tmp_path: Path) -> None:
+    """Whichever asks for them: a slot that has them gives them by any protocol; an option makes the slot one that has them, from there on."""
+    asked = {**PLAIN, "proto_version": "3", "two_phase": "on"} if major >= 15 else PLAIN
+    with Server(major, {"autovacuum": "off"}, dbname=DBNAME, test_decoding=False) as server:
+        server.say("CREATE TABLE x (id int PRIMARY KEY)", f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES", "CHECKPOINT")
+        made = "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput', false, %s)"
+        starts = {name: str(server.value(made, [name, name == "t"])) for name in ("t", "s")}
+        create("mine", server.data_dir, DBNAME, tmp_path, "pgoutput")
+        server.say(*_prepared("first", "INSERT INTO x VALUES (1)"), "INSERT INTO x VALUES (2)", "COMMIT PREPARED 'first'")
+        told = {"t": theirs(server, "t", PLAIN), "s": theirs(server, "s", asked)}
+        is_two_phase = server.value("SELECT two_phase FROM pg_replication_slots WHERE slot_name = 's'")
+        with consuming(SlotLocation.open(tmp_path), "mine", LocalRunner(1)) as consumer:
+            plugin = plugin_of(consumer, asked, {})
+            rows = [
+                row for window in consumer.look(plugin.demand) for lines in window.lines(plugin) for row in Rows(lines, plugin)
+            ]
+            assert consumer.slot.two_phase == is_two_phase == (major >= 15)
+        assert [row.data[:1] for row in rows] == [data[:1] for _, _, data in told["s"]]
+        server.stop()
+        for name, options in (("t", PLAIN), ("s", asked)):
+            found = ours(server.data_dir, options, start_lsn=starts[name], two_phase=name == "t", major=major)
+            check_same(found, told[name], f"{major}, {name}")
+    kinds = [data[:1] for _, _, data in told["t"]]
+    assert (b"P" in kinds and b"K" in kinds) == (major >= 15)

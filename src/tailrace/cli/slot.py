@@ -25,11 +25,10 @@ from tailrace.pipeline.choice import On
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_new
 from tailrace.pipeline.receiving import receive_into
 from tailrace.pipeline.slot_creation import Moment
-from tailrace.plugins.failures import start_up
+from tailrace.pipeline.slot_plugin import plugin_of
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin, shut_down
+from tailrace.plugins.plugin import shut_down
 from tailrace.plugins.printing import Printed, as_json_rows, as_lines, as_psql
-from tailrace.plugins.registry import plugin_named
 from tailrace.slots.location import format_settings
 from tailrace.slots.slot import Slot
 from tailrace.storage.output_file import output_to
@@ -155,7 +154,7 @@ def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
     upto = parse_lsn(asked.upto_lsn)
     printed = as_json_rows if asked.as_json else as_psql
     with counted("rows") as progress, _consuming(location, name, asked.window, asked.on, progress.tell) as consumer:
-        plugin = _plugin_of(consumer, parse_pairs(asked.option), parse_parameters(asked.parameter))
+        plugin = plugin_of(consumer, parse_pairs(asked.option), parse_parameters(asked.parameter))
         plugin.upto_nchanges = asked.upto_nchanges
         with shut_down(plugin):
             at: Lsn | None = None
@@ -206,19 +205,6 @@ def _backlog(slot: Slot) -> int:
     return max(0, open_segments(wal_of(slot.source)).stop_lsn - slot.confirmed_flush_lsn)
 
 
-def _plugin_of(consumer: Consumer, options: dict[str, str | None], parameters: dict[str, str]) -> OutputPlugin:
-    """Options given now stand before those the slot was created with."""
-    slot = consumer.slot
-    plugin = plugin_named(slot.plugin)
-    plugin.slot = slot.name
-    plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
-    plugin.under(parameters)
-    start_up(plugin, {**slot.options, **options}, consumer.major)
-    if plugin.publication_names is not None:
-        plugin.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
-    return plugin
-
-
 @app.command()
 def receive(
     name: NameArgument, state: StateOption,
@@ -263,7 +249,7 @@ def receive(
         raise UsageError("options of a new slot need --create-slot", sqlstate="42601")
     progress = Progress("rows", shown=False)
     with _received(name, state, new, _Engine(window, on), if_not_exists, progress.tell) as consumer:
-        printing = _plugin_of(consumer, options, parse_parameters(parameter))
+        printing = plugin_of(consumer, options, parse_parameters(parameter))
         printed = as_json_rows if as_json else as_lines
         with shut_down(printing), _writing(file, at_end, writer, writer_option, consumer.slot, printed) as destination:
             receive_into(consumer, printing, destination, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop)

@@ -236,6 +236,12 @@ class Consumer:
         if marked:
             self.location.prune()
 
+    def give_prepared(self) -> Lsn:
+        """From what is confirmed on, transactions come at PREPARE; where that is."""
+        self.slot = replace(self.slot, two_phase=True, two_phase_at=self.slot.confirmed_flush_lsn)
+        self.location.save(self.slot)
+        return self.slot.two_phase_at
+
     def advance(self, upto: Lsn | None) -> Lsn:
         """Confirm what commits before `upto`, or all there is, without having taken it; where the slot then stands. Raises UsageError for a position
         that it has passed (`pg_replication_slot_advance`)."""

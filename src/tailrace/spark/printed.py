@@ -48,6 +48,12 @@ def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) 
         plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     given = {name.removeprefix(OPTION): value for name, value in options.items() if name.startswith(OPTION)}
     start_up(plugin, {**kept, **given}, major)
+    if slot is not None and plugin.two_phase and not slot.two_phase:
+        raise UsageError(
+            f'replication slot "{slot.name}" gives prepared transactions when they commit',
+            hint="Create the slot with two_phase, or leave the option out.",
+            sqlstate="55000",
+        )
     if "publication" in options:
         plugin.choose(publication_names(options["publication"]))
     if plugin.streams:

@@ -11,11 +11,10 @@ import pyarrow as pa
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_owned
-from tailrace.plugins.failures import start_up
+from tailrace.pipeline.slot_plugin import plugin_of
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_text
-from tailrace.plugins.registry import plugin_named
 from tailrace.slots.slot import Slot
 from tailrace.sql.calls import Call
 from tailrace.sql.kinds import ARROW
@@ -34,7 +33,7 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
     stack = held if call.function.moves else ExitStack()
     consumer = stack.enter_context(consumer_of(place, slot))
     try:
-        plugin = _plugin(consumer, options, parameters)
+        plugin = plugin_of(consumer, options, parameters)
         plugin.upto_nchanges = max(0, most or 0)
         with shut_down(plugin):
             _check_form(call, plugin, slot)
@@ -84,18 +83,6 @@ def _options(options: list[Any] | None) -> dict[str, str | None]:
     if len(options) % 2:
         raise UsageError("array must have even number of elements", sqlstate="0A000")
     return dict(zip(options[::2], options[1::2], strict=True))
-
-
-def _plugin(consumer: Consumer, options: dict[str, str | None], parameters: dict[str, str]) -> OutputPlugin:
-    slot = consumer.slot
-    plugin = plugin_named(slot.plugin)
-    plugin.slot = slot.name
-    plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
-    plugin.under(parameters)
-    start_up(plugin, {**slot.options, **options}, consumer.major)
-    if plugin.publication_names is not None:
-        plugin.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
-    return plugin
 
 
 def _taken(consumer: Consumer, plugin: OutputPlugin, upto: Lsn | None, most: int, place: Place) -> tuple[list[Lines], Lsn]:

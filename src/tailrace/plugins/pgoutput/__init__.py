@@ -16,7 +16,7 @@ from tailrace.messages.many_alike import of_numbers
 from tailrace.model import Lsn
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.pgoutput.formatter import MessageFormatter
-from tailrace.plugins.pgoutput.options import PARALLEL, Options, parse_options
+from tailrace.plugins.pgoutput.options import FIRST_WITH, PARALLEL, Options, parse_options
 from tailrace.plugins.pgoutput.relations import Telling, Told
 from tailrace.plugins.plugin import OutputPlugin, PlanFacts, RelationUses
 from tailrace.transactions.epochs import LOW_WORD
@@ -58,7 +58,7 @@ class PgOutput(OutputPlugin):
         self.only_local = self.options.only_local
         self.skips_empty_transactions = major >= _FIRST_TO_SKIP_EMPTY
         self.style = replace(self.style, major=major)
-        self.two_phase = self.two_phase and self.options.two_phase
+        self.two_phase = (self.two_phase or self.options.two_phase) and major >= FIRST_WITH["two_phase"]
 
     @property
     def memory(self) -> dict[str, Any]:

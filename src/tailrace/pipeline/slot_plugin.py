@@ -1,0 +1,26 @@
+"""A slot's output plugin, started up for a consumer: the options of the slot, and those of the run before them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tailrace.pipeline.consumer import Consumer
+from tailrace.plugins.failures import start_up
+from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.registry import plugin_named
+
+
+def plugin_of(consumer: Consumer, options: Mapping[str, str | None], parameters: Mapping[str, str]) -> OutputPlugin:
+    """`parameters` are the session's. A plugin whose options ask for prepared transactions has them from a slot that was created without, and the
+    slot gives them from here on (`CreateDecodingContext` of `replication/logical/logical.c`)."""
+    slot = consumer.slot
+    plugin = plugin_named(slot.plugin)
+    plugin.slot = slot.name
+    plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
+    plugin.under(dict(parameters))
+    start_up(plugin, {**slot.options, **options}, consumer.major)
+    if plugin.two_phase and not slot.two_phase:
+        plugin.two_phase_since = int(consumer.give_prepared())
+    if plugin.publication_names is not None:
+        plugin.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
+    return plugin
