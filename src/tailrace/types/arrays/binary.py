@@ -72,7 +72,9 @@ def _send_arrays(starts: Any, data: Any, valid: Any, firsts: Any, present: Any, 
 
 
 def send_arrays(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As array_send (and int2vectorsend, oidvectorsend)."""
+    """As array_send (and int2vectorsend, oidvectorsend), which asks for the element's function at the first array."""
+    if not values.valid.any():
+        return Texts(np.zeros(len(values) + 1, np.int64), np.zeros(0, np.uint8))
     firsts, _, elements = take_apart(values, pg_type)
     sent = format_binary(elements, element_of(pg_type), style)
     valid, present = as_writable(values.valid), as_writable(elements.valid)

@@ -13,10 +13,11 @@ from tailrace.types.values import Mask, Texts, Values
 
 
 def send_composites(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
-    """As record_send. Every field is sent as a column of its own."""
+    """As record_send, which asks for a field's function at its first value. Every field is sent as a column of its own."""
     columns = []
     for kind, stored in columns_of(values, pg_type):
-        forms = zip(format_binary(stored, kind, style).to_bytes(), stored.valid.tolist(), strict=True)
+        sent = format_binary(stored, kind, style).to_bytes() if stored.valid.any() else [b""] * len(stored)
+        forms = zip(sent, stored.valid.tolist(), strict=True)
         columns.append([struct.pack(">Ii", kind.oid, len(form) if present else -1) + form for form, present in forms])
     count = struct.pack(">i", len(columns))
     return Texts.of(
