@@ -40,7 +40,7 @@ def test_a_type_without_a_send_function_is_refused_at_its_first_value(major: int
     with Server(major, dbname=DBNAME, test_decoding=False) as server:
         server.say(
             "CREATE TYPE pair AS (a int, b aclitem)",
-            "CREATE TABLE t (id int, acl aclitem[], both pair)",
+            "CREATE TABLE t (id int, acl aclitem[], twin pair)",
             f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES",
             "CHECKPOINT",
         )
