@@ -24,7 +24,7 @@ from support.waiting import until
 from tailrace.storage.output_position import WRITING
 
 pytestmark = pytest.mark.postgres
-TRIALS = [pytest.param(seed, marks=[] if seed < 4 else pytest.mark.marathon) for seed in range(100)]
+TRIALS = [pytest.param(seed, marks=[] if seed < 2 else pytest.mark.marathon) for seed in range(100)]
 AT_END = "--resume-at-end"
 
 

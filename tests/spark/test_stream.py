@@ -69,7 +69,7 @@ def test_a_change_of_columns_ends_a_typed_query(spark: SparkSession, tmp_path: P
     assert rows == [{"id": 1, "v": "one", "w": None}, {"id": 2, "v": "two", "w": 2}]
 
 
-@pytest.mark.parametrize("grows", [True, False], ids=["longer", "shorter"])
+@pytest.mark.parametrize("grows", [True, pytest.param(False, marks=pytest.mark.marathon)], ids=["longer", "shorter"])
 def test_a_server_that_was_put_back(grows: bool, spark: SparkSession, tmp_path: Path) -> None:
     """The slot is a batch behind the checkpoint, and has read nothing of what is gone."""
     with Server(16) as server:
