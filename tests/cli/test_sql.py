@@ -69,8 +69,11 @@ def test_status_and_options(server: Server, tailrace: Run, tmp_path: Path, monke
     assert (status, out.splitlines()[1:], err) == (0, ["a|f"], "")
     assert tailrace(*words, "-t", "-c", "SELECT slot_name FROM pg_replication_slots") == (0, " a\n\n", "")
     assert tailrace(*words, "-At", "-F", ",", "-c", "SELECT 1, 2; SELECT 3") == (0, "1,2\n3\n", "")
-    status, out, err = tailrace(*words, "-c", "SELECT nonesuch FROM pg_replication_slots", "-c", "SELECT 1")
-    assert (status, out) == (1, "")
+    failing = ("-c", "SELECT nonesuch FROM pg_replication_slots")
+    assert tailrace(*words, "-At", *failing, "-c", "SELECT 1")[:2] == (0, "1\n")
+    assert tailrace(*words, "-At", "-v", "ON_ERROR_STOP=1", *failing, "-c", "SELECT 1")[:2] == (1, "")
+    status, out, err = tailrace(*words, "-c", "SELECT 1 WHERE false", *failing)
+    assert (status, out) == (1, " ?column? \n----------\n(0 rows)\n\n")
     assert err == (
         'ERROR:  column "nonesuch" does not exist\nLINE 1: SELECT nonesuch FROM pg_replication_slots\n               ^\n'
     )
@@ -88,6 +91,35 @@ def test_status_and_options(server: Server, tailrace: Run, tmp_path: Path, monke
     assert (status, out) == (0, "")
     assert err.startswith('ERROR:  42P01: relation "none" does not exist\n')
     assert err.endswith("invalid command \\nonesuch\nTry \\? for help.\n")
+
+
+@pytest.mark.parametrize("verbosity", ["default", "verbose", "terse", "sqlstate"])
+def test_how_errors_are_printed(verbosity: str, server: Server, tailrace: Run, tmp_path: Path) -> None:
+    """As psql does it, but for where in the server's source it was raised."""
+    commands = [
+        f"\\set VERBOSITY {verbosity}",
+        "SELECT nonesuch FROM pg_replication_slots",
+        "SELECT pg_drop_replication_slot('none')",
+    ]
+    words = [word for command in commands for word in ("-c", command)]
+    psql = subprocess.run([server.bin("psql"), "-X", server.dsn(), *words], capture_output=True, text=True, check=False)
+    expected = "".join(line for line in psql.stderr.splitlines(keepends=True) if not line.startswith("LOCATION"))
+    status, out, err = tailrace("sql", server.data_dir, "--database", server.dbname, "--state", tmp_path / "state", *words)
+    assert (status, out, err) == (psql.returncode, "", expected)
+    status, _, err = tailrace(
+        "sql", server.data_dir, "--database", server.dbname, "--state", tmp_path / "state", "-c", "\\set VERBOSITY loud"
+    )
+    assert err == 'unrecognized value "loud" for "VERBOSITY"\nAvailable values are: default, verbose, terse, sqlstate.\n'
+
+
+def test_what_is_computed_here_with_a_server_beside(server: Server, tailrace: Run, tmp_path: Path) -> None:
+    """A hint to give --connect is of no use to who has given it."""
+    words = ("sql", server.data_dir, "--database", server.dbname, "--state", tmp_path / "state")
+    query = "SELECT current_setting('port') FROM pg_replication_slots"
+    status, _, err = tailrace(*words, "-c", query)
+    assert (status, "--connect" in err) == (1, True), err
+    status, _, err = tailrace(*words, "--connect", server.dsn(), "-c", query)
+    assert (status, "--connect" in err, "it goes to the server whole" in err) == (1, False, True), err
 
 
 def test_describing(server: Server, tailrace: Run, tmp_path: Path) -> None:

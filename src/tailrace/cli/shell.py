@@ -6,7 +6,7 @@ State: what of a statement has been typed, how results are printed, whether some
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ Formatting
   \\pset fieldsep TEXT    what separates fields of unaligned output
 Variables
   \\set ON_ERROR_STOP on  end with status 3 at the first error
-  \\set VERBOSITY verbose print the SQLSTATE of errors
+  \\set VERBOSITY WORD    how errors are printed: default, verbose, terse or sqlstate
 
 SET tailrace.as_of = 'X/X' has catalogs, and \\d, as they were at that LSN; RESET tailrace.as_of, as they are.
 """
@@ -62,7 +62,7 @@ class Shell:
     form: Format = field(default_factory=Format)
     file: str = ""
     stops: bool = False
-    is_verbose: bool = False
+    verbosity: str = "default"
     failed: bool = False
     is_quiet: bool = False
     progress: Progress = field(default_factory=lambda: Progress("rows"))
@@ -124,15 +124,7 @@ class Shell:
         if isinstance(each, Command):
             self._write_error(f"{error.message}\n", each.line)
             return
-        code = f"{error.sqlstate}: " if self.is_verbose else ""
-        lines = [f"ERROR:  {code}{error.message}"]
-        if error.position is not None:
-            lines += excerpt(each.text, error.position)
-        lines += [
-            f"{word}:  {text}"
-            for word, text in (("DETAIL", error.detail), ("HINT", error.hint), ("CONTEXT", error.context))
-            if text
-        ]
+        lines = _LINES[self.verbosity](error, each.text)
         self._write_error("".join(f"{line}\n" for line in lines), each.line)
 
     def _write_error(self, text: str, line: int) -> None:
@@ -186,7 +178,10 @@ class Shell:
         if name == "ON_ERROR_STOP":
             self.stops = value.lower() in _ON
         elif name == "VERBOSITY":
-            self.is_verbose = value == "verbose"
+            if value.lower() not in _LINES:
+                known = ", ".join(_LINES)
+                raise TailraceError(f'unrecognized value "{value}" for "VERBOSITY"\nAvailable values are: {known}.')
+            self.verbosity = value.lower()
         elif name == "QUIET":
             self.is_quiet = value.lower() in _ON
 
@@ -255,3 +250,26 @@ def _checked(text: str) -> str:
 
 def _toggled(now: bool, word: str) -> bool:
     return not now if not word else word.lower() in _ON
+
+
+def _by_default(error: TailraceError, query: str) -> list[str]:
+    lines = [f"ERROR:  {error.message}"]
+    if error.position is not None:
+        lines += excerpt(query, error.position)
+    more = (("DETAIL", error.detail), ("HINT", error.hint), ("CONTEXT", error.context))
+    return lines + [f"{word}:  {text}" for word, text in more if text]
+
+
+def _verbose(error: TailraceError, query: str) -> list[str]:
+    first, *lines = _by_default(error, query)
+    return [first.replace("ERROR:  ", f"ERROR:  {error.sqlstate}: ", 1), *lines]
+
+
+def _tersely(error: TailraceError, _: str) -> list[str]:
+    return [f"ERROR:  {error.message}" + (f" at character {error.position}" if error.position is not None else "")]
+
+
+_LINES: Mapping[str, Callable[[TailraceError, str], list[str]]] = {
+    "default": _by_default, "verbose": _verbose, "terse": _tersely, "sqlstate": lambda error, _: [f"ERROR:  {error.sqlstate}"],
+}  # fmt: skip
+"""An error in psql's VERBOSITY (`pqBuildErrorMessage3` of libpq)."""

@@ -13,7 +13,7 @@ import typer
 
 from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import Progress, warn
-from tailrace.cli.shell import FAILED, Quit, Shell
+from tailrace.cli.shell import FAILED, STOPPED, Quit, Shell
 from tailrace.errors import UsageError
 from tailrace.pipeline.choice import On
 from tailrace.sql.psql_output import Format
@@ -86,14 +86,13 @@ def _notice(text: str) -> None:
 
 
 def _run(shell: Shell, commands: list[str], files: list[Path]) -> int:
-    """The exit status, as psql's: 0, 1 if a command of -c failed, 3 if ON_ERROR_STOP ended it."""
+    """The exit status, as psql's: 0, 1 if the last command of -c failed, or one at which ON_ERROR_STOP ended it, 3 where it ended a script."""
+    status = 0
     try:
         for text in commands:
-            for line in text.split("\n"):
-                shell.feed(line)
-            shell.end()
-            if shell.failed:
-                return FAILED
+            status = _run_command(shell, text)
+            if status and shell.stops:
+                return status
         for path in files:
             shell.file = str(path)
             with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
@@ -105,7 +104,19 @@ def _run(shell: Shell, commands: list[str], files: list[Path]) -> int:
                 _feed(shell, sys.stdin)
     except Quit as ended:
         return ended.status
-    return 0
+    return 0 if files else status
+
+
+def _run_command(shell: Shell, text: str) -> int:
+    shell.failed = False
+    try:
+        for line in text.split("\n"):
+            shell.feed(line)
+        shell.end()
+    except Quit as ended:
+        if ended.status != STOPPED:
+            raise
+    return FAILED if shell.failed else 0
 
 
 def _feed(shell: Shell, lines: Iterable[str]) -> None:

@@ -38,6 +38,7 @@ _HIDING = (
 )
 """Statements that would run a function another time, or not at all."""
 
+_IN_PARTS = "What is computed here stays here: leave the interface out of the statement, and it goes to the server whole."
 _FIRST_WITH_UNITS_OF_RANGES = 17
 _FIRST_THAT_SPELLS_PARAMETERS = 18
 """Errors of earlier majors name a parameter as it was written."""
@@ -102,7 +103,12 @@ class Session:
             return self._sent(text), []
         if self.server is not None and not self._is_ours(statement):
             return self._sent(text), []
-        return self._selected(statement, text, held)
+        try:
+            return self._selected(statement, text, held)
+        except UsageError as error:
+            if self.server is not None and "--connect" in error.hint:
+                error.hint = _IN_PARTS
+            raise
 
     def _sent(self, text: str) -> Result:
         assert self.server is not None
