@@ -17,7 +17,7 @@ from tailrace.catalog.names.qualified_names import read_table_name
 from tailrace.catalog.statefile import write_state
 from tailrace.changes import COLUMNS, change_batch
 from tailrace.decode import decode
-from tailrace.model import Lsn
+from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline, scan_log
 from tailrace.storage.index_store import IndexStore
 
@@ -152,11 +152,13 @@ def test_in_windows(spark: SparkSession, case: Case, every: list[dict[str, Any]]
 
 def test_kept_indexes_are_read(spark: SparkSession, case: Case, every: list[dict[str, Any]], tmp_path: Path) -> None:
     """One of other WAL, under the name of this, is noticed where rows are read; so it was taken for what it says it is."""
-    (index,) = scan_log(Source.open(case.data_dir).segments, LocalRunner(1))
+    segments = Source.open(case.data_dir).segments
+    (index,) = scan_log(segments, LocalRunner(1))
+    index = replace(index, sealed=True, stretch=Stretch(index.stretch.start, index.next_lsn))
     store = IndexStore(tmp_path)
-    store.save(replace(index, sealed=True))
+    store.save(segments.identity, segments.read, index)
     assert as_python(read(spark, case, index=str(tmp_path))) == every
-    store.save(replace(index, sealed=True, fingerprint=index.fingerprint ^ 1))
+    store.save(segments.identity, segments.read, replace(index, fingerprint=index.fingerprint ^ 1))
     with pytest.raises(Exception, match="was sound when it was indexed"):
         read(spark, case, index=str(tmp_path)).collect()
 

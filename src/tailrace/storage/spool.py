@@ -56,7 +56,7 @@ def spooled(segments: Segments, spool: Path, since: Lsn | None = None, lasting: 
         with _locked(home):
             lease = Lease.take(home, segment_name(segments.timeline, first, segments.segment_size)[8:], lasting)
             _forget(home)
-            _give_up_others(home, segments)
+            _give_up_others(home, segments, first)
             try:
                 copies = _copied(segments, home, first)
                 copies |= kept_copies(home, segments, first, copies)
@@ -78,7 +78,7 @@ def with_copies(segments: Segments, spool: Path, since: Lsn) -> tuple[Segments, 
         _make(home, segments)
         with _locked(home):
             lease = Lease.take(home, segment_name(segments.timeline, first, segments.segment_size)[8:])
-            _give_up_others(home, segments)
+            _give_up_others(home, segments, first)
             copies = kept_copies(home, segments, first, segments.by_number)
     return replace(segments, by_number=segments.by_number | copies), lease
 
@@ -110,13 +110,16 @@ def _make(home: Path, segments: Segments) -> None:
         (home.parent / _SOURCE).write_text(os.path.realpath(segments.directory))
 
 
-def _give_up_others(home: Path, segments: Segments) -> None:
-    """Remove the copies that are of another history than the segments: from the first one on that has other pages, and those before it if nothing
-    shows that the history was the same there. Who reads them has them open, or finds that they are gone."""
+def _give_up_others(home: Path, segments: Segments, first: int) -> None:
+    """Remove the copies that are of another history than the segments, which are compared from the place `first` on: from the first one on that has
+    other pages, and those before it if nothing shows that the history was the same there. Who reads them has them open, or finds that they are
+    gone."""
     size = segments.segment_size
     alike = 0
     for place, segment in sorted(segments.by_number.items()):
         copy = home / segment_name(segment.timeline, place, size)
+        if place < first or not copy.exists():
+            continue
         with suppress(FileNotFoundError), open(segment.path, "rb", buffering=0) as live:
             pages, differs = compared(live.fileno(), str(copy), place * size, size)
             alike += pages
