@@ -17,9 +17,11 @@ from tailrace.catalog.names.qualified_names import read_table_name
 from tailrace.catalog.statefile import write_state
 from tailrace.changes import COLUMNS, change_batch
 from tailrace.decode import decode
-from tailrace.model import Lsn, Stretch
+from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline, scan_log
 from tailrace.storage.index_store import IndexStore
+from tailrace.wal.indexfile import write_index
+from tailrace.wal.stood import stood_before
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -154,11 +156,12 @@ def test_kept_indexes_are_read(spark: SparkSession, case: Case, every: list[dict
     """One of other WAL, under the name of this, is noticed where rows are read; so it was taken for what it says it is."""
     segments = Source.open(case.data_dir).segments
     (index,) = scan_log(segments, LocalRunner(1))
-    index = replace(index, sealed=True, stretch=Stretch(index.stretch.start, index.next_lsn))
-    store = IndexStore(tmp_path)
-    store.save(segments.identity, segments.read, index)
+    stood = stood_before(segments.read, segments.identity, index.next_lsn, index.stretch.start)
+    path = IndexStore(tmp_path)._path(segments.identity, index.stretch)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(write_index(replace(index, sealed=True), stood))
     assert as_python(read(spark, case, index=str(tmp_path))) == every
-    store.save(segments.identity, segments.read, replace(index, fingerprint=index.fingerprint ^ 1))
+    path.write_bytes(write_index(replace(index, sealed=True, fingerprint=index.fingerprint ^ 1), stood))
     with pytest.raises(Exception, match="was sound when it was indexed"):
         read(spark, case, index=str(tmp_path)).collect()
 
