@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.decode import DELETE, INSERT, OLD_KEY, UPDATE, Alike, Batch
+from tailrace.decode import DELETE, INSERT, OLD_KEY, OLD_ROW, UPDATE, Alike, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column
 from tailrace.plan.stretch import Commits
@@ -80,7 +80,7 @@ class EventFormatter(Formatter):
             words.openings.longest + words.tables.longest + _FIXED + 2 * (len(words.names.data) + len(words.unavailable.data))
             + 2 * len(columns) * (LONGEST_LITERAL + 1)
         )  # fmt: skip
-        room = a_row * int(told.sum()) + len(source.data) + len(end.data) + len(times.data) + new.room + old.room
+        room = a_row * int(told.sum()) + len(source.data) + len(end.data) + len(times.data) + new.room + 2 * old.room
         out, offsets = np.empty(room, np.uint8), np.zeros(rows + 1, np.int64)
         write_events(changes, words, new, old, offsets, out)
         return Texts(offsets, out[: offsets[-1]])
@@ -169,12 +169,12 @@ def write_events(changes, words, new, old, offsets, out):  # type: ignore[no-unt
             to = put_word(out, to, words.openings, number)
             to = put(out, to, _BEFORE, 0, len(_BEFORE))
             if kind != INSERT and old_kind:
-                to = put_row(out, to, words, old, row, changes.key[number] if old_kind == OLD_KEY else every)
+                to = put_row(out, to, words, old, row, changes.key[number] if old_kind == OLD_KEY else every, old)
             else:
                 to = put(out, to, _NULL, 0, len(_NULL))
             to = put(out, to, _AFTER, 0, len(_AFTER))
             if kind != DELETE:
-                to = put_row(out, to, words, new, row, every)
+                to = put_row(out, to, words, new, row, every, old if old_kind == OLD_ROW else new)
             else:
                 to = put(out, to, _NULL, 0, len(_NULL))
             to = put_word(out, to, changes.source, row)
@@ -187,8 +187,8 @@ def write_events(changes, words, new, old, offsets, out):  # type: ignore[no-unt
 
 
 @inner_kernel
-def put_row(out, to, words, side, row, wanted):  # type: ignore[no-untyped-def]
-    """Append the wanted columns of one side of a row."""
+def put_row(out, to, words, side, row, wanted, other):  # type: ignore[no-untyped-def]
+    """Append the wanted columns of one side of a row; a value that did not change, and is not there, as the other side has it."""
     out[to] = ord("{")
     to += 1
     first = True
@@ -200,8 +200,10 @@ def put_row(out, to, words, side, row, wanted):  # type: ignore[no-untyped-def]
             to += 1
         first = False
         to = put_word(out, to, words.names, column)
-        if side.state[column, row] == UNCHANGED:
-            to = put_word(out, to, words.unavailable, column)
-        else:
+        if side.state[column, row] != UNCHANGED:
             to = put_literal(out, to, side, column, row)
+        elif other.state[column, row] != UNCHANGED:
+            to = put_literal(out, to, other, column, row)
+        else:
+            to = put_word(out, to, words.unavailable, column)
     return put(out, to, _BRACE, 0, 1)
