@@ -51,8 +51,10 @@ def counted(request: pytest.FixtureRequest) -> Iterator[None]:
     """Said at the end: how much of the product was there."""
     yield
     reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    if reporter is not None:
-        reporter.write_line(f"\n{Compared.total} times a plugin gave by another way what it gives at once")
+    capturing = request.config.pluginmanager.getplugin("capturemanager")
+    if reporter is not None and capturing is not None:
+        with capturing.global_and_fixture_disabled():
+            reporter.write_line(f"\n{Compared.total} times a plugin gave by another way what it gives at once")
 
 
 def _compared(name: tuple[str, int, str], home: Path) -> tuple[Compared, random.Random]:
