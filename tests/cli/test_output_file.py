@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from support.decoding import check_equal
 from support.servers import Server
 from support.slots import TAILRACE, create_both, theirs
 from support.waiting import until
-from tailrace.storage.output_position import WRITING
+from tailrace.storage.birth import born
+from tailrace.storage.output_position import WRITING, Position
 
 pytestmark = pytest.mark.postgres
 TRIALS = [pytest.param(seed, marks=[] if seed < 2 else pytest.mark.marathon) for seed in range(100)]
@@ -152,6 +154,18 @@ def test_what_others_do_to_the_file(written: Written) -> None:
     file.write_bytes(sound)
     assert written.receive(AT_END)[0] == 0
     check_equal(file.read_text(), written.expected())
+
+
+def test_another_file_has_its_inode(written: Written) -> None:
+    """Of nothing there is no checksum: that a file of which nothing counts is another one, its birth tells."""
+    assert written.receive()[0] == 0
+    written.insert(5000)
+    written.killed(lambda: written.file.stat().st_size > 0)
+    position = written.file.with_name("out.position")
+    said = Position.read(position.read_bytes(), str(position))
+    assert said.birth == born(written.file) > 0
+    position.write_bytes(replace(said, birth=said.birth - 10**9).write())
+    written.check_refused("is another file")
 
 
 def test_a_gap(written: Written) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-_AT_FDCWD = -100
+_AT_FDCWD, _AT_EMPTY_PATH = -100, 0x1000
 _STATX_BTIME = 0x800
 
 
@@ -29,15 +30,21 @@ class _Statx(ctypes.Structure):
     ]  # fmt: skip
 
 
-def born(path: Path) -> int:
-    """In nanoseconds since 1970; 0 where nobody knows."""
-    if made := getattr(os.stat(path), "st_birthtime", None):
+def born(of: Path | int) -> int:
+    """The birth of a file, named or open, in nanoseconds since 1970; 0 where nobody knows."""
+    if made := getattr(os.stat(of), "st_birthtime", None):
         return int(made * 1e9)
     if (statx := _statx()) is None:
         return 0
     says = _Statx()
-    failed = statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, ctypes.byref(says))
+    named = (of, b"", _AT_EMPTY_PATH) if isinstance(of, int) else (_AT_FDCWD, os.fsencode(of), 0)
+    failed = statx(*named, _STATX_BTIME, ctypes.byref(says))
     return 0 if failed or not says.mask & _STATX_BTIME else says.born.seconds * 10**9 + says.born.nanoseconds
+
+
+def as_time(birth: int) -> str:
+    """In words."""
+    return datetime.fromtimestamp(birth / 1e9, UTC).isoformat(" ", "milliseconds") if birth else "unknown"
 
 
 @cache

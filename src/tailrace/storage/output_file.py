@@ -28,6 +28,7 @@ from tailrace.model import Lsn
 from tailrace.plugins.printing import Printed, as_lines
 from tailrace.slots.session import Session
 from tailrace.slots.slot import Slot
+from tailrace.storage.birth import as_time, born
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.output_position import POSITION, WRITING, Position, Reach, checksum_before
 from tailrace.storage.whole_file import write_whole
@@ -132,7 +133,8 @@ class _File(Writer):
         status = os.fstat(self._file.number)
         checksum = checksum_before(self._file.number, length)
         slot = self._slot
-        position = Position(status.st_dev, status.st_ino, length, checksum, lsn, slot.name, slot.system, slot.identity, session)
+        file = status.st_dev, status.st_ino, born(self._file.number)
+        position = Position(*file, length, checksum, lsn, slot.name, slot.system, slot.identity, session)
         write_whole(self._position, position.write())
         return lsn
 
@@ -166,7 +168,7 @@ class _File(Writer):
         self._file = _Locked.of(self._path, made=True)
         try:
             status = os.fstat(self._file.number)
-            if said is not None and not self._takes_end and status.st_ino == said.inode:
+            if said is not None and not self._takes_end and said.is_at(self._path):
                 self._file.cut(said, self._reach.said())
             elif said is None and status.st_size and status.st_nlink > 1 and not self._takes_end:
                 raise _disagrees(
@@ -213,18 +215,19 @@ class _File(Writer):
     def _find(self, said: Position) -> Path:
         """The file that the position is of: in its place, or in its folder under a name that rotation gave it."""
         with suppress(FileNotFoundError):
-            status = self._path.stat()
-            if status.st_ino == said.inode:
+            if said.is_at(self._path):
                 return self._path
+            status = self._path.stat()
             if status.st_size:
                 raise _disagrees(
-                    f'"{self._path}" is another file (inode {status.st_ino}) than was written up to {said.lsn} (inode {said.inode})',
+                    f'"{self._path}" is another file (inode {status.st_ino}, made at {as_time(born(self._path))}) than was written up to '
+                    f"{said.lsn} (inode {said.inode}, made at {as_time(said.birth)})",
                     self._path,
                     lsn=said.lsn,
                 )
         for path in self._path.parent.iterdir():
             with suppress(FileNotFoundError):
-                if path.is_file() and not path.is_symlink() and path.stat().st_ino == said.inode:
+                if path.is_file() and not path.is_symlink() and said.is_at(path):
                     return path
         raise _disagrees(
             f'the file that was written up to {said.lsn} as "{self._path}" (inode {said.inode}) is not in its folder any more', self._path,

@@ -1,6 +1,6 @@
 """How far an output file is what a slot gave: two small files beside it, `FILE.position` and, while somebody writes, `FILE.writing`.
 
-The position is written once the file is synced: which file it is (device and inode, since rotation renames it), how many of its bytes count, a
+The position is written once the file is synced: which file it is (device, inode and birth, since rotation renames it), how many of its bytes count, a
 checksum over the last of these, and the LSN up to which they are all that the slot gave. `FILE.writing` says before each write how far that will
 reach. So of bytes behind those that count it can be told whether they are of a writer that was killed, and come again, or somebody else's. It is not
 synced: after a crash of the whole machine nobody can tell, and it says so itself, by the boot that it is of.
@@ -19,9 +19,10 @@ from tailrace.checksummed_file import FileKind, fact
 from tailrace.model import Lsn
 from tailrace.slots.session import Session
 from tailrace.slots.slot import Slot
+from tailrace.storage.birth import born
 
 POSITION_FILE = FileKind(
-    "position", "an output file's position", version=2, compression="zstd",
+    "position", "an output file's position", version=3, compression="zstd",
     hint="Compare the end of the file with what the slot has confirmed; --resume-at-end then goes on where the file ends.",
 )  # fmt: skip
 POSITION, WRITING = ".position", ".writing"
@@ -29,18 +30,19 @@ _TAIL = 1 << 16
 _DIGITS = 20
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _FACTS: dict[str, Any] = {
-    "device": int, "inode": int, "length": int, "checksum": int, "lsn": Lsn, "slot": str, "system": int, "identity": str,
+    "device": int, "inode": int, "birth": int, "length": int, "checksum": int, "lsn": Lsn, "slot": str, "system": int, "identity": str,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Of the file with this `inode` the first `length` bytes are what a slot gave before `lsn`; `checksum` is the CRC-32 of the last 64 kB of them.
-    `device` is where it was: told, and not believed, since a reboot may number devices anew. `slot` is the name that it had, `identity` what it is
-    known by. `session` is what the consumer knew there."""
+    """Of the file with this `inode`, made at `birth` (ns; 0 where nobody knows), the first `length` bytes are what a slot gave before `lsn`;
+    `checksum` is the CRC-32 of the last 64 kB of them. `device` is where it was: told, and not believed, since a reboot may number devices anew.
+    `slot` is the name that it had, `identity` what it is known by. `session` is what the consumer knew there."""
 
     device: int
     inode: int
+    birth: int
     length: int
     checksum: int
     lsn: Lsn
@@ -48,6 +50,10 @@ class Position:
     system: int
     identity: str
     session: Session = field(default_factory=Session)
+
+    def is_at(self, path: Path) -> bool:
+        """Whether that is the file. An inode of a file that was removed is given to the next one, which is born later. Raises FileNotFoundError."""
+        return path.stat().st_ino == self.inode and (self.birth in (0, birth := born(path)) or birth == 0)
 
     def is_of(self, slot: Slot) -> bool:
         return self.identity == slot.identity and self.system == slot.system

@@ -12,13 +12,12 @@ import os
 import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.errors import TailraceError, UsageError
-from tailrace.storage.birth import born
+from tailrace.storage.birth import as_time, born
 from tailrace.storage.whole_file import write_whole
 
 PLACE_FILE = FileKind(
@@ -57,7 +56,7 @@ class Place:
         if self.inode != now.inode:
             return f"it was another directory (inode {self.inode}, here {now.inode})"
         if self.born and now.born and self.born != now.born:
-            return f"it was another directory (made at {_time(self.born)}, here at {_time(now.born)})"
+            return f"it was another directory (made at {as_time(self.born)}, here at {as_time(now.born)})"
         if self.device != now.device and self.boot == now.boot:
             return f"it was on another file system (device {self.device}, here {now.device})"
         return ""
@@ -123,10 +122,6 @@ def _is_there(place: Place) -> bool:
         there = _said(Path(place.path))
         return there is not None and there.identity == place.identity and Path(place.path).stat().st_ino == place.inode
     return False
-
-
-def _time(nanoseconds: int) -> str:
-    return datetime.fromtimestamp(nanoseconds / 1e9, UTC).isoformat(" ", "milliseconds")
 
 
 def _line(path: str) -> str:
