@@ -105,9 +105,10 @@ class _Order:
         self._has_content = has_content[some.ordinals]
         kind = self._transactions.kind[some.ordinals]
         was_begun = np.isin(self._transactions.full_xid[some.ordinals], np.array(sorted(plugin.begun), np.int64))
-        # One that was to be streamed, and turns out to have nothing, is empty like any other.
+        # One that was to be streamed, and turns out to have nothing: a block without rows, or empty like any other.
+        self._has_block = plan.streams.streamed[some.ordinals] & (self._has_content | (plugin.streams_nothing & ~was_begun))
         self._is_streamed = plan.streams.streamed[some.ordinals] & (
-            self._has_content | was_begun | (kind == BLOCK) | (not some.ends)
+            self._has_block | was_begun | (kind == BLOCK) | (not some.ends)
         )
         self._was_begun = was_begun
 
@@ -169,13 +170,16 @@ class _Order:
 
     def add_blocks(self) -> None:
         """What opens and closes each block."""
-        ordinals = self._some.ordinals[self._is_streamed & self._has_content]
+        ordinals = self._some.ordinals[self._has_block]
         if not len(ordinals):
             return
         plugin = self._plugin
-        first = ~self._was_begun[self._is_streamed & self._has_content]
-        least, most = self._least(self._at)[ordinals], self._most(self._printed)[ordinals]
-        printed = self._least(self._printed)[ordinals]
+        first, has_rows = ~self._was_begun[self._has_block], self._has_content[self._has_block]
+        begun = self._transactions.first_lsn[ordinals]
+        least, most, printed = (
+            np.where(has_rows, of[ordinals], begun)
+            for of in (self._least(self._at), self._most(self._printed), self._least(self._printed))
+        )
         self._add(ordinals, _CHANGE, least, _BEFORE, printed, lambda those: plugin.stream_start_texts(those, first))
         origins = self._plan.streams.origin[ordinals]
         foreign = np.flatnonzero((origins != 0) & first)
@@ -213,7 +217,7 @@ class _Order:
     def _lost(self) -> list[int]:
         """Ordinals of what is rolled back of transactions of which a block has been told by then, and not their end."""
         kind = self._transactions.kind[self._some.ordinals]
-        has_block = self._is_streamed & self._has_content
+        has_block = self._has_block
         in_question = has_block | self._is_streamed | (kind == STREAM_ABORT)
         begun, lost = set(self._begun_before), []
         for at in np.flatnonzero(in_question).tolist():

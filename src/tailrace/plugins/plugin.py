@@ -114,6 +114,8 @@ class OutputPlugin:
     """What was prepared before this LSN is told at its commit, PREPARE included; a slot's, too."""
     streams = False
     """Whether it takes large transactions in blocks before they end."""
+    streams_nothing = False
+    """Whether it tells of a transaction that is large enough to be streamed, and of which it gives nothing."""
     skips_empty_transactions = False
     only_local = False
     """Whether it wants nothing that was replicated from elsewhere."""

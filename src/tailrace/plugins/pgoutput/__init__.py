@@ -37,6 +37,7 @@ class PgOutput(OutputPlugin):
     writes_binary = True
     tells_relations = True
     skips_empty_prepared = False
+    streams_nothing = True
 
     def __init__(self) -> None:
         super().__init__()
