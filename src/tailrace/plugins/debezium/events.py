@@ -67,6 +67,7 @@ class EventFormatter(Formatter):
             Words.of([self._opening(alike, i, how) for i in range(len(alike.relations))]),
             Words.of([f"{json_string(column.name)}:" for column in columns]),
             Words.of([how[column.number].unavailable(self.options.unavailable) for column in columns]),
+            Words.of([how[column.number].absent(optional=not column.not_null) for column in columns]),
             Words.of([f',"schema":{json_string(each.schema)},"table":{json_string(each.name)}' for each in alike.published_as]),
             Words.of(["}}" if self.options.with_schemas else "}"]),
         )
@@ -77,8 +78,8 @@ class EventFormatter(Formatter):
             told, alike.number, batch.kind, batch.old_kind, _words(source), _words(end), _words(times), self._key_columns(alike),
         )  # fmt: skip
         a_row = (
-            words.openings.longest + words.tables.longest + _FIXED + 2 * (len(words.names.data) + len(words.unavailable.data))
-            + 2 * len(columns) * (LONGEST_LITERAL + 1)
+            words.openings.longest + words.tables.longest + _FIXED + 2 * len(words.names.data)
+            + 2 * (len(words.unavailable.data) + len(words.absent.data)) + 2 * len(columns) * (LONGEST_LITERAL + 1)
         )  # fmt: skip
         room = a_row * int(told.sum()) + len(source.data) + len(end.data) + len(times.data) + new.room + 2 * old.room
         out, offsets = np.empty(room, np.uint8), np.zeros(rows + 1, np.int64)
@@ -104,10 +105,15 @@ def _words(texts: Texts) -> Words:
     return Words(as_writable(texts.data), texts.offsets)
 
 
+def micros_of(commits: Commits | None, rows: int) -> NDArray[np.int64]:
+    """When transactions committed, in microseconds since 1970; of what is outside of transactions 0."""
+    return commits.time + _EPOCH_MICROS if commits is not None else np.zeros(rows, np.int64)
+
+
 def source_texts(options: Options, origin: Origin, commits: Commits | None, lsn: NDArray[np.int64]) -> Texts:
     """`,"source":{…` up to the name of the schema; of what is outside of transactions without a time, which the log does not have."""
     head = f',"source":{{"version":{json_string(origin.version)},"connector":"{CONNECTOR}","name":{json_string(options.topic_prefix)},"ts_ms":'
-    micros = commits.time + _EPOCH_MICROS if commits is not None else np.zeros(len(lsn), np.int64)
+    micros = micros_of(commits, len(lsn))
     before: tuple[str | NDArray[np.int64], ...] = ('\\"', commits.lsn, '\\"') if commits is not None else ("null",)
     return Texts.joined(
         head, micros // 1000, f',"snapshot":"false","db":{json_string(origin.database)},"sequence":"[', *before, ',\\"', lsn, '\\"]","ts_us":',
@@ -116,24 +122,25 @@ def source_texts(options: Options, origin: Origin, commits: Commits | None, lsn:
 
 
 def end_texts(commits: Commits | None, lsn: NDArray[np.int64]) -> Texts:
-    """From behind the name of the table to before the operation."""
+    """From behind the name of the table to behind the transaction."""
     xid: tuple[str | NDArray[np.integer], ...] = (commits.xid,) if commits is not None else ("null",)
-    return Texts.joined(',"txId":', *xid, ',"lsn":', lsn, ',"xmin":null},"transaction":null,"op":"', rows=len(lsn))
+    return Texts.joined(',"txId":', *xid, ',"lsn":', lsn, ',"xmin":null},"transaction":null', rows=len(lsn))
 
 
 def times_texts(commits: Commits | None, rows: int) -> Texts:
     """What stands behind the operation: when the transaction committed, and not when it was decoded, so that every run gives the same."""
-    micros = commits.time + _EPOCH_MICROS if commits is not None else np.zeros(rows, np.int64)
+    micros = micros_of(commits, rows)
     return Texts.joined('","ts_ms":', micros // 1000, ',"ts_us":', micros, ',"ts_ns":', micros * 1000, rows=rows)
 
 
 class EventWords(NamedTuple):
-    """By table what an event begins with, and how its source names the table; by column its name, and what stands for a value that is not known; what
-    an event ends with."""
+    """By table what an event begins with, and how its source names the table; by column its name, and what stands for a value that is not known, and
+    for one that an old key lacks; what an event ends with."""
 
     openings: Words
     names: Words
     unavailable: Words
+    absent: Words
     tables: Words
     closing: Words
 
@@ -152,8 +159,8 @@ class Changes(NamedTuple):
     key: NDArray[np.bool_]
 
 
-_BEFORE, _AFTER, _NULL, _LETTERS, _BRACE = (
-    np.frombuffer(word, np.uint8) for word in (b'"before":', b',"after":', b"null", b"cud", b"}")
+_BEFORE, _AFTER, _NULL, _OPERATION, _LETTERS, _BRACE = (
+    np.frombuffer(word, np.uint8) for word in (b'"before":', b',"after":', b"null", b',"op":"', b"cud", b"}")
 )
 _FIXED = 160
 
@@ -180,6 +187,7 @@ def write_events(changes, words, new, old, offsets, out):  # type: ignore[no-unt
             to = put_word(out, to, changes.source, row)
             to = put_word(out, to, words.tables, number)
             to = put_word(out, to, changes.end, row)
+            to = put(out, to, _OPERATION, 0, len(_OPERATION))
             out[to] = _LETTERS[kind - 1]
             to = put_word(out, to + 1, changes.times, row)
             to = put_word(out, to, words.closing, 0)
@@ -188,19 +196,18 @@ def write_events(changes, words, new, old, offsets, out):  # type: ignore[no-unt
 
 @inner_kernel
 def put_row(out, to, words, side, row, wanted, other):  # type: ignore[no-untyped-def]
-    """Append the wanted columns of one side of a row; a value that did not change, and is not there, as the other side has it."""
+    """Append the columns of one side of a row; those that are not wanted as absent, and a value that did not change, and is not there, as the other
+    side has it."""
     out[to] = ord("{")
     to += 1
-    first = True
     for column in range(len(side.form)):
-        if not wanted[column]:
-            continue
-        if not first:
+        if column:
             out[to] = COMMA
             to += 1
-        first = False
         to = put_word(out, to, words.names, column)
-        if side.state[column, row] != UNCHANGED:
+        if not wanted[column]:
+            to = put_word(out, to, words.absent, column)
+        elif side.state[column, row] != UNCHANGED:
             to = put_literal(out, to, side, column, row)
         elif other.state[column, row] != UNCHANGED:
             to = put_literal(out, to, other, column, row)

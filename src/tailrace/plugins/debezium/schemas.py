@@ -11,6 +11,7 @@ from tailrace.model import Column, Relation
 from tailrace.plugins.debezium.values import Told
 
 _ENVELOPE_VERSION = 2
+_CONNECTOR = "io.debezium.connector.postgresql"
 _SNAPSHOT = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 
 
@@ -35,7 +36,8 @@ _SOURCE = {
         *(_field("int64", name, optional=True) for name in ("txId", "lsn", "xmin")),
     ],
     "optional": False,
-    "name": "io.debezium.connector.postgresql.Source",
+    "name": f"{_CONNECTOR}.Source",
+    "version": 1,
     "field": "source",
 }  # fmt: skip
 _TRANSACTION = {
@@ -49,14 +51,8 @@ _TRANSACTION = {
     "version": 1,
     "field": "transaction",
 }  # fmt: skip
-_MESSAGE = {
-    "type": "struct",
-    "fields": [_field("string", "prefix", optional=False), _field("bytes", "content", optional=False)],
-    "optional": False,
-    "name": "io.debezium.connector.postgresql.Message",
-    "field": "message",
-}
-_END = [_SOURCE, _TRANSACTION, _field("string", "op", optional=False), *_TIMES]
+_OP = _field("string", "op", optional=False)
+_END = [_SOURCE, _TRANSACTION, _OP, *_TIMES]
 
 
 def envelope_schema(prefix: str, relation: Relation, columns: Sequence[tuple[Column, Told]]) -> str:
@@ -72,11 +68,19 @@ def envelope_schema(prefix: str, relation: Relation, columns: Sequence[tuple[Col
     )  # fmt: skip
 
 
-def message_schema(prefix: str) -> str:
-    """Of logical messages."""
-    return _compact(
-        {"type": "struct", "fields": [*_END, _MESSAGE], "optional": False, "name": schema_name(f"{prefix}.MessageValue")}
-    )
+def message_schema(kind: str) -> str:
+    """Of logical messages, whose content is of that kind."""
+    fields = [_field("string", "prefix", optional=True), _field(kind, "content", optional=True)]
+    message = {
+        "type": "struct",
+        "fields": fields,
+        "optional": False,
+        "name": f"{_CONNECTOR}.Message",
+        "version": 1,
+        "field": "message",
+    }
+    value = {"type": "struct", "fields": [_OP, _TIMES[0], _SOURCE, _TRANSACTION, message], "optional": False}
+    return _compact({**value, "name": f"{_CONNECTOR}.MessageValue", "version": 1})
 
 
 def schema_name(name: str) -> str:

@@ -12,9 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tailrace.errors import UsageError
 from tailrace.model import Column, PgType
-from tailrace.plugins.debezium.binary import base64_texts, decimal_literals, little_endian
+from tailrace.plugins.debezium.binary import base64_texts, little_endian
+from tailrace.plugins.debezium.numbers import are_special, decimal_literals, special_named, with_points
 from tailrace.plugins.debezium.options import ADAPTIVE, CONNECT, DOUBLE, HEX, PRECISE, STRING, Options
+from tailrace.plugins.debezium.zoned_times import zoned_texts
 from tailrace.plugins.json_text import columns as form
 from tailrace.plugins.json_text.columns import printed
 from tailrace.plugins.json_text.strings import json_string
@@ -25,31 +28,39 @@ from tailrace.types.values import Texts, Values
 _EPOCH_DAYS = 10957
 _EPOCH_MICROS = _EPOCH_DAYS * 86_400_000_000
 _MONTH_DAYS = 365.25 / 12
-_LATEST, _EARLIEST = 9223372036825200000, -9223372036832400000
-"""What the JDBC driver makes of infinite time stamps, in milliseconds; Debezium's documentation has these for all precisions."""
+_LATEST, _EARLIEST = 9223372036825200, -9223372036832400
+"""What the JDBC driver makes of infinite time stamps, in milliseconds."""
 _MOST_BITS = 2**31 - 1
 _HEADER = 4
-_MILLIS = 3
-"""Digits of a second that milliseconds have."""
+_MILLIS, _MICROS = 3, 6
+"""Digits of a second that milliseconds and microseconds have."""
 _TIME = PgType(1083, "pg_catalog", "time", "time without time zone", "b", 8, 8)
 
 
 @dataclass(frozen=True)
 class Told:
-    """How a column is told: `kind` and `name` of its Connect schema (no name: a plain one) with parameters, and what makes literals of its values."""
+    """How a column is told: `kind` and `name` of its Connect schema (no name: a plain one) with parameters and a doc, and what makes literals of its
+    values. `fallback` is the literal that stands for a value that is not there and cannot be null; empty: that of the kind."""
 
     kind: str
     text_of: Callable[[Values], tuple[Texts, int]]
     name: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
     fields: tuple[dict[str, Any], ...] = ()
+    doc: str = ""
+    fallback: str = ""
 
     def schema(self, *, optional: bool) -> dict[str, Any]:
         """As Connect's JSON converter writes it."""
         fields = {"fields": list(self.fields)} if self.fields else {}
         named = {"name": self.name, "version": 1} if self.name else {}
+        doc = {"doc": self.doc} if self.doc else {}
         parameters = {"parameters": self.parameters} if self.parameters else {}
-        return {"type": self.kind, **fields, "optional": optional, **named, **parameters}
+        return {"type": self.kind, **fields, "optional": optional, **named, **doc, **parameters}
+
+    def absent(self, *, optional: bool) -> str:
+        """The literal that stands for a value that an old key lacks."""
+        return "null" if optional else self.fallback or _FALLBACKS[self.kind]
 
     def unavailable(self, placeholder: str) -> str:
         """The literal that stands for a value which the log does not have."""
@@ -82,6 +93,8 @@ class Telling:
         if pg_type.oid in _PLAIN:
             kind, how = _PLAIN[pg_type.oid]
             return Told(kind, lambda stored: (self._printed(stored, column), how))
+        if pg_type.oid in _FLOATS:
+            return Told(_FLOATS[pg_type.oid], lambda stored: (with_points(self._printed(stored, column)), form.NUMBER_OR_NAME))
         make = _MADE.get(pg_type.oid)
         if make is not None:
             return make(self, column, typmod)
@@ -96,25 +109,33 @@ class Telling:
     # -- by type -------------------------------------------------------------------------------------------------------------------
 
     def numeric(self, column: Column, typmod: int) -> Told:
-        mode = self.options.decimals
+        mode, is_variable = self.options.decimals, typmod < 0
+        scale = 0 if is_variable else max(0, (((typmod - _HEADER) & 0x7FF) ^ 0x400) - 0x400)
         if mode == STRING:
-            return Told("string", lambda stored: (self._printed(stored, column), form.STRING))
+            return Told(
+                "string", lambda stored: (special_named(self._printed(stored, column)), form.STRING), fallback=f'"{0:.{scale}f}"'
+            )
         if mode == DOUBLE:
-            return Told("double", lambda stored: (self._printed(stored, column), form.NUMBER_OR_NAME))
-        is_variable = typmod < 0
+            return Told("double", lambda stored: (with_points(self._printed(stored, column)), form.NUMBER_OR_NAME))
 
         def text_of(stored: Values) -> tuple[Texts, int]:
-            return decimal_literals(self._printed(stored, column), stored.valid, variable=is_variable), form.BARE
+            texts = self._printed(stored, column)
+            if column.not_null:
+                _check_finite(texts, stored, column)
+            return decimal_literals(texts, stored.valid, variable=is_variable), form.BARE
 
         if is_variable:
             fields = (
                 {"type": "int32", "optional": False, "field": "scale"},
                 {"type": "bytes", "optional": False, "field": "value"},
             )
-            return Told("struct", text_of, "io.debezium.data.VariableScaleDecimal", fields=fields)
+            return Told(
+                "struct", text_of, "io.debezium.data.VariableScaleDecimal", fields=fields, doc="Variable scaled decimal",
+                fallback=f'{{"scale":0,"value":{_NO_CENTS}}}',
+            )  # fmt: skip
         precision = ((typmod - _HEADER) >> 16) & 0xFFFF
-        scale = max(0, (((typmod - _HEADER) & 0x7FF) ^ 0x400) - 0x400)
-        return Told("bytes", text_of, _DECIMAL, {"scale": str(scale), "connect.decimal.precision": str(precision)})
+        parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+        return Told("bytes", text_of, _DECIMAL, parameters, fallback=_NO_CENTS)
 
     def money(self, column: Column, typmod: int) -> Told:
         def precisely(stored: Values) -> tuple[Texts, int]:
@@ -122,9 +143,10 @@ class Telling:
 
         mode = self.options.decimals
         if mode == PRECISE:
-            return Told("bytes", precisely, _DECIMAL, {"scale": "2"})
-        how = form.STRING if mode == STRING else form.BARE
-        return Told("string" if mode == STRING else "double", lambda stored: (_hundredths(stored.as_dtype("<i8")), how))
+            return Told("bytes", precisely, _DECIMAL, {"scale": "2"}, fallback=_NO_CENTS)
+        if mode == STRING:
+            return Told("string", lambda stored: (_hundredths(stored.as_dtype("<i8")), form.STRING), fallback='"0.00"')
+        return Told("double", lambda stored: (_hundredths(stored.as_dtype("<i8")), form.BARE))
 
     def bytea(self, column: Column, typmod: int) -> Told:
         if self.options.binaries == HEX:
@@ -153,7 +175,8 @@ class Telling:
 
     def date(self, column: Column, typmod: int) -> Told:
         name = "org.apache.kafka.connect.data.Date" if self.options.times == CONNECT else "io.debezium.time.Date"
-        return Told("int32", lambda stored: (_numbers(stored.as_dtype("<i4").astype(np.int64) + _EPOCH_DAYS), form.BARE), name)
+        # In 32 bits, as there: infinity runs over.
+        return Told("int32", lambda stored: (_numbers(stored.as_dtype("<i4") + np.int32(_EPOCH_DAYS)), form.BARE), name)
 
     def time(self, column: Column, typmod: int) -> Told:
         if self.options.times == CONNECT:
@@ -173,28 +196,27 @@ class Telling:
             unit = 1000 if in_millis else 1
             since_epoch = micros // unit + _EPOCH_MICROS // unit  # in this order, or the latest of all would run over
             bounds = np.iinfo(np.int64)
-            since_epoch = np.where(micros == bounds.max, _LATEST, np.where(micros == bounds.min, _EARLIEST, since_epoch))
+            latest, earliest = (moment * 1000 // unit for moment in (_LATEST, _EARLIEST))
+            since_epoch = np.where(micros == bounds.max, latest, np.where(micros == bounds.min, earliest, since_epoch))
             return _numbers(since_epoch), form.BARE
 
         return Told("int64", text_of, "org.apache.kafka.connect.data.Timestamp" if self.options.times == CONNECT else name)
 
     def timestamptz(self, column: Column, typmod: int) -> Told:
-        style = replace(self.style, date_style="ISO, MDY", time_zone="UTC")
+        style, digits = replace(self.style, date_style="ISO, MDY", time_zone="UTC"), typmod if typmod >= 0 else _MICROS
 
         def text_of(stored: Values) -> tuple[Texts, int]:
             assert column.type is not None
-            array = printed(stored, column.type, style, self.codec).to_arrow()
-            array = pc.replace_substring(array, " ", "T", max_replacements=1)
-            return Texts.of_arrow(pc.replace_substring(array, "+00", "Z", max_replacements=1)), form.STRING
+            return zoned_texts(printed(stored, column.type, style, self.codec), digits), form.STRING
 
-        return Told("string", text_of, "io.debezium.time.ZonedTimestamp")
+        return Told("string", text_of, "io.debezium.time.ZonedTimestamp", fallback='"1970-01-01T00:00:00Z"')
 
     def timetz(self, column: Column, typmod: int) -> Told:
         def text_of(stored: Values) -> tuple[Texts, int]:
             of_day = printed(times_in_utc(stored), _TIME, self.style, self.codec)
             return Texts.joined(of_day, "Z", rows=len(stored)), form.STRING
 
-        return Told("string", text_of, "io.debezium.time.ZonedTime")
+        return Told("string", text_of, "io.debezium.time.ZonedTime", fallback='"00:00:00Z"')
 
     def interval(self, column: Column, typmod: int) -> Told:
         def text_of(stored: Values) -> tuple[Texts, int]:
@@ -207,6 +229,17 @@ class Telling:
             return _numbers(_long(seconds * 1e6 + sign * (rest % 1_000_000))), form.BARE
 
         return Told("int64", text_of, "io.debezium.time.MicroDuration")
+
+
+def _check_finite(texts: Texts, stored: Values, column: Column) -> None:
+    """NaN and infinities become null, which a column that is not null cannot be."""
+    special = np.flatnonzero(are_special(texts) & stored.valid)
+    if len(special):
+        raise UsageError(
+            f'numeric value "{texts.to_list()[special[0]]}" of column "{column.name}", which is not null, has no form in bytes',
+            hint="Choose decimal.handling.mode=double or string.",
+            sqlstate="22003",
+        )
 
 
 def _numbers(numbers: NDArray[np.integer]) -> Texts:
@@ -232,7 +265,12 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _BIT = 1560
 _PLAIN = {
     form.BOOL: ("boolean", form.BOOLEAN), form.INT2: ("int16", form.BARE), form.INT4: ("int32", form.BARE), form.INT8: ("int64", form.BARE),
-    form.OID: ("int64", form.BARE), form.FLOAT4: ("float", form.NUMBER_OR_NAME), form.FLOAT8: ("double", form.NUMBER_OR_NAME),
+    form.OID: ("int64", form.BARE),
+}  # fmt: skip
+_FLOATS = {form.FLOAT4: "float", form.FLOAT8: "double"}
+_NO_CENTS = '"AA=="'
+_FALLBACKS = {
+    "boolean": "false", "int16": "0", "int32": "0", "int64": "0", "float": "0.0", "double": "0.0", "bytes": '""', "string": '""',
 }  # fmt: skip
 _MADE: dict[int, Callable[[Telling, Column, int], Told]] = {
     form.NUMERIC: Telling.numeric, 790: Telling.money, form.BYTEA: Telling.bytea, _BIT: Telling.bits, 1562: Telling.bits,
