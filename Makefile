@@ -40,7 +40,7 @@ CHECKED := tests/test_hostile.py tests/catalog tests/decode tests/tuples tests/t
 bounds: $(READY) ## kernels with their bounds checked, over damage, crafted records and values, and catalogs (their code is kept apart; the first time it is compiled); marathon: over all there is
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED)
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a third of the cases; the others: marathon), others' parsers of pgoutput, and a minute each of generated workloads and messages (needs npm; for the parsers Go, Rust and Node.js)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a third of the cases; the others: marathon), others' parsers of pgoutput, Debezium's engine, and a minute each of generated workloads and messages (needs npm; for the parsers Go, Rust and Node.js; for Debezium's engine a JDK and Maven)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1 & messages=$$!; \
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1; texts=$$?; wait $$messages && exit $$texts
@@ -63,10 +63,11 @@ check: $(READY) ## ruff (rules and format) and mypy
 	$(BIN)/ruff format --check --quiet src tests benchmarks tools
 	$(BIN)/mypy
 
-cases: $(READY) ## record the golden cases anew (needs npm; for calls of a plugin in C, apt and a C compiler; for what others' parsers read, Go, Rust and Node.js)
+cases: $(READY) ## record the golden cases anew (needs npm; for calls of a plugin in C, apt and a C compiler; for what others' parsers read, Go, Rust and Node.js; for Debezium, Maven)
 	$(BIN)/python tests/record_cases.py
 	$(BIN)/python tests/record_calls.py
 	$(BIN)/python tests/record_readings.py
+	$(BIN)/python tests/record_debezium_events.py
 
 clean: ## remove what was set up
 	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache
