@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # Tests start hundreds of commands; each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests run in so many processes, each with its own Spark session and servers.
-WORKERS ?= 2
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak marathon bounds test-matrix fuzz bench bench-small check test-extras cases clean

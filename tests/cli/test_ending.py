@@ -64,7 +64,7 @@ def _is_running(process: psutil.Process) -> bool:
             ("bin/spark", signal.SIGINT, 130), ("-Xmx2g", signal.SIGINT, 130), ("pyspark.daemon", signal.SIGINT, 130),
             ("-Xmx2g", signal.SIGTERM, 143), ("pyspark.daemon", signal.SIGKILL, -9), ("bin/spark", signal.SIGKILL, -9),
         )
-    ], 2),
+    ], 3),
 )  # fmt: skip
 def test_nothing_survives_a_signal(case: Case, moment: str, number: signal.Signals, status: int, tmp_path: Path) -> None:
     """While the launcher starts Java, while Java starts, while Python workers run."""
@@ -95,6 +95,7 @@ def test_nothing_survives_a_signal(case: Case, moment: str, number: signal.Signa
 
 
 @pytest.mark.spark
+@pytest.mark.marathon
 def test_nothing_survives_the_end(case: Case, tmp_path: Path) -> None:
     """And nothing but rows is printed before it."""
     words = [*COMMAND, str(case.data_dir), "--database", DBNAME, "--on", "spark", "--start-lsn", case.meta["start_lsn"]]

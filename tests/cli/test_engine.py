@@ -38,6 +38,7 @@ def test_a_small_log_starts_no_jvm(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.marathon
 def test_a_configured_master_is_used(case: Case) -> None:
     assert _decoded(case, MASTER="local[2]") == (case.expected, "on Spark (MASTER is local[2])")
 

@@ -96,6 +96,7 @@ def _has_it_all_again(place: Place) -> None:
     assert not place.is_active()
 
 
+@pytest.mark.marathon
 def test_while_it_prints(place: Place) -> None:
     before = place.confirmed()
     with subprocess.Popen(place.words(f"SELECT * FROM {GET}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -122,6 +123,7 @@ def test_while_it_computes(place: Place) -> None:
     _has_it_all_again(place)
 
 
+@pytest.mark.marathon
 def test_nobody_reads(place: Place) -> None:
     """As in `tailrace sql … | head -1`."""
     before = place.confirmed()

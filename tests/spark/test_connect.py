@@ -142,6 +142,7 @@ def _reads(spark: SparkSession, paths: dict[str, str], lsn: str) -> dict[str, An
     }  # fmt: skip
 
 
+@pytest.mark.marathon
 def test_a_stream(both: Both) -> None:
     """Of the slot, begun again where its checkpoint says; and the example for Kafka, with a sink that a server has without it."""
     both.work.mkdir()
@@ -162,6 +163,7 @@ def _stream(spark: SparkSession, paths: dict[str, str], work: str) -> list[str]:
     return [row.kind for row in spark.read.parquet(work + "/rows").collect()]
 
 
+@pytest.mark.marathon
 def test_functions_of_the_interface(both: Both) -> None:
     """Peeks are table functions; what moves a slot is refused there, and carried out once by a session, whose rows are the server's."""
     peek = f"SELECT lsn, xid, data FROM {PEEK}('theirs', NULL, NULL)"
@@ -216,6 +218,7 @@ def _sql(spark: SparkSession, paths: dict[str, str], text: str) -> list[tuple[st
     return [tuple(map(str, row)) for row in tailrace.spark.sql(spark, text, **paths).collect()]
 
 
+@pytest.mark.marathon
 def test_slots_on_the_server(both: Both) -> None:
     """Made, copied, moved, dropped; views and catalogs; a slot that somebody else moves between look and move."""
     told = both.call(_slots)
@@ -270,6 +273,7 @@ def _meanwhile(spark: SparkSession, paths: dict[str, str], moving: Callable[[str
     return moving(text)
 
 
+@pytest.mark.marathon
 def test_the_example_for_kafka_with_another_sink(spark: SparkSession, tmp_path: Path) -> None:
     """What Kafka's sink would be given; there is no Kafka here. Parquet takes it in the same columns."""
     sys.path.insert(0, str(EXAMPLE))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cases import open_case
+from support.cases import Case, open_case
 
 ROOT = Path(__file__).parents[2]
 _ON_EXECUTORS = """
@@ -36,27 +36,36 @@ def installed(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
 
 
-@pytest.mark.spark
 def test_a_plugin_from_another_package(installed: dict[str, str], tmp_path: Path) -> None:
     case = open_case("xact", 18, "with_slot", tmp_path)
-    start = case.meta["start_lsn"]
-    command = [
-        sys.executable, "-m", "tailrace", "decode", str(case.data_dir), "--database", "app", "--plugin", "audit", "--start-lsn", start,
-        "-o", "tables=public.a",
-    ]  # fmt: skip
-    printed = subprocess.run(command, env=installed, check=True, capture_output=True, text=True).stdout
-    told = [json.loads(row.split("\t")[2]) for row in printed.splitlines()]
     expected = [row.split("\t") for row in case.expected.splitlines() if "table public.a: " in row]
+    told = [json.loads(row.split("\t")[2]) for row in _run(_command(case), installed).splitlines()]
     assert [(each["what"].upper(), str(each["xid"])) for each in told] == [
         (text.split(": ")[1], xid) for _, xid, text in expected
     ]
-    refused = subprocess.run([*command, "-o", "nonsense=1"], env=installed, check=False, capture_output=True, text=True)
+    refused = subprocess.run([*_command(case), "-o", "nonsense=1"], env=installed, check=False, capture_output=True, text=True)
     assert refused.returncode == 1
     assert 'option "nonsense" is unknown' in refused.stderr
     assert 'output plugin "audit", in the startup callback' in refused.stderr
 
-    script = [sys.executable, "-c", _ON_EXECUTORS, str(case.data_dir), start]
-    on_spark = subprocess.run(script, env=installed, check=True, capture_output=True, text=True).stdout
-    rows = [json.loads(row) for row in on_spark.splitlines()]
+
+@pytest.mark.marathon
+@pytest.mark.spark
+def test_on_executors(installed: dict[str, str], tmp_path: Path) -> None:
+    case = open_case("xact", 18, "with_slot", tmp_path)
+    told = [json.loads(row.split("\t")[2]) for row in _run(_command(case), installed).splitlines()]
+    script = [sys.executable, "-c", _ON_EXECUTORS, str(case.data_dir), case.meta["start_lsn"]]
+    rows = [json.loads(row) for row in _run(script, installed).splitlines()]
     assert [row for row in rows if row["table"] == "public.a"] == told
     assert len(rows) > len(told)
+
+
+def _command(case: Case) -> list[str]:
+    return [
+        sys.executable, "-m", "tailrace", "decode", str(case.data_dir), "--database", "app", "--plugin", "audit", "--start-lsn",
+        case.meta["start_lsn"], "-o", "tables=public.a",
+    ]  # fmt: skip
+
+
+def _run(words: list[str], environment: dict[str, str]) -> str:
+    return subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout

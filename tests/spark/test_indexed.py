@@ -14,6 +14,7 @@ from tailrace.model import STRETCH_BYTES, Lsn
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 
+@pytest.mark.marathon
 def test_executors_scan(spark: SparkSession, tmp_path: Path) -> None:
     with Server(16, {"max_wal_size": "2GB"}, wal_segment_mb=16) as server:
         server.say("CREATE TABLE t (id int PRIMARY KEY, v text)")

@@ -126,6 +126,7 @@ def test_peeks_are_table_functions(both: Both) -> None:
     spark.catalog.dropTempView("named")
 
 
+@pytest.mark.marathon
 def test_plain_spark_moves_nothing(both: Both) -> None:
     before = both.confirmed()
     for text in PLAIN:
@@ -219,6 +220,7 @@ def _failing_once(marker: str) -> Callable[[str], str]:
     return fails_once
 
 
+@pytest.mark.marathon
 def test_a_query_that_is_cancelled(both: Both, tmp_path: Path) -> None:
     """By Ctrl-C, and from another thread, while its rows are computed."""
     before = both.confirmed()

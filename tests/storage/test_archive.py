@@ -74,7 +74,7 @@ def write(server: Server, archive: Path, segments: int) -> str:
     return end
 
 
-@pytest.mark.parametrize("command", [COPIED, COMPRESSED], ids=["plain", "gzip"])
+@pytest.mark.parametrize("command", [COPIED, pytest.param(COMPRESSED, marks=pytest.mark.marathon)], ids=["plain", "gzip"])
 def test_removes_what_no_slot_needs(command: str, archive: Path, tailrace: Run, tmp_path: Path) -> None:
     """Whatever timeline it is of; what stays is enough for the slot, which gives what the server's gives."""
     early, late = tmp_path / "early", tmp_path / "late"

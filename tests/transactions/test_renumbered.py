@@ -31,8 +31,8 @@ EPOCH = 1 << 32
 STRETCHES = 64
 CELL = PAGE_SIZE
 """Of what is carried: an xid is not there twice."""
-STORIES = ("catalog_rewrite", "crash_free_long", "hot", "prepared", "subxact", "subxact_many", "toast", "xact")
-QUIET = ("catalog_rewrite", "empty", "hot")
+STORIES = ("hot", "catalog_rewrite", "prepared", "crash_free_long", "subxact_many", "subxact", "toast", "xact")
+QUIET = ("hot", "catalog_rewrite", "empty")
 """Stories with a checkpoint in the middle at which nothing is open."""
 OTHER_MAJORS = (15, 18)
 
