@@ -112,6 +112,7 @@ class Column:
 
     `length` and `align` (in bytes) are pg_attribute's own, which outlive the type. `missing` is the stored form (payload of a
     varlena without header, or the fixed bytes) of the value that rows too short for this column have; None means NULL.
+    `default` is the text of its default expression, where an outlet asks for these; None: there is none.
     """
 
     number: int
@@ -123,6 +124,7 @@ class Column:
     not_null: bool = False
     generated: str = ""
     missing: bytes | None = None
+    default: str | None = None
 
     @property
     def dropped(self) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from oracle.test_stories import prepared_cluster
 from support.cases import DBNAME, some_of
+from support.column_defaults import DEFINED
 from support.servers import Server
 from support.stories import read_story, stories, tell
 from support.wal2json import FORMAT, MAJOR, check_same, ours, settings, their_error, theirs
@@ -19,7 +20,7 @@ pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 SETTINGS = {"autovacuum": "off", "max_prepared_transactions": 10}
 EVERYTHING = {
     "include-xids": "1", "include-timestamp": "1", "include-lsn": "1", "include-origin": "1", "include-type-oids": "1", "include-pk": "1",
-    "include-not-null": "1", "include-column-positions": "1", "include-domain-data-type": "1",
+    "include-not-null": "1", "include-column-positions": "1", "include-domain-data-type": "1", "include-default": "1",
 }  # fmt: skip
 OPTIONS: Mapping[str, Mapping[str, str | None]] = {
     "plain": FORMAT,
@@ -95,6 +96,12 @@ CREATE TABLE late (a int PRIMARY KEY DEFERRABLE, b text); INSERT INTO late VALUE
 CREATE TABLE dropping (a int, b text, c int PRIMARY KEY);
 ALTER TABLE dropping DROP a; INSERT INTO dropping VALUES ('b', 1); ALTER TABLE dropping ADD d "char" DEFAULT 'd'; UPDATE dropping SET c = 2;
 TRUNCATE dropping, b, "S 1"."no.key";
+INSERT INTO defaults DEFAULT VALUES;
+ALTER TABLE defaults ALTER b SET DEFAULT 7, ALTER t DROP DEFAULT, ALTER f SET DEFAULT -1, ADD added int DEFAULT 9;
+UPDATE defaults SET b = 3; INSERT INTO defaults DEFAULT VALUES;
+BEGIN; INSERT INTO defaults DEFAULT VALUES; ALTER TABLE defaults ALTER b SET DEFAULT 8; INSERT INTO defaults DEFAULT VALUES; COMMIT;
+BEGIN; ALTER TABLE defaults ALTER b SET DEFAULT 9; INSERT INTO defaults DEFAULT VALUES; ROLLBACK;
+INSERT INTO defaults DEFAULT VALUES; DELETE FROM defaults;
 SELECT pg_logical_emit_message(true, E'test\t"1"', E'tx \b "x"'), pg_logical_emit_message(false, 'test', E'out\\'),
   pg_logical_emit_message(true, 'a,b', '');
 SELECT pg_logical_emit_message(true, 'tag', 'ab\000cd'::bytea);
@@ -120,7 +127,7 @@ MORE = {
 def test_in_a_way_of_its_own() -> None:
     with Server(MAJOR, {**SETTINGS, **settings()}, dbname=DBNAME) as server:
         start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'wal2json')"))
-        server.say(*WORK.split(";"))
+        server.say(*DEFINED, *WORK.split(";"))
         server.checkpoint()
         cases = OPTIONS | {name: FORMAT | options for name, options in MORE.items()}
         cases |= {f"whole, {name}": options for name, options in MORE.items()}

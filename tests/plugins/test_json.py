@@ -172,14 +172,6 @@ def _brief(change: dict[str, Any]) -> tuple[Any, ...]:
     return change["kind"], change["schema"], change["table"], list(columns)
 
 
-def test_default_expressions_are_refused() -> None:
-    for options in (FORMAT, {}):
-        with pytest.raises(UsageError, match="include-default") as raised:
-            plugin_named("wal2json").startup(options | {"include-default": "1"}, 18)
-        assert raised.value.sqlstate == "0A000"
-        assert raised.value.hint
-
-
 @pytest.mark.parametrize(
     ("options", "sqlstate"),
     [

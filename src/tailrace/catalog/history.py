@@ -9,14 +9,16 @@ its own transaction's versions, those that were there at that LSN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.column_values import align_of, as_written, int2_vector, length_of, only_element, signed32
+from tailrace.catalog.attributes import Attribute, column_of
+from tailrace.catalog.column_values import align_of, as_written, int2_vector, length_of, signed32
+from tailrace.catalog.defaults import with_defaults
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.row_versions import Versions
@@ -28,26 +30,11 @@ from tailrace.transactions.fates import NEVER
 from tailrace.types.encodings.server_encodings import as_stored, codec_named
 from tailrace.types.internal_functions import INTERNAL_LANGUAGE, internal_functions
 from tailrace.types.search_path import SEARCH_PATH
+from tailrace.types.style import TextStyle
 
 FIRST_UNPINNED_TYPE = 10000
 """Types with smaller oids are those of pg_type.dat: the same in all databases of a major, and never altered."""
 _FUNCTIONS = ("typoutput", "typsend", "typinput", "typreceive")
-
-
-class Attribute(NamedTuple):
-    """What a row of pg_attribute says that a `Column` is made of."""
-
-    attnum: int
-    attname: str
-    atttypid: int
-    atttypmod: int
-    attlen: int
-    attalign: int
-    attnotnull: int
-    atthasmissing: int
-    attmissingval: bytes | None
-    attgenerated: int
-    attisdropped: int
 
 
 class History:
@@ -75,6 +62,8 @@ class History:
         self.known_from = known_from
         self.search_path = search_path
         self.encoding = encoding
+        self.defaults: TextStyle | None = None
+        """With a style, columns have the texts of their defaults."""
         self.codec = codec_named(encoding)
 
     def table(self, name: str) -> CatalogTable:
@@ -182,6 +171,9 @@ class History:
     def _relation_of(self, row: int, oid: int, lsn: int, ordinal: int, attributes: Sequence[Attribute] | None) -> Relation:
         classes = self.table("pg_class")
         columns = self._columns(oid, lsn, ordinal, attributes)
+        if self.defaults is not None:
+            columns = with_defaults(self, oid, columns, lsn, ordinal)
+            columns = self._all_columns.setdefault(columns, columns)
         if missing := int(classes["relnatts"][row]) - len(columns):
             # It is so between two records of the transaction that makes or alters the relation. A change in between cannot be decoded.
             raise MissingHistory(
@@ -235,7 +227,7 @@ class History:
         """One column. Many tables have equal ones, partitions above all; those whose type cannot change are made once."""
         column = self._steady_column.get(attribute)
         if column is None:
-            column = _column_of(attribute, lambda: self.type_at(attribute.atttypid, lsn, ordinal))
+            column = column_of(attribute, lambda: self.type_at(attribute.atttypid, lsn, ordinal))
             if attribute.atttypid < FIRST_UNPINNED_TYPE:
                 self._steady_column[attribute] = column
         return column
@@ -376,20 +368,3 @@ class History:
         return tuple(
             sorted((int(enums["oid"][row]), as_stored(str(enums["enumlabel"][row]), self.codec)) for row in rows.tolist())
         )
-
-
-def _column_of(attribute: Attribute, type_of: Callable[[], PgType]) -> Column:
-    """The column; `type_of` gives its type, and is not asked of a dropped one."""
-    length, align = length_of(attribute.attlen), align_of(attribute.attalign)
-    typmod, missing = attribute.atttypmod, attribute.attmissingval
-    return Column(
-        number=attribute.attnum,
-        name=attribute.attname,
-        type=None if attribute.attisdropped else type_of(),
-        typmod=signed32(typmod),
-        length=length,
-        align=align,
-        not_null=bool(attribute.attnotnull),
-        generated=chr(attribute.attgenerated).strip("\0"),
-        missing=only_element(missing, length) if attribute.atthasmissing and missing is not None else None,
-    )

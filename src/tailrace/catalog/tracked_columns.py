@@ -10,7 +10,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "relnatts", "relispartition", "relowner", "reltoastrelid", "reloptions",
     ),
     "pg_attribute": (
-        "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing", "attgenerated",
+        "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasdef", "atthasmissing", "attgenerated",
         "attisdropped", "attmissingval", "attidentity", "attcollation",
     ),
     "pg_type": (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tailrace.errors import UnsupportedWal
 from tailrace.expressions import tree
 from tailrace.expressions.analysis import Session
 from tailrace.expressions.analysis.catalog import Catalog, catalog_with
@@ -31,12 +32,17 @@ from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 
-INT4, NUMERIC, BOOL, REGTYPE = 23, 1700, 16, 2206
+INT4, NUMERIC, BOOL, REGTYPE, REGPROC = 23, 1700, 16, 2206, 24
 INDENT, WIDEST_INDENT = 4, 40
 NEW_LINE = "\0"
 """Stands for the beginning of a line until all is written, for it takes away the spaces before it; no text of PostgreSQL's has it."""
 _SPACES_BEFORE_LINE = re.compile(" *\0")
 _BOOLEAN_TESTS = ("IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE", "IS UNKNOWN", "IS NOT UNKNOWN")
+_SQL_VALUES = (
+    "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIME({})", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP({})", "LOCALTIME", "LOCALTIME({})",
+    "LOCALTIMESTAMP", "LOCALTIMESTAMP({})", "CURRENT_ROLE", "CURRENT_USER", "USER", "SESSION_USER", "CURRENT_CATALOG", "CURRENT_SCHEMA",
+)  # fmt: skip
+"""By `SQLValueFunctionOp` (`nodes/primnodes.h`)."""
 _XML_NAMES = ("XMLCONCAT", "XMLELEMENT", "XMLFOREST", "XMLPARSE", "XMLPI", "XMLROOT", "XMLSERIALIZE", "")
 _ALIKE_EVERYWHERE = {(3734, 3748): "simple", (3769, 3765): "simple"}
 """Names behind the oids of regconfig and regdictionary."""
@@ -78,7 +84,7 @@ class Deparser:
 
     def text(self, node: Any, *, implicit: bool = False) -> str:
         """A node; with `implicit` casts that nobody wrote are shown."""
-        if isinstance(node, tree.Relabel) and node.form == IMPLICIT_CAST and not implicit:
+        if isinstance(node, tree.Relabel | tree.OtherCast) and node.form == IMPLICIT_CAST and not implicit:
             return self.text(node.arg)
         if isinstance(node, tree.Collate):
             return f"({self.text(node.arg, implicit=implicit)} COLLATE {self.collation(node.collation)})"
@@ -102,7 +108,8 @@ class Deparser:
         """get_const_expr; `bare` leaves out the type."""
         if node.value is None:
             return "NULL" if bare else f"NULL::{self.type_name(node.type, node.typmod)}{self._odd_collation(node)}"
-        pg_type = self.catalog.pg_type(TEXT if node.type in (UNKNOWN, CSTRING) else node.type)
+        kind = TEXT if node.type in (UNKNOWN, CSTRING) else node.type
+        pg_type = self.catalog.pg_type(kind) or self.catalog.own_type(kind)
         assert pg_type is not None, node.type
         said = format_values(Values.of_payloads([node.value], pg_type.length), pg_type, self.style).to_list()[0]
         needs_type = True
@@ -134,6 +141,8 @@ class Deparser:
             return self.text(node.args[0])
         if node.form in (EXPLICIT_CAST, IMPLICIT_CAST):
             return self.cast(node.args[0], node.type, length_of_coercion(node))
+        if node.oid not in self.catalog.functions:
+            return f"{self._own_function(node.oid)}({self.list_of(node.args)})"
         row = self.catalog.functions[node.oid]
         if node.form == SQL_SYNTAX and row.name in SYNTAX and (row.name, row.arguments) not in WITHOUT_SYNTAX:
             return SYNTAX[row.name](self, node)
@@ -141,6 +150,13 @@ class Deparser:
         if node.variadic:
             args[-1] = f"VARIADIC {args[-1]}"
         return f"{quoted_identifier(row.name)}({', '.join(args)})"
+
+    def _own_function(self, oid: int) -> str:
+        """The name of a function that users made. Raises UnsupportedWal if nobody knows it."""
+        name = self.style.names(REGPROC, oid) if self.style.names is not None else None
+        if name is None:
+            raise UnsupportedWal(f"function with OID {oid} is not known")
+        return name
 
     def line(self, word: str, before: int = 0, after: int = 0) -> str:
         """appendContextKeyword: a word at the beginning of a new line."""
@@ -283,4 +299,6 @@ WRITERS: dict[type, Callable[[Deparser, Any], str]] = {
     tree.XmlExpression: _xml,
     tree.NullTest: _null_test,
     tree.BooleanTest: lambda deparser, node: f"({deparser.text(node.arg)} {_BOOLEAN_TESTS[node.kind]})",
+    tree.SqlValue: lambda deparser, node: _SQL_VALUES[node.kind].format(node.typmod),
+    tree.OtherCast: lambda deparser, node: deparser.cast(node.arg, node.type, node.typmod),
 }

@@ -48,8 +48,12 @@ FIELDS: dict[str, str] = {
     "XMLEXPR": "op name named_args arg_names args xmloption indent type typmod location",
     "NULLTEST": "arg nulltesttype argisrow location",
     "BOOLEANTEST": "arg booltesttype location",
+    "SQLVALUEFUNCTION": "op type typmod location",
+    "COERCEVIAIO": "arg resulttype resultcollid coerceformat location",
+    "ARRAYCOERCEEXPR": "arg elemexpr resulttype resulttypmod resultcollid coerceformat location",
+    "COERCETODOMAIN": "arg resulttype resulttypmod resultcollid coercionformat location",
 }
-"""The nodes that a stored row filter may have, and all their fields in any major."""
+"""The nodes that a stored row filter or a default may have, and all their fields in any major."""
 
 
 def read_node_tree(text: str) -> tree.Expression:
@@ -58,6 +62,15 @@ def read_node_tree(text: str) -> tree.Expression:
     found = reader.value()
     if reader.at != len(reader.tokens) or not isinstance(found, tree.Expression):
         raise _malformed(text)
+    return found
+
+
+def read_filter(text: str) -> tree.Expression:
+    """The same, of what is evaluated: without the nodes that only defaults may have."""
+    found = read_node_tree(text)
+    for node in tree.walk(found):
+        if isinstance(node, tree.SqlValue | tree.OtherCast):
+            raise UnsupportedWal(f'unrecognized node "{type(node).__name__}" in a stored expression')
     return found
 
 
@@ -287,6 +300,17 @@ def _boolean_test(fields: Fields) -> tree.BooleanTest:
     return tree.BooleanTest(fields["arg"], int(fields["booltesttype"]), _place(fields))
 
 
+def _sql_value(fields: Fields) -> tree.SqlValue:
+    return tree.SqlValue(int(fields["op"]), int(fields["type"]), int(fields["typmod"]), _place(fields))
+
+
+def _other_cast(fields: Fields) -> tree.OtherCast:
+    form = fields["coerceformat"] if "coerceformat" in fields else fields["coercionformat"]
+    return tree.OtherCast(
+        fields["arg"], int(fields["resulttype"]), int(form), int(fields.get("resulttypmod", -1)), _place(fields)
+    )
+
+
 def _when(fields: Fields) -> tuple[tree.Expression, tree.Expression]:
     return fields["expr"], fields["result"]
 
@@ -297,5 +321,6 @@ MAKERS: dict[str, Callable[[Fields], Any]] = {
     "RELABELTYPE": _relabel, "COLLATEEXPR": lambda fields: tree.Collate(fields["arg"], int(fields["collOid"]), _place(fields)),
     "CASEEXPR": _case, "CASE": _case, "CASEWHEN": _when, "WHEN": _when, "CASETESTEXPR": _case_test, "ARRAYEXPR": _array_of,
     "ARRAY": _array_of, "ROWEXPR": _row_of, "ROW": _row_of, "COALESCEEXPR": _coalesce, "COALESCE": _coalesce, "MINMAXEXPR": _min_max,
-    "MINMAX": _min_max, "XMLEXPR": _xml, "NULLTEST": _null_test, "BOOLEANTEST": _boolean_test,
+    "MINMAX": _min_max, "XMLEXPR": _xml, "NULLTEST": _null_test, "BOOLEANTEST": _boolean_test, "SQLVALUEFUNCTION": _sql_value,
+    "COERCEVIAIO": _other_cast, "ARRAYCOERCEEXPR": _other_cast, "COERCETODOMAIN": _other_cast,
 }  # fmt: skip

@@ -293,18 +293,40 @@ class BooleanTest:
         return BOOLEAN
 
 
+@dataclass(frozen=True, slots=True)
+class SqlValue:
+    """SQLValueFunction: CURRENT_TIMESTAMP and its kin, by their number (`SQLValueFunctionOp`). A filter has none; a default may."""
+
+    kind: int
+    type: int
+    typmod: int = -1
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherCast:
+    """CoerceViaIO, by what one type prints and another reads; ArrayCoerceExpr, of elements; CoerceToDomain. A filter has none; a default may."""
+
+    arg: Expression
+    type: int
+    form: int
+    typmod: int = -1
+    location: int = field(default=LOCATION, compare=False)
+
+
 Expression = (
     Column | Constant | Operator | Function | DistinctFrom | NullIf | ArrayComparison | RowComparison | And | Or | Not | Relabel
     | Collate | CaseTest | Case | ArrayOf | RowOf | Coalesce | MinMax | XmlExpression | NullTest | BooleanTest
+    | SqlValue | OtherCast
 )  # fmt: skip
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
     """What stands below a node, in the order in which PostgreSQL walks it (`expression_tree_walker`)."""
     match node:
-        case Column() | Constant() | CaseTest():
+        case Column() | Constant() | CaseTest() | SqlValue():
             return ()
-        case Not() | Relabel() | Collate() | NullTest() | BooleanTest():
+        case Not() | Relabel() | Collate() | NullTest() | BooleanTest() | OtherCast():
             return (node.arg,)
         case RowComparison():
             return (*node.left, *node.right)

@@ -111,7 +111,7 @@ class Pipeline:
                 log, unfinished(log, unread, unread), in_progress, catalogs.state.database, demand.two_phase
             )
             catalogs = catalogs.as_told(told)
-        history = catalogs.history(demand.search_path)
+        history = catalogs.history(demand.search_path, demand.defaults)
         plan = make_plan(
             told, history, start_lsn=asked.start, upto_lsn=asked.upto, demand=demand, is_strict=asked.is_strict, blocks=blocks
         )

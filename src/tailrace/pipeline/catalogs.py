@@ -36,6 +36,7 @@ from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER, TwoPhase
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.types.search_path import SEARCH_PATH
+from tailrace.types.style import TextStyle
 from tailrace.wal import index
 from tailrace.wal.heap_records import Truncate
 from tailrace.wal.index import Index
@@ -73,12 +74,13 @@ class Catalogs:
         """The same, as what `log` tells of transactions has them seen."""
         return replace(self, spans=spans_of(self.state.versions, log.fates, self.state.status))
 
-    def history(self, search_path: tuple[str, ...] = SEARCH_PATH) -> History:
+    def history(self, search_path: tuple[str, ...] = SEARCH_PATH, defaults: TextStyle | None = None) -> History:
         history = History(
             self.state.versions, self.spans, self.state.major, database=self.state.database,
             default_tablespace=self.state.default_tablespace, known_from=self.known_from, search_path=search_path,
             encoding=self.state.encoding,
         )  # fmt: skip
+        history.defaults = defaults
         history.user_files = frozenset(user_files(self.state.files))
         return history
 

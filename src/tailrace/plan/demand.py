@@ -13,6 +13,7 @@ from tailrace.errors import UsageError
 from tailrace.plan.origins import OriginFilter
 from tailrace.transactions.fates import TwoPhase
 from tailrace.types.search_path import SEARCH_PATH
+from tailrace.types.style import TextStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Demand:
     """`rewrites`: the rows that a rewrite of a table writes anew come as well. `filter_by_origin`: nothing comes from the origins that it filters;
     None: all comes. `two_phase`: prepared transactions come at PREPARE. `search_path` decides which types, and which names in values, are printed
     with their schema. `streaming`: transactions come in blocks before they end, once rows of theirs that wait take more bytes of WAL than this
-    (logical_decoding_work_mem); None: they come when they end. `commits`: rows come with what is told of their transaction's end."""
+    (logical_decoding_work_mem); None: they come when they end. `commits`: rows come with what is told of their transaction's end. `defaults`: columns
+    have the texts of their default expressions, in that style; None: they have none."""
 
     rewrites: bool = False
     filter_by_origin: OriginFilter | None = None
@@ -28,6 +30,7 @@ class Demand:
     search_path: tuple[str, ...] = SEARCH_PATH
     streaming: int | None = None
     commits: bool = False
+    defaults: TextStyle | None = None
 
     def check_met(self, planned: Demand, outlet: str) -> None:
         """Raise UsageError if what was planned is not what `outlet` asks for."""

@@ -137,6 +137,8 @@ class OutputPlugin:
     """Whether an empty text stands for nothing: no row comes of it."""
     truncates_one_by_one = False
     """Whether it tells of each table of a TRUNCATE by itself."""
+    tells_defaults = False
+    """Whether its formatter must know the default expressions of columns (`Column.default`)."""
     needs_commits = False
     """Whether its formatter must know how the transactions of rows ended (`Batch.commits`)."""
     transactions: Transactions | None = None
@@ -192,6 +194,7 @@ class OutputPlugin:
             rewrites=self.receives_rewrites, filter_by_origin=self.filter_by_origin, search_path=self.style.schemas,
             two_phase=TwoPhase(self.two_phase_since, self.filter_prepare) if self.two_phase else None,
             streaming=self.work_mem if self.streams else None, commits=self.needs_commits,
+            defaults=self.style if self.tells_defaults else None,
         )  # fmt: skip
 
     @property

@@ -13,7 +13,7 @@ from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.evaluate import Facts, Filter, compile_filter
 from tailrace.expressions.evaluate.refusals import refused
-from tailrace.expressions.node_tree import read_node_tree
+from tailrace.expressions.node_tree import read_filter
 from tailrace.model import Relation
 from tailrace.publications.publication import NODE_TREE, RowFilter
 from tailrace.types.encodings.server_encodings import NAMES
@@ -56,7 +56,7 @@ class FilterCompiler:
     def expression(self, row_filter: RowFilter, relation: Relation) -> tree.Expression:
         """The filter's tree, for this relation."""
         if row_filter.form == NODE_TREE:
-            return read_node_tree(row_filter.text)
+            return read_filter(row_filter.text)
         return analysed(row_filter, named_as_then(relation, row_filter), self.major, self.facts.style)
 
 
@@ -64,7 +64,7 @@ def analysed(row_filter: RowFilter, relation: Relation, major: int, style: TextS
     """A WHERE clause in SQL as the server reads it. Raises UsageError in its words."""
     from tailrace.expressions.analysis import Session, analyse  # noqa: PLC0415 - workers that filter by the catalog's trees need no parser
 
-    generated = {number: read_node_tree(expression) for number, expression in row_filter.generated}
+    generated = {number: read_filter(expression) for number, expression in row_filter.generated}
     return analyse(row_filter.text, relation, Session(major=max(major, FIRST_WITH_FILTERS), style=style, generated=generated))
 
 

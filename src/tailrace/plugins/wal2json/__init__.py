@@ -37,6 +37,7 @@ class Wal2Json(OutputPlugin):
         self.style = replace(self.style, major=major)
         self.two_phase = False
         self.needs_commits = self.options.include_xids or self.options.include_timestamp or self.options.include_origin
+        self.tells_defaults = self.options.include_default
         self._format = _FORMATS[self.options.format_version](self, self.options)
 
     @property

@@ -17,7 +17,7 @@ from tailrace.model import Column, PgType, Relation
 from tailrace.plugins.json_text.columns import LONGEST_LITERAL, NULL, UNCHANGED, Side, Words, put, put_literal, put_word
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.plugin import Formatter
-from tailrace.plugins.wal2json.objects import told_changes, written_as
+from tailrace.plugins.wal2json.objects import default_of, told_changes, written_as
 from tailrace.plugins.wal2json.options import Options
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
@@ -151,6 +151,8 @@ class ListFormatter(Formatter):
             # They come with types, or not at all.
             told = columns if options.include_types else ()
             named["optionals"] = ["false" if column.not_null else "true" for column in told]
+        if options.include_default and not key:
+            named["defaults"] = [default_of(column) for column in columns]
         indent = (4 if key else 3) * tab
         opening = f'{3 * tab}"oldkeys":{space}{{{line}' if key else ""
         openings = [f'{indent}"{key or "column"}{name}":{space}[' for name in (*named, "values")]

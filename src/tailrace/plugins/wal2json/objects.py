@@ -112,7 +112,8 @@ class ObjectFormatter(Formatter):
     def _behind_value(self, column: Column) -> str:
         optional = f',"optional":{"false" if column.not_null else "true"}' if self.options.include_not_null else ""
         position = f',"position":{column.number}' if self.options.include_column_positions else ""
-        return f"{optional}{position}}}"
+        default = f',"default":{default_of(column)}' if self.options.include_default else ""
+        return f"{optional}{position}{default}}}"
 
     def _keys(self, relations: Sequence[Relation], columns: Sequence[Column]) -> Keys:
         numbers = np.array([column.number for column in columns], np.int64)
@@ -146,6 +147,11 @@ def written_as(pg_type: PgType, stored: Values, options: Options, style: TextSty
     elif pg_type.oid == BYTEA:
         form = HEX
     return printed(stored, pg_type, style, codec), form
+
+
+def default_of(column: Column) -> str:
+    """Its default expression in quotes, as it is: nothing in it is escaped."""
+    return "null" if column.default is None or column.generated else f'"{column.default}"'
 
 
 def facts_of(

@@ -90,17 +90,7 @@ def parse_options(options: Mapping[str, str | None]) -> Options:
             raise UsageError(
                 f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate=_INVALID_VALUE
             )
-    given = Options(**parsed)
-    _check_supported(given)
-    return given
-
-
-def _check_supported(options: Options) -> None:
-    if options.include_default:
-        raise UsageError(
-            "include-default is not supported", hint="Expressions of defaults (pg_attrdef) are not followed in the log.",
-            sqlstate=_NOT_SUPPORTED,
-        )  # fmt: skip
+    return Options(**parsed)
 
 
 def _format_version(name: str, value: str | None) -> int:
@@ -201,7 +191,7 @@ MEANINGS = {
     "include-column-positions": "attribute numbers (off)",
     "include-pk": "columns of the primary key (off)",
     "numeric-data-types-as-string": "numbers in quotes, NaN and infinities instead of null (off; since wal2json 2.6)",
-    "include-default": "expressions of defaults: on is refused",
+    "include-default": "expressions of defaults, in quotes as they are (off)",
     "include-typmod": "types with their modifiers and in SQL's words, as varchar(4) and integer; off: their names in pg_type (on; format 1)",
     "pretty-print": "lines and tabs (off; format 1)",
     "write-in-chunks": "a row for each part of a transaction (off; format 1)",

@@ -110,6 +110,7 @@ class Catalog:
 
     def __init__(self, major: int) -> None:
         self.major = major
+        self._own_types: dict[int, PgType] = {}
         self.types: dict[int, TypeRow] = {row.oid: row for row in _types(major)}
         self.functions: dict[int, FunctionRow] = {row.oid: row for row in _functions(major)}
         self.operators: dict[int, OperatorRow] = {row.oid: row for row in _operators(major)}
@@ -125,6 +126,7 @@ class Catalog:
     def with_objects(self, user: UserObjects) -> Catalog:
         """A catalog of this one's objects and a database's."""
         made = copy(self)
+        made._own_types = {pg_type.oid: pg_type for pg_type in user.types}
         made.types, made.functions, made.operators = dict(self.types), dict(self.functions), dict(self.operators)
         new = [row for pg_type in user.types for row in _user_types(pg_type, self.types)]
         made.types.update((row.oid, row) for row in new)
@@ -189,6 +191,9 @@ class Catalog:
 
     def pg_type(self, oid: int) -> PgType | None:
         return built_in_type(oid)
+
+    def own_type(self, oid: int) -> PgType | None:
+        return self._own_types.get(oid)
 
 
 def _by_name(rows: Iterable[Row]) -> dict[str, list[Row]]:

@@ -1,0 +1,68 @@
+"""Defaults of columns as pg_get_expr(adbin, adrelid) prints them (`commands/tablecmds.c`, `adt/ruleutils.c`).
+
+In: the catalogs at a moment. Out: columns that have their texts. Names in an expression, of a sequence say, are those of the moment; a table is
+looked at when its own definition changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tailrace.catalog.names.lookup import REGCLASS, REGPROC, names_at
+from tailrace.errors import MissingHistory, TailraceError, UsageError
+from tailrace.expressions.analysis import Session
+from tailrace.expressions.deparse import deparse
+from tailrace.expressions.node_tree import read_node_tree
+from tailrace.model import Column, Lsn, Relation
+
+if TYPE_CHECKING:
+    from tailrace.catalog.history import History
+
+_FIRST_ANALYSED = 15
+_NAMES = frozenset({REGCLASS, REGPROC})
+
+
+def with_defaults(history: History, oid: int, columns: tuple[Column, ...], lsn: int, ordinal: int) -> tuple[Column, ...]:
+    """Of the relation `oid`, as a change at `lsn` in transaction `ordinal` saw it. Generated columns have none. Raises UsageError for an expression
+    that is not understood, MissingHistory where the catalogs are known from a time when nobody kept expressions."""
+    attributes, defaults = history.table("pg_attribute"), history.table("pg_attrdef")
+    seen = attributes.seen_where("attrelid", oid, lsn, ordinal)
+    have = {
+        number
+        for number, has in zip(attributes["attnum"][seen].tolist(), attributes["atthasdef"][seen].tolist(), strict=True)
+        if has
+    }
+    have -= {column.number for column in columns if column.generated or column.dropped}
+    if not have:
+        return columns
+    rows = defaults.seen_where("adrelid", oid, lsn, ordinal)
+    stored = dict(zip(defaults["adnum"][rows].tolist(), defaults["adbin"][rows].tolist(), strict=True))
+    names = names_at(history, _NAMES, lsn, ordinal)
+    assert history.defaults is not None, "who asks for defaults gives a style"
+    style = replace(history.defaults, names=lambda reg_type, named: names.get((reg_type, named)))
+    session = Session(major=max(history.major, _FIRST_ANALYSED), style=style)
+    relation = Relation(oid, "", "", "r", "p", "d", 0, columns)
+    found = list(columns)
+    for at, column in enumerate(columns):
+        if column.number in have:
+            adbin = stored.get(column.number)
+            if adbin is None:
+                raise MissingHistory(
+                    f'the default of column "{column.name}" of relation OID {oid} is not known at {Lsn(lsn)}',
+                    hint="Capture the catalogs anew.", lsn=Lsn(lsn),
+                )  # fmt: skip
+            found[at] = replace(
+                column, default=_text(adbin.decode(history.codec or "utf-8", "surrogateescape"), relation, column, session)
+            )
+    return tuple(found)
+
+
+def _text(adbin: str, relation: Relation, column: Column, session: Session) -> str:
+    try:
+        return deparse(read_node_tree(adbin), relation, session)
+    except TailraceError as error:
+        raise UsageError(
+            f'the default of column "{column.name}" of relation OID {relation.oid} cannot be shown: {error.message}',
+            hint="Leave include-default out.", sqlstate="0A000",
+        ) from error  # fmt: skip
