@@ -67,6 +67,7 @@ def test_json(tailrace: Run, tmp_path: Path) -> None:
         assert [slot["slot_name"] for slot in one(tailrace("slot", "ls", *state, "--json"))] == ["a", "c"]
 
 
+@pytest.mark.marathon
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_windows_and_spark_change_nothing(tailrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

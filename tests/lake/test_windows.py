@@ -83,7 +83,7 @@ def _made(write, feed, folder):
     return said, tables
 
 
-@pytest.mark.parametrize("write", [append_changes, mirror])
+@pytest.mark.parametrize("write", [pytest.param(append_changes, marks=pytest.mark.marathon), mirror])
 def test_what_a_table_comes_to(server, tmp_path, write):
     said, tables = _made(write, open_pipeline(server.data_dir, "postgres"), tmp_path / "whole")
     assert {name for name, _, trouble in said if trouble} >= ({"public.bare"} if write is mirror else {"public.retyped"}) | {

@@ -68,7 +68,7 @@ STORIES = (
     Story("characters", ("CREATE TABLE t (id int PRIMARY KEY, v text)", "CREATE PUBLICATION p FOR TABLE t"), _alone(
         "INSERT INTO t VALUES (1, 'x')", "INSERT INTO t VALUES (2, convert_from('\\xa9a1', 'EUC_JP'))"), "22P05", encoding="EUC_JP", majors=(14, 18)),
 )  # fmt: skip
-MAJORS = (18, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17)))
+MAJORS = [pytest.param(major, marks=pytest.mark.matrix) for major in (18, 14, 15, 16, 17)]
 
 
 @pytest.mark.parametrize("major", MAJORS)

@@ -30,7 +30,7 @@ Placed = tuple[tuple[int, int, int], Change]
 """A change by where it stands."""
 
 
-MAJORS = [18, *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 16, 17))]
+MAJORS = [pytest.param(each, marks=pytest.mark.matrix) for each in (18, 14, 15, 16, 17)]
 
 
 @pytest.mark.parametrize("major", MAJORS)

@@ -55,7 +55,8 @@ def test_options(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("has_slot", [True, pytest.param(False, marks=pytest.mark.marathon)])
+@pytest.mark.marathon
+@pytest.mark.parametrize("has_slot", [True, False])
 def test_a_stream_has_every_row_once_in_order(spark: SparkSession, has_slot: bool, tmp_path: Path) -> None:
     """Of a slot, or of the log alone: into Delta, in batches of any size; about each second batch fails once it is written."""
     dice = random.Random(11)
