@@ -133,3 +133,7 @@ SELECT 1.5 + x FROM (VALUES (1),(2)) v(x);
 SELECT max(x * 1.25) FROM (VALUES (1),(2)) v(x);
 SELECT '2026-01-31'::date + 1, '2026-03-01'::date - 1, '2026-01-02'::date < '2026-01-03', '2026-01-02'::date = '2026-01-02'::timestamp;
 SELECT '2026-01-02 03:04:05'::timestamp > '2026-01-02', '2026-01-02'::date::timestamp, '2026-01-02 10:00'::timestamp::date;
+SELECT ('{"a": {"b" : [1, 2.50, "x\u00fcy", null]}, "n": 12.50, "a\"b": true, "d": 1, "d": 2}'::json) -> 'a' AS a, '{"a": {"b" : [1, 2.50]}}'::json -> 'a' -> 'b' -> 1 AS n;
+SELECT j -> 'b' ->> 2, j -> 'b' ->> 3, j -> 'b' -> 3, j -> 'b' -> -1, j -> 'b' -> 9, j -> 'none', j ->> 'b', j ->> 'n' FROM (SELECT '{"b" : [1, 2.50, "x\u00fc\"y", null], "n": 12.50}'::json AS j) AS s;
+SELECT (j ->> 'n')::float8 + 1, (j -> 'n')::text, j -> 0, j -> 'n' -> 'x', count(j) OVER () FROM (SELECT '{"n": 12.50, "d": 1, "d": [ 2 , {} ]}'::json AS j) AS s;
+SELECT '{"d": 1, "d": [ 2 , {} ]}'::json -> 'd', ' [ ] '::json -> 0, '"s"'::json -> 'a', 'null'::json IS NULL, NULL::json -> 'a', '[1,[2,3]]'::json -> 1 ->> 0;

@@ -45,13 +45,13 @@ FUNCTIONS: dict[str, str] = {
 CASTS = {
     "text": "text", "varchar": "text", "bpchar": "text", "name": "text", "int2": "smallint", "int4": "integer", "int8": "bigint",
     "float8": "double", "bool": "boolean", "oid": "uinteger", "xid": "uinteger", "pg_lsn": "ubigint", "timestamptz": "timestamptz",
-    "timestamp": "timestamp", "date": "date", "bytea": "bytea",
+    "timestamp": "timestamp", "date": "date", "bytea": "bytea", "json": "json",
 }  # fmt: skip
 """Types that can be cast to -> the engine's."""
 OPERATORS = frozenset(
     {
         "=", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%", "||", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*", "&", "|",
-        "BETWEEN", "NOT BETWEEN",
+        "BETWEEN", "NOT BETWEEN", "->", "->>",
     }
 )  # fmt: skip
 MATCHES = frozenset({"~", "!~", "~*", "!~*"})

@@ -15,6 +15,8 @@ from tailrace.errors import UsageError
 from tailrace.sql.allowed import CASTS, FUNCTIONS, refused
 from tailrace.sql.calls import NO_FUNCTION
 from tailrace.sql.grammar import ast, name_of
+from tailrace.sql.json_fields import INPUT, JSON
+from tailrace.sql.kinds import label
 from tailrace.sql.positions import LSN, as_lsn, called, difference, hex_of, text_of
 
 _TAKE_POSITIONS = frozenset({"count", "min", "max", "lag", "lead", "first_value", "last_value", "concat"})
@@ -47,6 +49,12 @@ def cast(node: Any, kind: str) -> tuple[Any, str]:
         if engine != "text":
             raise UsageError(f"cannot cast type pg_lsn to {name}", sqlstate="42846").in_text(node.location + 1)
         return text_of(node.arg), "text"
+    if name == JSON:
+        if kind not in ("unknown", "text", "name", JSON):
+            raise refused(f"a cast of {kind or 'this'} to json", node.location)
+        return (node.arg if kind == JSON else called(INPUT, node.arg)), JSON
+    if kind == JSON and engine != "text":
+        raise UsageError(f"cannot cast type json to {label(name)}", sqlstate="42846").in_text(node.location + 1)
     if name == "bytea" or kind == "bytea":
         if not (is_constant and isinstance(node.arg.val, ast.String)) or name != "bytea":
             raise refused("a cast of bytea", node.location)
@@ -79,6 +87,8 @@ def function_value(node: Any, kinds: Sequence[str], database: str) -> tuple[Any,
     if LSN in kinds and name not in _TAKE_POSITIONS:
         message = f"function {name}(pg_lsn) does not exist"
         raise UsageError(message, hint=NO_FUNCTION, sqlstate="42883").in_text(node.location + 1)
+    if JSON in kinds and name != "count":
+        raise refused(f"{name} of json", node.location)
     if name in ("concat", "concat_ws"):
         node.args = tuple(_concatenated(each, kind, node.location) for each, kind in zip(arguments, kinds, strict=True))
     if name in ("substr", "substring"):

@@ -23,8 +23,13 @@ def arithmetic(node: Any, operator: str, one: str, other: str) -> tuple[Any, str
     if operator in ("+", "-") and (one == LSN or operator == "+") and one != other:
         node.lexpr, node.rexpr = _to("hugeint", node.lexpr), _to("hugeint", node.rexpr)
         return _to("ubigint", node), LSN
+    raise no_operator(operator, one, other, node.location)
+
+
+def no_operator(operator: str, one: str, other: str, position: int) -> UsageError:
+    """The error for an operator that there is not between these types."""
     message = f"operator does not exist: {label(one)} {operator} {label(other)}"
-    raise UsageError(message, hint=_NO_OPERATOR, sqlstate="42883").in_text(node.location + 1)
+    return UsageError(message, hint=_NO_OPERATOR, sqlstate="42883").in_text(position + 1)
 
 
 def difference(left: Any, right: Any) -> Any:

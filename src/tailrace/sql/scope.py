@@ -110,7 +110,7 @@ def output_kind(node: Any, columns: Sequence[tuple[str, str]]) -> str | None:
 
 def check_ordered(node: Any, kind: str) -> None:
     """Raise UsageError for a type that has no order (`get_sort_group_operators`)."""
-    if kind == "xid":
+    if kind in ("xid", "json"):
         hint = "Use an explicit ordering operator or modify the query."
-        error = UsageError("could not identify an ordering operator for type xid", hint=hint, sqlstate="42883")
+        error = UsageError(f"could not identify an ordering operator for type {kind}", hint=hint, sqlstate="42883")
         raise error.in_text(node.location + 1) if isinstance(node, ast.ColumnRef) else error

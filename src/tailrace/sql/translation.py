@@ -21,6 +21,7 @@ from tailrace.sql.calls import Call
 from tailrace.sql.column_names import figured
 from tailrace.sql.engine_functions import AVERAGE, AVG, average, cast, check_function, function_value, widest
 from tailrace.sql.grammar import ast, name_of
+from tailrace.sql.json_fields import ARROWS, JSON, taken
 from tailrace.sql.matching import like, matched
 from tailrace.sql.positions import LSN, arithmetic, as_lsn, text_of
 from tailrace.sql.scales import check_alike, check_scales
@@ -272,7 +273,8 @@ class _Translator:
             is_value = node.subLinkType == enums.SubLinkType.EXPR_SUBLINK
             return node, columns[0][1] if is_value and columns else "bool"
         if isinstance(node, ast.TypeCast):
-            return self._cast(node, scope)
+            node.arg, kind = self._typed(node.arg, scope)
+            return cast(node, kind)
         if isinstance(node, ast.FuncCall):
             return self._function_value(node, scope)
         if isinstance(node, ast.A_Expr):
@@ -348,10 +350,6 @@ class _Translator:
             return tuple(as_lsn(each) if kind == "unknown" else each for each, kind in typed), LSN
         return tuple(each for each, _ in typed), next((kind for kind in kinds if kind not in ("", "unknown")), _UNKNOWN)
 
-    def _cast(self, node: Any, scope: Scope) -> tuple[Any, str]:
-        node.arg, kind = self._typed(node.arg, scope)
-        return cast(node, kind)
-
     def _function_value(self, node: Any, scope: Scope) -> tuple[Any, str]:
         check_function(node)
         typed = [self._typed(each, scope) for each in node.args or ()]
@@ -379,6 +377,8 @@ class _Translator:
             right = as_lsn(right) if one == LSN and other == "unknown" and operator not in ("||",) else right
         left = as_lsn(left) if other == LSN and one == "unknown" and operator != "||" else left
         node.lexpr, node.rexpr = left, right
+        if operator in ARROWS or (JSON in (one, other) and operator != "||"):
+            return taken(operator, left, right, (one, other), node.location)
         if operator == "||":
             node.lexpr, node.rexpr = (text_of(left) if one == LSN else left), (text_of(right) if other == LSN else right)
             return node, "text"

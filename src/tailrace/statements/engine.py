@@ -6,13 +6,15 @@ It is given small Arrow tables and SQL that `sql.translation` made; it reads no 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 
 import duckdb
 import pyarrow as pa
 
 from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
+from tailrace.sql.json_fields import FUNCTIONS
 
 _SAFE = {
     "enable_external_access": "false", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false",
@@ -24,7 +26,6 @@ _FUNCTIONS = (
     "CREATE MACRO _substring2(s, first) AS substr(s, greatest(first, 1))",
     "CREATE MACRO _substring3(s, first, most) AS CASE WHEN most < 0 THEN error('negative substring length not allowed')"
     " ELSE substr(s, greatest(first, 1), greatest(first::BIGINT + most - greatest(first, 1), 0)) END",
-    "SET lock_configuration = true",
 )
 _STATES = {
     duckdb.ConversionException: "22P02", duckdb.OutOfRangeException: "22003", duckdb.BinderException: "42804",
@@ -38,6 +39,7 @@ _TYPES = {
 _TYPE = f"(?P<type>{'|'.join(_TYPES)})"
 _AS_THE_SERVER_SAYS = (
     (re.compile("Division by zero"), "division by zero", "22012"),
+    (re.compile("invalid input syntax for type json"), "invalid input syntax for type json", "22P02"),
     (re.compile("negative substring length not allowed"), "negative substring length not allowed", "22011"),
     (re.compile(rf"Overflow in \w+ of {_TYPE} "), "{type} out of range", "22003"),
     (re.compile(rf"out of range for the destination type {_TYPE}\b"), "{type} out of range", "22003"),
@@ -50,6 +52,16 @@ _AS_THE_SERVER_SAYS = (
 """What the engine says -> what PostgreSQL would."""
 
 
+def _strict(function: Callable[..., str | None]) -> Callable[..., str | None]:
+    """NULL of NULL; and it may be NULL of others, which the engine's own default does not let it be."""
+
+    @wraps(function)
+    def called(*given: object) -> str | None:
+        return None if None in given else function(*given)
+
+    return called
+
+
 def run(sql: str, tables: Mapping[str, pa.Table], time_zone: str) -> pa.Table:
     """The result of a query over these tables. Raises UsageError where it fails."""
     with duckdb.connect(config=_SAFE) as connection:
@@ -57,6 +69,10 @@ def run(sql: str, tables: Mapping[str, pa.Table], time_zone: str) -> pa.Table:
             connection.execute("SET TimeZone = " + quote_literal(time_zone))
             for statement in _FUNCTIONS:
                 connection.execute(statement)
+            for name, (function, arguments) in FUNCTIONS.items():
+                if name in sql:
+                    connection.create_function(name, _strict(function), list(arguments), "VARCHAR", null_handling="special")
+            connection.execute("SET lock_configuration = true")
             for name, table in tables.items():
                 connection.register(name, table)
             result = connection.sql(sql)
