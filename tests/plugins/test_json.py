@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from support.cases import Case, open_case
+from support.decoding import opened
+from support.live import Slot
+from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner, Scanning, open_pipeline
@@ -214,3 +217,20 @@ def test_numbers_as_strings(cases: dict[str, Case]) -> None:
             else:
                 assert here == there
     assert names == {"NaN", "Infinity", "-Infinity"}
+
+
+@pytest.mark.postgres
+def test_a_primary_key_is_told_whatever_the_identity() -> None:
+    """Of format 1 since wal2json 2.6."""
+    with Server(16, dbname="app") as server:
+        slot = Slot.on(server)
+        server.say("CREATE TABLE t (a int, b text, c int, PRIMARY KEY (a, c))", "ALTER TABLE t REPLICA IDENTITY FULL")
+        server.say("INSERT INTO t VALUES (1, 'x', 2)", "UPDATE t SET b = 'y'", "DELETE FROM t")
+        server.stop()
+        plugin = plugin_named("wal2json")
+        plugin.startup({"include-pk": "on"}, 16)
+        pipeline = opened(server.data_dir, start_lsn=slot.start_lsn, demand=plugin.demand)
+        told = [json.loads(text) for lines in pipeline.lines(plugin) for text in lines.texts.to_list()]
+    changes = [change for each in told for change in each["change"]]
+    assert [change["kind"] for change in changes] == ["insert", "update", "delete"]
+    assert all(change["pk"] == {"pknames": ["a", "c"], "pktypes": ["integer", "integer"]} for change in changes)

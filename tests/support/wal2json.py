@@ -26,6 +26,7 @@ MAJOR = 15
 PACKAGE = f"postgresql-{MAJOR}-wal2json"
 Row = tuple[str, int, str]
 FORMAT = {"format-version": "2"}
+_PK = re.compile(r',?\s*"pk":\s*\{[^{}]*\}')
 _COMMA = re.compile(r'\A(\{\s*"change":\s*\[\s*),')
 
 
@@ -72,8 +73,12 @@ def rows_of(pipeline: Pipeline, plugin: Wal2Json) -> list[Row]:
 
 
 def check_same(found: list[Row], expected: list[Row], what: str) -> None:
-    """To the last byte; else the rows around the first difference."""
-    if found == expected:
+    """To the last byte; else the rows around the first difference. But for primary keys: in format 1 2.5 tells them only where they are the replica
+    identity by default, and 2.6, as we do, always."""
+    if found == expected or (
+        _without_keys(found) == _without_keys(expected)
+        and all(set(_PK.findall(other[2])) <= set(_PK.findall(mine[2])) for mine, other in zip(found, expected, strict=True))
+    ):
         return
     at = next(
         (i for i, (mine, other) in enumerate(zip(found, expected, strict=False)) if mine != other), min(len(found), len(expected))
@@ -84,3 +89,7 @@ def check_same(found: list[Row], expected: list[Row], what: str) -> None:
         for row in rows[max(0, at - 1) : at + 2]
     ]
     pytest.fail("\n".join([f"{what}: row {at} of {len(found)}, {len(expected)}", *shown]), pytrace=False)
+
+
+def _without_keys(rows: list[Row]) -> list[Row]:
+    return [(lsn, xid, _PK.sub("", text)) for lsn, xid, text in rows]

@@ -23,7 +23,6 @@ from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
 
-_DEFAULT = "d"
 _VERBS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
 
@@ -121,9 +120,9 @@ class ListFormatter(Formatter):
         )  # fmt: skip
 
     def _primary_key(self, relation: Relation, columns: Sequence[Column]) -> str:
-        """Names and types of the columns of its primary key, without what stands behind the brace. As wal2json up to 2.5 has it, only where that
-        is the replica identity by default."""
-        if not (self.options.include_pk and relation.primary_key and relation.replica_identity == _DEFAULT):
+        """Names and types of the columns of its primary key, without what stands behind the brace. As wal2json has it since 2.6, whatever the replica
+        identity."""
+        if not (self.options.include_pk and relation.primary_key):
             return ""
         layout = Layout.of(self.options)
         tab, line, space = layout.tab, layout.line, layout.space
