@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_ONE_IN = 3
+_ONE_IN = 5
 """Of each test of the matrix, so many are in the marathon for one that runs before a change lands."""
 
 

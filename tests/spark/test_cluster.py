@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-IN_SOAK = ("ddl", "spill", "toast")
+IN_SOAK = ("toast",)
 LOCAL = {"master": "local[2]"}
 MB = 1 << 20
 
@@ -62,7 +62,7 @@ def settings(cluster: Cluster) -> Mapping[str, str]:
 
 
 def _story(name: str) -> Any:
-    """`make soak` has three of them, `make marathon` the others."""
+    """`make soak` has one of them, `make marathon` the others."""
     return pytest.param(name, marks=pytest.mark.soak if name in IN_SOAK else pytest.mark.marathon)
 
 
@@ -71,6 +71,7 @@ def _story(name: str) -> Any:
 
 @pytest.mark.spark
 @pytest.mark.soak
+@pytest.mark.marathon
 def test_the_command_works_where_the_environment_says(cluster: Cluster, driver: Driver, tmp_path: Path) -> None:
     """With nothing configured but the master. Its source is named as it is called from where the command stands, which workers do not."""
     driver.call(LOCAL, _executors)  # the workers have room for one application
@@ -90,6 +91,7 @@ def test_the_command_works_where_the_environment_says(cluster: Cluster, driver: 
 
 @pytest.mark.spark
 @pytest.mark.soak
+@pytest.mark.marathon
 def test_a_dataframe_is_that_of_a_local_session(driver: Driver, settings: Mapping[str, str], tmp_path: Path) -> None:
     case = open_case("hot", 18, "with_slot", tmp_path)
     source = os.path.relpath(case.data_dir)
@@ -173,6 +175,7 @@ def _consumed(spark: SparkSession, state: Path) -> str:
 @pytest.mark.spark
 @pytest.mark.postgres
 @pytest.mark.soak
+@pytest.mark.marathon
 def test_a_stream_has_every_change_once(driver: Driver, settings: Mapping[str, str], tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = []
     with Server(16) as server:
