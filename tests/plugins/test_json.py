@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from support.cases import Case, open_case
+from support.command import Run
 from support.decoding import opened
 from support.live import Slot
 from support.servers import Server
@@ -234,3 +235,27 @@ def test_a_primary_key_is_told_whatever_the_identity() -> None:
     changes = [change for each in told for change in each["change"]]
     assert [change["kind"] for change in changes] == ["insert", "update", "delete"]
     assert all(change["pk"] == {"pknames": ["a", "c"], "pktypes": ["integer", "integer"]} for change in changes)
+
+
+@pytest.mark.postgres
+def test_what_cannot_be_told_is_warned_of(tailrace: Run) -> None:
+    """In wal2json's words; INSERTs are told."""
+    with Server(16, dbname="app") as server:
+        slot = Slot.on(server)
+        server.say("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (2)", "UPDATE t SET a = 3", "DELETE FROM t")
+        expected = server.sql(
+            "SELECT count(*) FROM pg_logical_slot_peek_changes(%s, NULL, NULL) WHERE data LIKE '%%INSERT%%'", [slot.name]
+        )
+        server.stop()
+        for options, warned in (
+            ((), ['table "t" without primary key or replica identity is nothing']),
+            (
+                ("-o", "format-version=2"),
+                [f'no tuple identifier for {verb} in table "public"."t"' for verb in ("DELETE", "UPDATE")],
+            ),
+        ):
+            words = ("--database", "app", "--start-lsn", slot.start_lsn, "--plugin", "wal2json", *options)
+            status, told, said = tailrace("decode", server.data_dir, *words)
+            assert status == 0
+            assert said.splitlines() == [f"tailrace: warning: {text}" for text in warned]
+            assert len(re.findall(r'"insert"|"action":"I"', told)) == expected[0][0] == 2

@@ -14,6 +14,7 @@ comes their stretches are read once more, for them alone, one at a time.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,7 +33,7 @@ from tailrace.plugins.formatted import NO_XIDS, Formatted, RelationsMet
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.ordering import Some, in_order
 from tailrace.plugins.picking import end_to_end, taken
-from tailrace.plugins.plugin import Formatter, OutputPlugin
+from tailrace.plugins.plugin import Formatter, OutputPlugin, PluginWarning
 from tailrace.publications.entry import RelationEntry
 from tailrace.publications.publish import Publisher
 from tailrace.types.encodings.server_encodings import unchecked
@@ -50,11 +51,14 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
     keys = [np.zeros((3, 0), np.int64)]
     xids = [NO_XIDS]
     met = RelationsMet()
+    untold: frozenset[str] = frozenset()
     failure: Failure | None = None
     codec = plan.codec if formatter.checks_values else unchecked(plan.codec)
 
     def tell(entry: RelationEntry | None, part: Alike) -> list[tuple[Alike, Texts]]:
         shown = [part] if publisher is None or entry is None else publisher.publish_part(part, entry)
+        nonlocal untold
+        untold = untold.union(*(formatter.untold(alike) for alike in shown))
         return [(alike, formatter.knowing(alike.batch.names, codec).alike_texts(alike)) for alike in shown]
 
     def told() -> Iterator[Texts]:
@@ -79,6 +83,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
         ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order),
         relations=tuple(met.relations), relation=met.of_rows(order), failure=failure,
         xid=np.concatenate(xids)[streamed], passed_over=frozenset(publisher.passed_over if publisher else ()),
+        untold=untold,
     )  # fmt: skip
 
 
@@ -132,6 +137,7 @@ class _Drive:
             self._failure = first(self._failure, formatted.failure)
             self._held.append(formatted)
             self._passed_over |= formatted.passed_over
+            self._warn(formatted.untold)
             del formatted  # or the name would keep it while its lines are being consumed
             yield from self._transactions(upto)
         yield from self._transactions(len(commits))
@@ -191,6 +197,7 @@ class _Drive:
         before: list[LogicalMessage] | None = self._due(ordinal)
         for formatted in self._run(self._format_one, plan.restricted_to(wanted)):
             self._passed_over |= formatted.passed_over
+            self._warn(formatted.untold)
             if formatted.failure is not None:
                 raise self._raised(formatted.failure)
             if not len(formatted.lsn):
@@ -207,6 +214,12 @@ class _Drive:
 
     def _in_order(self, some: Some) -> Lines:
         return in_order(self._plan, self._plugin, some)
+
+    def _warn(self, untold: frozenset[str]) -> None:
+        """Once a stream."""
+        for text in sorted(untold - self._plugin.warned):
+            warnings.warn(text, PluginWarning, stacklevel=2)
+        self._plugin.warned |= untold
 
     def _raised(self, failure: Failure) -> TailraceError:
         return failure.raised(self._plugin, streamed=bool(self._plan.streams.streamed[failure.place.ordinal]))

@@ -23,7 +23,7 @@ NO_XIDS: NDArray[np.uint32] = np.zeros(0, np.uint32)
 class Formatted:
     """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for; where rows are
     streamed, `xid` is as in a batch. Of what commits before the transaction of the `failure` nothing is missing.
-    `passed_over` are publications that were asked for and are not there."""
+    `passed_over` are publications that were asked for and are not there; `untold`, in the plugin's words, what it could not tell."""
 
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
@@ -34,6 +34,7 @@ class Formatted:
     failure: Failure | None = None
     xid: NDArray[np.uint32] = field(default_factory=NO_XIDS.copy)
     passed_over: frozenset[str] = frozenset()
+    untold: frozenset[str] = frozenset()
 
     def part(self, start: int, stop: int) -> Formatted:
         """Rows `[start, stop)`, sharing memory."""

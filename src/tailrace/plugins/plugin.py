@@ -66,6 +66,10 @@ class Formatter:
         """One text per change of a table."""
         raise NotImplementedError
 
+    def untold(self, alike: Alike) -> frozenset[str]:
+        """In the plugin's words, which of the changes it cannot tell: the stream warns of each once, and goes on."""
+        return frozenset()
+
     def alike_texts(self, alike: Alike) -> Texts:
         """The same of tables with the same columns, of which there may be thousands (partitions). This is what workers call; a formatter that can
         print all of them at once overrides it."""
@@ -98,6 +102,10 @@ class RelationUses:
     lsn: NDArray[np.int64]
     xid: NDArray[np.uint32]
     truncations: Sequence[tuple[int, Truncation]]
+
+
+class PluginWarning(UserWarning):
+    """What a plugin on the server raises with elog(WARNING)."""
 
 
 class OutputPlugin:
@@ -159,6 +167,8 @@ class OutputPlugin:
     """Its name; known then, too."""
 
     def __init__(self) -> None:
+        self.warned: set[str] = set()
+        """What it could not tell, as far as that has been said."""
         self.begun: set[int] = set()
         """Transactions in progress, by full xid, of which it has been given blocks. The driver keeps it."""
 

@@ -37,6 +37,10 @@ from tailrace.storage.writers import Rows, Writer
 _DISAGREES, _IN_USE = "55000", "55006"
 
 
+class OutputWarning(UserWarning):
+    """Bytes of an output file that were removed."""
+
+
 @contextmanager
 def output_to(name: str, slot: Slot, printed: Printed = as_lines, *, at_end: bool = False) -> Iterator[Writer]:
     """A writer to the file of that name, `-` being standard output, of rows as they are `printed`. `at_end` goes on where the file ends, whatever its
@@ -289,6 +293,7 @@ class _Locked:
             warnings.warn(
                 f'{size - said.length} bytes of "{self.path}" behind what was written up to {said.lsn} are removed: they were written before '
                 "the machine was started, and come again",
+                OutputWarning,
                 stacklevel=2,
             )
         os.ftruncate(self.number, said.length)

@@ -17,7 +17,7 @@ from tailrace.model import Column, PgType, Relation
 from tailrace.plugins.json_text.columns import LONGEST_LITERAL, NULL, UNCHANGED, Side, Words, put, put_literal, put_word
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.plugin import Formatter
-from tailrace.plugins.wal2json.objects import default_of, told_changes, written_as
+from tailrace.plugins.wal2json.objects import default_of, kinds_and_tables, lacking_identity, told_changes, written_as
 from tailrace.plugins.wal2json.options import Options
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
@@ -61,10 +61,15 @@ class ListFormatter(Formatter):
     def change_texts(self, batch: Batch) -> Texts:
         return self.alike_texts(Alike.of(batch))
 
+    def untold(self, alike: Alike) -> frozenset[str]:
+        lost = told_changes(self.options, alike) & lacking_identity(alike)
+        return frozenset(
+            f'table "{each.name}" without primary key or replica identity is nothing' for _, each in kinds_and_tables(alike, lost)
+        )
+
     def alike_texts(self, alike: Alike) -> Texts:
         batch, rows, relations = alike.batch, len(alike.batch), alike.published_as
-        identified = np.array([bool(each.identity) or each.replica_identity == "f" for each in relations])
-        told = told_changes(self.options, alike) & ((batch.kind == INSERT) | identified[alike.number])
+        told = told_changes(self.options, alike) & ~lacking_identity(alike)
         told &= (batch.kind != DELETE) | batch.has_old
         new = Side.of(batch.new, batch.columns, rows, self._text_of)
         old = Side.absent(rows, len(batch.columns))

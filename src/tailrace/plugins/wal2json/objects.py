@@ -60,11 +60,18 @@ class ObjectFormatter(Formatter):
     def change_texts(self, batch: Batch) -> Texts:
         return self.alike_texts(Alike.of(batch))
 
+    def untold(self, alike: Alike) -> frozenset[str]:
+        lost = told_changes(self.options, alike) & ~alike.batch.has_old & lacking_identity(alike)
+        verbs = {UPDATE: "UPDATE", DELETE: "DELETE"}
+        return frozenset(
+            f'no tuple identifier for {verbs[kind]} in table "{each.schema}"."{each.name}"'
+            for kind, each in kinds_and_tables(alike, lost)
+        )
+
     def alike_texts(self, alike: Alike) -> Texts:
         batch, rows = alike.batch, len(alike.batch)
         relations = alike.published_as
-        identified = np.array([bool(each.identity) or each.replica_identity == _FULL for each in relations])
-        told = told_changes(self.options, alike) & ((batch.kind == INSERT) | batch.has_old | identified[alike.number])
+        told = told_changes(self.options, alike) & (batch.has_old | ~lacking_identity(alike))
         words = self._words(relations, batch.columns)
         new = Side.of(batch.new, batch.columns, rows, self._text_of)
         old = Side.absent(rows, len(batch.columns))
@@ -135,6 +142,19 @@ def told_changes(options: Options, alike: Alike) -> NDArray[np.bool_]:
         if action not in options.actions:
             told &= batch.kind != kind
     return told
+
+
+def lacking_identity(alike: Alike) -> NDArray[np.bool_]:
+    """Which are UPDATEs and DELETEs of tables of whose rows nothing says which they were."""
+    lacking = np.array([not each.identity and each.replica_identity != _FULL for each in alike.published_as])
+    found: NDArray[np.bool_] = (alike.batch.kind != INSERT) & lacking[alike.number]
+    return found
+
+
+def kinds_and_tables(alike: Alike, those: NDArray[np.bool_]) -> list[tuple[int, Relation]]:
+    """What happened to which tables, each once."""
+    pairs = np.unique(np.stack([alike.batch.kind[those].astype(np.int64), alike.number[those]]), axis=1)
+    return [(kind, alike.published_as[number]) for kind, number in pairs.T.tolist()]
 
 
 def written_as(pg_type: PgType, stored: Values, options: Options, style: TextStyle, codec: str) -> tuple[Texts, int]:
