@@ -56,7 +56,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
     codec = plan.codec if formatter.checks_values else unchecked(plan.codec)
 
     def tell(entry: RelationEntry | None, part: Alike) -> list[tuple[Alike, Texts]]:
-        shown = [part] if publisher is None or entry is None else publisher.publish_part(part, entry)
+        shown = [part] if publisher is None or entry is None else list(publisher.publish_part(part, entry))
         nonlocal untold
         untold = untold.union(*(formatter.untold(alike) for alike in shown))
         return [(alike, formatter.knowing(alike.batch.names, codec).alike_texts(alike)) for alike in shown]
