@@ -18,6 +18,7 @@ from tailrace.storage.slot_location import SlotLocation
 pytestmark = pytest.mark.postgres
 
 
+@pytest.mark.marathon
 def test_copies_in_the_spool_count(tailrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slot that the server's pg_wal alone would leave lost can go on; once the copies are gone it is lost."""
     monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))

@@ -37,7 +37,7 @@ from tailrace.storage.slot_location import SlotLocation
 from tailrace.types.values import Texts
 
 pytestmark = pytest.mark.postgres
-MAJORS = [18, *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 16, 17))]
+MAJORS = [pytest.param(each, marks=pytest.mark.matrix) for each in (18, 14, 15, 16, 17)]
 TWO_PHASE_SINCE, PARALLEL_SINCE = 15, 16
 SETTINGS = {"logical_decoding_work_mem": "64kB", "autovacuum": "off", "log_replication_commands": "on"}
 

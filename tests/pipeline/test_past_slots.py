@@ -41,6 +41,7 @@ def given_by_server(server: Server, name: str, upto: str) -> str:
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
+@pytest.mark.marathon
 def test_gives_what_the_server_s_slot_of_then_gives(tailrace: Run, tmp_path: Path) -> None:
     """By LSN and by time; between transactions, behind a change of a table, within a long record."""
     archive, state = tmp_path / "archive", tmp_path / "state"
