@@ -16,6 +16,8 @@ from support.servers import Server
 
 ROOT = Path(__file__).parents[1]
 GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
+RARELY_TELLING = frozenset({"past", "query_as_dataframe", "look_at_the_log", "work_from_an_archive"})
+"""What `make marathon` runs."""
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOP = """
 CREATE TABLE orders (id int PRIMARY KEY, customer text, status text, total numeric(10,2), note text);
@@ -44,7 +46,13 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
 
 @pytest.mark.postgres
 @pytest.mark.spark
-@pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDES], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.marathon] if page.stem in RARELY_TELLING else [])
+        for page in (ROOT / "README.md", *GUIDES)
+    ],
+)
 def test_code_blocks_run(
     page: Path, places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -24,7 +24,7 @@ CASES = Path(__file__).parents[1] / "cases/row_filters"
 WRITTEN = [line for line in (CASES / "expressions.txt").read_text().splitlines() if not line.startswith("# ")]
 SEEDS, MADE_EACH = (1, 2, 3), 500
 MAJORS = [
-    pytest.param(18, marks=pytest.mark.postgres),
+    pytest.param(18, marks=[pytest.mark.postgres, pytest.mark.matrix]),
     pytest.param(15, marks=[pytest.mark.postgres, pytest.mark.matrix]),
     *(pytest.param(major, marks=[pytest.mark.postgres, pytest.mark.matrix, pytest.mark.marathon]) for major in (16, 17)),
 ]

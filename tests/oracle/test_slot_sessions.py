@@ -19,7 +19,7 @@ from support.stories import STORIES, parse
 pytestmark = pytest.mark.postgres
 NAMES = sorted(path.stem for path in (STORIES / "slots").glob("*.sql"))
 TOLD = [
-    *some_of([pytest.param(16, name) for name in NAMES[1:] + NAMES[:1]], 2),
+    *some_of([pytest.param(16, name) for name in NAMES[1:] + NAMES[:1]], 4),
     *(
         pytest.param(major, name, marks=pytest.mark.matrix)
         for major in (14, 15, 17, 18)

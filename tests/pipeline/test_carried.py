@@ -44,7 +44,7 @@ CELL = 1 << 16
 """Instead of STRETCH_BYTES, since these logs are short."""
 
 
-@pytest.mark.parametrize(("name", "captured"), some_of(CASES, 5))
+@pytest.mark.parametrize(("name", "captured"), some_of(CASES, 12))
 def test_cuts_do_not_matter(name: tuple[str, int, str], captured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(carrying, "remnants_of", partial(remnants_of, cell=CELL))
     case = open_case(*name, tmp_path)

@@ -23,7 +23,7 @@ OF_TABLES = ("concurrent_ddl_dml", "ddl", "dropped", "rewrite", "toast", "trunca
 CASES = [case for case in all_cases() if case[0] in OF_TABLES and case[1:] == (18, "with_slot")]
 
 
-@pytest.mark.parametrize("captured", [False, True], ids=["rebuilt", "captured"])
+@pytest.mark.parametrize("captured", [pytest.param(False, marks=pytest.mark.marathon), True], ids=["rebuilt", "captured"])
 @pytest.mark.parametrize("name", CASES, ids=lambda name: "-".join(map(str, name)))
 def test_windows_of_any_size(name: tuple[str, int, str], captured: bool, tmp_path: Path) -> None:
     case = open_case(*name, tmp_path)

@@ -86,7 +86,7 @@ def test_a_running_standby(major: int, tmp_path: Path) -> None:
     assert (slot.timeline, location.marks(slot.database_oid)[-1].timeline) == (2, 2)
 
 
-@pytest.mark.parametrize("stays", [True, False], ids=["goes on", "comes back"])
+@pytest.mark.parametrize("stays", [pytest.param(True, marks=pytest.mark.marathon), False], ids=["goes on", "comes back"])
 def test_what_the_standby_never_had_is_refused(stays: bool, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     with Server(16) as primary:

@@ -93,6 +93,7 @@ def test_a_key_alone_gives_what_the_log_tells(spark: SparkSession, source: dict[
     assert [row[:3] for row in told([{**row.asDict(), "t": None} for row in without])] == [row[:3] for row in KEYED]
 
 
+@pytest.mark.marathon
 def test_as_a_stream(spark: SparkSession, source: dict[str, str], tmp_path: Path) -> None:
     options = {"state": source["state"], "slot": "mine", "table": "public.whole", "readChangeFeed": "true", "columns": _ORDERED}
     stream = spark.readStream.format("tailrace").options(**options).load()

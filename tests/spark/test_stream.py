@@ -53,6 +53,7 @@ def test_every_change_once(spark: SparkSession, tmp_path: Path) -> None:
     assert slot.confirmed_flush_lsn > slot.two_phase_at
 
 
+@pytest.mark.marathon
 def test_a_change_of_columns_ends_a_typed_query(spark: SparkSession, tmp_path: Path) -> None:
     with Server(16) as server:
         server.say("CREATE TABLE t (id int PRIMARY KEY, v text)")

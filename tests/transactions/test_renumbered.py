@@ -130,7 +130,7 @@ def _same_with_other_xids(story: str, major: int, path: Path, choose: Callable[[
     ("story", "major"),
     some_of(
         [pytest.param(*each) for each in (*((story, 16) for story in STORIES), *(("prepared", major) for major in OTHER_MAJORS))],
-        2,
+        4,
     ),
 )
 def test_the_counter_passes_its_end(story: str, major: int, tmp_path: Path) -> None:
