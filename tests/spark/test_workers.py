@@ -47,6 +47,7 @@ print(begun, len(workers()))
 
 @pytest.mark.spark
 @pytest.mark.soak
+@pytest.mark.marathon
 def test_idle_processes_leave_without_a_word(tmp_path: Path) -> None:
     case = open_case("xact", 16, "with_slot", tmp_path)
     with tempfile.TemporaryDirectory(dir="/tmp") as sockets:  # their paths may be 108 bytes long
