@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pty
@@ -91,6 +92,23 @@ def test_status_and_options(server: Server, tailrace: Run, tmp_path: Path, monke
     assert (status, out) == (0, "")
     assert err.startswith('ERROR:  42P01: relation "none" does not exist\n')
     assert err.endswith("invalid command \\nonesuch\nTry \\? for help.\n")
+
+
+def test_a_lost_connection(server: Server, tailrace: Run, tmp_path: Path) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text("SELECT 1 AS a;\nSELECT pg_terminate_backend(pg_backend_pid());\nSELECT 2 AS b;\n")
+    psql = subprocess.run([server.bin("psql"), "-X", server.dsn(), "-f", script], capture_output=True, text=True, check=False)
+    words = ("sql", server.data_dir, "--database", server.dbname, "--state", tmp_path / "state", "--connect", server.dsn())
+    assert psql.returncode == 2
+    status, out, err = tailrace(*words, "-f", script)
+    assert (status, out, _unprefixed(err)) == (2, psql.stdout, _unprefixed(psql.stderr))
+    status, out, err = tailrace(*words, "-c", "COPY pg_class TO STDOUT", "-c", "SELECT 1")
+    assert (status, out) == (1, "")
+    assert err == "ERROR:  COPY from and to the client is not supported\nERROR:  no connection to the server\n"
+
+
+def _unprefixed(text: str) -> list[str]:
+    return [line.split(":2: ", 1)[-1] for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("verbosity", ["default", "verbose", "terse", "sqlstate"])
@@ -186,7 +204,8 @@ def test_typed_at_a_terminal(server: Server, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert "ERROR:  canceling statement due to user request\r\n" in _until(leader, "postgres=# ", twice="ERROR")
         os.write(leader, b"\\q\n")
-        assert process.wait(60) == 0
+        printed = _until_closed(leader)
+        assert process.wait(60) == 0, printed
         assert "SELECT 40 + 2 AS answer;" in (tmp_path / "tailrace" / "sql_history").read_text()
     finally:
         process.kill()
@@ -201,6 +220,14 @@ def _until(terminal: int, end: str, twice: str = "") -> str:
         if text.endswith(end) and twice in text:
             return text
     raise AssertionError(text)
+
+
+def _until_closed(terminal: int) -> str:
+    text = b""
+    with contextlib.suppress(OSError):  # how a terminal that nobody holds any more is read
+        while select.select([terminal], [], [], 60)[0]:
+            text += os.read(terminal, 4096)
+    return text.decode(errors="replace")
 
 
 def _until_it_reads(process: subprocess.Popen[bytes]) -> None:

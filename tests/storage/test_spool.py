@@ -189,6 +189,9 @@ def test_clusters_with_one_system_identifier(seed: int, tmp_path: Path) -> None:
                     server.switch_wal()
                 if dice.random() < 0.2:
                     server.restart()
+                    if server is first:  # it listens on another port now
+                        standby.settings["primary_conninfo"] = first.dsn()
+                        standby.restart()
                 for read in dice.sample([first, second], 2):
                     expected = Slot(read, slot.start_lsn, slot.name).peek()
                     assert text_of(opened(read.data_dir, start_lsn=slot.start_lsn), {}) == expected

@@ -42,7 +42,8 @@ Variables
 
 SET tailrace.as_of = 'X/X' has catalogs, and \\d, as they were at that LSN; RESET tailrace.as_of, as they are.
 """
-STOPPED, FAILED = 3, 1
+STOPPED, NO_CONNECTION, FAILED = 3, 2, 1
+_CONNECTION_FAILURE = "08006"
 _ON = ("on", "true", "1", "yes")
 
 
@@ -113,6 +114,9 @@ class Shell:
     def _print(self, result: Result, form: Format, statement: Statement) -> None:
         if result.error:
             self._write_error(result.error, statement.line)
+            if result.sqlstate == _CONNECTION_FAILURE and not self.text.typed:
+                self._write_error("error: connection to server was lost\n", statement.line)
+                raise Quit(NO_CONNECTION)
         elif result.columns is not None:
             self._write(printed(result.columns, form, count=result.rows))
         elif result.tag and not self.is_quiet:

@@ -86,7 +86,8 @@ def _notice(text: str) -> None:
 
 
 def _run(shell: Shell, commands: list[str], files: list[Path]) -> int:
-    """The exit status, as psql's: 0, 1 if the last command of -c failed, or one at which ON_ERROR_STOP ended it, 3 where it ended a script."""
+    """The exit status, as psql's: 0, 1 if the last command of -c failed, or one at which ON_ERROR_STOP ended it, 3 where it ended a script, 2 where
+    the server's connection was lost."""
     status = 0
     try:
         for text in commands:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,9 @@ class Server:
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         self._pq = psycopg.pq
+        self._lost = psycopg.OperationalError
+        states = self._pq.ExecStatus
+        self._copies = (states.COPY_IN, states.COPY_OUT, states.COPY_BOTH)
         try:
             self._connection = psycopg.connect(dsn, autocommit=True)
         except psycopg.OperationalError as error:
@@ -40,16 +43,25 @@ class Server:
         self._raw.notice_handler = lambda result: notice(_text(result.error_message))
 
     def run(self, text: str) -> Answer:
-        """Send it, and wait; whoever is interrupted cancels it. COPY from or to the client is refused by closing the connection."""
-        with ThreadPoolExecutor(1) as aside:  # libpq waits where no signal reaches Python
-            running = aside.submit(self._raw.exec_, text.encode())
-            try:
-                result = running.result()
-            except BaseException:
-                self._connection.cancel()
-                raise
+        """Send it, and wait; whoever is interrupted cancels it. COPY from or to the client is refused by closing the connection.
+
+        Raises:
+            PeerError: there is no connection any more, or it was a COPY.
+        """
+        try:
+            self._raw.send_query(text.encode())
+        except self._lost as error:
+            raise PeerError("no connection to the server", sqlstate="08003") from error
+        try:
+            result = self._result()
+        except self._lost:
+            return Answer(error=_text(self._raw.error_message), sqlstate="08006")
+        except KeyboardInterrupt:
+            self._connection.cancel()
+            self._result()
+            raise
         status, states = result.status, self._pq.ExecStatus
-        if status in (states.COPY_IN, states.COPY_OUT, states.COPY_BOTH):
+        if status in self._copies:
             self._connection.close()
             raise PeerError("COPY from and to the client is not supported", sqlstate="0A000")
         if status not in (states.TUPLES_OK, states.COMMAND_OK, states.EMPTY_QUERY):
@@ -59,6 +71,20 @@ class Server:
         if status != states.TUPLES_OK:
             return Answer(tag=tag)
         return Answer([_column(result, at) for at in range(result.nfields)], tag, rows=result.ntuples)
+
+    def _result(self) -> Any:
+        """As PQexec gives it, but a signal gets through to Python: the last statement's, or the COPY's behind which nothing can be read."""
+        last = None
+        while True:
+            while self._raw.is_busy():
+                select.select([self._raw.socket], [], [])
+                self._raw.consume_input()
+            result = self._raw.get_result()
+            if result is None:
+                return last
+            last = result
+            if result.status in self._copies:
+                return last
 
     @property
     def transaction(self) -> str:
