@@ -18,6 +18,7 @@ from tailrace.model import Column, Lsn, Relation
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History
+    from tailrace.types.style import TextStyle
 
 _FIRST_ANALYSED = 15
 _NAMES = frozenset({REGCLASS, REGPROC})
@@ -26,7 +27,7 @@ _NAMES = frozenset({REGCLASS, REGPROC})
 def with_defaults(history: History, oid: int, columns: tuple[Column, ...], lsn: int, ordinal: int) -> tuple[Column, ...]:
     """Of the relation `oid`, as a change at `lsn` in transaction `ordinal` saw it. Generated columns have none. Raises UsageError for an expression
     that is not understood, MissingHistory where the catalogs are known from a time when nobody kept expressions."""
-    attributes, defaults = history.table("pg_attribute"), history.table("pg_attrdef")
+    attributes = history.table("pg_attribute")
     seen = attributes.seen_where("attrelid", oid, lsn, ordinal)
     have = {
         number
@@ -36,31 +37,43 @@ def with_defaults(history: History, oid: int, columns: tuple[Column, ...], lsn: 
     have -= {column.number for column in columns if column.generated or column.dropped}
     if not have:
         return columns
-    rows = defaults.seen_where("adrelid", oid, lsn, ordinal)
-    stored = dict(zip(defaults["adnum"][rows].tolist(), defaults["adbin"][rows].tolist(), strict=True))
-    names = names_at(history, _NAMES, lsn, ordinal)
+    stored = expressions_of(history, oid, lsn, ordinal)
     assert history.defaults is not None, "who asks for defaults gives a style"
-    style = replace(history.defaults, names=lambda reg_type, named: names.get((reg_type, named)))
-    session = Session(major=max(history.major, _FIRST_ANALYSED), style=style)
+    session = session_at(history, history.defaults, _NAMES, lsn, ordinal)
     relation = Relation(oid, "", "", "r", "p", "d", 0, columns)
     found = list(columns)
     for at, column in enumerate(columns):
         if column.number in have:
-            adbin = stored.get(column.number)
-            if adbin is None:
+            expression = stored.get(column.number)
+            if expression is None:
                 raise MissingHistory(
                     f'the default of column "{column.name}" of relation OID {oid} is not known at {Lsn(lsn)}',
                     hint="Capture the catalogs anew.", lsn=Lsn(lsn),
                 )  # fmt: skip
-            found[at] = replace(
-                column, default=_text(adbin.decode(history.codec or "utf-8", "surrogateescape"), relation, column, session)
-            )
+            found[at] = replace(column, default=_text(expression, relation, column, session))
     return tuple(found)
 
 
-def _text(adbin: str, relation: Relation, column: Column, session: Session) -> str:
+def expressions_of(history: History, oid: int, lsn: int, ordinal: int) -> dict[int, str | None]:
+    """By attribute number, the node trees of a relation's defaults and generated columns; None where the catalogs are known from a time when nobody
+    kept them."""
+    defaults = history.table("pg_attrdef")
+    rows = defaults.seen_where("adrelid", oid, lsn, ordinal)
+    codec = history.codec or "utf-8"
+    stored = zip(defaults["adnum"][rows].tolist(), defaults["adbin"][rows].tolist(), strict=True)
+    return {number: None if adbin is None else adbin.decode(codec, "surrogateescape") for number, adbin in stored}
+
+
+def session_at(history: History, style: TextStyle, reg_types: frozenset[int], lsn: int, ordinal: int) -> Session:
+    """Prints expressions with the names of that moment."""
+    names = names_at(history, reg_types, lsn, ordinal)
+    style = replace(style, names=lambda reg_type, named: names.get((reg_type, named)))
+    return Session(major=max(history.major, _FIRST_ANALYSED), style=style)
+
+
+def _text(node_tree: str, relation: Relation, column: Column, session: Session) -> str:
     try:
-        return deparse(read_node_tree(adbin), relation, session)
+        return deparse(read_node_tree(node_tree), relation, session)
     except TailraceError as error:
         raise UsageError(
             f'the default of column "{column.name}" of relation OID {relation.oid} cannot be shown: {error.message}',

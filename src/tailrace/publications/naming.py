@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tailrace.catalog.defaults import expressions_of
 from tailrace.catalog.history import History
 from tailrace.errors import UsageError
 from tailrace.model import FIRST_UNPINNED_OID, Relation
@@ -60,13 +61,8 @@ class Moment:
         virtual = {column.number for column in table.live_columns if column.generated == VIRTUAL}
         if not virtual:
             return ()
-        defaults = self.history.table("pg_attrdef")
-        rows = defaults.seen_where("adrelid", table.oid, self.lsn, -1)
-        found = zip(defaults["adnum"][rows].tolist(), defaults["adbin"][rows].tolist(), strict=True)
-        codec = self.history.codec or "utf-8"
-        return tuple(
-            sorted((number, text.decode(codec, "surrogateescape")) for number, text in found if number in virtual and text)
-        )
+        found = expressions_of(self.history, table.oid, self.lsn, -1)
+        return tuple(sorted((number, text) for number, text in found.items() if number in virtual and text))
 
     def relation(self, oid: int) -> Relation | None:
         return self.history.relation_by_oid(oid, self.lsn)

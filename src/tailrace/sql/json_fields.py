@@ -51,12 +51,12 @@ def checked(text: str) -> str:
 
 def field(text: str, key: str) -> str | None:
     """A field of an object, the last of that name; None if it is none, or there is no such field."""
-    return next((value for name, value in reversed(list(_fields(text))) if name == key), None)
+    return next((value for name, value in reversed(list(_members(text, "{", "}"))) if name == key), None)
 
 
 def element(text: str, place: int) -> str | None:
     """An element of an array, from its end if `place` is negative; None if it is none, or has not so many."""
-    elements = list(_elements(text))
+    elements = [value for _, value in _members(text, "[", "]")]
     return elements[place] if -len(elements) <= place < len(elements) else None
 
 
@@ -77,27 +77,18 @@ FUNCTIONS: dict[str, tuple[Callable[..., str | None], tuple[str, ...]]] = {
 """By the engine's name: the function, and the types of its arguments."""
 
 
-def _fields(text: str) -> Iterator[tuple[str, str]]:
+def _members(text: str, opening: str, closing: str) -> Iterator[tuple[str, str]]:
+    """Names and values of an object, or of an array its elements, which have no names; nothing of what begins with another bracket."""
     at = _behind_space(text, 0)
-    if text[at] != "{":
+    if text[at] != opening:
         return
-    at = _behind_space(text, at + 1)
-    while text[at] != "}":
-        name, at = _DECODER.raw_decode(text, at)
-        start = _behind_space(text, _behind_space(text, at) + 1)
-        _, end = _DECODER.raw_decode(text, start)
-        yield name, text[start:end]
-        at = _next(text, end)
-
-
-def _elements(text: str) -> Iterator[str]:
-    at = _behind_space(text, 0)
-    if text[at] != "[":
-        return
-    at = _behind_space(text, at + 1)
-    while text[at] != "]":
+    name, at = "", _behind_space(text, at + 1)
+    while text[at] != closing:
+        if opening == "{":
+            name, at = _DECODER.raw_decode(text, at)
+            at = _behind_space(text, _behind_space(text, at) + 1)  # the colon
         _, end = _DECODER.raw_decode(text, at)
-        yield text[at:end]
+        yield name, text[at:end]
         at = _next(text, end)
 
 
