@@ -1,6 +1,6 @@
 """bytea (`adt/varlena.c`, `utils/adt/encode.c`), bit and bit varying (`adt/varbit.c`), and uuid.
 
-Bits are (how many, their number). Results of `byteacmp` and its like beyond their sign are the C library's, so these are refused.
+Bits are (how many, their number).
 """
 
 from __future__ import annotations
@@ -101,13 +101,13 @@ def _same_size(name: str, how: Callable[[int, int], int]) -> Implementation:
 
 def order(left: Bits, right: Bits) -> int:
     """By the bytes that they fill, then by how many there are (`bit_cmp`)."""
-    mine, other = _bytes_of(left), _bytes_of(right)
+    mine, other = bytes_of_bits(left), bytes_of_bits(right)
     if mine != other:
         return -1 if mine < other else 1
     return (left[0] > right[0]) - (left[0] < right[0])
 
 
-def _bytes_of(value: Bits) -> bytes:
+def bytes_of_bits(value: Bits) -> bytes:
     count, number = value
     return (number << (-count % 8)).to_bytes((count + 7) // 8, "big")
 

@@ -7,6 +7,7 @@ from functools import cache
 
 from tailrace.expressions.evaluate import (
     arrays,
+    btree_support,
     bytes_and_bits,
     extracting,
     floats,
@@ -27,13 +28,15 @@ from tailrace.expressions.evaluate import (
     shapes,
     text_order,
     texts,
+    transcendental,
     zones,
 )
 from tailrace.expressions.evaluate.calls import Implementation
 
 FAMILIES = (
-    arrays, bytes_and_bits, extracting, floats, identifiers, integers, intervals, jsonbs, jsons, moments, networks,
-    numerics, paths_and_polygons, patterns, ranges, regexes, searches, segments_and_lines, shapes, text_order, texts, zones,
+    arrays, btree_support, bytes_and_bits, extracting, floats, identifiers, integers, intervals, jsonbs, jsons, moments, networks,
+    numerics, paths_and_polygons, patterns, ranges, regexes, searches, segments_and_lines, shapes, text_order, texts,
+    transcendental, zones,
 )  # fmt: skip
 
 IMPLEMENTATIONS: dict[str, Implementation] = {symbol: what for family in FAMILIES for symbol, what in family.FUNCTIONS.items()}
