@@ -31,9 +31,7 @@ class Sqlite(Writer):
             self.position = (stored[0], self.begins_at, self.session)
 
     def write(self, rows):
-        self.db.executemany(
-            "INSERT INTO change (lsn, xid, data) VALUES (?, ?, ?)", ((str(row.lsn), row.xid, row.data) for row in rows)
-        )
+        self.db.executemany("INSERT INTO change (lsn, xid, data) VALUES (?, ?, ?)", ((str(row.lsn), row.xid, row.data) for row in rows))
 
     def whole(self, lsn, session):
         self.position = (self._last(), lsn, session)
