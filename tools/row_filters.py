@@ -34,11 +34,15 @@ row, as the planner does.
 
 ## What depends on the database
 
-- `<`, `>`, BETWEEN, GREATEST and LEAST of text are evaluated under the collations C, POSIX, ucs_basic and pg_c_utf8,
-and under the database's default one if its locale
-  is C, POSIX or C.UTF-8. Under others they are refused; `=` and `<>` compare bytes and always work. `COLLATE "C"` in the filter helps.
-- Letters beyond ASCII have another case only where the locale says so: `lower`, `upper`,
-`initcap` and ILIKE of such a letter are refused unless the locale is C.
+- `=` and `<>` of text compare bytes and always work; so do `<`, `>`, BETWEEN, GREATEST and LEAST under C, POSIX, ucs_basic, C.UTF-8 and the builtin
+  provider. Under any other locale of libc this machine's C library is asked, as the server asks its own: `lower`, `upper`, `initcap`, ILIKE, the
+  classes of regular expressions and `~*` as well.
+- That is right where this machine has the locale, in the version that the catalogs recorded (datcollversion, collversion: glibc's). Otherwise it is
+  an error in PostgreSQL's words, *collation version mismatch* or *could not create locale*. Letters of ASCII have their cases all the same, but in
+  Turkish and Azeri. `--set tailrace.collation_mismatch=ignore` (a parameter of sessions, an option of Spark's format) goes on with the version that
+  is here, and without the locale as C.UTF-8. `COLLATE "C"` in the filter needs nothing.
+- The builtin provider of 17 and 18 (C.UTF-8, PG_UNICODE_FAST) needs nothing of the machine: its letters are in tables of the Unicode that each has.
+- Of ICU's locales letters of ASCII are known, and no order.
 - Regular expressions are evaluated without back references,
 lookbehind and options in the middle; functions that ask where a match ends take patterns that can match
   in one way only.

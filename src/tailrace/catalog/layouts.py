@@ -95,11 +95,21 @@ def _database(major: int) -> str:
             "datfrozenxid:x datminmxid:x dattablespace:o datacl:t"
         )
     event = " dathasloginevt:b" if major >= 17 else ""
-    locale = "datlocale" if major >= 17 else "daticulocale"
+    locale = "datlocale:t" if major >= 17 else "daticulocale:t"
+    rules = " daticurules:t" if major >= 16 else ""
     return (
         f"oid:o datname:n datdba:o encoding:i datlocprovider:c datistemplate:b datallowconn:b{event} datconnlimit:i datfrozenxid:x datminmxid:x "
-        f"dattablespace:o datcollate:t datctype:t {locale}:t"
+        f"dattablespace:o datcollate:t datctype:t {locale}{rules} datcollversion:t"
     )
+
+
+def _collation(major: int) -> str:
+    first = "oid:o collname:n collnamespace:o collowner:o collprovider:c collisdeterministic:b collencoding:i"
+    if major == 14:
+        return f"{first} collcollate:n collctype:n collversion:t"
+    locale = "colllocale:t" if major >= 17 else "colliculocale:t"
+    rules = " collicurules:t" if major >= 16 else ""
+    return f"{first} collcollate:t collctype:t {locale}{rules} collversion:t"
 
 
 def layouts_of(major: int) -> dict[str, CatalogLayout]:
@@ -134,7 +144,7 @@ def layouts_of(major: int) -> dict[str, CatalogLayout]:
         "pg_ts_dict": "oid:o dictname:n dictnamespace:o",
         "pg_attrdef": "oid:o adrelid:o adnum:h adbin:t",
         **dict.fromkeys(TOAST_TABLES.values(), "chunk_id:o chunk_seq:i chunk_data:t"),
-        "pg_collation": "oid:o collname:n collnamespace:o collowner:o collprovider:c collisdeterministic:b collencoding:i",
+        "pg_collation": _collation(major),
     }
     return {name: _layout(text) for name, text in texts.items()}
 

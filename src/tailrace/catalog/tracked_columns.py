@@ -30,13 +30,17 @@ _WANTED: dict[str, tuple[str, ...]] = {
     "pg_proc": ("oid", "proname", "pronamespace", "proargtypes", "prolang", "prosrc"),
     "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
     "pg_database": (
-        "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale",
+        "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale", "daticurules",
+        "datcollversion",
     ),
     "pg_authid": ("oid", "rolname"),
     "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
     "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
     "pg_replication_origin": ("roident", "roname"),
-    "pg_collation": ("oid", "collname", "collnamespace", "collprovider", "collencoding"),
+    "pg_collation": (
+        "oid", "collname", "collnamespace", "collprovider", "collencoding", "collcollate", "collctype", "colliculocale", "colllocale", "collicurules",
+        "collversion",
+    ),
 }  # fmt: skip
 
 

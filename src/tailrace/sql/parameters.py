@@ -19,6 +19,7 @@ _WORK_MEM = "logical_decoding_work_mem"
 _SHOWN = {
     "datestyle": "DateStyle", "timezone": "TimeZone", "intervalstyle": "IntervalStyle", "bytea_output": "bytea_output",
     "extra_float_digits": "extra_float_digits", "search_path": "search_path", "role": "role", "client_encoding": "client_encoding",
+    "tailrace.collation_mismatch": "tailrace.collation_mismatch",
 }  # fmt: skip
 
 

@@ -60,6 +60,8 @@ _KINDS = {
     "indkey": "int2vector", "prattrs": "int2vector", "proargtypes": "oidvector", "indpred": "pg_node_tree", "prqual": "pg_node_tree",
     "adbin": "pg_node_tree",
     "enumsortorder": "float4", "datcollate": "text", "datctype": "text", "daticulocale": "text", "datlocale": "text", "roname": "text",
+    "daticurules": "text", "datcollversion": "text", "collcollate": "text", "collctype": "text", "colliculocale": "text", "colllocale": "text",
+    "collicurules": "text", "collversion": "text",
     "atttypmod": "int4", "typtypmod": "int4", "collencoding": "int4",
 }  # fmt: skip
 _LETTERS = frozenset(

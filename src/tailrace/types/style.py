@@ -23,9 +23,9 @@ _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY"}
 PARAMETERS = {
     "datestyle": "date_style", "timezone": "time_zone", "intervalstyle": "interval_style", "bytea_output": "bytea_output",
     "extra_float_digits": "extra_float_digits", "search_path": "search_path", "role": "role",
-    "client_encoding": "client_encoding",
+    "client_encoding": "client_encoding", "tailrace.collation_mismatch": "collation_mismatch",
 }  # fmt: skip
-"""PostgreSQL's parameters, in lower case as it compares them -> our fields."""
+"""PostgreSQL's parameters, in lower case as it compares them, and one of ours -> our fields."""
 _SPELLED = {"UTF8": "UTF8", "UNICODE": "UTF8", "SQLASCII": "SQL_ASCII"}
 _ENCODINGS = ("UTF8", "SQL_ASCII")
 _INTERVALS = ("postgres", "postgres_verbose", "sql_standard", "iso_8601")
@@ -40,7 +40,8 @@ class TextStyle:
     that no codec reads: `error`, or `hex`, which prints the stored bytes as bytea would. `search_path` decides which names are
     printed with their schema; `role` is whom "$user" in it stands for. `client_encoding` is UTF8, or SQL_ASCII: then the text of a database that does
     not know what its bytes mean (SQL_ASCII) is not checked. `to_client` converts the characters that are in binary forms, whose
-    lengths are counted there (`pq_sendtext`); None leaves them in the database's encoding.
+    lengths are counted there (`pq_sendtext`); None leaves them in the database's encoding. `collation_mismatch` is no matter of text: whether a row
+    filter is an `error` where this machine's locales are not those that the catalogs recorded, or they are taken (`ignore`).
     """
 
     date_style: str = "ISO, MDY"
@@ -51,6 +52,7 @@ class TextStyle:
     search_path: str = DEFAULT_SEARCH_PATH
     role: str = ""
     client_encoding: str = "UTF8"
+    collation_mismatch: str = "error"
     major: int = 18
     names: NameOf | None = field(default=None, compare=False)
     to_client: ToClient | None = field(default=None, compare=False)
@@ -70,6 +72,8 @@ class TextStyle:
             )
         if self.client_encoding not in _ENCODINGS:
             raise _refusal("client_encoding", self.client_encoding, ", ".join(_ENCODINGS))
+        if self.collation_mismatch not in {"error", "ignore"}:
+            raise _refusal("tailrace.collation_mismatch", self.collation_mismatch, "error, ignore")
         if self.unknown_types not in {"error", "hex"}:
             raise _refusal("unknown_types", self.unknown_types, "error, hex")
 

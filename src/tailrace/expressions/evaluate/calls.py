@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.expressions.evaluate.collations import Compare, Letters
 from tailrace.expressions.evaluate.forms import DTYPES, array_of
 from tailrace.expressions.evaluate.functions import BuiltIn
-from tailrace.expressions.evaluate.refusals import evaluation_error, refused
+from tailrace.expressions.evaluate.refusals import evaluation_error
 from tailrace.expressions.evaluate.vectors import Facts, Vector
 from tailrace.types.values import Mask
 
@@ -38,14 +39,13 @@ class Call:
         found = self.arguments[place] if place < len(self.arguments) else None
         return None if found is None else found.value()
 
-    def demand_c(self) -> None:
-        """Refuse a comparison of texts whose order the evaluator does not know."""
-        if not self.facts.compares_as_c(self.collation):
-            raise refused(
-                f"{self.function.label} under a collation that is not C, POSIX or C.UTF-8 (collation {self.collation}, "
-                f"database locale {self.facts.collate})",
-                'Compare with an explicit collation: COLLATE "C".',
-            )
+    def order(self) -> Compare | None:
+        """How the call's collation orders texts; None where it is by their bytes. Raises Refused where it is not known."""
+        return self.facts.order(self.collation)
+
+    def letters(self) -> Letters:
+        """What the call's collation says of letters."""
+        return self.facts.letters(self.collation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """A tree made functions over columns: what the planner does with a filter before its first row (`optimizer/util/clauses.c`), and the executor then.
 
-In: an `Expression` and `Facts`. Out: a `Part`, which gives a `Vector` for a `Scope`. What is constant is evaluated once,
-in the planner's order and with its
-shortcuts, as an error in there is raised, or not, for all rows alike. A construct that is not evaluated exactly is refused by name.
+In: an `Expression` and `Facts`. Out: a `Part`, which gives a `Vector` for a `Scope`. What is constant is evaluated once, in the planner's order and
+with its shortcuts, as an error in there is raised, or not, for all rows alike. A construct that is not evaluated exactly is refused by name.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tailrace.expressions import tree
+from tailrace.expressions.evaluate import btree_support, patterns, regexes, searches, text_order, texts
 from tailrace.expressions.evaluate import conditions as logic
-from tailrace.expressions.evaluate import patterns, searches, text_order, texts
 from tailrace.expressions.evaluate.calls import Call, Implementation, apply, bound
 from tailrace.expressions.evaluate.families import IMPLEMENTATIONS, OPERATOR_FUNCTIONS
 from tailrace.expressions.evaluate.forms import NAME, TEXTS, array_of, reader_of, type_of
@@ -147,11 +146,12 @@ class Compiler:
 
     def check_encoding(self, function: BuiltIn, types: tuple[int, ...]) -> None:
         """Beside UTF8 comparisons of texts are known to be right, and functions that count, cut and put together; where each byte is a character,
-        LIKE."""
+        LIKE and regular expressions."""
         encoding, symbol = self.facts.encoding, function.symbol
-        if encoding == "UTF8" or symbol in text_order.FUNCTIONS or (symbol in patterns.FUNCTIONS and encoding not in MULTIBYTE):
+        if encoding == "UTF8" or symbol in text_order.FUNCTIONS or symbol in btree_support.FUNCTIONS:
             return
-        if symbol in texts.OF_ANY_ENCODING and encoding != "MULE_INTERNAL":
+        searched = encoding not in MULTIBYTE and (symbol in patterns.FUNCTIONS or symbol in regexes.FUNCTIONS)
+        if searched or (symbol in texts.OF_ANY_ENCODING and encoding != "MULE_INTERNAL"):
             return
         if symbol in searches.FUNCTIONS or any(each in TEXTS or each == NAME for each in types):
             raise refused(f"function {function.label} in a database whose encoding is {encoding}")

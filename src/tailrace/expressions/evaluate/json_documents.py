@@ -141,21 +141,21 @@ def is_scalar(document: Document) -> bool:
     return not isinstance(document, list | dict)
 
 
-def compare(left: Document, right: Document) -> int:
-    """compareJsonbContainers: a scalar at the top counts as an array of one, and is before other arrays of one."""
+def compare(left: Document, right: Document, strings: Callable[[str, str], int]) -> int:
+    """compareJsonbContainers, with the order of strings: a scalar at the top counts as an array of one, and is before other arrays of one."""
     if is_scalar(left) and is_scalar(right):
-        return _compare(left, right)
+        return _compare(left, right, strings)
     if isinstance(left, dict) or isinstance(right, dict):
-        return _compare(left if isinstance(left, dict) else [], right if isinstance(right, dict) else [])
+        return _compare(left if isinstance(left, dict) else [], right if isinstance(right, dict) else [], strings)
     mine, other = (1 if is_scalar(each) else len(each) for each in (left, right))
     if mine != other:
         return 1 if mine > other else -1
     if is_scalar(left) != is_scalar(right):
         return -1 if is_scalar(left) else 1
-    return _compare(left, right)
+    return _compare(left, right, strings)
 
 
-def _compare(left: Document, right: Document) -> int:
+def _compare(left: Document, right: Document, strings: Callable[[str, str], int]) -> int:
     mine, other = rank(left), rank(right)
     if mine != other:
         return 1 if mine > other else -1
@@ -163,14 +163,16 @@ def _compare(left: Document, right: Document) -> int:
         return exact.compare(left, right)
     if mine == 0:
         return 0
-    if mine in (1, 3):
+    if mine == 1:
+        return strings(left, right)
+    if mine == 3:
         return (left > right) - (left < right)
     if len(left) != len(right):
         return 1 if len(left) > len(right) else -1
     if mine == 5:
         left, right = chain.from_iterable(left.items()), chain.from_iterable(right.items())
     for one, two in zip(left, right, strict=True):
-        found = _compare(one, two)
+        found = _compare(one, two, strings)
         if found:
             return found
     return 0

@@ -20,7 +20,9 @@ from tailrace.expressions.evaluate.json_documents import (
     pretty,
 )
 from tailrace.expressions.evaluate.numerics import FUNCTIONS as NUMERICS
-from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
+from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter
+from tailrace.expressions.evaluate.text_order import text_comparison
+from tailrace.expressions.evaluate.vectors import DEFAULT_COLLATION, Facts
 from tailrace.expressions.evaluate.wholes import Array
 
 _KINDS = {bool: "boolean", str: "string", Numeric: "numeric", list: "array", dict: "object"}
@@ -311,18 +313,25 @@ def _numeric_to(symbol: str) -> Callable[[Numeric], Any]:
     return function
 
 
-def _ordered_test(test: Callable[[int], Any]) -> Implementation:
+def _strings(facts: Facts) -> ordering.Compare:
     """Strings in documents are ordered by the database's collation, whatever the expression says."""
+    return text_comparison(facts, DEFAULT_COLLATION, False)
 
+
+def _ordered_test(test: Callable[[int], Any]) -> Implementation:
     def make(call: Call) -> Implementation:
-        if not call.facts.compares_as_c(100):
-            raise refused(f"{call.function.label} where the database's locale is {call.facts.collate}")
-        return rows(lambda left, right: test(compare(left, right)), True)
+        strings = _strings(call.facts)
+        return rows(lambda left, right: test(compare(left, right, strings)), True)
 
     return made(make)
 
 
-ordering.register_order(3802, lambda facts: compare)
+def _ordering(facts: Facts) -> ordering.Compare:
+    strings = _strings(facts)
+    return lambda left, right: compare(left, right, strings)
+
+
+ordering.register_order(3802, _ordering)
 
 FUNCTIONS: dict[str, Implementation] = {
     "jsonb_object_field": rows(field, True), "jsonb_object_field_text": rows(_text(field), True), "jsonb_array_element": rows(_top_element, True),
@@ -338,6 +347,7 @@ FUNCTIONS: dict[str, Implementation] = {
     "jsonb_object_two_arg": rows(lambda keys, values: ordered({key: JSON_NULL if each is None else each for key, each in two_arrays(keys, values)})),
     "jsonb_eq": rows(equal, True), "jsonb_ne": rows(lambda left, right: not equal(left, right), True),
     "jsonb_lt": _ordered_test(lambda found: found < 0), "jsonb_le": _ordered_test(lambda found: found <= 0),
+    "jsonb_cmp": _ordered_test(lambda found: found),
     "jsonb_gt": _ordered_test(lambda found: found > 0), "jsonb_ge": _ordered_test(lambda found: found >= 0),
     "jsonb_bool": _cast("boolean", lambda value: value), "jsonb_numeric": _cast("numeric", lambda value: value),
     "jsonb_int2": _cast("smallint", _numeric_to("numeric_int2")), "jsonb_int4": _cast("integer", _numeric_to("numeric_int4")),

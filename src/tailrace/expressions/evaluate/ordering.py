@@ -11,7 +11,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from tailrace.expressions.evaluate import bytes_and_bits, exact, intervals, moments
-from tailrace.expressions.evaluate.forms import DTYPES, type_of
+from tailrace.expressions.evaluate.forms import DTYPES, text_codec, type_of
 from tailrace.expressions.evaluate.refusals import refused
 from tailrace.expressions.evaluate.vectors import Facts
 
@@ -53,10 +53,20 @@ def register_kind_order(kind: str, make: Callable[[int, Facts, int], Compare]) -
     _BY_KIND[kind] = make
 
 
+def _collated(order: Callable[[bytes, bytes], int], encoding: str, trim: bool) -> Compare:
+    codec = text_codec(encoding)
+
+    def stored(text: str) -> bytes:
+        return (text.rstrip(" ") if trim else text).encode(codec, "surrogateescape")
+
+    return lambda left, right: plain(order(stored(left), stored(right)), 0)
+
+
 def comparison(type_oid: int, facts: Facts, collation: int = 100) -> Compare:
     """How values of the type compare. Texts are refused where the collation is not known."""
-    if type_oid in _TEXTS and type_oid != 19 and not facts.compares_as_c(collation):
-        raise refused(f"a comparison of texts under collation {collation}")
+    order = facts.order(collation) if type_oid in _TEXTS and type_oid != 19 else None
+    if order is not None:
+        return _collated(order, facts.encoding, type_oid == 1042)
     if type_oid in _COMPARES:
         return _COMPARES[type_oid]
     if type_oid in DTYPES and type_oid not in (28, 29):

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows, whole
 from tailrace.expressions.evaluate.forms import text_codec
-from tailrace.expressions.evaluate.refusals import evaluation_error, refused
+from tailrace.expressions.evaluate.refusals import evaluation_error
 from tailrace.expressions.evaluate.text_order import arrow_bytes, as_mask
 from tailrace.expressions.evaluate.vectors import Vector
 from tailrace.types.values import Mask
 
 FUNCTIONS: dict[str, Implementation] = {}
-_ASCII_LOWER = {upper: upper + 32 for upper in range(65, 91)}
 
 
 def pieces_of(pattern: str) -> list[str | None]:
@@ -127,20 +126,6 @@ def _ends_with_escape() -> Exception:
     return evaluation_error("LIKE pattern must not end with escape character", "22025")
 
 
-def known_letters(text: str, letters: str, what: str) -> str:
-    """The text, if it is known what its letters are (`Facts.letters`)."""
-    if letters == "unknown":
-        raise refused(f"{what} under this collation")
-    if letters == "others" and not text.isascii():
-        raise refused(f"{what} of letters beyond ASCII under a locale that is not C")
-    return text
-
-
-def lowered(text: str, letters: str, what: str) -> str:
-    """Without upper case. Beyond ASCII only the C locale is known, which leaves such letters alone."""
-    return known_letters(text, letters, what).translate(_ASCII_LOWER)
-
-
 def _search(pattern: str, encoding: str) -> Callable[[object], object] | None:
     """A search over bytes that does the same as a constant pattern; None where there is none."""
     try:
@@ -182,10 +167,12 @@ def _like(negated: bool) -> Implementation:
 
 def _ilike(negated: bool) -> Implementation:
     def make(call: Call) -> Implementation:
-        letters = call.facts.letters(call.collation)
+        letters = call.letters()
 
         def run(text: str, pattern: str) -> bool:
-            return like(lowered(text, letters, "ILIKE"), lowered(pattern, letters, "ILIKE")) != negated
+            for each in (text, pattern):
+                letters.check(each, "ILIKE")
+            return like(letters.lower(text), letters.lower(pattern)) != negated
 
         return rows(run)
 

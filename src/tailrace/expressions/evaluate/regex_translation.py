@@ -3,7 +3,8 @@
 A pattern is read as PostgreSQL does and written anew for Python. Whether there is a match does not depend on which match it is,
 so `~` takes alternatives and
 any quantifiers; functions that ask where a match ends take only patterns with one way to match (`Translated.single`): PostgreSQL takes the longest,
-Python the first. Back references, lookbehind and options in the middle are refused. What \\w and its like mean is known under the C locale.
+Python the first. Back references, lookbehind and options in the middle are refused. What \\w and its like mean, and which letters are one but for
+case, says the collation.
 """
 
 from __future__ import annotations
@@ -12,18 +13,15 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tailrace.expressions.evaluate.collations import ASCII, Letters
+from tailrace.expressions.evaluate.collations.letters import CLASSES
 from tailrace.expressions.evaluate.refusals import evaluation_error, refused
 
-_CLASSES = {
-    "alpha": "A-Za-z", "digit": "0-9", "alnum": "0-9A-Za-z", "upper": "A-Z", "lower": "a-z", "space": " \\t\\n\\r\\f\\v", "blank": " \\t",
-    "punct": "!-/:-@\\[-`{-~", "xdigit": "0-9A-Fa-f", "cntrl": "\\x00-\\x1f\\x7f", "print": " -~", "graph": "!-~", "word": "0-9A-Za-z_",
-}  # fmt: skip
-_ESCAPED_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": " \\t\\n\\r\\f\\v"}
+_ESCAPED_CLASSES = {"d": "digit", "w": "word", "s": "space"}
 _CHARACTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "e": "\033", "B": "\\", "0": "\0"}
-_WORD = "[0-9A-Za-z_]"
 _CONSTRAINTS = {
-    "A": r"\A", "Z": r"\Z", "m": f"(?<!{_WORD})(?={_WORD})", "M": f"(?<={_WORD})(?!{_WORD})",
-    "y": f"(?:(?<!{_WORD})(?={_WORD})|(?<={_WORD})(?!{_WORD}))", "Y": f"(?:(?<={_WORD})(?={_WORD})|(?<!{_WORD})(?!{_WORD}))",
+    "m": "(?<!{word})(?={word})", "M": "(?<={word})(?!{word})", "y": "(?:(?<!{word})(?={word})|(?<={word})(?!{word}))",
+    "Y": "(?:(?<={word})(?={word})|(?<!{word})(?!{word}))",
 }  # fmt: skip
 MOST_REPETITIONS = 255
 """DUPMAX."""
@@ -45,8 +43,9 @@ def _malformed(what: str) -> Exception:
 class _Translator:
     """Reads one pattern. State: the place, and what has been seen that decides how it may be used."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, letters: Letters, ignore_case: bool) -> None:
         self.text, self.at = text, 0
+        self.letters, self.ignore_case = letters, ignore_case
         self.variable = 0
         self.alternatives = self.classes = False
         self.depth = 0
@@ -133,7 +132,17 @@ class _Translator:
                 raise _malformed("quantifier operand invalid")
             case ")":
                 raise _malformed("parentheses () not balanced")
-        return re.escape(letter), True
+        return self.character(letter), True
+
+    def character(self, letter: str) -> str:
+        """A letter, or if case does not matter its two cases; the letter itself may be neither."""
+        cases = self.letters.cases(letter) if self.ignore_case else letter
+        return re.escape(letter) if cases in (letter, 2 * letter) else f"[{re.escape(cases)}]"
+
+    def in_class(self, name: str) -> str:
+        """A class's characters. Where case does not matter, upper and lower are all letters."""
+        self.classes = True
+        return self.letters.in_class("alpha" if self.ignore_case and name in ("upper", "lower") else name)
 
     def group(self) -> tuple[str, bool]:
         opening, repeats = "(", True
@@ -159,13 +168,13 @@ class _Translator:
             raise _malformed("invalid escape \\ sequence")
         letter = self.take()
         if not letter.isalnum() or not letter.isascii():
-            return re.escape(letter), True
+            return self.character(letter), True
         if letter.lower() in _ESCAPED_CLASSES:
-            self.classes = True
-            return f"[{'^' if letter.isupper() else ''}{_ESCAPED_CLASSES[letter.lower()]}]", True
+            return f"[{'^' if letter.isupper() else ''}{self.in_class(_ESCAPED_CLASSES[letter.lower()])}]", True
+        if letter in "AZ":
+            return "\\" + letter, False
         if letter in _CONSTRAINTS:
-            self.classes = self.classes or letter not in "AZ"
-            return _CONSTRAINTS[letter], False
+            return _CONSTRAINTS[letter].format(word=f"[{self.in_class('word')}]"), False
         if letter in _CHARACTERS and not (letter == "0" and self.peek().isdigit()):
             return re.escape(_CHARACTERS[letter]), True
         raise refused(f'the regular expression "{self.text}"')
@@ -190,31 +199,36 @@ class _Translator:
         if isinstance(start, tuple):
             return start[0]
         if self.peek() != "-" or self.text[self.at + 1 : self.at + 2] in ("]", ""):
-            return re.escape(start)
+            return re.escape("".join(sorted({*self.letters.cases(start)}))) if self.ignore_case else re.escape(start)
         self.take()
         end = self.bracket_character(False)
         if isinstance(end, tuple):
             raise refused(f'the regular expression "{self.text}"')
         if start > end:
             raise _malformed("invalid character range")
-        return f"{re.escape(start)}-{re.escape(end)}"
+        others = self.outside(start, end) if self.ignore_case else ""
+        return f"{re.escape(start)}-{re.escape(end)}{re.escape(others)}"
+
+    def outside(self, start: str, end: str) -> str:
+        """The other cases of the letters of a range that are not in it."""
+        found = {case for code in range(ord(start), ord(end) + 1) for case in self.letters.cases(chr(code))}
+        return "".join(sorted(case for case in found if not start <= case <= end))
 
     def bracket_character(self, first: bool) -> str | tuple[str]:
         """One character, or a class of them."""
         letter = self.take()
         if letter == "[" and self.peek() in (":", ".", "="):
             found = re.compile(r":(\w+):\]").match(self.text, self.at)
-            if found is None or found[1] not in _CLASSES:
+            if found is None or found[1] not in CLASSES:
                 raise refused(f'the regular expression "{self.text}"')
-            self.at, self.classes = found.end(), True
-            return (_CLASSES[found[1]],)
+            self.at = found.end()
+            return (self.in_class(found[1]),)
         if letter == "\\":
             if self.at >= len(self.text):
                 raise _malformed("invalid escape \\ sequence")
             escaped = self.take()
             if escaped in _ESCAPED_CLASSES:
-                self.classes = True
-                return (_ESCAPED_CLASSES[escaped],)
+                return (self.in_class(_ESCAPED_CLASSES[escaped]),)
             if escaped.isalnum():
                 if escaped not in _CHARACTERS or escaped == "0":
                     raise refused(f'the regular expression "{self.text}"')
@@ -226,7 +240,7 @@ class _Translator:
 
 
 @lru_cache(maxsize=1024)
-def translated(text: str, flags: str = "") -> Translated:
+def translated(text: str, flags: str = "", letters: Letters = ASCII) -> Translated:
     """A pattern with its options, for Python. Raises the server's error for a malformed one."""
     ignore_case = "i" in flags
     if text.startswith("***"):
@@ -237,9 +251,9 @@ def translated(text: str, flags: str = "") -> Translated:
             raise refused(f'the regular expression "{text}"')
         ignore_case = (ignore_case or "i" in leading[1]) and "c" not in leading[1]
         text = text[leading.end() :]
-    reader = _Translator(text)
+    reader = _Translator(text, letters, ignore_case)
     source = reader.expression()
     if reader.at < len(reader.text):
         raise _malformed("parentheses () not balanced")
-    pattern = re.compile(source, re.ASCII | (re.IGNORECASE if ignore_case else 0))
+    pattern = re.compile(source)
     return Translated(pattern, reader.variable <= 1 and not reader.alternatives, reader.classes or ignore_case)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
-from tailrace.expressions.evaluate.patterns import known_letters
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
 from tailrace.expressions.evaluate.regex_translation import translated
 from tailrace.expressions.evaluate.wholes import Array
@@ -33,15 +32,15 @@ class Searcher:
     """Patterns of one call: under its collation, for its purpose."""
 
     def __init__(self, call: Call, flags: str = "", ends: bool = False) -> None:
-        self.letters = call.facts.letters(call.collation)
+        self.letters = call.letters()
         self.label, self.flags, self.ends = call.function.label, flags, ends
 
     def pattern(self, text: str, subject: str, flags: str = "") -> re.Pattern[str]:
         """The pattern for a text that is searched: what is a letter must be known of both, if it matters."""
-        found = translated(text, self.flags + flags)
-        if found.classes and self.letters != "ascii":
+        found = translated(text, self.flags + flags, self.letters)
+        if found.classes and not self.letters.known:
             for each in (text, subject):
-                known_letters(each, self.letters, f'the regular expression "{text}"')
+                self.letters.check(each, f'the regular expression "{text}"')
         if self.ends and not found.single:
             raise refused(f'{self.label} with the regular expression "{text}", which can match in several ways')
         return found.pattern
@@ -52,8 +51,8 @@ def _match(negated: bool, flags: str = "") -> Implementation:
         searcher = Searcher(call, flags)
         fixed = call.constant(1)
         if isinstance(fixed, str):
-            found = translated(fixed, flags)
-            if not found.classes or searcher.letters == "ascii":
+            found = translated(fixed, flags, searcher.letters)
+            if not found.classes or searcher.letters.known:
                 search = found.pattern.search
                 return rows(lambda text, pattern: (search(text) is not None) != negated, True)
         return rows(lambda text, pattern: (searcher.pattern(pattern, text).search(text) is not None) != negated)

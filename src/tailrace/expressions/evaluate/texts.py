@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
+from tailrace.expressions.evaluate.collations import Letters
 from tailrace.expressions.evaluate.forms import text_codec
-from tailrace.expressions.evaluate.patterns import known_letters, lowered
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
 from tailrace.expressions.evaluate.vectors import MULTIBYTE
 from tailrace.expressions.evaluate.wholes import Array
@@ -19,7 +19,6 @@ LARGEST = 0x3FFFFFFF
 TEXT = 25
 NAME_BYTES = 63
 _INT_MAX = 0x7FFFFFFF
-_ASCII_UPPER = {lower: lower - 32 for lower in range(97, 123)}
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:
@@ -123,23 +122,15 @@ def _chr(call: Call) -> Implementation:
     return rows(run, major < 0)
 
 
-def _upper(text: str, letters: str) -> str:
-    return known_letters(text, letters, "function upper").translate(_ASCII_UPPER)
-
-
-def _initcap(text: str, letters: str) -> str:
-    text = lowered(text, letters, "function initcap")
-    out, inside = [], False
-    for letter in text:
-        out.append(letter if inside else letter.translate(_ASCII_UPPER))
-        inside = letter.isascii() and letter.isalnum()
-    return "".join(out)
-
-
-def _cased(how: Callable[[str, str], str]) -> Implementation:
+def _cased(what: str, how: Callable[[Letters, str], str]) -> Implementation:
     def make(call: Call) -> Implementation:
-        letters = call.facts.letters(call.collation)
-        return rows(lambda text: how(text, letters))
+        letters = call.letters()
+
+        def run(text: str) -> str:
+            letters.check(text, what)
+            return how(letters, text)
+
+        return rows(run)
 
     return made(make)
 
@@ -289,9 +280,10 @@ FUNCTIONS: dict[str, Implementation] = {
     "rtrim1": rows(_stripped("r"), True), "lpad": rows(_padded(True)), "rpad": rows(_padded(False)), "lpad(text, integer)": rows(_padded(True)),
     "rpad(text, integer)": rows(_padded(False)), "translate": rows(translate, True), "textoverlay": rows(overlay),
     "textoverlay_no_len": rows(overlay),
-    "ascii": made(_ascii), "chr": made(_chr), "lower": _cased(lambda text, plain: lowered(text, plain,
-    "function lower")),
-    "upper": _cased(_upper), "initcap": _cased(_initcap), "quote_literal": rows(quote_literal, True),
+    "ascii": made(_ascii), "chr": made(_chr),
+    "lower": _cased("function lower", lambda letters, text: letters.lower(text)),
+    "upper": _cased("function upper", lambda letters, text: letters.upper(text)),
+    "initcap": _cased("function initcap", lambda letters, text: letters.initcap(text)), "quote_literal": rows(quote_literal, True),
     "quote_nullable": rows(lambda text: "NULL" if text is None else quote_literal(text), True), "textpos": rows(position, True),
     "text_starts_with": rows(lambda text, start: text.startswith(start), True), "md5_text": made(lambda call: rows(_md5(call.facts.encoding), True)),
     "unicode_normalize_func": _normalized(unicodedata.normalize),

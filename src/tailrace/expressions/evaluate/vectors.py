@@ -13,49 +13,68 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.expressions.evaluate.collations import Collation, Compare, Letters, Problem, letters_of, order_of
+from tailrace.expressions.evaluate.collations.collation import BUILTIN, LIBC
 from tailrace.expressions.evaluate.forms import array_of, read_values, type_of
+from tailrace.expressions.evaluate.refusals import refused
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Values
 
-C_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8", "C.UTF8"})
-DEFAULT_COLLATION = 100
+DEFAULT_COLLATION, C_COLLATION = 100, 950
 MULTIBYTE = frozenset({"EUC_JP", "EUC_CN", "EUC_KR", "EUC_TW", "EUC_JIS_2004", "MULE_INTERNAL"})
 """Server encodings beside UTF8 in which a character may have several bytes (`mb/pg_wchar.h`)."""
-C_COLLATIONS = frozenset({950, 951, 962, 811})
-"""C, POSIX, ucs_basic and pg_c_utf8 (`catalog/pg_collation.dat`): they compare by code points."""
+_BUILT_IN = {
+    0: Collation(), 950: Collation(), 951: Collation(), 962: Collation(),
+    811: Collation(BUILTIN, "C.UTF-8", "C.UTF-8", "1", name="pg_c_utf8"),
+    6411: Collation(BUILTIN, "PG_UNICODE_FAST", "PG_UNICODE_FAST", "1", name="pg_unicode_fast"),
+}  # fmt: skip
+"""C, POSIX, ucs_basic, pg_c_utf8 and pg_unicode_fast (`catalog/pg_collation.dat`), which no machine changes; 0 is no collation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What an expression's values depend on beside the rows: the database's encoding and locale, and the session that decodes.
 
-    `collate` and `ctype` are the locales of the default collation (datcollate, datctype; datlocale where the provider is not libc).
-    `c_collations` are the oids of further collations that compare as C does. `style` has the settings and the major of the server.
+    `collate` and `ctype` are the locales of the default collation (datcollate, datctype; datlocale where the provider is not libc), `version` what
+    was recorded of them. `collations` are others of the database, by oid. `style` has the settings and the major of the server.
     """
 
     encoding: str = "UTF8"
     collate: str = "C"
     ctype: str = "C"
-    provider: str = "c"
-    c_collations: frozenset[int] = frozenset()
+    provider: str = LIBC
+    version: str = ""
+    rules: str = ""
+    database: str = ""
+    collations: tuple[tuple[int, Collation], ...] = ()
     style: TextStyle = field(default_factory=TextStyle)
 
-    def compares_as_c(self, collation: int) -> bool:
-        """Whether < of this collation is that of the bytes."""
-        if collation in C_COLLATIONS or collation in self.c_collations or collation == 0:
-            return True
-        return collation == DEFAULT_COLLATION and self.provider in "cb" and self.collate in C_LOCALES
+    def collation(self, oid: int) -> Collation | None:
+        """What is known of it; None of one that is not in the catalogs."""
+        if oid == DEFAULT_COLLATION:
+            return Collation(self.provider, self.collate, self.ctype, self.version, self.rules, self.database, True)
+        return _BUILT_IN.get(oid) or dict(self.collations).get(oid)
 
-    def letters(self, collation: int) -> str:
-        """What is known of which characters are letters, and of their cases: only `ascii` ones are, as under C itself; or `others` are, too, and
-        nothing is known of them; or it is `unknown`, as not even i and I need be the same letter, which they are not in Turkish."""
-        if collation in {950, 951, 962} or collation in self.c_collations:
-            return "ascii"
-        if collation == DEFAULT_COLLATION and self.provider == "c" and self.ctype in {"C", "POSIX"}:
-            return "ascii"
-        if collation == 811 or (collation == DEFAULT_COLLATION and self.ctype[:2].lower() not in {"tr", "az"}):
-            return "others"
-        return "unknown"
+    def order(self, oid: int) -> Compare | None:
+        """How texts compare under this collation; None where their bytes do. Raises Refused where it is not known."""
+        found = order_of(self._known(oid), self.encoding, self.ignores_versions)
+        if isinstance(found, Problem):
+            raise found.refusal("an order of texts")
+        return found
+
+    def letters(self, oid: int) -> Letters:
+        """What is known of which characters are letters, and of their cases."""
+        return letters_of(self._known(oid), self.encoding, self.encoding in MULTIBYTE, self.style)
+
+    @property
+    def ignores_versions(self) -> bool:
+        return self.style.collation_mismatch == "ignore"
+
+    def _known(self, oid: int) -> Collation:
+        found = self.collation(oid)
+        if found is None:
+            raise refused(f"a collation that the catalogs do not have ({oid})")
+        return found
 
 
 @dataclass(slots=True)
