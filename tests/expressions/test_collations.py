@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from collation_questions import EVERY_CHARACTER, differences, facts_of_database, ours, some_pairs
 
-from support.locales import LOCALES, use_locales
+from support.locales import LOCALES, use_icu, use_locales
 from support.servers import Server
 from tailrace.expressions.evaluate import Facts, Refused
 from tailrace.expressions.evaluate.collations import libc
@@ -114,3 +114,34 @@ def test_letters_of_the_builtin_provider(major: int, name: str, whole: bool) -> 
             assert (facts.provider, facts.ctype, facts.version) == ("b", name, "1")
             wrong = differences(connection, facts, EVERY_CHARACTER if whole else SAMPLE, 100_000 if whole else 2000)
             assert wrong == [], len(wrong)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("major", "names", "whole"),
+    [
+        (16, ["en-US"], False),
+        *(pytest.param(major, ["en-US", "tr", "sv", "und"], True, marks=SLOW) for major in (15, 16, 17, 18)),
+    ],
+)
+def test_letters_and_orders_of_icu(major: int, names: list[str], whole: bool) -> None:
+    with Server(major) as server:
+        use_icu(server.build.home)
+        for name in names:
+            provider = f"LOCALE_PROVIDER icu ICU_LOCALE '{name}'"
+            server.sql(f"CREATE DATABASE \"{name}\" TEMPLATE template0 ENCODING UTF8 {provider} LOCALE 'C'")
+            with server.connect(dbname=name) as connection:
+                facts = facts_of_database(connection, major)
+                assert facts.provider == "i"
+                assert facts.version
+                wrong = differences(connection, facts, EVERY_CHARACTER if whole else SAMPLE, 100_000 if whole else 2000)
+                assert wrong == [], (name, len(wrong))
+
+
+def test_another_version_of_icu() -> None:
+    old = Facts("UTF8", "sv", "sv", "i", "1.2", "", "shop")
+    with pytest.raises(Refused, match='database "shop" has a collation version mismatch'):
+        old.order(100)
+    with pytest.raises(Refused, match='database "shop" has a collation version mismatch'):
+        ours(old, 871, ["é"])
+    assert ours(old, 871, ["e"]) == ["E"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.demo import server
-from tailrace.expressions.evaluate.collations import libc
+from tailrace.expressions.evaluate.collations import icu, libc
 
 LOCALES = {"en_US.UTF-8": "UTF-8", "tr_TR.UTF-8": "UTF-8", "sv_SE.UTF-8": "UTF-8", "de_DE.ISO-8859-1": "ISO-8859-1"}
 _SOURCES = Path("/usr/share/i18n/locales")
@@ -38,3 +39,15 @@ def use_locales(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(server._ENVIRONMENT, "LOCPATH", folder)
     monkeypatch.setitem(os.environ, "LOCPATH", folder)  # type: ignore[arg-type]
     libc.opened.cache_clear()
+
+
+def use_icu(build: Path) -> None:
+    """Load the libicu that a build of PostgreSQL brings, so that the loader has it by its name."""
+    found = sorted(build.glob("lib/libicu*.so.??"))
+    if not found:
+        pytest.skip("this build of PostgreSQL has no ICU")
+    for part in ("data", "uc", "i18n"):
+        for each in found:
+            if each.name.startswith(f"libicu{part}.so"):
+                ctypes.CDLL(str(each), mode=ctypes.RTLD_GLOBAL)
+    icu.libraries.cache_clear()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace.expressions.evaluate.collations import builtin, libc
-from tailrace.expressions.evaluate.collations.collation import BUILTIN, LIBC, Collation, Compare, Problem, mismatch, missing
+from tailrace.expressions.evaluate.collations import builtin, icu, libc
+from tailrace.expressions.evaluate.collations.collation import BUILTIN, ICU, Collation, Compare, Problem, mismatch, missing
 from tailrace.expressions.evaluate.collations.letters import ASCII, Letters, Unknown
 from tailrace.types.style import TextStyle
 
@@ -18,12 +18,14 @@ def letters_of(collation: Collation, encoding: str, is_multibyte: bool, style: T
         return ASCII
     if collation.provider == BUILTIN:
         return builtin.letters(style.major, collation.ctype)
-    if is_multibyte:
-        return Unknown(Problem(f"the database's encoding is {encoding}"), collation.ctype)
-    handle, problem = _opened(collation, ignore)
-    if problem is not None:
-        return Unknown(problem, collation.ctype)
-    assert handle is not None
+    if is_multibyte or (collation.provider == ICU and encoding != "UTF8"):
+        return Unknown(_of_encoding(encoding), collation.ctype)
+    if collation.provider == ICU:
+        library = icu.of_version(collation, ignore)
+        return Unknown(library, collation.ctype) if isinstance(library, Problem) else icu.letters(library, collation.ctype)
+    handle = _opened(collation, ignore)
+    if isinstance(handle, Problem):
+        return Unknown(handle, collation.ctype)
     return libc.letters(handle, encoding == "UTF8", collation.is_default)
 
 
@@ -31,20 +33,25 @@ def order_of(collation: Collation, encoding: str, ignore: bool) -> Compare | Pro
     """How two texts compare; None where their bytes do."""
     if collation.collates_as_c:
         return None
-    handle, problem = _opened(collation, ignore)
-    if problem is not None:
-        return problem
-    assert handle is not None
-    return libc.ordering(handle)
+    if collation.provider == ICU:
+        if encoding != "UTF8":
+            return _of_encoding(encoding)
+        library = icu.of_version(collation, ignore)
+        return library if isinstance(library, Problem) else icu.ordering(library, collation)
+    handle = _opened(collation, ignore)
+    return handle if isinstance(handle, Problem) else libc.ordering(handle)
 
 
-def _opened(collation: Collation, ignore: bool) -> tuple[int | None, Problem | None]:
-    if collation.provider != LIBC:
-        return None, Problem(f'locale "{collation.ctype}" is of another provider than libc')
+def _of_encoding(encoding: str) -> Problem:
+    return Problem(f"the database's encoding is {encoding}")
+
+
+def _opened(collation: Collation, ignore: bool) -> int | Problem:
+    """A locale of libc."""
     problem = mismatch(collation, libc.actual_version())
     if problem is not None and not ignore:
-        return None, problem
-    handle = libc.handle_of(collation)
+        return problem
+    handle = libc.opened(collation.collate, collation.ctype)
     if handle is None and ignore:
         handle = libc.opened(_WITHOUT, _WITHOUT)
-    return handle, None if handle is not None else missing(collation.collate)
+    return handle if handle is not None else missing(collation.collate)

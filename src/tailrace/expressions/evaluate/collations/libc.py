@@ -10,7 +10,7 @@ import locale as locales
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
-from tailrace.expressions.evaluate.collations.collation import Collation, Compare
+from tailrace.expressions.evaluate.collations.collation import Compare
 from tailrace.expressions.evaluate.collations.letters import EVERY, FIXED, Letters, bracketed, capitalized
 
 _COLLATE, _CTYPE = 1 << locales.LC_COLLATE, 1 << locales.LC_CTYPE
@@ -123,7 +123,3 @@ class LibcLetters(Letters):
 @cache
 def letters(handle: int, wide: bool, is_default: bool) -> LibcLetters:
     return LibcLetters(handle, wide, is_default)
-
-
-def handle_of(collation: Collation) -> int | None:
-    return opened(collation.collate, collation.ctype)
