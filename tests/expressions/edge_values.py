@@ -188,11 +188,68 @@ for _symbol in ("textregexeq", "textregexne", "texticregexeq", "texticregexne", 
                 "textregexreplace_noopt", "textregexreplace", "regexp_match_no_flags", "regexp_match", "regexp_split_to_array_no_flags",
                 "regexp_split_to_array"):  # fmt: skip
     SPECIAL[_symbol, 1] = REGEXES
+OCCURRENCES = (
+    "regexp_instr_no_n", "regexp_instr_no_endoption", "regexp_instr_no_flags", "regexp_instr_no_subexpr", "regexp_instr", "regexp_substr_no_n",
+    "regexp_substr_no_flags", "regexp_substr_no_subexpr", "regexp_substr", "textregexreplace_extended_no_n", "textregexreplace_extended_no_flags",
+    "textregexreplace_extended",
+)  # fmt: skip
+for _symbol in OCCURRENCES:
+    SPECIAL[_symbol, 1] = ["a", "b", "[abc]", "(a)", "(b)(c)", ".", "", "(x)?", "c$", "\\s", "b|c", "[", "(?i)A", "a*"]
+    for _place in (2, 3, 4, 6):
+        SPECIAL[_symbol, _place] = ["1", "2", "3", "0", "-1", "1", "1", "20"]
+    SPECIAL[_symbol, 5] = ["", "i", "g", "z", "c"]
+SPECIAL["regexp_substr", 4] = SPECIAL["regexp_substr_no_subexpr", 4] = ["", "i", "g", "z"]
+SPECIAL["regexp_substr", 5] = ["0", "1", "2", "-1"]
+for _symbol in OCCURRENCES[9:]:
+    SPECIAL[_symbol, 2] = ["", "X", "[\\&]", "\\1", "\\\\"]
+SPECIAL["regexp_count", 2] = ["1", "2", "0", "20"]
+SPECIAL["regexp_count", 3] = SPECIAL["regexp_split_to_array", 2] = ["", "i", "g", "z", "c"]
+SPECIAL["similar_escape", 1] = SPECIAL["substring(text, text, text)", 2] = ["", "\\", "#", "xx"]
+SPECIAL["similar_escape", 0] = SPECIAL["substring(text, text, text)", 1] = [
+    "a%",
+    "%b%",
+    "_",
+    "(a|b)%",
+    "a\\%",
+    "a#%",
+    "",
+    "abc",
+    "a.c",
+    "%",
+]
 SPECIAL["regexp_like", 2] = SPECIAL["regexp_match", 2] = ["", "i", "c", "n", "s", "x", "g", "z"]
 SPECIAL["textregexreplace", 3] = ["", "g", "i", "gi", "z"]
 SPECIAL["textregexreplace_noopt", 2] = SPECIAL["textregexreplace", 2] = ["", "X", "[\\&]", "\\1", "\\\\"]
 SPECIAL["binary_encode", 1] = SPECIAL["binary_decode", 1] = ["hex", "base64", "escape", "HEX", "nonsense"]
-SPECIAL["binary_decode", 0] = ["", "616263", "YWJj", "a\\\\b", "6", "zz", "YW Jj\n", "Y", "\\000a", "YWI=", "\\377"]
+SPECIAL["unistr", 0] = [
+    "", "a", "\\0061\\u00e4", "\\+01F600", "\\U0001F600", "\\D83D\\DE00", "\\D83D", "\\D83Dx", "\\DE00", "\\\\", "\\", "\\zz", "\\0000",
+    "\\U00110000", "\\D83D\\0061", "\\D83D\\\\", "x\\+110000",
+]  # fmt: skip
+SPECIAL["circle_poly", 0] = ["2", "3", "12", "1", "0", "-1", "7", "100"]
+SPECIAL["binary_decode", 0] = [
+    "a=",
+    "YQ==",
+    "YQ=",
+    "====",
+    "YQ==YQ==",
+    "6 1",
+    "61 62",
+    "6ä",
+    "\\400",
+    "\\\\",
+    "Y*",
+    "",
+    "616263",
+    "YWJj",
+    "a\\\\b",
+    "6",
+    "zz",
+    "YW Jj\n",
+    "Y",
+    "\\000a",
+    "YWI=",
+    "\\377",
+]
 SPECIAL["translate", 1] = ["", "abc", "a", "äb"]
 SPECIAL["repeat", 1] = ["0", "1", "3", "-1"]
 SPECIAL["lpad", 1] = SPECIAL["rpad", 1] = ["0", "1", "3", "10", "-1"]

@@ -22,11 +22,13 @@ from tailrace.expressions.evaluate import (
     paths_and_polygons,
     patterns,
     ranges,
+    regex_occurrences,
     regexes,
     searches,
     segments_and_lines,
     shapes,
     text_order,
+    text_readers,
     texts,
     transcendental,
     zones,
@@ -35,7 +37,8 @@ from tailrace.expressions.evaluate.calls import Implementation
 
 FAMILIES = (
     arrays, btree_support, bytes_and_bits, extracting, floats, identifiers, integers, intervals, jsonbs, jsons, moments, networks,
-    numerics, paths_and_polygons, patterns, ranges, regexes, searches, segments_and_lines, shapes, text_order, texts,
+    numerics, paths_and_polygons, patterns, ranges,
+    regex_occurrences, regexes, searches, segments_and_lines, shapes, text_order, text_readers, texts,
     transcendental, zones,
 )  # fmt: skip
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from tailrace.expressions.evaluate import libm
 from tailrace.expressions.evaluate.calls import Implementation, rows
 from tailrace.expressions.evaluate.planes import (
     Point,
@@ -28,7 +30,7 @@ from tailrace.expressions.evaluate.planes import (
     subtracted,
     times,
 )  # fmt: skip
-from tailrace.expressions.evaluate.refusals import invalid_parameter
+from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter
 from tailrace.expressions.evaluate.segments_and_lines import segment_nearest, segments_meet, segments_nearest
 from tailrace.expressions.evaluate.shapes import TESTS, Box, overlap
 
@@ -213,6 +215,21 @@ def _safe(function: Callable[..., Any]) -> Implementation:
     return rows(function, True)
 
 
+def _polygon_of_circle(count: int, circle: tuple[float, float, float]) -> Polygon:
+    """So many points around it, from the left on (`circle_poly`)."""
+    x, y, radius = circle
+    if near_zero(radius):
+        raise evaluation_error("cannot convert circle with radius zero to polygon", "0A000")
+    if count < 2:
+        raise invalid_parameter("must request at least 2 points")
+    if count > 134217727:
+        raise evaluation_error("too many points requested", "54000")
+    step = over(2.0 * math.pi, float(count))
+    angles = [times(step, float(number)) for number in range(count)]
+    cosine, sine = libm.function("cos"), libm.function("sin")
+    return tuple((minus(x, times(radius, cosine(angle))), plus(y, times(radius, sine(angle)))) for angle in angles)
+
+
 FUNCTIONS: dict[str, Implementation] = {
     "path_area": rows(_path_area), "path_length": rows(_path_length), "path_npoints": _safe(lambda path: len(path[1])),
     "path_isclosed": _safe(lambda path: path[0]), "path_isopen": _safe(lambda path: not path[0]),
@@ -228,6 +245,7 @@ FUNCTIONS: dict[str, Implementation] = {
     "poly_right": _of_bounds(lambda one, two: one[2] > two[0]), "poly_overright": _of_bounds(lambda one, two: one[2] >= two[2]),
     "poly_below": _of_bounds(lambda one, two: one[1] < two[3]), "poly_overbelow": _of_bounds(lambda one, two: one[1] <= two[1]),
     "poly_above": _of_bounds(lambda one, two: one[3] > two[1]), "poly_overabove": _of_bounds(lambda one, two: one[3] >= two[3]),
+    "circle_poly": rows(_polygon_of_circle), "polygon(circle)": rows(lambda circle: _polygon_of_circle(12, circle)),
     "poly_contain_pt": rows(lambda points, point: inside(point, points)), "pt_contained_poly": rows(inside),
     "dist_ppoly": rows(_point_polygon), "dist_polyp": rows(lambda points, point: _point_polygon(point, points)),
     "dist_cpoly": rows(_circle_polygon), "dist_polyc": rows(lambda points, circle: _circle_polygon(circle, points)),

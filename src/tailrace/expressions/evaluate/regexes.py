@@ -12,7 +12,7 @@ from tailrace.expressions.evaluate.regex_translation import translated
 from tailrace.expressions.evaluate.wholes import Array
 
 
-def _options(flags: str, function: str, allow_global: bool) -> str:
+def options(flags: str, function: str, allow_global: bool) -> str:
     """The options of a call; what changes how a pattern is read is refused."""
     for letter in flags:
         if letter == "g" and allow_global:
@@ -64,12 +64,12 @@ def _like(call: Call) -> Implementation:
     searcher = Searcher(call)
 
     def run(text: str, pattern: str, flags: str = "") -> bool:
-        return searcher.pattern(pattern, text, _options(flags, "regexp_like", False)).search(text) is not None
+        return searcher.pattern(pattern, text, options(flags, "regexp_like", False)).search(text) is not None
 
     return rows(run)
 
 
-def _matches(pattern: re.Pattern[str], text: str, start: int = 0) -> list[re.Match[str]]:
+def matches(pattern: re.Pattern[str], text: str, start: int = 0) -> list[re.Match[str]]:
     """All of them; an empty one right behind another match is none."""
     found, at = [], start
     while at <= len(text):
@@ -102,14 +102,14 @@ def _whole_match(pattern: re.Pattern[str], text: str) -> str | None:
     return None if found is None else found.group(0)
 
 
-def _groups(pattern: re.Pattern[str], text: str) -> Array | None:
+def groups(pattern: re.Pattern[str], text: str) -> Array | None:
     found = pattern.search(text)
     if found is None:
         return None
     return Array.of_list(list(found.groups()) if pattern.groups else [found.group(0)], 25)
 
 
-def _replacement(text: str) -> Callable[[re.Match[str]], str]:
+def replacement(text: str) -> Callable[[re.Match[str]], str]:
     """\\1 to \\9 are groups, \\& all of the match; another backslash is itself."""
     parts = re.split(r"(\\[1-9&\\])", text)
 
@@ -132,10 +132,10 @@ def _replace(call: Call) -> Implementation:
     def run(text: str, pattern: str, new: str, flags: str = "") -> str:
         if flags[:1].isdigit() and flags[:1].isascii():
             raise refused("function regexp_replace with an option that is a number")
-        compiled = searcher.pattern(pattern, text, _options(flags, "regexp_replace", True))
-        matches = _matches(compiled, text)
-        out, at, replace = [], 0, _replacement(new)
-        for match in matches if "g" in flags else matches[:1]:
+        compiled = searcher.pattern(pattern, text, options(flags, "regexp_replace", True))
+        found = matches(compiled, text)
+        out, at, replace = [], 0, replacement(new)
+        for match in found if "g" in flags else found[:1]:
             out += [text[at : match.start()], replace(match)]
             at = match.end()
         return "".join([*out, text[at:]])
@@ -149,7 +149,7 @@ def _count(call: Call) -> Implementation:
     def run(text: str, pattern: str, start: int = 1) -> int:
         if start <= 0:
             raise invalid_parameter(f'invalid value for parameter "start": {start}')
-        return len(_matches(searcher.pattern(pattern, text), text, start - 1))
+        return len(matches(searcher.pattern(pattern, text), text, start - 1))
 
     return rows(run)
 
@@ -188,7 +188,7 @@ def similar_escape(pattern: str, escape: str | None = "\\") -> str:
 FUNCTIONS: dict[str, Implementation] = {
     "regexp_like_no_flags": made(_like), "regexp_like": made(_like), "textregexsubstr": _finding(_substring),
     "regexp_substr_no_start": _finding(_whole_match),
-    "regexp_match_no_flags": _finding(_groups), "textregexreplace_noopt": made(_replace), "textregexreplace": made(_replace),
+    "regexp_match_no_flags": _finding(groups), "textregexreplace_noopt": made(_replace), "textregexreplace": made(_replace),
     "regexp_count_no_start": made(_count), "regexp_count_no_flags": made(_count),
     "regexp_instr_no_start": _finding(lambda pattern, text: 0 if (found := pattern.search(text)) is None else found.start() + 1),
     "similar_to_escape_1": rows(similar_escape), "similar_to_escape_2": rows(similar_escape),

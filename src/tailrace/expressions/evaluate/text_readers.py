@@ -1,0 +1,126 @@
+"""Functions that read a text of a form of its own: decode (`utils/adt/encode.c`) and unistr (`adt/varlena.c`)."""
+
+from __future__ import annotations
+
+import re
+
+from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
+from tailrace.expressions.evaluate.forms import text_codec
+from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter
+
+_SPACES = " \n\t\r"
+_BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_ESCAPES = re.compile(rb"\\([0-3][0-7]{2}|\\)|(\\)")
+_UNICODE = re.compile(r"\\(?:(\\)|([0-9A-Fa-f]{4})|u([0-9A-Fa-f]{4})|\+([0-9A-Fa-f]{6})|U([0-9A-Fa-f]{8}))", re.ASCII)
+
+
+def _of_hex(text: str) -> bytes:
+    digits: list[int] = []
+    for letter in text:
+        if letter in _SPACES and len(digits) % 2 == 0:
+            continue
+        if letter not in "0123456789abcdefABCDEF":
+            raise invalid_parameter(f'invalid hexadecimal digit: "{letter}"')
+        digits.append(int(letter, 16))
+    if len(digits) % 2:
+        raise invalid_parameter("invalid hexadecimal data: odd number of digits")
+    return bytes(16 * high + low for high, low in zip(digits[::2], digits[1::2], strict=True))
+
+
+def _of_base64(text: str) -> bytes:
+    """Four letters are three bytes; where = begins it says how many of the last."""
+    out, bits, count, kept = bytearray(), 0, 0, 3
+    for letter in text:
+        if letter in _SPACES:
+            continue
+        if letter == "=":
+            if kept == 3:
+                if count not in (2, 3):
+                    raise invalid_parameter('unexpected "=" while decoding base64 sequence')
+                kept = count - 1
+            value = 0
+        elif letter in _BASE64:
+            value = _BASE64.index(letter)
+        else:
+            raise invalid_parameter(f'invalid symbol "{letter}" found while decoding base64 sequence')
+        bits, count = bits << 6 | value, count + 1
+        if count == 4:
+            out += bits.to_bytes(3, "big")[:kept]
+            bits = count = 0
+    if count:
+        raise invalid_parameter(
+            "invalid base64 end sequence", "Input data is missing padding, is truncated, or is otherwise corrupted."
+        )
+    return bytes(out)
+
+
+def _of_escapes(raw: bytes) -> bytes:
+    def replaced(match: re.Match[bytes]) -> bytes:
+        if match[2]:
+            raise evaluation_error("invalid input syntax for type bytea", "22P02")
+        return b"\\" if match[1] == b"\\" else bytes([int(match[1], 8)])
+
+    return _ESCAPES.sub(replaced, raw)
+
+
+def _decode(call: Call) -> Implementation:
+    codec = text_codec(call.facts.encoding)
+
+    def run(text: str, form: str) -> bytes:
+        match form.lower():
+            case "hex":
+                return _of_hex(text)
+            case "base64":
+                return _of_base64(text)
+            case "escape":
+                return _of_escapes(text.encode(codec, "surrogateescape"))
+        raise invalid_parameter(f'unrecognized encoding: "{form}"')
+
+    return rows(run)
+
+
+def _unistr(text: str) -> str:
+    """Four, six or eight hexadecimal digits behind a backslash are a character; two of 16 bits may be a pair."""
+    out: list[str] = []
+    at = first = 0
+    while at < len(text):
+        if text[at] != "\\":
+            if first:
+                raise _bad_pair()
+            out.append(text[at])
+            at += 1
+            continue
+        match = _UNICODE.match(text, at)
+        if match is None:
+            raise evaluation_error(
+                "invalid Unicode escape", "42601", "Unicode escapes must be \\XXXX, \\+XXXXXX, \\uXXXX, or \\UXXXXXXXX."
+            )
+        at = match.end()
+        if match[1]:
+            if first:
+                raise _bad_pair()
+            out.append("\\")
+            continue
+        code = int(match[match.lastindex or 0], 16)
+        if not 0 < code <= 0x10FFFF:
+            raise invalid_parameter(f"invalid Unicode code point: {code:04X}")
+        if first:
+            if not 0xDC00 <= code < 0xE000:
+                raise _bad_pair()
+            code, first = 0x10000 + ((first & 0x3FF) << 10) + (code & 0x3FF), 0
+        elif 0xDC00 <= code < 0xE000:
+            raise _bad_pair()
+        if 0xD800 <= code < 0xDC00:
+            first = code
+        else:
+            out.append(chr(code))
+    if first:
+        raise _bad_pair()
+    return "".join(out)
+
+
+def _bad_pair() -> Exception:
+    return evaluation_error("invalid Unicode surrogate pair", "42601")
+
+
+FUNCTIONS: dict[str, Implementation] = {"binary_decode": made(_decode), "unistr": rows(_unistr)}
