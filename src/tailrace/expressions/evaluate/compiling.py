@@ -351,7 +351,7 @@ class Compiler:
             return Vector(
                 node.type,
                 np.ones(len(rows), np.bool_),
-                count == 1 and not _varies(parts),
+                count == 1 and all(part.value is not None for part in parts),
                 None,
                 "UTF8",
                 array_of(node.type, rows),
@@ -363,10 +363,13 @@ class Compiler:
         if node.type != 2249:
             raise refused("a value of a composite type")
         parts, types = self.parts(node.args), tuple(type_given(arg) for arg in node.args)
+        collations = tuple(getattr(arg, "collation", 0) for arg in node.args)
 
         def run(scope: Scope) -> Vector:
             lists = [part.run(scope).objects(scope.count) for part in parts]
-            rows = [Row(types, tuple(row)) for row in zip(*lists, strict=True)] if lists else [Row((), ())] * scope.count
+            rows = (
+                [Row(types, tuple(row), collations) for row in zip(*lists, strict=True)] if lists else [Row((), ())] * scope.count
+            )
             return Vector(node.type, np.ones(len(rows), np.bool_), False, None, "UTF8", array_of(node.type, rows))
 
         return Part(run)
@@ -377,10 +380,6 @@ class Compiler:
             (part,) = self.parts(node.args)
             return self._folded([part], lambda scope: logic.relabelled(part.run(scope), node.type), part.safe)
         raise refused(names[node.op])
-
-
-def _varies(parts: Sequence[Part]) -> bool:
-    return any(part.value is None for part in parts)
 
 
 def _no_column(number: int) -> Vector:

@@ -70,6 +70,10 @@ def _visible(xid: int, snapshot: tuple[int, int, tuple[int, ...]]) -> bool:
 # -- rows --------------------------------------------------------------------------------------------------------------------------
 
 
+_NO_COLLATION = -1
+"""Of fields whose collations differ: what needs one is refused."""
+
+
 def _row_compare(call: Call) -> Callable[[Row, Row], int]:
     """By the first field that differs; NULL is above all, and equals NULL (`record_cmp`)."""
 
@@ -86,7 +90,8 @@ def _row_compare(call: Call) -> Callable[[Row, Row], int]:
                 if (mine is None) != (other is None):
                     return 1 if mine is None else -1
                 continue
-            found = ordering.comparison(mine_type, call.facts, 100)(mine, other)
+            collation, others = left.collations[place - 1], right.collations[place - 1]
+            found = ordering.comparison(mine_type, call.facts, collation if collation == others else _NO_COLLATION)(mine, other)
             if found:
                 return -1 if found < 0 else 1
         if len(left.values) != len(right.values):

@@ -13,11 +13,14 @@ from tailrace.expressions.evaluate.calls import Implementation, rows
 from tailrace.expressions.evaluate.refusals import evaluation_error, refused
 from tailrace.expressions.evaluate.wholes import Array
 from tailrace.types.text_search.tsquery.stored import AND, NOT, OR, PHRASE, Query, read_query, write_query
+from tailrace.types.text_search.tsvector import write_lexemes
 
 Lexeme = tuple[bytes, tuple[int, ...]]
 Vector = list[Lexeme]
 WEIGHTS = {"A": 3, "B": 2, "C": 1, "D": 0}
 _PLACE = 0x3FFF
+_MOST_POSITIONS, _MOST_BYTES = 256, (1 << 20) - 1
+"""MAXNUMPOS and MAXSTRPOS (`tsearch/ts_type.h`)."""
 
 
 def _text(word: bytes) -> str:
@@ -74,6 +77,24 @@ def _array_to_vector(words: Array) -> Vector:
     if "" in words.items:
         raise evaluation_error("lexeme array may not contain empty strings", "2200F")
     return [(word, ()) for word in sorted({_raw(word) for word in words.items})]
+
+
+def _concatenated(left: Vector, right: Vector) -> Vector:
+    """`||`: positions of the right one count on from the last of the left one, as far as there is room (`add_pos`)."""
+    furthest = max((place & _PLACE for _, places in left for place in places), default=0)
+    found = dict(left)
+    for word, places in right:
+        kept = list(found.get(word, ()))
+        for place in places:
+            if len(kept) >= _MOST_POSITIONS or (kept and kept[-1] & _PLACE == _PLACE):
+                break
+            kept.append(place & ~_PLACE | min((place & _PLACE) + furthest, _PLACE))
+        found[word] = tuple(kept)
+    joined = sorted(found.items())
+    size = len(write_lexemes(joined)) - 4 - 4 * len(joined)
+    if size > _MOST_BYTES:
+        raise evaluation_error(f"string is too long for tsvector ({size} bytes, max {_MOST_BYTES} bytes)", "54000")
+    return joined
 
 
 # -- matching ----------------------------------------------------------------------------------------------------------------------
@@ -164,7 +185,7 @@ FUNCTIONS: dict[str, Implementation] = {
     "tsvector_to_array": _safe(lambda vector: Array.of_list([_text(word) for word, _ in vector], 25)), "tsvector_setweight": rows(_set_weight),
     "tsvector_setweight_by_filter": rows(_set_weight_of), "tsvector_filter": rows(_filtered),
     "tsvector_delete_str": _safe(lambda vector, word: [each for each in vector if each[0] != _raw(word)]), "tsvector_delete_arr": _safe(_deleted),
-    "array_to_tsvector": rows(_array_to_vector), "tsvector_eq": _safe(lambda left, right: left == right),
+    "tsvector_concat": rows(_concatenated), "array_to_tsvector": rows(_array_to_vector), "tsvector_eq": _safe(lambda left, right: left == right),
     "tsvector_ne": _safe(lambda left, right: left != right), "ts_match_vq": rows(_match), "ts_match_qv": rows(lambda query, vector: _match(vector,
     query)),
     "tsquery_and": _safe(_joined(AND)), "tsquery_or": _safe(_joined(OR)), "tsquery_not": _safe(_negated), "tsquery_phrase": _safe(_joined(PHRASE, 1)),

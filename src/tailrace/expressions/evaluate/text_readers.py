@@ -1,12 +1,15 @@
-"""Functions that read a text of a form of its own: decode (`utils/adt/encode.c`) and unistr (`adt/varlena.c`)."""
+"""Functions that read a text of a form of its own: decode (`utils/adt/encode.c`), unistr (`adt/varlena.c`), pg_size_bytes (`adt/dbsize.c`),
+parse_ident (`adt/misc.c`)."""
 
 from __future__ import annotations
 
 import re
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.forms import text_codec
-from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter
+from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, out_of_range
+from tailrace.expressions.evaluate.wholes import Array
 
 _SPACES = " \n\t\r"
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -119,8 +122,86 @@ def _unistr(text: str) -> str:
     return "".join(out)
 
 
+_SIZE = re.compile(r"[ \t\n\r\f\v]*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ \t\n\r\f\v]*(.*)", re.DOTALL)
+_UNITS = {"bytes": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40, "pb": 50}
+
+
+def _size_bytes(call: Call) -> Implementation:
+    """A number with a unit. B is bytes since 16."""
+    major = call.facts.style.major
+    units = _UNITS | ({"b": 0} if major >= 16 else {})
+
+    def run(text: str) -> int:
+        match = _SIZE.fullmatch(text)
+        if match is None:
+            raise invalid_parameter(f'invalid size: "{text}"')
+        unit = match[2].rstrip(" \t\n\r\f\v")
+        if unit and unit.lower() not in units:
+            valid = (
+                '"bytes", "kB", "MB", "GB", "TB", and "PB"' if major < 16 else '"bytes", "B", "kB", "MB", "GB", "TB", and "PB"'
+            )
+            error = invalid_parameter(f'invalid size: "{text}"', f"Valid units are {valid}.")
+            error.detail = f'Invalid size unit: "{match[2]}".'
+            raise error
+        with localcontext(prec=2000):
+            size = Decimal(match[1]) * (1 << units[unit.lower()] if unit else 1)
+            found = int(size.quantize(Decimal(1), ROUND_HALF_UP)) if abs(size) < 1 << 64 else 1 << 64
+        if not -(1 << 63) <= found < 1 << 63:
+            raise out_of_range("bigint")
+        return found
+
+    return rows(run)
+
+
 def _bad_pair() -> Exception:
     return evaluation_error("invalid Unicode surrogate pair", "42601")
 
 
-FUNCTIONS: dict[str, Implementation] = {"binary_decode": made(_decode), "unistr": rows(_unistr)}
+_WORD, _QUOTED = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"), re.compile(r'"((?:[^"]|"")*)"', re.DOTALL)
+_TO_LOWER = {upper: upper + 32 for upper in range(65, 91)}
+TEXT = 25
+
+
+def _parse_ident(call: Call) -> Implementation:
+    """Names with dots between them; what is not quoted is folded."""
+    spaces = " \t\n\r\f\v" if call.facts.style.major >= 16 else " \t\n\r\f"
+
+    def run(text: str, strict: bool = True) -> Array:
+        def invalid(detail: str = "") -> Exception:
+            error = invalid_parameter(f'string is not a valid identifier: "{text}"')
+            error.detail = detail
+            return error
+
+        names: list[object] = []
+        rest, after_dot = text.lstrip(spaces), False
+        while True:
+            quoted, word = _QUOTED.match(rest), _WORD.match(rest)
+            if quoted is not None:
+                if not quoted[1]:
+                    raise invalid("Quoted identifier must not be empty.")
+                names.append(quoted[1].replace('""', '"'))
+            elif rest[:1] == '"':
+                raise invalid("String has unclosed double quotes.")
+            elif word is not None:
+                names.append(word[0].translate(_TO_LOWER))
+            elif rest[:1] == ".":
+                raise invalid('No valid identifier before ".".')
+            else:
+                raise invalid('No valid identifier after ".".' if after_dot else "")
+            rest = rest[(quoted or word).end() :].lstrip(spaces)  # type: ignore[union-attr]
+            if rest[:1] != ".":
+                break
+            rest, after_dot = rest[1:].lstrip(spaces), True
+        if rest and strict:
+            raise invalid()
+        return Array.of_list(names, TEXT)
+
+    return rows(run)
+
+
+FUNCTIONS: dict[str, Implementation] = {
+    "parse_ident": made(_parse_ident),
+    "binary_decode": made(_decode),
+    "unistr": rows(_unistr),
+    "pg_size_bytes": made(_size_bytes),
+}

@@ -40,7 +40,8 @@ class Array(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A record: the types of its fields, and their values."""
+    """A record: the types of its fields, their values, and the collations of their texts."""
 
     types: tuple[int, ...]
     values: tuple[Any, ...]
+    collations: tuple[int, ...] = ()
