@@ -21,6 +21,7 @@ from tailrace.expressions.evaluate import (
     numerics,
     paths_and_polygons,
     patterns,
+    polygons,
     ranges,
     regex_occurrences,
     regexes,
@@ -38,7 +39,7 @@ from tailrace.expressions.evaluate.calls import Implementation
 
 FAMILIES = (
     arrays, btree_support, bytes_and_bits, extracting, floats, identifiers, integers, intervals, jsonbs, jsons, moments, networks,
-    numerics, paths_and_polygons, patterns, ranges,
+    numerics, paths_and_polygons, patterns, polygons, ranges,
     regex_occurrences, regexes, row_images, searches, segments_and_lines, shapes, text_order, text_readers, texts,
     transcendental, zones,
 )  # fmt: skip

@@ -62,7 +62,7 @@ def overlap(one: Box, two: Box) -> bool:
     return at_most(one[2], two[0]) and at_most(two[2], one[0]) and at_most(one[3], two[1]) and at_most(two[3], one[1])
 
 
-def _contain(one: Box, two: Box) -> bool:
+def contain(one: Box, two: Box) -> bool:
     return at_least(one[0], two[0]) and at_most(one[2], two[2]) and at_least(one[1], two[1]) and at_most(one[3], two[3])
 
 
@@ -151,7 +151,7 @@ FUNCTIONS: dict[str, Implementation] = {
     "box_right": _safe(lambda one, two: above(one[2], two[0])), "box_overright": _safe(lambda one, two: at_least(one[2], two[2])),
     "box_below": _safe(lambda one, two: below(one[1], two[3])), "box_overbelow": _safe(lambda one, two: at_most(one[1], two[1])),
     "box_above": _safe(lambda one, two: above(one[3], two[1])), "box_overabove": _safe(lambda one, two: at_least(one[3], two[3])),
-    "box_contain": _safe(_contain), "box_contained": _safe(lambda one, two: _contain(two, one)),
+    "box_contain": _safe(contain), "box_contained": _safe(lambda one, two: contain(two, one)),
     "box_below_eq": _safe(lambda one, two: at_most(one[1], two[3])), "box_above_eq": _safe(lambda one, two: at_least(one[3], two[1])),
     "box_area": rows(_area), "box_width": rows(_width), "box_height": rows(_height), "box_center": rows(center),
     "box_distance": rows(lambda one, two: distance(center(one), center(two))), "box_intersect": _safe(_intersection),
