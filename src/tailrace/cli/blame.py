@@ -22,6 +22,7 @@ from tailrace.cli.past_log import (
 from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import JsonOption, Listing, printable, write_json, write_listing
 from tailrace.decode import DELETE, INSERT, UPDATE
+from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.past.row_changes import TRUNCATE, Absent, Cell
 from tailrace.past.trails import Numbering, Row, Version
@@ -57,6 +58,11 @@ def blame(
         warn(
             f"{found.untold} changes of the table do not tell of which row they are: its replica identity did not have these columns"
         )
+    if not found.trails:
+        raise UsageError(
+            f"no row of table {found.relation} with the key {key} is in the log",
+            context=f"in the log from {feed.catalogs_from} to {feed.span.stop}", sqlstate="02000",
+        )  # fmt: skip
     if as_json:
         for told in _objects(found):
             write_json(told)

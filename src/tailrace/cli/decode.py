@@ -22,6 +22,7 @@ from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named
+from tailrace.publications.subscription import publication_names
 from tailrace.publications.timeline import Definitions
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.slot_location import SlotLocation
@@ -33,7 +34,7 @@ _PARAMETERS = (
     "logical_decoding_work_mem."
 )
 PublicationOption = Annotated[
-    list[str] | None, typer.Option("--publication", help="Give what this publication publishes, and no more; may be repeated.", metavar="NAME")
+    list[str] | None, typer.Option("--publication", help="Give what these publications publish, and no more; may be repeated.", metavar="NAME,…")
 ]  # fmt: skip
 SetOption = Annotated[list[str] | None, typer.Option("--set", help=_PARAMETERS)]
 
@@ -73,7 +74,7 @@ def decode(
         start_up(chosen, options, opened.segments.major)
         with shut_down(chosen):
             if publication:
-                chosen.choose(publication)
+                chosen.choose([name for names in publication for name in publication_names(names)])
             begin = captured.needs_wal_from if captured else opened.segments.first_lsn
             runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
             scanning = Scanning(

@@ -7,6 +7,7 @@ SQL; names are SQL's.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -31,14 +32,30 @@ def read_key(text: str, relation: Relation) -> tuple[KeyColumns, Key]:
     if not pairs or (len(pairs) == 1 and next(iter(pairs)) not in columns and len(key) == 1):
         if len(key) != 1:
             raise UsageError(f"the key of table {relation} is not one column", hint=_hint(relation, key), sqlstate="42704")
-        pairs = {next(each.name for each in columns.values() if each.number == key[0]): text}
+        return _of_one(text, next(each for each in columns.values() if each.number == key[0]), relation, pairs)
     for name in pairs:
         if name not in columns:
-            raise UsageError(
-                f'column "{name}" of relation "{relation.name}" does not exist', hint=_hint(relation, key), sqlstate="42703"
-            )
+            raise _no_column(name, relation, key)
     named = [columns[name] for name in pairs]
-    values = tuple(_value(column, pairs[column.name]) for column in named)
+    return _read(named, tuple(_value(column, pairs[column.name]) for column in named), relation)
+
+
+def _of_one(text: str, column: Column, relation: Relation, pairs: Mapping[str, str]) -> tuple[KeyColumns, Key]:
+    """The value of the only column of the key; or what looks like NAME=VALUE, is no value of that column, and names none."""
+    try:
+        return _read([column], (_value(column, text),), relation)
+    except UsageError:
+        if not pairs:
+            raise
+        raise _no_column(next(iter(pairs)), relation, (column.number,)) from None
+
+
+def _no_column(name: str, relation: Relation, key: tuple[int, ...]) -> UsageError:
+    message = f'column "{name}" of relation "{relation.name}" does not exist'
+    return UsageError(message, hint=_hint(relation, key), sqlstate="42703")
+
+
+def _read(named: Sequence[Column], values: Key, relation: Relation) -> tuple[KeyColumns, Key]:
     found = columns_named(relation, [column.number for column in named])
     return KeyColumns(found.oid, found.numbers, found.names, as_compared=True), values
 

@@ -21,6 +21,7 @@ from tailrace.model import STRETCH_BYTES, Lsn, Relation
 from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.catalogs import Catalogs, know_catalogs, with_full_xids
+from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import (
     AS_SUITS,
@@ -279,22 +280,23 @@ def _format(segments: Segments, formatter: Formatter, publisher: Publisher | Non
 
 
 def open_pipeline(
-    source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
-    upto_lsn: Lsn | None = None, scanning: Scanning = AS_SUITS, demand: Demand = OF_TABLES,
+    source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: GivenState = None, start_lsn: GivenLsn = None,
+    upto_lsn: GivenLsn = None, scanning: Scanning = AS_SUITS, demand: Demand = OF_TABLES,
 ) -> Pipeline:  # fmt: skip
     """Scan `source` and plan the decoding of `database` as an outlet demands it (`plugin.demand`; tables of changes ask for the default). See
-    `tailrace decode` for what the positions mean."""
+    `tailrace decode` for what the positions mean; they may be text, and the state the file that it is in."""
     runner = runner or LocalRunner()
-    source, scan_from = opened(source, database, catalog)
+    since, until, captured = lsn_of(start_lsn), lsn_of(upto_lsn), state_of(catalog)
+    source, scan_from = opened(source, database, captured)
     indexes = scan_log(source.segments, runner, scan_from, scanning)
-    check_holds(source, indexes, start_lsn)
-    log = with_full_xids(source, indexes, catalog, demand.two_phase)
-    catalogs = know_catalogs(source, runner, log, database, catalog)
+    check_holds(source, indexes, since)
+    log = with_full_xids(source, indexes, captured, demand.two_phase)
+    catalogs = know_catalogs(source, runner, log, database, captured)
     level = source.control.wal_level if source.control else None
-    check_decodable(log, start_lsn or 0, upto_lsn or int(NEVER), level)
-    start = start_lsn if start_lsn is not None else consistency(log)[1]
-    upto = upto_lsn if upto_lsn is not None else Lsn(NEVER)
-    return Pipeline.planned(source, runner, log, catalogs, Asked(start, upto, demand, is_strict=start_lsn is not None))
+    check_decodable(log, since or 0, until or int(NEVER), level)
+    start = since if since is not None else consistency(log)[1]
+    upto = until if until is not None else Lsn(NEVER)
+    return Pipeline.planned(source, runner, log, catalogs, Asked(start, upto, demand, is_strict=since is not None))
 
 
 def opened(source: str | Path | Source, database: str, catalog: CatalogState | None) -> tuple[Source, Lsn | None]:

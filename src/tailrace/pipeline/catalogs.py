@@ -29,7 +29,7 @@ from tailrace.errors import CorruptFile, CorruptWal, MissingHistory, UsageError
 from tailrace.model import FIRST_NORMAL_OID, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.plan.consistency import consistency, first_redo
+from tailrace.plan.consistency import consistency, first_redo, maybe_begun_before
 from tailrace.storage.directory import DEFAULT_TABLESPACE, DataDirectory
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
@@ -59,7 +59,11 @@ def with_full_xids(
             hint="Give a catalog state (--catalog FILE), or a data directory as SOURCE.",
         )
     earlier = Earlier(captured.xids_open if captured is not None else None)
-    return ScannedLog.of(indexes, next_xid, source.segments.segment_size, earlier=earlier, two_phase=two_phase)
+    log = ScannedLog.of(indexes, next_xid, source.segments.segment_size, earlier=earlier, two_phase=two_phase)
+    if captured is None or captured.needs_wal_from == captured.lsn:
+        return log
+    unknown = maybe_begun_before(log, captured.needs_wal_from, captured.lsn)
+    return replace(log, earlier=replace(earlier, open_at_start=dict.fromkeys(unknown, 0) | captured.xids_open))
 
 
 @dataclass(slots=True)

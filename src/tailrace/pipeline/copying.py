@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from tailrace.catalog.names.quoting import quote_identifier
-from tailrace.catalog.state import CatalogState
-from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
+from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.pipeline.defining import SourceMoment, source_moment
+from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.subscribing import definitions_in
 from tailrace.publications.entry import is_publishable
@@ -50,12 +50,12 @@ class TableToCopy:
 
 
 def tables_to_copy(
-    source: str | Path, database: str, publication: str | Sequence[str], *, state: str | Path | None = None, at: Lsn | None = None,
-    catalog: CatalogState | None = None, runner: Runner | None = None,
+    source: str | Path, database: str, publication: str | Sequence[str], *, state: str | Path | None = None, at: GivenLsn = None,
+    catalog: GivenState = None, runner: Runner | None = None,
 ) -> list[TableToCopy]:  # fmt: skip
     """The tables that these publications publish where the log ends, or `at` an LSN, in the order of their names. `publication` and `state` are as in
     `LogFeed.publishing`. Raises UsageError for publications that contradict each other or, before 18, do not exist; 18 warns of these."""
-    here = source_moment(Path(source), database, runner or LocalRunner(), catalog=catalog, at=at)
+    here = source_moment(Path(source), database, runner or LocalRunner(), catalog=state_of(catalog), at=lsn_of(at))
     definitions = definitions_in(state, here.system, here.database_oid) if state else ()
     tables = _published(here, publication_names(publication), definitions)
     return sorted(tables, key=lambda table: (table.schema, table.name))

@@ -39,11 +39,18 @@ def read_through(
     running: NDArray[np.int64] | None = None
     for part in scanned(source.segments, runner, start, how):
         read.pile.put(part)
-        read.outlines.append(part if running is None else outline(part, running))
+        read.outlines.append(part if running is None else outline(part, _also_ended(part, running, captured)))
         if running is None and (running := _running(source, read.outlines, captured)) is not None:
-            read.outlines = [outline(each, running) for each in read.outlines]
+            read.outlines = [outline(each, _also_ended(each, running, captured)) for each in read.outlines]
     give_back()
     return read
+
+
+def _also_ended(part: Index, running: NDArray[np.int64], captured: CatalogState | None) -> NDArray[np.int64]:
+    """With those that ended before the state was captured, which does not tell when they began."""
+    if captured is None or part.stretch.start >= captured.lsn:
+        return running
+    return np.union1d(running, part.ends.xid[part.ends.lsn < captured.lsn].astype(np.int64))
 
 
 def _running(source: Source, parts: list[Index], captured: CatalogState | None) -> NDArray[np.int64] | None:

@@ -15,13 +15,13 @@ from typing import TypeVar
 
 from tailrace.catalog.history import History
 from tailrace.catalog.rows import spans_of
-from tailrace.catalog.state import CatalogState
 from tailrace.feed import CommittedTruncation, Decoder, Part, Span, decode_piece
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import Pipeline, check_holds, opened
 from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.catalogs import Catalogs
 from tailrace.pipeline.first_pass import read_through
+from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import AS_SUITS, Scanning
 from tailrace.pipeline.subscribing import TEXT_STYLE, subscription
@@ -185,19 +185,18 @@ def _published(windows: Iterator[Pipeline], to: Subscription) -> Iterator[Pipeli
 
 
 def open_feed(
-    source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
-    upto_lsn: Lsn | None = None, scanning: Scanning = AS_SUITS, demand: Demand = OF_TABLES,
+    source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: GivenState = None, start_lsn: GivenLsn = None,
+    upto_lsn: GivenLsn = None, scanning: Scanning = AS_SUITS, demand: Demand = OF_TABLES,
 ) -> LogFeed:  # fmt: skip
     """The changes that `open_pipeline` opens at once, to be planned window by window (`scanning.window`). All of the log has been read once, and
     refused if it is damaged."""
     runner = runner or LocalRunner()
-    source, scan_from = opened(source, database, catalog)
-    read = read_through(source, runner, scan_from, scanning, catalog)
-    check_holds(source, read.outlines, start_lsn)
-    carried, asked = begin(
-        source, runner, read.outlines, database, catalog, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand
-    )
+    since, upto, captured = lsn_of(start_lsn), lsn_of(upto_lsn), state_of(catalog)
+    source, scan_from = opened(source, database, captured)
+    read = read_through(source, runner, scan_from, scanning, captured)
+    check_holds(source, read.outlines, since)
+    carried, asked = begin(source, runner, read.outlines, database, captured, start_lsn=since, upto_lsn=upto, demand=demand)
     size = scanning.window or runner.window
     return LogFeed(
-        _Log(source, runner, read.pile, carried, catalog is None, Lsn(max(part.next_lsn for part in read.outlines)), size), asked
+        _Log(source, runner, read.pile, carried, captured is None, Lsn(max(part.next_lsn for part in read.outlines)), size), asked
     )

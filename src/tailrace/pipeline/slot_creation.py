@@ -16,7 +16,7 @@ import numpy as np
 
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.model import Lsn, Stretch
+from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
 from tailrace.pipeline import check_holds, opened
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.first_pass import read_through
@@ -30,9 +30,10 @@ from tailrace.pipeline.windows import begin, carry
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import OF_TABLES
 from tailrace.storage.index_pile import IndexPile
+from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
 from tailrace.storage.slot_location import SlotLocation
-from tailrace.storage.source import Source
+from tailrace.storage.source import Source, wal_of
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.wal import xact
 from tailrace.wal.index import Index
@@ -79,9 +80,10 @@ def consistent_place(
     state = catalog or capture(source, runner, database)
     source, scan_from = opened(source, database, state)
     first = read_through(source, runner, scan_from, AS_SUITS, state)
+    carried, asked = begin(source, runner, first.outlines, database, state, start_lsn=None, upto_lsn=None, demand=OF_TABLES)
     if moment:
+        _check_not_before(path, runner, moment, carried.known_from, oldest=Lsn(max(carried.known_from, asked.start)))
         check_holds(source, first.outlines, moment.lsn)
-    carried, _ = begin(source, runner, first.outlines, database, state, start_lsn=None, upto_lsn=None, demand=OF_TABLES)
     del first.outlines
     log = _Log(source, runner, first.pile)
     size = window or runner.window
@@ -95,6 +97,27 @@ def consistent_place(
     if carried.waits_for:
         carried = _waited(path, source, runner, carried, tell)
     return _settled(carried, source.segments)
+
+
+def _check_not_before(path: Path, runner: Runner, moment: Moment, known_from: Lsn, *, oldest: Lsn) -> None:
+    """Raise MissingHistory where the moment lies before all that can be read: what tables were is not known there, so nothing that commits from there
+    to `known_from` could ever be given. A time lies before that if something committed between the two."""
+    if moment.lsn is None:
+        since = Lsn(max(0, known_from - known_from % PAGE_SIZE - STRETCH_BYTES))
+        segments = open_segments(wal_of(path), since)
+        start = max(segments.first_lsn, since)
+        if start >= known_from:
+            return
+        (part,) = runner.run(partial(scan_stretch, segments, ()), [Stretch(start, known_from)])
+        is_before = moment.place_in(part) is not None
+    else:
+        is_before = moment.lsn < known_from
+    if is_before:
+        raise MissingHistory(
+            f"what tables were at {moment.text} is not known: the catalog state was captured later",
+            hint=f"The oldest LSN that is possible with it is {oldest}. Give a catalog state that was captured earlier (--catalog).",
+            lsn=oldest,
+        )
 
 
 def _settled(carried: Carried, segments: Segments) -> Carried:

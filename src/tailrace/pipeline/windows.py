@@ -22,6 +22,7 @@ from tailrace.pipeline import Pipeline, check_holds, opened
 from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.catalogs import Catalogs, followed_catalogs, know_catalogs, with_full_xids
 from tailrace.pipeline.first_pass import read_through
+from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import AS_SUITS, Scanning
 from tailrace.plan.carried import Carried, carried_from, ended_in
@@ -96,18 +97,17 @@ def begin(
 
 
 def open_windows(
-    source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: CatalogState | None = None, start_lsn: Lsn | None = None,
-    upto_lsn: Lsn | None = None, scanning: Scanning = AS_SUITS, demand: Demand = OF_TABLES,
+    source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: GivenState = None, start_lsn: GivenLsn = None,
+    upto_lsn: GivenLsn = None, scanning: Scanning = AS_SUITS, demand: Demand = OF_TABLES,
 ) -> Iterator[Pipeline]:  # fmt: skip
     """What `open_pipeline` opens at once, window by window: whatever the length of the log, memory is needed for one of them. All of the log has been
     read once, and refused if it is damaged, before the first one comes."""
     runner = runner or LocalRunner()
-    source, scan_from = opened(source, database, catalog)
-    first = read_through(source, runner, scan_from, scanning, catalog)
-    check_holds(source, first.outlines, start_lsn)
-    carried, asked = begin(
-        source, runner, first.outlines, database, catalog, start_lsn=start_lsn, upto_lsn=upto_lsn, demand=demand
-    )
+    since, upto, captured = lsn_of(start_lsn), lsn_of(upto_lsn), state_of(catalog)
+    source, scan_from = opened(source, database, captured)
+    first = read_through(source, runner, scan_from, scanning, captured)
+    check_holds(source, first.outlines, since)
+    carried, asked = begin(source, runner, first.outlines, database, captured, start_lsn=since, upto_lsn=upto, demand=demand)
     del first.outlines
     yield from one_ahead(stepped(source, runner, carried, first.pile, first.pile.take, asked, scanning.window or runner.window))
 

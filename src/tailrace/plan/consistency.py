@@ -59,6 +59,17 @@ def at_start(log: ScannedLog) -> tuple[frozenset[int], frozenset[int], Lsn]:
     )
 
 
+def maybe_begun_before(log: ScannedLog, start: Lsn, captured: Lsn) -> list[int]:
+    """Transactions that ended between `start` and where a state was captured, and may have begun before `start`. The state names only those that
+    were open when it was captured. What has the next xid of a checkpoint's redo pointer, or a later one, began behind that."""
+    checkpoints = [
+        moment.record for moment in moments(log.indexes) if isinstance(moment.record, Checkpoint) and moment.lsn < captured
+    ]
+    first = min((each.next_xid for each in checkpoints if each.redo >= start), default=None)
+    ended = (xid for part in log.indexes for xid in part.ends.xid[(part.ends.lsn >= start) & (part.ends.lsn < captured)].tolist())
+    return sorted({xid for xid in ended if first is None or xid < first})
+
+
 def _prepared_before(indexes: Sequence[Index], transactions: Transactions) -> frozenset[int]:
     """Transactions that come with their rows at COMMIT PREPARED, and were prepared before the first index. No checkpoint names them."""
 

@@ -1,0 +1,35 @@
+"""Positions and catalog states as callers from Python have them: an LSN or its text, a captured state or the file that it is in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tailrace.catalog.state import CatalogState
+from tailrace.catalog.statefile import read_state
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+
+GivenLsn = Lsn | int | str | None
+GivenState = CatalogState | str | Path | None
+
+
+def lsn_of(given: GivenLsn) -> Lsn | None:
+    """Raises UsageError, in the server's words, for text that is no LSN."""
+    if given is None:
+        return None
+    try:
+        return Lsn.parse(given) if isinstance(given, str) else Lsn(given)
+    except ValueError as error:
+        raise UsageError(str(error), sqlstate="22P02") from None
+
+
+def state_of(given: GivenState) -> CatalogState | None:
+    """Raises as `read_state` does for a file that holds none."""
+    if given is None or isinstance(given, CatalogState):
+        return given
+    path = Path(given)
+    if not path.is_file():
+        raise UsageError(
+            f'catalog state "{path}" does not exist', hint="`tailrace catalog capture` writes one.", sqlstate="58P01"
+        )
+    return read_state(path.read_bytes(), str(path))
