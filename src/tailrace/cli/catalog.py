@@ -9,11 +9,12 @@ import typer
 
 from tailrace.catalog.statefile import write_state
 from tailrace.cli.engine import OnOption, runner_for
-from tailrace.cli.progress import counted
+from tailrace.cli.progress import counted, warn
 from tailrace.pipeline import Source
 from tailrace.pipeline import capture as capture_state
 from tailrace.pipeline.choice import On
 from tailrace.storage.whole_file import check_replaceable, write_whole
+from tailrace.wal.xlog import LOGICAL
 
 app = typer.Typer(help="Catalog states.", no_args_is_help=True)
 
@@ -37,4 +38,9 @@ def capture(
         runner = runner_for(on, opened.segments.stop_lsn - opened.segments.first_lsn, progress.tell)
         state = capture_state(opened, runner, database)
     write_whole(output, write_state(state))
+    if opened.control is not None and opened.control.wal_level < LOGICAL:
+        warn(
+            "wal_level is below logical: what is written from here on cannot be decoded until it is raised\n"
+            "HINT:  Set wal_level to logical on the source and restart that. Then capture the state."
+        )
     typer.echo(f"catalogs of {database} as of {state.lsn}; decoding needs WAL from {state.needs_wal_from}", err=True)

@@ -5,6 +5,7 @@ In: what the command line says of it. Out: the state location, the slot, and the
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from tailrace.pipeline.slot_creation import Moment, consistent_place
 from tailrace.plan.carried import Carried
 from tailrace.plugins.registry import announce_slot
 from tailrace.slots.slot import Slot, check_name
+from tailrace.storage.directory import DataDirectory
+from tailrace.storage.server_settings import setting_of
 from tailrace.storage.slot_location import SlotLocation, new_identity
 from tailrace.window import WindowSize
 
@@ -44,8 +47,9 @@ class NewSlot:
         check_name(self.name)
         segments = Source.open(self.source).segments
         announce_slot(self.plugin, self.name, self.options, segments.major)
-        location = SlotLocation.open_or_create(state, segments.system, warn=warn)
-        location.check_free(self.name)
+        location = None if _is_nothing(state) else SlotLocation.open_or_create(state, segments.system, warn=warn)
+        if location is not None:
+            location.check_free(self.name)
         captured = read_state(self.catalog.read_bytes(), str(self.catalog)) if self.catalog else None
         with counted("records") as progress:
             runner = runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)
@@ -53,6 +57,10 @@ class NewSlot:
                 self.source.absolute(), self.database, runner, _waits, catalog=captured, window=window, moment=self.moment,
                 location=location,
             )  # fmt: skip
+            if location is None:
+                location = SlotLocation.open_or_create(state, segments.system, warn=warn)
+                progress.tell(f'"{state}" is a new state location')
+        _warn_of_recycling(self.source)
         slot = Slot(
             name=self.name, plugin=self.plugin, options=self.options, database=self.database, database_oid=place.state.database,
             system=segments.system, timeline=place.state.timeline, source=str(self.source.absolute()), two_phase=self.two_phase,
@@ -60,6 +68,27 @@ class NewSlot:
             inactive_since=int(time.time() * 1e6), identity=new_identity(), stood=place.stood,
         )  # fmt: skip
         return location, slot, place
+
+
+def _is_nothing(state: Path) -> bool:
+    """Whether a location would have to be made there, which is not done for a slot that cannot be created."""
+    return not state.exists() or (state.is_dir() and not any(state.iterdir()))
+
+
+def _warn_of_recycling(source: Path) -> None:
+    """A server knows nothing of the slot, and recycles the WAL that it needs with the next checkpoints, unless it is told to keep some."""
+    directory = DataDirectory.at(source)
+    if directory is None or not directory.is_running:
+        return
+    try:
+        kept = setting_of(directory.path, "wal_keep_size")
+    except OSError:
+        return  # somewhere else, or another user's
+    if kept is None or re.fullmatch(r"0+\s*[A-Za-z]*", kept):
+        warn(
+            f'wal_keep_size is 0 on the server of "{source}": it removes WAL at its checkpoints, though the slot may still need it\n'
+            "HINT:  Set wal_keep_size to more than is written while nobody consumes the slot, or create the slot on an archive of the server's WAL."
+        )
 
 
 def _waits(xids: Sequence[int]) -> None:

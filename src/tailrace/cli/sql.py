@@ -13,7 +13,7 @@ import typer
 
 from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import Progress, warn
-from tailrace.cli.shell import FAILED, STOPPED, Quit, Shell
+from tailrace.cli.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
 from tailrace.errors import UsageError
 from tailrace.pipeline.choice import On
 from tailrace.sql.psql_output import Format
@@ -21,8 +21,10 @@ from tailrace.user_cache import user_cache
 
 if TYPE_CHECKING:
     from tailrace.pipeline.runner import Runner
+    from tailrace.statements.place import Place as StatementPlace
 
 _HISTORY = 2000
+NO_DATABASE = "3D000"
 
 
 def sql(
@@ -66,8 +68,10 @@ def sql(
     def runner(size: int) -> Runner:
         return runner_for(on, size, progress.tell)
 
+    place = Place(source, database, state, runner, warn)
+    _check_database(place)
     server = Server(connect, _notice) if connect else None
-    session = Session(Place(source, database, state, runner, warn), run, server)
+    session = Session(place, run, server)
     shell = Shell(session, Format(not unaligned, tuples_only, expanded, separator=separator), is_quiet=quiet)
     for each in variable or ():
         name, _, value = each.partition("=")
@@ -78,6 +82,17 @@ def sql(
         session.close()
     if status:
         raise typer.Exit(status)
+
+
+def _check_database(place: StatementPlace) -> None:
+    """Ends as psql does that cannot connect."""
+    try:
+        place.check_database()
+    except UsageError as error:
+        if error.sqlstate != NO_DATABASE:
+            raise
+        sys.stderr.write(f"tailrace: error: {error}\n")
+        raise typer.Exit(NO_CONNECTION) from None
 
 
 def _notice(text: str) -> None:

@@ -17,6 +17,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
 from tailrace.slots.slot import Slot, check_name
+from tailrace.storage.directory import DataDirectory
 from tailrace.storage.origin_file import OriginFile
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
@@ -26,6 +27,7 @@ from tailrace.storage.source import Source, wal_of
 if TYPE_CHECKING:
     from tailrace.pipeline.defining import SourceMoment
 
+_PG_DATABASE, _NAME_BYTES = 1262, 64
 RunnerFor = Callable[[int], Runner]
 """What works on so many bytes of WAL."""
 
@@ -59,6 +61,22 @@ class Place:
     def segments(self) -> Segments:
         return open_segments(wal_of(self.path))
 
+    def check_database(self) -> None:
+        """Raise UsageError (3D000) if the source is a data directory, which knows its databases, and there is none of this name. Of WAL alone nobody
+        can tell. A name that stands in pg_database's file is taken to be there; one that does not may be in the log yet."""
+        directory = DataDirectory.at(self.path)
+        if directory is None:
+            return
+        file = directory.files_of(0) / str(directory.relation_map(0).get(_PG_DATABASE, _PG_DATABASE))
+        padded = self.database.encode("utf-8", "surrogateescape").ljust(_NAME_BYTES, b"\0")
+        if not file.is_file() or padded not in file.read_bytes():
+            self.moment()
+
+    @property
+    def found(self) -> SlotLocation | None:
+        """The location, for who only reads: None where there is nothing yet."""
+        return self.location if self.state.exists() else None
+
     @property
     def location(self) -> SlotLocation:
         """Made where there is none."""
@@ -70,6 +88,8 @@ class Place:
             check_name(name)
         except UsageError:
             raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704") from None
+        if self.found is None:
+            raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704")
         return self.location.slot(name)
 
     @property

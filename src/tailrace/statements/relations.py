@@ -72,8 +72,9 @@ class Relations:
     # -- slots -----------------------------------------------------------------------------------------------------------------------
 
     def _slots(self) -> Iterator[list[Any]]:
-        location = self.place.location
-        for each in location.slots():
+        location = self.place.found
+        for each in location.slots() if location else ():
+            assert location is not None
             status, slot = self._status(each)
             pid = location.active_pid(slot.name)
             reason = slot.invalidation_reason or None
@@ -100,10 +101,13 @@ class Relations:
 
     def _slot_statistics(self) -> Iterator[list[Any]]:
         """Nothing is ever spilled here; what was decoded is not counted."""
-        for slot in self.place.location.slots():
+        location = self.place.found
+        for slot in location.slots() if location else ():
             yield [slot.name, 0, 0, 0, None, None, None, None, None, None]
 
     def _origins(self) -> Iterator[list[Any]]:
+        if self.place.found is None:
+            return
         for each in self.place.origins.read().origins:
             if each.remote_lsn is not None:
                 yield [each.oid, each.name, int(each.remote_lsn), 0]
@@ -116,8 +120,10 @@ class Relations:
 
     def publications(self) -> list[Publication]:
         """Those defined here before the source's own of the same name."""
-        definitions = self.here.defined(self.place.location.publications)
-        defined = definitions.current if self.as_of is None else definitions.at(self.here.lsn)
+        defined: Sequence[Publication] = ()
+        if (location := self.place.found) is not None:
+            definitions = self.here.defined(location.publications)
+            defined = definitions.current if self.as_of is None else definitions.at(self.here.lsn)
         names = {publication.name for publication in defined}
         own = [publication for publication in self.here.of_source if publication.name not in names]
         return sorted([*defined, *own], key=lambda publication: publication.name)
