@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
-from collation_questions import EVERY_CHARACTER, differences, facts_of_database, ours, some_pairs
+from collation_questions import CLASSES, EVERY_CHARACTER, differences, facts_of_database, ours, some_pairs
 
 from support.locales import LOCALES, use_icu, use_locales
 from support.servers import Server
@@ -26,6 +26,11 @@ SAMPLE = [
 ]
 LATIN = "abcABCxyz019 -_.,'äÄöÖåÅéÉèñÑçßøØÿ"
 SLOW = [pytest.mark.matrix, pytest.mark.marathon]
+
+
+def extent(whole: bool) -> tuple[Sequence[int], int, Sequence[str]]:
+    """How many characters, pairs of texts and classes are asked about."""
+    return (EVERY_CHARACTER, 100_000, CLASSES) if whole else (SAMPLE, 2000, ("alpha", "word"))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +61,7 @@ def test_letters_and_orders_of_the_c_library(locales: None, major: int, names: l
                 if encoding == "LATIN1":
                     wrong = differences(connection, facts, range(1, 256), 2000, letters=LATIN)
                 else:
-                    wrong = differences(connection, facts, EVERY_CHARACTER if whole else SAMPLE, 100_000 if whole else 2000)
+                    wrong = differences(connection, facts, *extent(whole))
                 assert wrong == [], (name, len(wrong))
 
 
@@ -112,7 +117,7 @@ def test_letters_of_the_builtin_provider(major: int, name: str, whole: bool) -> 
         with server.connect(dbname="b") as connection:
             facts = facts_of_database(connection, major)
             assert (facts.provider, facts.ctype, facts.version) == ("b", name, "1")
-            wrong = differences(connection, facts, EVERY_CHARACTER if whole else SAMPLE, 100_000 if whole else 2000)
+            wrong = differences(connection, facts, *extent(whole))
             assert wrong == [], len(wrong)
 
 
@@ -134,7 +139,7 @@ def test_letters_and_orders_of_icu(major: int, names: list[str], whole: bool) ->
                 facts = facts_of_database(connection, major)
                 assert facts.provider == "i"
                 assert facts.version
-                wrong = differences(connection, facts, EVERY_CHARACTER if whole else SAMPLE, 100_000 if whole else 2000)
+                wrong = differences(connection, facts, *extent(whole))
                 assert wrong == [], (name, len(wrong))
 
 
