@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -199,3 +200,32 @@ def test_warnings_of_a_server_that_is_not_set_up(tailrace: Run, tmp_path: Path) 
         source = (server.data_dir, "--database", server.dbname)
         status, _, err = tailrace("catalog", "capture", *source, "-o", tmp_path / "replica")
         assert (status, "warning: wal_level is below logical" in err) == (0, True)
+
+
+def test_indexes_of_a_small_log(shop: Shop, tailrace: Run, tmp_path: Path) -> None:
+    """Nothing is kept of it, and that is said."""
+    index = ("--index", tmp_path / "index")
+    said = f'tailrace: warning: no index is kept in "{tmp_path / "index"}": only those of whole stretches of 64 MB are'
+    assert said in tailrace("decode", *shop.source, *index)[2]
+    assert said in tailrace("history", shop.server.data_dir, "t", "--database", shop.server.dbname, *index)[2]
+    assert "no index" not in tailrace("decode", *shop.source)[2]
+
+
+def test_a_publication_that_is_made_later(shop: Shop, tailrace: Run, tmp_path: Path) -> None:
+    """It is there when one looks, and not where reading begins: both LSNs are told, and beginning at the one does."""
+    state = ("--state", tmp_path / "state")
+    assert tailrace("publication", "create", "later FOR TABLE t", *shop.source, *state)[0] == 0
+    shop.server.sql("CREATE PUBLICATION own FOR TABLE t")
+    for name in ("later", "own"):
+        status, _, err = tailrace("decode", *shop.source, "--publication", name, *state)
+        assert (status, f'publication "{name}" does not exist' in err) == (1, True)
+        told = re.search(r"DETAIL:  It exists from (\w+/\w+) on, and a change at (\w+/\w+) is to be published.", err)
+        assert told
+        assert Lsn.parse(told[2]) < Lsn.parse(told[1])
+        assert f"HINT:  Begin at {told[1]} or later." in err
+        number = {"later": 10, "own": 11}[name]
+        shop.server.sql("INSERT INTO t VALUES (%s, 'more')", [number])
+        done = tailrace("decode", *shop.source, "--publication", name, *state, "--start-lsn", told[1])
+        assert (done[0], f"id[integer]:{number}" in done[1]) == (0, True), done
+        feed = package.open_feed(shop.server.data_dir, shop.server.dbname, start_lsn=told[1])
+        assert feed.publishing(name, state=tmp_path / "state").relations

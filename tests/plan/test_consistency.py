@@ -246,3 +246,18 @@ def test_what_is_left_out_is_counted() -> None:
     fates = fates_of([part.ends for part in indexes])
     said = left_out(fates.transactions, all_xids(indexes, fates), np.arange(3), np.array([2]), "for a reason")
     assert said == f"left out are 2 transactions with 10 rows at hand, which commit from {Lsn(120)} to {Lsn(160)}: for a reason"
+
+
+def test_of_what_is_left_out_only_what_has_rows_is_told() -> None:
+    indexes = log("""
+        === 100
+        110 rows 7
+        120 commit 7
+        130 commit 8
+        === 200
+    """)
+    fates = fates_of([part.ends for part in indexes])
+    transactions, xids, none = fates.transactions, all_xids(indexes, fates), np.zeros(0, np.int64)
+    one = left_out(transactions, xids, np.arange(2), none, "for a reason")
+    assert one == f"left out is 1 transaction with 1 row at hand, which commits at {Lsn(120)}: for a reason"
+    assert left_out(transactions, xids, np.array([1]), none, "for a reason") == ""

@@ -153,7 +153,7 @@ def test_what_began_before_is_left_out_or_refused() -> None:
     assert _shown(plan) == [8]
     assert plan.consistent_from == 151
     assert [warning.partition(":")[0] for warning in plan.warnings] == [
-        f"left out are 1 transactions with 4 rows at hand, which commit from {Lsn(150)} to {Lsn(150)}"
+        f"left out is 1 transaction with 4 rows at hand, which commits at {Lsn(150)}"
     ]
     with pytest.raises(MissingHistory, match="transaction 7 began before the WAL at hand"):
         _planned(text, 140)

@@ -28,6 +28,7 @@ def test_there_and_back(spark: SparkSession) -> None:
         "lsn", "text", lsn_text("lsn"), lsn_text(frame.lsn), sql.expr("lsn_text(lsn)"),
         lsn_value(frame.text), lsn_value(frame.padded), sql.expr("lsn_value(text)"), sql.expr("lsn_value(padded)"),
     ).collect()  # fmt: skip
+    assert frame.select(lsn_text(frame.lsn)).columns == ["lsn_text"]
     assert len(told) == len(VALUES) + 1
     for row in told:
         assert tuple(row) == (row[0], row[1], row[1], row[1], row[1], row[0], row[0], row[0], row[0])

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tailrace.catalog.statefile import read_state
-from tailrace.cli.engine import OnOption, WindowOption, runner_for
+from tailrace.cli.engine import OnOption, WindowOption, runner_for, warn_if_none_kept
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
@@ -84,6 +84,7 @@ def decode(
                 opened, database, runner=runner, catalog=captured, start_lsn=start, upto_lsn=upto, scanning=scanning, demand=chosen.demand,
             )  # fmt: skip
             _write_windows(windows, chosen, location, progress)
+            warn_if_none_kept(scanning.store, opened.segments.system)
 
 
 def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: SlotLocation | None, progress: Progress) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tailrace.cli.progress import warn
+from tailrace.model import STRETCH_BYTES
 from tailrace.pipeline import LocalRunner, Runner
 from tailrace.pipeline.choice import On, choose
 from tailrace.spark.configured import configured_master, spark_is_installed
+
+if TYPE_CHECKING:
+    from tailrace.storage.index_store import IndexStore
 
 SHORT_BYTES = 1 << 30
 """Up to here most of Spark's work is its start (`benchmarks/first_contact.py`)."""
@@ -23,6 +28,14 @@ WindowOption = Annotated[
     str,
     typer.Option("--window", help="How much WAL to plan and decode at once, such as 64MB. Memory follows it.", metavar="SIZE"),
 ]
+
+
+def warn_if_none_kept(store: IndexStore | None, system: int) -> None:
+    """Only whole stretches have an index that lasts, so of a small log nothing is kept, and the next run scans it again."""
+    if store is not None and store.is_empty(system):
+        warn(
+            f'no index is kept in "{store.directory}": only those of whole stretches of {STRETCH_BYTES >> 20} MB are, and this log has none'
+        )
 
 
 def runner_for(asked: On, size: int, tell: Callable[[str], None]) -> Runner:

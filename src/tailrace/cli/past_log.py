@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from tailrace.catalog.statefile import read_state
-from tailrace.cli.engine import runner_for
+from tailrace.cli.engine import runner_for, warn_if_none_kept
 from tailrace.cli.progress import Progress, warn
 from tailrace.pipeline import Scanning, Source
 from tailrace.pipeline.choice import On
@@ -39,7 +39,9 @@ def open_log(
     scanning = Scanning(
         store=IndexStore(index, warn) if index else None, window=WindowSize(parse_size(window)) if window else None
     )
-    return open_feed(opened, database, runner=runner, catalog=captured, scanning=scanning, demand=demand)
+    feed = open_feed(opened, database, runner=runner, catalog=captured, scanning=scanning, demand=demand)
+    warn_if_none_kept(scanning.store, opened.segments.system)
+    return feed
 
 
 def time_text(microseconds: int) -> str:

@@ -142,10 +142,14 @@ def whole(
 
 
 def left_out(transactions: Transactions, xids: AllXids, wanted: NDArray[np.int64], taken: NDArray[np.int64], reason: str) -> str:
-    """A warning, if of the transactions that are wanted (ordinals, ascending) only some could be taken."""
-    if len(wanted) == len(taken):
-        return ""
+    """A warning, if of the transactions that are wanted (ordinals, ascending) and have rows only some could be taken."""
     lost = wanted[~np.isin(wanted, taken)]
+    lost = lost[np.isin(lost, xids.ordinal[xids.rows > 0])]
+    if not len(lost):
+        return ""
     rows = int(xids.rows[np.isin(xids.ordinal, lost)].sum())
     first, last = (Lsn(int(transactions.commit_lsn[ordinal])) for ordinal in (lost[0], lost[-1]))
-    return f"left out are {len(lost)} transactions with {rows} rows at hand, which commit from {first} to {last}: {reason}"
+    with_rows = f"with {rows} {'row' if rows == 1 else 'rows'} at hand"
+    if len(lost) == 1:
+        return f"left out is 1 transaction {with_rows}, which commits at {first}: {reason}"
+    return f"left out are {len(lost)} transactions {with_rows}, which commit from {first} to {last}: {reason}"

@@ -9,7 +9,7 @@ A `Publisher` travels to workers. It keeps what it found out, and nothing that w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
 from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE, Alike, Batch
+from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
@@ -27,6 +28,7 @@ from tailrace.publications.published import Published, check_found, published
 from tailrace.publications.replica_identity import replica_identity_error
 from tailrace.publications.row_filter import NEW, NONE, Changes, Condition, Tuples, chosen, filtered, from_old
 from tailrace.publications.timeline import Definitions, EntryTimeline, timeline_of
+from tailrace.transactions.fates import NEVER
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 
@@ -38,26 +40,28 @@ _COMMANDS = {UPDATE: "update", DELETE: "delete"}
 
 @dataclass(slots=True)
 class Publisher:
-    """`major` is the source's. `passed_over` are publications that changes were published without, since they do not exist."""
+    """`major` is the source's. `made` says from where on publications exist, as far as that is known; `passed_over` are those that changes
+    were published without, since they do not exist there."""
 
     timeline: EntryTimeline
     major: int
     compile: Compile
+    made: Mapping[str, Lsn] = field(default_factory=dict)
     passed_over: set[str] = field(default_factory=set)
     _published: dict[tuple[int, int], Published] = field(default_factory=dict, repr=False)
     _conditions: dict[tuple[tuple[RowFilter, ...], int], Condition] = field(default_factory=dict, repr=False)
     _kept: list[object] = field(default_factory=list, repr=False)
 
     def __getstate__(self) -> tuple[object, ...]:
-        return self.timeline, self.major, self.compile
+        return self.timeline, self.major, self.compile, self.made
 
-    def __setstate__(self, state: tuple[EntryTimeline, int, Compile]) -> None:
-        self.timeline, self.major, self.compile = state
+    def __setstate__(self, state: tuple[EntryTimeline, int, Compile, Mapping[str, Lsn]]) -> None:
+        self.timeline, self.major, self.compile, self.made = state
         self.passed_over, self._published, self._conditions, self._kept = set(), {}, {}, []
 
     def part(self, oids: Collection[int], ordinals: Collection[int]) -> Publisher:
         """One of these relations and transactions."""
-        return Publisher(self.timeline.part(oids, ordinals), self.major, self.compile)
+        return Publisher(self.timeline.part(oids, ordinals), self.major, self.compile, self.made)
 
     def tables_of(self, relation: Relation) -> tuple[Relation, ...]:
         """The tables as which changes of a relation are published, whenever they are; each version, and none where nothing is."""
@@ -87,7 +91,7 @@ class Publisher:
     def publish_part(self, alike: Alike, entry: RelationEntry) -> Iterator[Alike]:
         """What is published of changes that have this entry; at most one. Whether it raises is a matter of each change by itself."""
         first = alike.relations[alike.number[0]]
-        self._check_found(entry)
+        self._check_found(entry, int(alike.batch.lsn[0]))
         if not entry.actions.rows:
             return
         what = self._published_of(entry, first)
@@ -105,7 +109,7 @@ class Publisher:
         if not is_publishable(relation):
             return None
         entry = self.timeline.entry_at(relation.oid, lsn, ordinal)
-        self._check_found(entry)
+        self._check_found(entry, lsn)
         return self._published_of(entry, relation) if entry.actions.rows or entry.actions.truncate else None
 
     def truncations(self, all_of: Iterable[Truncation]) -> Iterator[Truncation]:
@@ -127,7 +131,7 @@ class Publisher:
         """Of rows that ALTER TABLE wrote anew, what a copy of the table would have. There are none of a table that is published as another,
         or without one of the actions: such rows are not to be replaced."""
         for entry, rows in self.timeline.parts(batch.relation.rewrite_of, batch.lsn, batch.ordinal):
-            self._check_found(entry)
+            self._check_found(entry, int(batch.lsn[rows[0]]))
             actions = entry.actions
             if entry.published_as is not None or not (actions.insert and actions.update and actions.delete):
                 continue
@@ -157,8 +161,15 @@ class Publisher:
         for entry, parts in found.values():
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
-    def _check_found(self, entry: RelationEntry) -> None:
-        check_found(entry, self.major)
+    def _check_found(self, entry: RelationEntry, lsn: int) -> None:
+        try:
+            check_found(entry, self.major)
+        except UsageError as error:
+            made = self.made.get(entry.missing[0])
+            if made is not None and lsn < made:
+                error.detail = f"It exists from {made} on, and a change at {Lsn(lsn)} is to be published."
+                error.hint = f"Begin at {made} or later."
+            raise
         self.passed_over.update(entry.missing)
 
     def _published_of(self, entry: RelationEntry, relation: Relation) -> Published:
@@ -207,7 +218,23 @@ def publisher_of(
     """The publisher of all that comes out of a plan, for who asks for publications of these names. Filters are evaluated with the settings of
     `style`."""
     compile_filter = FilterCompiler(history.major, facts_of(history, style))
-    return Publisher(timeline_of(plan, history, names, definitions), history.major, compile_filter)
+    return Publisher(
+        timeline_of(plan, history, names, definitions), history.major, compile_filter, _made(history, names, definitions)
+    )
+
+
+def _made(history: History, names: Sequence[str], definitions: Definitions) -> dict[str, Lsn]:
+    """From where on publications of these names exist, of those that come only later."""
+    made: dict[str, Lsn] = {}
+    for since, defined in definitions:
+        for each in defined:
+            made.setdefault(each.name, Lsn(since))
+    publications = history.table("pg_publication")
+    for name in names:
+        begins = publications.rows.begin[publications.where("pubname", name)]
+        if len(begins) and 0 < (first := int(begins.min())) < NEVER:
+            made.setdefault(name, Lsn(first))
+    return made
 
 
 def _published_rows(batch: Batch, what: Published, conditions: dict[int, Condition | None]) -> tuple[NDArray[np.int64], Batch]:

@@ -24,7 +24,8 @@ _FUNCTIONS = (
 def text_of(lsn: Column | str) -> Column:
     # A small number is an int, which has no 32 bits to shift out.
     column = (sql.col(lsn) if isinstance(lsn, str) else lsn).cast("bigint")
-    return sql.concat(sql.hex(sql.shiftrightunsigned(column, 32)), sql.lit("/"), sql.hex(column.bitwiseAND(sql.lit(0xFFFFFFFF))))
+    text = sql.concat(sql.hex(sql.shiftrightunsigned(column, 32)), sql.lit("/"), sql.hex(column.bitwiseAND(sql.lit(0xFFFFFFFF))))
+    return text.alias("lsn_text")
 
 
 def value_of(text: Column | str) -> Column:

@@ -58,6 +58,10 @@ class IndexStore:
         """Whether there is one, be it to be believed or not."""
         return self._path(log, stretch).is_file()
 
+    def is_empty(self, system: int) -> bool:
+        """Whether it has no index of this system."""
+        return not any((self.directory / str(system)).glob("*/*.index"))
+
     @contextmanager
     def turn(self, log: LogIdentity) -> Iterator[None]:
         """While the block lasts, nobody else of those who share the store makes indexes of this log."""
