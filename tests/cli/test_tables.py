@@ -124,3 +124,28 @@ def test_verify_names_what_it_did_not_check(case: Case, out: Run) -> None:
     assert f"not checked, since of other history or second copies: {copy.name}" in out("wal", "verify", case.data_dir)
     found: dict[str, Any] = json.loads(out("wal", "verify", case.data_dir, "--json"))
     assert found["not_checked"] == [copy.name]
+
+
+def test_nothing_short_is_cut(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """At 80 columns `slot ls` cut its LSNs: what does not fit has a line a value; a long text alone goes over several."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ("slot_name", "plugin", "database", "temporary", "active_pid", "restart_lsn", "confirmed_flush_lsn", "wal_status")
+    row = ("shipping", "test_decoding", "app", "false", "", "16/B374D848", "16/B374D880", "reserved")
+    write_listing(Listing(names, [row, row]))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("-[ RECORD 1 ]-------+--")
+    assert lines[1:9] == [f"{name:19} | {cell}" for name, cell in zip(names, row, strict=True)]
+    assert lines[9].startswith("-[ RECORD 2 ]")
+    write_listing(Listing(names, []))
+    assert set(BOX) & set(capsys.readouterr().out)
+    write_listing(Listing(("commit", "values"), [("16/B374D848", "word " * 40)]))
+    drawn = capsys.readouterr().out
+    assert set(BOX) & set(drawn)
+    assert drawn.count("16/B374D848") == 1
+    assert drawn.count("word") == 40
+    monkeypatch.setenv("COLUMNS", "200")
+    write_listing(Listing(names, [row]))
+    drawn = capsys.readouterr().out
+    assert set(BOX) & set(drawn)
+    assert all(cell in drawn for cell in row)

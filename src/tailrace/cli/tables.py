@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+_SHORT = 24
+"""A text of so many characters stands on one line."""
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {
     ord(character): escape for character, escape in zip("\b\f\n\r\t\v", (r"\b", r"\f", r"\n", r"\r", r"\t", r"\v"), strict=True)
 }
@@ -49,10 +51,40 @@ def _draw(listing: Listing) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    console = Console()
+    if listing.rows and not _fits(listing, console.width):
+        _draw_expanded(listing)
+        return
     table = Table(*listing.columns, caption=listing.note)
     for column, cells in zip(table.columns, zip(*listing.rows, strict=True), strict=False):
+        column.no_wrap = max(map(len, map(_shown, cells))) <= _SHORT
         if all(isinstance(cell, int | float) for cell in cells):
             column.justify = "right"
     for row in listing.rows:
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int | float) else Text(printable(cell)) for cell in row))  # not markup
-    Console().print(table)
+        table.add_row(*(Text(_shown(cell)) for cell in row))  # not markup
+    console.print(table)
+
+
+def _shown(cell: str | float) -> str:
+    return f"{cell:,}" if isinstance(cell, int | float) else printable(cell)
+
+
+def _fits(listing: Listing, width: int) -> bool:
+    """Whether nothing short, such as an LSN, would be cut; longer texts go over several lines."""
+    widths = [
+        max(len(cell) for cell in cells)
+        for cells in zip(listing.columns, *(map(_shown, row) for row in listing.rows), strict=True)
+    ]
+    return sum(each if each <= _SHORT else _SHORT for each in widths) + 3 * len(widths) + 1 <= width
+
+
+def _draw_expanded(listing: Listing) -> None:
+    """A line a value, as \\x of psql has them."""
+    longest = max(map(len, listing.columns))
+    for number, row in enumerate(listing.rows, 1):
+        sys.stdout.write(f"-[ RECORD {number} ]".ljust(longest + 1, "-") + "+" + "-" * 20 + "\n")
+        sys.stdout.writelines(
+            f"{name.ljust(longest)} | {_shown(cell)}\n" for name, cell in zip(listing.columns, row, strict=True)
+        )
+    if listing.note:
+        sys.stdout.write(f"{listing.note}\n")
