@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -432,3 +433,23 @@ def test_every_damage_to_a_file_of_the_location_is_an_error_of_ours(location: Sl
         with pytest.raises(TailraceError):
             _ = handle.settings, handle.slots(), handle.mark_upto(DATABASE, Lsn(100))
         file.write_bytes(whole)
+
+
+def test_marks_that_may_not_be_read_are_not_gone(mark: Carried) -> None:
+    """The slot is as sound as it was: nobody should be told to drop it."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        location = SlotLocation.create(Path(folder) / "state", mark.state.system)
+        location.save_mark(mark)
+        assert location.mark_upto(mark.state.database, mark.lsn).lsn == mark.lsn
+        marks = location.path / "marks" / str(mark.state.database)
+        marks.chmod(0)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(65534)  # root may read all
+        try:
+            with pytest.raises(PermissionError, match=str(marks)):
+                location.mark_upto(mark.state.database, mark.lsn)
+        finally:
+            os.seteuid(user)
+            marks.chmod(0o755)

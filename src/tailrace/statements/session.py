@@ -39,6 +39,7 @@ _HIDING = (
 """Statements that would run a function another time, or not at all."""
 
 _IN_PARTS = "What is computed here stays here: leave the interface out of the statement, and it goes to the server whole."
+_NESTED = "The statement is nested too deeply: write it with fewer subqueries in each other, operators or UNIONs in a row."
 _FIRST_WITH_UNITS_OF_RANGES = 17
 _FIRST_THAT_SPELLS_PARAMETERS = 18
 """Errors of earlier majors name a parameter as it was written."""
@@ -76,7 +77,10 @@ class Session:
         ends temporary slots, as it does on the server (`PostgresMain`)."""
         try:
             with ExitStack() as held:
-                result, confirms = self._carried_out(parsed(text), text, held)
+                try:
+                    result, confirms = self._carried_out(parsed(text), text, held)
+                except RecursionError:
+                    raise UsageError("stack depth limit exceeded", hint=_NESTED, sqlstate="54001") from None
                 yield result
                 for confirm in confirms:
                     confirm()

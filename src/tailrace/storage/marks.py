@@ -56,9 +56,10 @@ class Marks:
             write_whole(path, data)
 
     def of(self, database: int) -> list[MarkFile]:
-        """By LSN, then timeline."""
+        """By LSN, then timeline. Raises OSError for a folder that may not be read: `glob` would find nothing in it, as if all marks were gone."""
+        folder = self.directory / str(database)
         found = []
-        for path in (self.directory / str(database)).glob("*.mark"):
+        for path in folder.iterdir() if folder.is_dir() else ():
             if match := _NAME.fullmatch(path.name):
                 found.append(MarkFile(int(match[1], 16), Lsn(int(match[2], 16)), path))
         return sorted(found, key=lambda mark: (mark.lsn, mark.timeline))
