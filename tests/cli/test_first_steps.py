@@ -229,3 +229,10 @@ def test_a_publication_that_is_made_later(shop: Shop, tailrace: Run, tmp_path: P
         assert (done[0], f"id[integer]:{number}" in done[1]) == (0, True), done
         feed = package.open_feed(shop.server.data_dir, shop.server.dbname, start_lsn=told[1])
         assert feed.publishing(name, state=tmp_path / "state").relations
+
+
+def test_sql_says_where_a_table_can_be_asked(shop: Shop, tailrace: Run, tmp_path: Path) -> None:
+    status, out, err = tailrace("sql", *shop.source, "--state", tmp_path / "state", "-c", "SELECT * FROM t")
+    assert (status, out) == (1, "")
+    assert err.startswith('ERROR:  relation "t" does not exist\nLINE 1: SELECT * FROM t\n')
+    assert "HINT:  Rows of a database's own tables are with its server. Give --connect DSN" in err

@@ -43,7 +43,7 @@ Variables
 SET tailrace.as_of = 'X/X' has catalogs, and \\d, as they were at that LSN; RESET tailrace.as_of, as they are.
 """
 STOPPED, NO_CONNECTION, FAILED = 3, 2, 1
-_CONNECTION_FAILURE = "08006"
+_CONNECTION_FAILURE, _NO_TABLE = "08006", "42P01"
 _ON = ("on", "true", "1", "yes")
 
 
@@ -128,6 +128,10 @@ class Shell:
         if isinstance(each, Command):
             self._write_error(f"{error.message}\n", each.line)
             return
+        if error.sqlstate == _NO_TABLE and not error.hint and self.session.server is None:
+            error.hint = (
+                "Rows of a database's own tables are with its server. Give --connect DSN, and the statement is sent there."
+            )
         lines = _LINES[self.verbosity](error, each.text)
         self._write_error("".join(f"{line}\n" for line in lines), each.line)
 
