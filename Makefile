@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak marathon bounds test-matrix fuzz bench bench-small check test-extras cases clean
+.PHONY: help demo test soak marathon bounds test-matrix fuzz bench bench-small check test-extras wheels cases clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -45,8 +45,11 @@ test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (o
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1 & messages=$$!; \
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1; texts=$$?; wait $$messages && exit $$texts
 
-test-extras: $(READY) ## each extra alone, from the built wheel, in an environment of its own
+test-extras: $(READY) ## wheel and source distribution, built in a new environment; each extra alone, from that wheel
 	$(BIN)/python tests/extras.py
+
+wheels: $(READY) ## into dist: the source distribution, a wheel for each CPython 3.11 to 3.14 that is here, tried, and one for all others
+	$(BIN)/python tools/wheels.py
 
 MINUTES ?= 10
 fuzz: $(READY) ## generated workloads on all majors for MINUTES=10, every line compared (needs npm)

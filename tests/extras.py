@@ -1,4 +1,5 @@
-"""Each extra alone: the wheel is built, and installed where nothing is but what it and that extra ask for; there it must work.
+"""Wheel and source distribution are built as anybody would build them. Then each extra alone: the wheel is installed where nothing is but what it and
+that extra ask for; there it must work.
 
     python tests/extras.py [EXTRA...]
 
@@ -9,11 +10,14 @@ an extra brings is read from the wheel's own metadata. `pip check` agrees, or it
 from __future__ import annotations
 
 import os
+import platform
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import venv
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PathDistribution, distribution
@@ -27,6 +31,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from support.cases import Case, open_case
 
 ROOT = Path(__file__).parents[1]
+SOURCE_BYTES, WHEEL_BYTES = 3_000_000, 12_000_000
+"""What they may have at most; of the wheel two thirds are compiled kernels."""
 
 
 def main(wanted: list[str]) -> None:
@@ -49,11 +55,42 @@ def _told(what: str, began: float) -> None:
 
 
 def _wheel(place: Path) -> Path:
+    """As `python -m build` makes it in a new environment that has nothing else: from the source distribution, which knows no checkout. What it is
+    built with is what the lock has pinned, so that kernels fit the environments below."""
+    home, built = place / "builder", place / "dist"
+    venv.create(home, symlinks=True, with_pip=True)
+    pinned = place / "constraints.txt"
+    pinned.write_text("\n".join(re.findall(r"^[\w.-]+==[\w.+-]+", (ROOT / "requirements.lock").read_text(), re.MULTILINE)))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    kept |= {"PIP_CONSTRAINT": str(pinned), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    subprocess.run([home / "bin/python", "-m", "pip", "install", "--quiet", "build>=1.2"], env=kept, check=True)
+    subprocess.run([home / "bin/python", "-m", "build", "--outdir", built, ROOT], env=kept, check=True, stdout=subprocess.DEVNULL)
+    (source,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+    _check_size(source, SOURCE_BYTES)
+    _check_size(wheel, WHEEL_BYTES)
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
-    )
-    (wheel,) = place.glob("*.whl")
+        [home / "bin/python", "-m", "build", "--wheel", "--outdir", place / "bare", ROOT],
+        env=kept | {"HATCH_BUILD_NO_HOOKS": "true"}, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    (bare,) = (place / "bare").glob("*.whl")
+    assert _modules(bare) == _modules(wheel), "the source distribution and the checkout give different wheels"
     return wheel
+
+
+def _check_size(file: Path, most: int) -> None:
+    size = file.stat().st_size
+    print(f"{file.name}: {size / 1e6:.1f} MB", flush=True)
+    assert size <= most, f"{file.name} has grown beyond {most / 1e6:.0f} MB"
+
+
+def _modules(wheel: Path) -> dict[str, int]:
+    """The files in it but for compiled kernels and the wheel's own tag: their checksums."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {
+            each.filename: each.CRC
+            for each in archive.infolist()
+            if "/_compiled/" not in each.filename and not each.filename.endswith(("/WHEEL", "/RECORD"))
+        }
 
 
 @dataclass(frozen=True)
@@ -146,7 +183,12 @@ print(len([table for table in mirror(pipeline, "lake") if DeltaTable(str(table.p
 
 
 def decodes(home: Home, case: Case) -> None:
-    assert home.printed("python", "-c", TEXT, case.data_dir, case.meta["start_lsn"]) == case.expected
+    """With the kernels that came along: none is compiled anew."""
+    kept = home.path / "kernels"
+    printed = home.printed("python", "-c", TEXT, case.data_dir, case.meta["start_lsn"], TAILRACE_KERNELS=str(kept))
+    assert printed == case.expected
+    compiled = sorted(path.name for path in kept.glob("*")) if platform.machine() == "x86_64" else []
+    assert not compiled, f"the wheel lacks {compiled}"
 
 
 def misses_the_command_line(home: Home, case: Case) -> None:

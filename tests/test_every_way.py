@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cases import all_cases, open_case, some_of
+from support.cases import all_cases, open_case
 from support.outlets import OUTLETS, Outlet, Told
+from support.sampling import some_of
 from support.ways import Road, check_same, check_understood, one_by_one, some_cuts
 
 CASES = [case for case in all_cases() if case[2] == "with_slot"]

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cases import Case, all_cases, open_case, some_of
+from support.cases import Case, all_cases, open_case
 from support.decoding import check, decode
+from support.sampling import some_of
 from support.stories import is_of_one_cluster, stories
 from support.together import together
 from tailrace.pipeline import LocalRunner

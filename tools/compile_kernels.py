@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]  # neither is installed where a wheel is built
 CASES = {
     "scan": ["xact", "types", "names", "prepared", "message_ties"],
     "replay": ["toast", "types_more", "rows_as_values", "insert_conflict", "xml"],
@@ -37,11 +38,8 @@ def main() -> None:
         return
     began = time.monotonic()
     environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [str(ROOT / "src"), str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
     if len(sys.argv) == 2:
-        from tailrace.kernels import PORTABLE  # noqa: PLC0415 - of this checkout, whose sources come first only in processes started below
+        from tailrace.kernels import PORTABLE  # noqa: PLC0415
 
         environment |= dict(zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), PORTABLE, strict=True), TAILRACE_KERNELS=sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:

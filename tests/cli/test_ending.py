@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.cases import DBNAME, Case, open_case, some_of
+from support.cases import DBNAME, Case, open_case
+from support.sampling import some_of
 
 Family = dict[int, psutil.Process]
 COMMAND = (sys.executable, "-m", "tailrace", "decode")

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from psycopg import sql
 
-from support.cases import some_of
+from support.sampling import some_of
 from support.servers import Server
 from support.walks import Walk
 from tailrace.catalog.names.qualified_names import write_table_name

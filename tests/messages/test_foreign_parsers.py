@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from oracle.test_walsender import SETTINGS, SETUP, STORY, TWO_PHASE_SINCE, Session, sessions_of
-from support.cases import DBNAME, all_cases, open_case, some_of
+from support.cases import DBNAME, all_cases, open_case
 from support.foreign_parsers import PARSERS, Parser, agrees, our_readings
 from support.outlets import OUTLETS
 from support.parser_readings import OUTLETS_READ, read_by, recorded_readings
 from support.pgoutput_rows import PUBLICATION, ours
 from support.reassembly import reassembled
+from support.sampling import some_of
 from support.servers import Server
 from support.vectors import recorded_sessions
 from support.walsender import LogicalStream

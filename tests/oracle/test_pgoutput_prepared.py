@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cases import DBNAME, some_of
+from support.cases import DBNAME
 from support.pgoutput_rows import PLAIN, PUBLICATION, check_same, ours, theirs
+from support.sampling import some_of
 from support.servers import Server
 from tailrace.cli.slot import create
 from tailrace.model import Lsn

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.cases import DBNAME, some_of
+from support.cases import DBNAME
 from support.pgoutput_rows import PLAIN, PUBLICATION, check_same, ours, their_error, theirs
+from support.sampling import some_of
 from support.servers import Server
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from oracle.test_stories import prepared_cluster
-from support.cases import DBNAME, some_of
+from support.cases import DBNAME
 from support.pgoutput_rows import IDENTITY_FOR_ALL, PLAIN, PUBLICATION, check_same, ours, theirs
+from support.sampling import some_of
 from support.servers import Server
 from support.stories import read_story, stories, tell
 from support.subscriber import put_together, without_origins

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.cases import DBNAME, some_of
+from support.cases import DBNAME
 from support.pgoutput_rows import PLAIN, PUBLICATION, Row, ours, theirs
+from support.sampling import some_of
 from support.servers import Server
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]

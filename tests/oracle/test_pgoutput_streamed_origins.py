@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from oracle.test_walsender import Follower
-from support.cases import DBNAME, some_of
+from support.cases import DBNAME
 from support.live import SLOT
 from support.pgoutput_rows import PLAIN, PUBLICATION, ours, theirs
 from support.reassembly import reassembled
+from support.sampling import some_of
 from support.servers import Server
 from support.walsender import Received
 from tailrace.cli.slot import create

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from oracle.test_walsender import Follower
-from support.cases import DBNAME, some_of
+from support.cases import DBNAME
 from support.live import SLOT
 from support.pgoutput_rows import PLAIN, PUBLICATION, ours
+from support.sampling import some_of
 from support.servers import Server
 from support.walsender import LogicalStream
 from tailrace.cli.slot import create

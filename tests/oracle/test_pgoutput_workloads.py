@@ -13,10 +13,11 @@ from typing import TypeVar
 import psycopg
 import pytest
 
-from support.cases import DBNAME, some_of
+from support.cases import DBNAME
 from support.drawn_publications import FIRST_WITH_FILTERS, DrawnPublication
 from support.pgoutput_rows import PUBLICATION, Row, check_same, ours, theirs
 from support.published_schedule import PublishedWorkload, make_published_workload
+from support.sampling import some_of
 from support.schedule import run_schedule
 from support.servers import Server
 from support.subscriber import messages_within, put_together, understood

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.both_sides import BothSides, Told, comparable
-from support.cases import some_of
+from support.sampling import some_of
 from support.servers import Server
 from support.stories import STORIES, parse
 

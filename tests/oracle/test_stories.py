@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from support.cases import some_of
 from support.decoding import check, decode, decode_in_windows
 from support.live import cluster, live_case
+from support.sampling import some_of
 from support.servers import Server
 from support.stories import STORIES, is_of_one_cluster, parse, read_story, stories, tell
 from tailrace.pipeline import LocalRunner

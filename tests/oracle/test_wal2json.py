@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from oracle.test_stories import prepared_cluster
-from support.cases import DBNAME, some_of
+from support.cases import DBNAME
 from support.column_defaults import DEFINED
+from support.sampling import some_of
 from support.servers import Server
 from support.stories import read_story, stories, tell
 from support.wal2json import FORMAT, MAJOR, check_same, ours, settings, their_error, theirs

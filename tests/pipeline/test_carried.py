@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.cases import Case, all_cases, open_case, some_of
+from support.cases import Case, all_cases, open_case
 from support.cuts import random_stretches, records_of
 from support.decoding import state_before
+from support.sampling import some_of
 from tailrace.catalog.forget import forgotten
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.tids import files_of, moved_tids

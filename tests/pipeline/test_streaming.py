@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.cases import Case, all_cases, open_case, some_of
+from support.cases import Case, all_cases, open_case
 from support.cuts import random_groups, random_stretches
 from support.decoding import check_equal, state_before
+from support.sampling import some_of
 from support.streaming import Streamed, number_of_blocks, reassembled, split_rows, without_begin_lsns
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source

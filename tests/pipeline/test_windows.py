@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cases import all_cases, open_case, some_of
+from support.cases import all_cases, open_case
 from support.decoding import check, decode_in_windows
+from support.sampling import some_of
 
 OF_CATALOGS = ("catalog_rewrite", "concurrent_ddl_dml", "ddl", "rewrite_under_ddl")
 CASES = [case for case in all_cases() if case[1] in (16, 18) or (case[1] == 14 and case[0] in OF_CATALOGS)]

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.cases import all_cases, open_case, some_of
+from support.cases import all_cases, open_case
 from support.cuts import random_groups, random_stretches
 from support.decoding import check, state_before, text_of
+from support.sampling import some_of
 from tailrace.checksummed_file import FileKind
 from tailrace.errors import CorruptFile, TailraceError, UnsupportedFile, UsageError
 from tailrace.model import Lsn

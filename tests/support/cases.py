@@ -18,14 +18,11 @@ import json
 import lzma
 import shutil
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import pytest
-from _pytest.mark.structures import ParameterSet
 
 CASES = Path(__file__).parents[1] / "cases"
 TEMPLATES = CASES / "_template"
@@ -143,14 +140,3 @@ def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-
-
-def some_of(params: Sequence[Any], one_in: int) -> list[Any]:
-    """Parameters of a test that costs seconds each: `make test` runs one in so many, and `make marathon` the others. Which, their order decides."""
-    wrapped = [
-        param if isinstance(param, ParameterSet) else pytest.param(param, id="-".join(map(str, param))) for param in params
-    ]
-    return [
-        param if number % one_in == 0 else param._replace(marks=[*param.marks, pytest.mark.marathon])
-        for number, param in enumerate(wrapped)
-    ]

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.cases import all_cases, open_case, some_of
+from support.cases import all_cases, open_case
 from support.cuts import pages_in, records_of, stretches_between
+from support.sampling import some_of
 from tailrace.catalog.catalog_records import first_files
 from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Lsn, Stretch
 from tailrace.pipeline import Source

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from tailrace.cli import archive, blame, catalog, decode, demo, history, messages, publication, slot, spool, sql, undo, wal
 from tailrace.cli.ending import WriteFailed
+from tailrace.version import __version__
 
 
 class _Verbs(TyperGroup):
@@ -25,6 +27,21 @@ app = typer.Typer(
     cls=_Verbs, name="tailrace", help="PostgreSQL's logical decoding on Apache Spark.", no_args_is_help=True, add_completion=False,
     pretty_exceptions_enable=False,
 )  # fmt: skip
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"tailrace {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)] = False,
+) -> None:
+    """PostgreSQL's logical decoding on Apache Spark."""
+
+
 app.command("decode")(decode.decode)
 app.command("history")(history.history)
 app.command("blame")(blame.blame)

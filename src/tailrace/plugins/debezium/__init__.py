@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import version
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from tailrace.plugins.plugin import OutputPlugin
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.values import Texts
+from tailrace.version import __version__
 
 
 class Debezium(OutputPlugin):
@@ -46,7 +46,7 @@ class Debezium(OutputPlugin):
 
     @property
     def _origin(self) -> Origin:
-        return Origin(version("tailrace"), self.database)
+        return Origin(__version__, self.database)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         return Texts.of([""] * len(transactions))
