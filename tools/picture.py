@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.demo.shop import run_demo
-from tailrace.pipeline.choice import On
 
 PICTURE = Path(__file__).parents[1] / "docs" / "demo.svg"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tailrace.cli.verbs import app
+from tailrace.cli.verbs import Verb, app
 from tailrace.errors import TailraceError
 from tailrace.plugins.debezium.options import MEANINGS as DEBEZIUM_OPTIONS
 from tailrace.plugins.test_decoding import OPTIONS as PLUGIN_OPTIONS
@@ -66,6 +66,8 @@ def render() -> str:
 
 
 def _verbs(command: Any, name: str) -> Iterator[str]:
+    if isinstance(command, Verb):
+        command = command.load()
     if hasattr(command, "commands"):
         for word, inner in command.commands.items():
             yield from _verbs(inner, f"{name} {word}")

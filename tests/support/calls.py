@@ -21,11 +21,11 @@ from pathlib import Path
 from support.cases import DBNAME, read_archive
 from support.tracing import CALLS, PLUGINS
 from tailrace.catalog.statefile import write_state
+from tailrace.cli.choice import On
 from tailrace.cli.new_slot import NewSlot
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
-from tailrace.pipeline.choice import On
 from tailrace.pipeline.slot_creation import Moment
 from tailrace.plugins.registry import register_plugin
 from tailrace.statements.engine import run

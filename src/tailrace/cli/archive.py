@@ -15,7 +15,7 @@ from tailrace.storage.archive import Cleanup, clean_up, look_through
 from tailrace.storage.segments import Segment
 from tailrace.storage.slot_location import SlotLocation
 
-app = typer.Typer(help="Archives of write-ahead log.", no_args_is_help=True)
+app = typer.Typer(help="Archives of write-ahead log.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

@@ -9,6 +9,7 @@ import typer
 
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
 from tailrace.catalog.names.quoting import quote_identifier, quote_literal
+from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, WindowOption
 from tailrace.cli.past_log import (
     CatalogOption,
@@ -26,7 +27,6 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.past.row_changes import TRUNCATE, Absent, Cell
 from tailrace.past.trails import Numbering, Row, Version
-from tailrace.pipeline.choice import On
 from tailrace.pipeline.row_trails import OF_ROWS, Blame
 from tailrace.pipeline.row_trails import blame as blamed
 

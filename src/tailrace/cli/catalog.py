@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from tailrace.catalog.statefile import write_state
+from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import counted, warn
 from tailrace.pipeline import Source
 from tailrace.pipeline import capture as capture_state
-from tailrace.pipeline.choice import On
 from tailrace.storage.whole_file import check_replaceable, write_whole
 from tailrace.wal.xlog import LOGICAL
 
-app = typer.Typer(help="Catalog states.", no_args_is_help=True)
+app = typer.Typer(help="Catalog states.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from tailrace.catalog.statefile import read_state
+from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, WindowOption, runner_for, warn_if_none_kept
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline, Scanning, Source
-from tailrace.pipeline.choice import On
 from tailrace.pipeline.windows import open_windows
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines

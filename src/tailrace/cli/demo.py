@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, runner_for
-from tailrace.pipeline.choice import On
 
 DEMO_BYTES = 256 << 20
 """About how much WAL the shop writes."""

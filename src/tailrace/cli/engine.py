@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tailrace.cli.choice import On, choose
 from tailrace.cli.progress import warn
 from tailrace.model import STRETCH_BYTES
 from tailrace.pipeline import LocalRunner, Runner
-from tailrace.pipeline.choice import On, choose
 from tailrace.spark.configured import configured_master, spark_is_installed
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tailrace.catalog.names.qualified_names import read_table_name
+from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, WindowOption
 from tailrace.cli.past_log import (
     CatalogOption,
@@ -16,7 +17,6 @@ from tailrace.cli.past_log import (
 from tailrace.cli.progress import counted
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.past.schema_events import SchemaEvent
-from tailrace.pipeline.choice import On
 from tailrace.pipeline.table_events import table_events
 
 _COLUMNS = ("time", "commit", "record", "xid", "oid", "table", "event", "column", "before", "after")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.catalog.statefile import read_state
+from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted, warn
 from tailrace.pipeline import Source
-from tailrace.pipeline.choice import On
 from tailrace.pipeline.slot_creation import Moment, consistent_place
 from tailrace.plan.carried import Carried
 from tailrace.plugins.registry import announce_slot

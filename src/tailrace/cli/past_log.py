@@ -9,10 +9,10 @@ import numpy as np
 import typer
 
 from tailrace.catalog.statefile import read_state
+from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for, warn_if_none_kept
 from tailrace.cli.progress import Progress, warn
 from tailrace.pipeline import Scanning, Source
-from tailrace.pipeline.choice import On
 from tailrace.pipeline.log_feed import LogFeed, open_feed
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.storage.index_store import IndexStore

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tailrace.catalog.statefile import read_state
+from tailrace.cli.choice import On
 from tailrace.cli.decode import parse_lsn
 from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import JsonOption, write_json
 from tailrace.errors import UsageError
-from tailrace.pipeline.choice import On
 from tailrace.publications.publication import Publication
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.slot_location import SlotLocation
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # what reads SQL and evaluates it takes a while to load, and 
     from tailrace.publications.shown import Shower
     from tailrace.publications.statements import Statement
 
-app = typer.Typer(help="Publications.", no_args_is_help=True)
+app = typer.Typer(help="Publications.", no_args_is_help=True, add_completion=False)
 StateOption = Annotated[Path, typer.Option("--state", help="State location: the directory in which publications are kept.")]
 SourceArgument = Annotated[Path, typer.Argument(help="Data directory, base backup, pg_wal, or directory of archived segments.")]
 DatabaseOption = Annotated[str, typer.Option(help="Database whose tables are published.")]

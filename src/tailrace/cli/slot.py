@@ -13,6 +13,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from tailrace.cli.choice import On
 from tailrace.cli.decode import SetOption, parse_lsn, parse_pairs, parse_parameters, write_lines
 from tailrace.cli.engine import OnOption, WindowOption, runner_for
 from tailrace.cli.new_slot import NewSlot
@@ -21,7 +22,6 @@ from tailrace.cli.slot_rows import row_of, shown, write_slot
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline.choice import On
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_new
 from tailrace.pipeline.receiving import receive_into
 from tailrace.pipeline.slot_creation import Moment
@@ -38,7 +38,7 @@ from tailrace.storage.source import wal_of
 from tailrace.storage.writers import Writer, writer_named
 from tailrace.window import WindowSize, parse_size
 
-app = typer.Typer(help="Replication slots.", no_args_is_help=True)
+app = typer.Typer(help="Replication slots.", no_args_is_help=True, add_completion=False)
 StateOption = Annotated[Path, typer.Option("--state", help="State location: the directory in which slots are kept.")]
 NameArgument = Annotated[str, typer.Argument(help="The slot's name.", metavar="NAME")]
 _NAMED = 5

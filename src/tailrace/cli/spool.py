@@ -9,7 +9,7 @@ import typer
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.storage.spool import clean, look, spool_directory
 
-app = typer.Typer(help="Copies of the WAL of running servers.", no_args_is_help=True)
+app = typer.Typer(help="Copies of the WAL of running servers.", no_args_is_help=True, add_completion=False)
 
 
 @app.command("ls")

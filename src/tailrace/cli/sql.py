@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import Progress, warn
 from tailrace.cli.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
 from tailrace.errors import UsageError
-from tailrace.pipeline.choice import On
 from tailrace.sql.psql_output import Format
 from tailrace.user_cache import user_cache
 

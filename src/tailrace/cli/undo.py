@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, WindowOption
 from tailrace.cli.past_log import CatalogOption, DatabaseOption, IndexOption, SourceArgument, open_log, time_text
 from tailrace.cli.progress import counted, warn
 from tailrace.past.sql_text import comment
-from tailrace.pipeline.choice import On
 from tailrace.pipeline.undoing import OF_STATEMENTS, Undo
 from tailrace.pipeline.undoing import undo as undone
 from tailrace.types.encodings.server_encodings import SQL_ASCII

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tailrace.cli.choice import On
 from tailrace.cli.decode import parse_lsn
 from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import counted
@@ -17,7 +18,6 @@ from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Runner, Source, check_reaches, count_log, scan_log
-from tailrace.pipeline.choice import On
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segment, Segments
@@ -25,7 +25,7 @@ from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 from tailrace.wal.resource_managers import NAMES
 from tailrace.wal.statistics import Counted, walk
 
-app = typer.Typer(help="Look at write-ahead log.", no_args_is_help=True)
+app = typer.Typer(help="Look at write-ahead log.", no_args_is_help=True, add_completion=False)
 Where = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or directory of archived segments.")]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tailrace.cli.choice import On, choose
 from tailrace.errors import UsageError
-from tailrace.pipeline.choice import On, choose
 
 SMALL, LARGE, FEW, MANY = 400_000, 8 << 30, 2, 64
 CHOICES = [
