@@ -1,6 +1,6 @@
 """Reading pgoutput's messages in bulk, and one by one as one would write it: `python benchmarks/messages.py [--rows 200000]`.
 
-The same bytes are read twice: by a loop over `struct`, which makes a dict of strings of each row, and by `tailrace.messages`, which makes typed
+The same bytes are read twice: by a loop over `struct`, which makes a dict of strings of each row, and by `tailrace.logicalproto`, which makes typed
 Arrow. Also printed is how fast the messages are written from columns, next to test_decoding's text of them.
 """
 
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from tailrace.decode import INSERT, Batch
-from tailrace.messages import message as m
-from tailrace.messages.change_columns import change_batches
-from tailrace.messages.change_reader import ChangeReader
-from tailrace.messages.change_writer import Changes, write_changes
-from tailrace.messages.formats import write_message
-from tailrace.messages.tuple_columns import Side, side_of
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.change_columns import change_batches
+from tailrace.logicalproto.change_reader import ChangeReader
+from tailrace.logicalproto.change_writer import ChangeHeads, write_changes
+from tailrace.logicalproto.formats import write_message
+from tailrace.logicalproto.tuple_columns import TupleColumns, tuple_columns
 from tailrace.model import Column, Lsn, Relation
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.types.built_in import built_in_type
@@ -71,9 +71,9 @@ class Reading:
 def readings(rows: int) -> Iterator[Reading]:
     """So many changes, read in bulk and plainly: in text and in binary form, in short transactions and in longer ones."""
     columns, stored, changes = table(), made_up(rows), inserted(rows)
-    absent, in_key = Side.absent(rows, len(columns)), np.arange(len(columns)) == 0
+    absent, in_key = TupleColumns.absent(rows, len(columns)), np.arange(len(columns)) == 0
     for form in ("text", "binary"):
-        written = write_changes(changes, side_of(stored, columns, binary=form == "binary"), absent, in_key)
+        written = write_changes(changes, tuple_columns(stored, columns, binary=form == "binary"), absent, in_key)
         for size in ROWS_PER_TRANSACTION:
             session = as_session(written, size)
             loop = best_of(partial(read_plainly, session))
@@ -126,8 +126,8 @@ def made_up(rows: int) -> list[Values]:
     ]
 
 
-def inserted(rows: int) -> Changes:
-    return Changes(np.full(rows, INSERT, np.uint8), np.full(rows, OID, np.uint32), np.full(rows, NO_OLD, np.uint8))
+def inserted(rows: int) -> ChangeHeads:
+    return ChangeHeads(np.full(rows, INSERT, np.uint8), np.full(rows, OID, np.uint32), np.full(rows, NO_OLD, np.uint8))
 
 
 def as_session(changes: Texts, size: int) -> Texts:
@@ -211,7 +211,7 @@ def read_relation(payload: bytes) -> dict[int, list[str]]:
 
 def print_writing(rows: int) -> None:
     columns, stored, changes = table(), made_up(rows), inserted(rows)
-    absent, in_key = Side.absent(rows, len(columns)), np.arange(len(columns)) == 0
+    absent, in_key = TupleColumns.absent(rows, len(columns)), np.arange(len(columns)) == 0
     relation = Relation(OID, "public", "orders", "r", "p", "d", 0, columns, (1,), (1,))
     zeros = np.zeros(rows, np.int64)
     batch = Batch(
@@ -220,11 +220,11 @@ def print_writing(rows: int) -> None:
     )  # fmt: skip
     plugin = TestDecoding()
     plugin.startup({}, 18)
-    side = side_of(stored, columns)
+    side = tuple_columns(stored, columns)
     ways: dict[str, Callable[[], Texts]] = {
         "test_decoding, lines from stored values": lambda: plugin.formatter.change_texts(batch),
-        "pgoutput, messages from stored values": lambda: write_changes(changes, side_of(stored, columns), absent, in_key),
-        "pgoutput, binary": lambda: write_changes(changes, side_of(stored, columns, binary=True), absent, in_key),
+        "pgoutput, messages from stored values": lambda: write_changes(changes, tuple_columns(stored, columns), absent, in_key),
+        "pgoutput, binary": lambda: write_changes(changes, tuple_columns(stored, columns, binary=True), absent, in_key),
         "pgoutput, messages from texts": lambda: write_changes(changes, side, absent, in_key),
     }
     for name, write in ways.items():

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.marathon
 
 TESTS = Path(__file__).parent
 CHECKED = (
-    "test_golden.py", "test_hostile.py", "wal", "catalog", "decode", "tuples", "types", "messages", "plugins", "expressions", "transactions",
+    "test_golden.py", "test_hostile.py", "wal", "catalog", "decode", "tuples", "types", "logicalproto", "plugins", "expressions", "transactions",
     "plan", "slots", "storage",
 )  # fmt: skip
 QUICK = "not spark and not matrix and not soak and not marathon"

@@ -23,7 +23,7 @@ SOURCES = ROOT / "src"
 FOUNDATION = ("version", "user_cache", "kernels", "memcpy", "ragged", "errors", "model", "settings", "checksummed_file")
 STAGES = (
     "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
-    "feed", "past", "messages", "plugins", "wire", "sql", "slots", "apply",
+    "feed", "past", "logicalproto", "plugins", "wire", "sql", "slots", "apply",
 )  # fmt: skip
 SHORE = ("storage", "client", "lake", "pipeline", "statements", "spark", "server", "demo", "cli", "__main__")
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
@@ -42,11 +42,11 @@ LONGEST_KERNEL = 80
 MOST_PARAMETERS = 8
 LONGEST_MODULE = 400
 LONG_MODULES: dict[str, str] = {}
-ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "messages/change_columns", "plugins/callbacks", "spark"})
+ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "logicalproto/change_columns", "plugins/callbacks", "spark"})
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 
 BYTE_ROOMS = (
-    "wal/", "tuples/", "types/", "expressions/", "messages/",
+    "wal/", "tuples/", "types/", "expressions/", "logicalproto/",
     "catalog/column_values.py", "catalog/commit_status.py", "catalog/control_file.py", "catalog/copied_rows.py", "catalog/heap_pages.py",
     "catalog/heap_redo.py", "catalog/multixacts.py", "catalog/redo.py", "catalog/relation_map.py", "catalog/rows.py", "catalog/user_tables.py",
     "catalog/whole_pages.py",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tailrace.messages.fields import KINDS
-from tailrace.messages.formats import FORMATS, Format
+from tailrace.logicalproto.fields import KINDS
+from tailrace.logicalproto.formats import FORMATS, MessageFormat
 
 PAGE = Path(__file__).parents[1] / "docs" / "messages.md"
 BEGIN, END = "<!-- messages: made by tools/message_table.py -->\n", "<!-- end of messages -->\n"
@@ -27,7 +27,7 @@ def _table() -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _cells(each: Format) -> tuple[str, str, str, str]:
+def _cells(each: MessageFormat) -> tuple[str, str, str, str]:
     xid = "[`xid` Int32], " if each.carries_xid else ""
     fields = ", ".join(_field(*field) for field in each.fields) or "none"
     more = ", ".join(_field(*field) for field in each.in_parallel)

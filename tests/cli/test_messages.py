@@ -12,8 +12,8 @@ import pytest
 
 from support.command import Run
 from support.vectors import recorded_sessions
-from tailrace.messages import message as m
-from tailrace.messages.formats import write_message
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.formats import write_message
 from tailrace.model import Lsn
 
 RELATION = m.Relation(

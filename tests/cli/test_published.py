@@ -8,8 +8,8 @@ import pytest
 
 from support.command import Run
 from support.servers import Server
-from tailrace.messages.message import Delete, Insert, Update
-from tailrace.messages.session import MessageReader
+from tailrace.logicalproto.message import Delete, Insert, Update
+from tailrace.logicalproto.message_flow import MessageReader
 
 pytestmark = pytest.mark.postgres
 

@@ -16,8 +16,8 @@ import pytest
 
 from support.command import Run
 from support.servers import Server
-from tailrace.messages import message as m
-from tailrace.messages.session import MessageReader
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.message_flow import MessageReader
 
 pytestmark = pytest.mark.postgres
 MATRIX = pytest.mark.matrix

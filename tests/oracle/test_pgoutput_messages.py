@@ -12,12 +12,12 @@ import pytest
 from support.command import Run, run_in
 from support.message_sessions import check
 from support.servers import Server
-from tailrace.messages import message as m
-from tailrace.messages.change_columns import change_batches, tuple_side
-from tailrace.messages.change_reader import ChangeReader, Scanned
-from tailrace.messages.change_writer import NO_XID, Changes, write_changes
-from tailrace.messages.session import MessageReader, MessageWriter
-from tailrace.messages.tuple_columns import side_of
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.change_columns import change_batches, tuple_side
+from tailrace.logicalproto.change_reader import ChangeReader, Scanned
+from tailrace.logicalproto.change_writer import NO_XID, ChangeHeads, write_changes
+from tailrace.logicalproto.message_flow import MessageReader, MessageWriter
+from tailrace.logicalproto.tuple_columns import tuple_columns
 from tailrace.model import Column
 from tailrace.types.built_in import built_in_type
 from tailrace.types.registry import parse_texts
@@ -125,9 +125,9 @@ def _check_written_again(text: Scanned, binary: Scanned, in_text: list[bytes], i
         sides.append(stored)
     in_key = np.array([each.flags == 1 for each in relation.columns])
     oids = np.full(len(mine), relation.relation_oid, np.uint32)
-    changes = Changes(text.rows.kind[mine], oids, text.rows.old_kind[mine], NO_XID)
+    changes = ChangeHeads(text.rows.kind[mine], oids, text.rows.old_kind[mine], NO_XID)
     for scanned, payloads, as_binary in ((text, in_text, False), (binary, in_binary, True)):
-        new, old = (side_of(stored, columns, binary=as_binary) for stored in sides)
+        new, old = (tuple_columns(stored, columns, binary=as_binary) for stored in sides)
         written = write_changes(changes, new, old, in_key).to_bytes()
         theirs = [payloads[row] for row in np.flatnonzero(scanned.rows.relation == number).tolist()]
         assert written == theirs

@@ -13,8 +13,8 @@ from support.live import SLOT
 from support.pgoutput_rows import PLAIN, PUBLICATION, check_same, ours, theirs
 from support.servers import Server
 from tailrace.cli.slot import create
-from tailrace.messages import message as m
-from tailrace.messages.session import MessageReader
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.consumer import consuming

@@ -16,7 +16,7 @@ from support.sampling import some_of
 from support.servers import Server
 from support.stories import read_story, stories, tell
 from support.subscriber import put_together, without_origins
-from tailrace.messages.message import TupleColumn, TupleData
+from tailrace.logicalproto.message import TupleColumn, TupleData
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 MAJORS = (14, 15, 16, 17, 18)

@@ -18,8 +18,8 @@ from support.sampling import some_of
 from support.servers import Server
 from support.walsender import Received
 from tailrace.cli.slot import create
-from tailrace.messages import message as m
-from tailrace.messages.session import MessageReader
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.consumer import consuming

@@ -25,10 +25,10 @@ from support.reassembly import Event, Subscriber, reassembled
 from support.servers import Server
 from support.walsender import LogicalStream, Received
 from tailrace.cli.slot import create
-from tailrace.messages import message as m
-from tailrace.messages.change_columns import change_batches
-from tailrace.messages.change_reader import ChangeReader
-from tailrace.messages.session import MessageReader, MessageWriter
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.change_columns import change_batches
+from tailrace.logicalproto.change_reader import ChangeReader
+from tailrace.logicalproto.message_flow import MessageReader, MessageWriter
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.consumer import Consumer, consuming

@@ -19,8 +19,8 @@ from typing import Any
 
 from support.fetched_programs import SECONDS, made, needed, run
 from support.vectors import facts_of
-from tailrace.messages import message as m
-from tailrace.messages.session import MessageReader
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.message_flow import MessageReader
 
 Reading = dict[str, Any]
 PROGRAMS = Path(__file__).parents[1] / "parsers"
@@ -91,7 +91,7 @@ def _in_their_words(message: m.AnyMessage, reader: MessageReader) -> Reading:
         if row is not None:
             told[side] = [each.kind if each.value is None else [each.kind, each.value.hex()] for each in row.columns]
     if isinstance(message, m.Insert | m.Update | m.Delete):
-        relation = reader.session.relations[message.relation_oid]
+        relation = reader.flow.relations[message.relation_oid]
         told |= {"schema": relation.namespace or "pg_catalog", "table": relation.name}
     return told
 

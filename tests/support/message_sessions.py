@@ -14,11 +14,11 @@ import numpy as np
 
 from support.vectors import Recorded
 from tailrace.errors import PeerError
-from tailrace.messages import message as m
-from tailrace.messages.change_columns import change_batches, tuple_side
-from tailrace.messages.change_reader import ChangeReader, Scanned
-from tailrace.messages.change_writer import NO_XID, Changes, write_changes
-from tailrace.messages.session import MessageReader, MessageWriter
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.change_columns import change_batches, tuple_side
+from tailrace.logicalproto.change_reader import ChangeReader, Scanned
+from tailrace.logicalproto.change_writer import NO_XID, ChangeHeads, write_changes
+from tailrace.logicalproto.message_flow import MessageReader, MessageWriter
 from tailrace.model import Lsn
 from tailrace.types.values import Texts
 
@@ -234,5 +234,5 @@ def written_again(recorded: Recorded) -> list[bytes]:
             xid = rows.xid[mine].astype(np.uint32) if in_stream else NO_XID
             oids = np.full(len(mine), relation.relation_oid, np.uint32)
             in_key = np.array([column.flags == 1 for column in relation.columns], np.bool_)
-            found += write_changes(Changes(rows.kind[mine], oids, rows.old_kind[mine], xid), new, old, in_key).to_bytes()
+            found += write_changes(ChangeHeads(rows.kind[mine], oids, rows.old_kind[mine], xid), new, old, in_key).to_bytes()
     return found

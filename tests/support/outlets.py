@@ -14,7 +14,7 @@ from support import reassembly, streaming
 from support.pgoutput_rows import PUBLICATION
 from support.streaming import Streamed
 from tailrace.errors import TailraceError
-from tailrace.messages.message import Relation, Type
+from tailrace.logicalproto.message import Relation, Type
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline
 from tailrace.plugins.lines import Lines

@@ -13,7 +13,7 @@ from support.cases import DBNAME
 from support.decoding import opened
 from support.servers import Server
 from tailrace.errors import TailraceError
-from tailrace.messages.formats import read_message
+from tailrace.logicalproto.formats import read_message
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline
 from tailrace.plugins.pgoutput import PgOutput

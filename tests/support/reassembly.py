@@ -15,9 +15,9 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tailrace.messages import message as m
-from tailrace.messages.formats import read_message
-from tailrace.messages.session import OUTSIDE, MessageReader
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.formats import read_message
+from tailrace.logicalproto.message_flow import OUTSIDE, MessageReader
 from tailrace.model import FIRST_NORMAL_OID
 
 Event = tuple[Any, ...]
@@ -144,7 +144,7 @@ def reassembled(
     """Of rows that are LSN and message. Raises what the reader does, KeyError for what was not described, and AssertionError."""
     reader, subscriber = MessageReader(proto_version, streaming), Subscriber(described=described, lasting=lasting)
     for lsn, payload in rows:
-        if payload[:1] == b"P" and reader.session.place == OUTSIDE:
+        if payload[:1] == b"P" and reader.flow.place == OUTSIDE:
             bare = read_message(payload, in_stream=False)
             assert isinstance(bare, m.Prepare)
             subscriber.take_bare(lsn, bare)

@@ -13,9 +13,9 @@ from typing import Any
 
 from support.pgoutput_rows import Row
 from support.reassembly import Event, reassembled
-from tailrace.messages import message as m
-from tailrace.messages.formats import read_message
-from tailrace.messages.session import MessageReader
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.formats import read_message
+from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.model import Lsn
 
 Told = tuple[Any, ...]

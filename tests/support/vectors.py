@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tailrace.messages import message as m
+from tailrace.logicalproto import message as m
 from tailrace.model import Lsn
 
 FILE = Path(__file__).parents[1] / "cases/pgoutput_vectors.jsonl.xz"

@@ -15,9 +15,9 @@ import typer
 
 from tailrace.cli.tables import JsonOption, write_json
 from tailrace.errors import TailraceError, UsageError
-from tailrace.messages.formats import EITHER, LATEST_PROTOCOL
-from tailrace.messages.printing import MessagePrinter
-from tailrace.messages.session import MessageReader
+from tailrace.logicalproto.formats import EITHER, LATEST_PROTOCOL
+from tailrace.logicalproto.message_flow import MessageReader
+from tailrace.logicalproto.printing import MessagePrinter
 
 _HEX = re.compile(r"(?:([0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})[|\t](\d+)[|\t])?\\?\\x((?:[0-9A-Fa-f]{2})+)")
 _CUT = re.compile(r"[0-9a-f]*\.\.\.\((\d+) bytes\)")

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.rows import CatalogTable
-from tailrace.messages import message as m
-from tailrace.messages.formats import write_message
-from tailrace.messages.many_alike import of_numbers
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.change_writer import fixed_length_messages
+from tailrace.logicalproto.formats import write_message
 from tailrace.model import Lsn
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.pgoutput.formatter import MessageFormatter
@@ -94,7 +94,7 @@ class PgOutput(OutputPlugin):
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         if (transactions.kind == xact.COMMIT).all():
-            return of_numbers(b"B", transactions.commit_lsn, transactions.time, transactions.xid)
+            return fixed_length_messages(b"B", transactions.commit_lsn, transactions.time, transactions.xid)
         return Texts.of([self._begin(transactions, row) for row in range(len(transactions))])
 
     def _begin(self, transactions: Transactions, row: int) -> bytes:
@@ -116,7 +116,7 @@ class PgOutput(OutputPlugin):
         return write_message(m.Origin(origin_lsn, self._sent(names[-1]))) if names else b""
 
     def commit_texts(self, transactions: Transactions) -> Texts:
-        return of_numbers(b"C\0", transactions.commit_lsn, transactions.end_lsn, transactions.time)
+        return fixed_length_messages(b"C\0", transactions.commit_lsn, transactions.end_lsn, transactions.time)
 
     def prepare_texts(self, transactions: Transactions) -> Texts:
         return Texts.of(

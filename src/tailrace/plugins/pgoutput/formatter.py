@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tailrace.decode import Alike, Batch
-from tailrace.messages.change_writer import NO_XID, Changes, write_changes
-from tailrace.messages.tuple_columns import Side, side_of
+from tailrace.logicalproto.change_writer import NO_XID, ChangeHeads, write_changes
+from tailrace.logicalproto.tuple_columns import TupleColumns, tuple_columns
 from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import Formatter
 from tailrace.types.encodings.server_encodings import UTF8
@@ -56,9 +56,9 @@ class MessageFormatter(Formatter):
         # Whether an old tuple is a key or a row, says the replica identity of the table that the receiver knows.
         is_full = np.array([relation.replica_identity == _FULL for relation in alike.published_as])[alike.number]
         old_kind = np.where(batch.old_kind == NO_OLD, NO_OLD, np.where(is_full, OLD_ROW, OLD_KEY)).astype(np.uint8)
-        new = side_of(batch.new, columns, self.style, self.codec, binary=self.binary)
-        old = Side.absent(rows, len(columns))
+        new = tuple_columns(batch.new, columns, self.style, self.codec, binary=self.binary)
+        old = TupleColumns.absent(rows, len(columns))
         if batch.old is not None:
-            old = side_of(batch.old, columns, self.style, self.codec, binary=self.binary)
+            old = tuple_columns(batch.old, columns, self.style, self.codec, binary=self.binary)
         xid = batch.xid if streamed and batch.xid is not None else NO_XID
-        return write_changes(Changes(batch.kind, oid, old_kind, xid), new, old, np.ones(len(columns), np.bool_))
+        return write_changes(ChangeHeads(batch.kind, oid, old_kind, xid), new, old, np.ones(len(columns), np.bool_))

@@ -18,9 +18,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.messages.formats import write_message
-from tailrace.messages.message import Relation as RelationMessage
-from tailrace.messages.message import RelationColumn, Type
+from tailrace.logicalproto.formats import write_message
+from tailrace.logicalproto.message import Relation as RelationMessage
+from tailrace.logicalproto.message import RelationColumn, Type
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plugins.plugin import PlanFacts, RelationUses

@@ -1,7 +1,7 @@
 """Tuples of many rows as columns: what `change_writer` writes, and what `change_columns` reads out of messages.
 
-In: columns as PostgreSQL stores them (`Values`). Out: a `Side`, the new or the old tuples of a batch, with each value as it travels: in text form,
-or in binary form where that was asked for and the type has one; in UTF-8, whatever the database's encoding is.
+In: columns as PostgreSQL stores them (`Values`). Out: `TupleColumns`, the new or the old tuples of a batch, with each value as it travels: in
+text form, or in binary form where that was asked for and the type has one; in UTF-8, whatever the database's encoding is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.messages.message import BINARY, NULL, TEXT, UNCHANGED
+from tailrace.logicalproto.message import BINARY, NULL, TEXT, UNCHANGED
 from tailrace.model import Column, PgType
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import UTF8
@@ -25,7 +25,7 @@ from tailrace.types.values import Texts, Values, as_writable
 NULL_BYTE, UNCHANGED_BYTE, TEXT_BYTE, BINARY_BYTE = (np.uint8(ord(kind)) for kind in (NULL, UNCHANGED, TEXT, BINARY))
 
 
-class Side(NamedTuple):
+class TupleColumns(NamedTuple):
     """New or old tuples of a batch. Of column c and row i `kind[c, i]` is the byte before the value, which is `data[bounds[c, i] : bounds[c, i +
     1]]`."""
 
@@ -34,17 +34,17 @@ class Side(NamedTuple):
     kind: NDArray[np.uint8]
 
     @classmethod
-    def absent(cls, rows: int, columns: int) -> Side:
+    def absent(cls, rows: int, columns: int) -> TupleColumns:
         """All NULL."""
         return cls(np.zeros(0, np.uint8), np.zeros((columns, rows + 1), np.int64), np.full((columns, rows), NULL_BYTE))
 
 
-def side_of(
+def tuple_columns(
     values: Sequence[Values], columns: Sequence[Column], style: TextStyle = TextStyle(), codec: str = UTF8, *, binary: bool = False  # noqa: B008
-) -> Side:  # fmt: skip
+) -> TupleColumns:  # fmt: skip
     """The columns' values as they travel, one column after another; `codec` is the database's encoding."""
     rows = len(values[0]) if values else 0
-    side = Side.absent(rows, len(columns))
+    side = TupleColumns.absent(rows, len(columns))
     parts: list[NDArray[np.uint8]] = []
     used = 0
     for i, (column, stored) in enumerate(zip(columns, values, strict=True)):

@@ -13,13 +13,13 @@ import pytest
 from support.message_sessions import check, check_rows, damaged, made_up, written_again
 from support.vectors import Recorded, recorded_sessions
 from tailrace.errors import PeerError, UsageError
-from tailrace.messages import message as m
-from tailrace.messages.change_columns import change_batches
-from tailrace.messages.change_reader import COMMITTED, OPEN, PREPARED, ROLLED_BACK, ChangeReader
-from tailrace.messages.change_writer import NO_XID, Changes, write_changes
-from tailrace.messages.formats import write_message
-from tailrace.messages.session import MessageReader, MessageWriter
-from tailrace.messages.tuple_columns import Side, side_of
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.change_columns import change_batches
+from tailrace.logicalproto.change_reader import COMMITTED, OPEN, PREPARED, ROLLED_BACK, ChangeReader
+from tailrace.logicalproto.change_writer import NO_XID, ChangeHeads, write_changes
+from tailrace.logicalproto.formats import write_message
+from tailrace.logicalproto.message_flow import MessageReader, MessageWriter
+from tailrace.logicalproto.tuple_columns import TupleColumns, tuple_columns
 from tailrace.model import Column, Lsn
 from tailrace.types.built_in import built_in_type
 from tailrace.types.registry import parse_texts
@@ -70,7 +70,7 @@ def test_the_check_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A canary: a kernel that accepted what the session does not."""
     payloads = [write_message(m.Begin(Lsn(1), 0, 7)), write_message(m.Begin(Lsn(1), 0, 7))]
     assert "BEGIN message sent out of order" in check(payloads)
-    monkeypatch.setattr("tailrace.messages.change_reader._scan", lambda data, offsets, start, *rest: len(offsets) - 1)
+    monkeypatch.setattr("tailrace.logicalproto.change_reader._scan", lambda data, offsets, start, *rest: len(offsets) - 1)
     with pytest.raises(AssertionError):
         check(payloads)
 
@@ -78,8 +78,8 @@ def test_the_check_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- written ---------------------------------------------------------------------------------------------------------------------
 
 
-def _side(dice: np.random.Generator, rows: int, columns: int, kinds: bytes) -> Side:
-    side = Side.absent(rows, columns)
+def _side(dice: np.random.Generator, rows: int, columns: int, kinds: bytes) -> TupleColumns:
+    side = TupleColumns.absent(rows, columns)
     side.kind[:] = dice.choice(np.frombuffer(kinds, np.uint8), side.kind.shape)
     sizes = np.where(np.isin(side.kind, list(b"tb")), dice.integers(0, 12, side.kind.shape), 0)
     flat = side.bounds.reshape(-1)
@@ -88,7 +88,7 @@ def _side(dice: np.random.Generator, rows: int, columns: int, kinds: bytes) -> S
     return side._replace(data=dice.integers(0, 256, int(flat[-1])).astype(np.uint8))
 
 
-def _tuple(side: Side, marker: str, row: int, in_key: np.ndarray) -> m.TupleData:
+def _tuple(side: TupleColumns, marker: str, row: int, in_key: np.ndarray) -> m.TupleData:
     columns = []
     for column in range(len(side.kind)):
         kind = chr(side.kind[column, row])
@@ -107,7 +107,7 @@ def test_a_batch_is_written_as_one_by_one(in_stream: bool) -> None:
     kind = dice.integers(1, 4, rows).astype(np.uint8)
     old_kind = np.where(kind == 3, dice.integers(1, 3, rows), np.where(kind == 1, 0, dice.integers(0, 3, rows))).astype(np.uint8)
     oid, xid = dice.integers(0, 2**32, rows).astype(np.uint32), dice.integers(0, 2**32, rows).astype(np.uint32)
-    written = write_changes(Changes(kind, oid, old_kind, xid if in_stream else NO_XID), new, old, in_key)
+    written = write_changes(ChangeHeads(kind, oid, old_kind, xid if in_stream else NO_XID), new, old, in_key)
     for row, payload in enumerate(written.to_bytes()):
         before = None if old_kind[row] == 0 else _tuple(old, "KO"[old_kind[row] - 1], row, in_key)
         after = _tuple(new, "N", row, in_key)
@@ -123,12 +123,12 @@ def test_a_batch_is_written_as_one_by_one(in_stream: bool) -> None:
 
 def test_what_no_message_can_tell_is_refused() -> None:
     one, in_key = np.ones(1, np.uint8), np.ones(1, np.bool_)
-    absent = Side.absent(1, 1)
+    absent = TupleColumns.absent(1, 1)
     with pytest.raises(UsageError, match="a DELETE message needs a key or an old tuple"):
-        write_changes(Changes(one * 3, one.astype(np.uint32), one * 0), absent, absent, in_key)
+        write_changes(ChangeHeads(one * 3, one.astype(np.uint32), one * 0), absent, absent, in_key)
     unchanged = absent._replace(kind=np.full((1, 1), ord("u"), np.uint8))
     with pytest.raises(UsageError, match="unchanged TOAST value"):
-        write_changes(Changes(one * 2, one.astype(np.uint32), one), absent, unchanged, in_key)
+        write_changes(ChangeHeads(one * 2, one.astype(np.uint32), one), absent, unchanged, in_key)
 
 
 def _column(number: int, oid: int) -> Column:
@@ -148,7 +148,7 @@ def test_values_travel_in_utf8_and_in_binary_where_they_can() -> None:
     ]
 
     def sent(codec: str, binary: bool) -> list[list[tuple[str, bytes]]]:
-        side = side_of(stored, columns, codec=codec, binary=binary)
+        side = tuple_columns(stored, columns, codec=codec, binary=binary)
         cells = [[(chr(side.kind[c, i]), side.bounds[c, i : i + 2]) for i in range(2)] for c in range(4)]
         return [[(kind, side.data[at[0] : at[1]].tobytes()) for kind, at in row] for row in cells]
 

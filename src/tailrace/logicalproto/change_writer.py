@@ -1,7 +1,8 @@
-"""Insert, Update and Delete messages of a whole batch at once, byte for byte what `formats.write_message` writes of each.
+"""Insert, Update and Delete messages of a whole batch at once, and Begin and Commit of many transactions, byte for byte what `formats.write_message`
+writes of each.
 
 In: by row what happened, to which relation, in which streamed transaction if in any, and whether there is an old tuple; new and old tuples as
-`Side`s. Out: the messages one after another, as `Texts`.
+`TupleColumns`s. Out: the messages one after another, as `Texts`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from tailrace.decode import DELETE, INSERT
 from tailrace.errors import UsageError
 from tailrace.kernels import inner_kernel, kernel
+from tailrace.logicalproto.big_endian import put_be16, put_be32
+from tailrace.logicalproto.message import KEY, NEW, OLD
+from tailrace.logicalproto.tuple_columns import BINARY_BYTE, NULL_BYTE, TEXT_BYTE, UNCHANGED_BYTE, TupleColumns
 from tailrace.memcpy import memcpy
-from tailrace.messages.big_endian import put_be16, put_be32
-from tailrace.messages.message import KEY, NEW, OLD
-from tailrace.messages.tuple_columns import BINARY_BYTE, NULL_BYTE, TEXT_BYTE, UNCHANGED_BYTE, Side
 from tailrace.types.values import Mask, Texts, as_writable
 from tailrace.wal.heap import NO_OLD, OLD_KEY
 
@@ -29,7 +30,7 @@ NO_XID: NDArray[np.uint32] = np.zeros(0, np.uint32)
 """Instead of xids, where the rows are not in a stream."""
 
 
-class Changes(NamedTuple):
+class ChangeHeads(NamedTuple):
     """By row: INSERT, UPDATE or DELETE (`tailrace.decode`), the oid of its relation, NO_OLD, OLD_KEY or OLD_ROW (`tailrace.wal.heap`), and the xid
     that it has in a stream: none at all (NO_XID) outside."""
 
@@ -39,15 +40,15 @@ class Changes(NamedTuple):
     xid: NDArray[np.uint32] = NO_XID
 
 
-def write_changes(changes: Changes, new: Side, old: Side, in_key: Mask) -> Texts:
+def write_changes(changes: ChangeHeads, new: TupleColumns, old: TupleColumns, in_key: Mask) -> Texts:
     """The messages of all rows. `in_key`, by column, says what a key tuple has; its other columns are NULL. Raises UsageError for a Delete without
     an old tuple, which no message can tell, and for unchanged values in old tuples."""
     if ((changes.kind == DELETE) & (changes.old_kind == NO_OLD)).any():
         raise UsageError("a DELETE message needs a key or an old tuple", sqlstate="55000")
     if (old.kind == UNCHANGED_BYTE).any():
         raise UsageError("an old tuple must not have an unchanged TOAST value", sqlstate="55000")
-    changes = Changes(*(as_writable(array) for array in changes))
-    new, old = (Side(*(as_writable(array) for array in side)) for side in (new, old))
+    changes = ChangeHeads(*(as_writable(array) for array in changes))
+    new, old = (TupleColumns(*(as_writable(array) for array in side)) for side in (new, old))
     key = as_writable(np.asarray(in_key, np.bool_))
     rows = len(changes.kind)
     # Room for the longest that they could be; pages that stay untouched cost nothing, and counting first would cost a second pass.
@@ -56,6 +57,17 @@ def write_changes(changes: Changes, new: Side, old: Side, in_key: Mask) -> Texts
     offsets = np.zeros(rows + 1, np.int64)
     _write(changes, new, old, key, offsets, out)
     return Texts(offsets, out[: offsets[-1]])
+
+
+def fixed_length_messages(head: bytes, *fields: NDArray[Any]) -> Texts:
+    """A message per row, of `head` and the row's numbers in network byte order: Begin and Commit, of which there may be a million."""
+    rows = len(fields[0])
+    kinds = [("head", f"V{len(head)}"), *((f"f{i}", f">i{field.itemsize}") for i, field in enumerate(fields))]
+    made = np.zeros(rows, np.dtype(kinds))
+    made["head"] = np.void(head)
+    for i, field in enumerate(fields):
+        made[f"f{i}"] = field.view(f"i{field.itemsize}")
+    return Texts(np.arange(rows + 1, dtype=np.int64) * made.itemsize, made.view(np.uint8))
 
 
 @inner_kernel

@@ -11,8 +11,8 @@ from typing import Any
 
 from tailrace.catalog.names.quoting import quote_identifier, quote_literal
 from tailrace.errors import TailraceError
-from tailrace.messages import message as m
-from tailrace.messages.formats import BY_VALUE
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.formats import BY_VALUE
 from tailrace.model import PG_EPOCH, Lsn, PgType
 from tailrace.types.built_in import built_in_type
 from tailrace.types.codec import codec_of

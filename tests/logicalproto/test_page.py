@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tailrace.messages.formats import FORMATS
+from tailrace.logicalproto.formats import FORMATS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/messages.md"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tailrace.errors import PeerError, UsageError
-from tailrace.messages.message import BINARY, KEY, NEW, NULL, OLD, TEXT, UNCHANGED, RelationColumn, TupleColumn, TupleData
+from tailrace.logicalproto.message import BINARY, KEY, NEW, NULL, OLD, TEXT, UNCHANGED, RelationColumn, TupleColumn, TupleData
 from tailrace.model import Lsn
 from tailrace.types.values import as_string
 
@@ -282,7 +282,7 @@ def _check_marker(value: TupleData, *allowed: str) -> None:
         raise UsageError(f'a tuple marked "{value.marker}" cannot stand here')
 
 
-class Kind(NamedTuple):
+class FieldKind(NamedTuple):
     """Of a field: how it is read and written, and what the manual calls it."""
 
     read: Callable[[Payload], Any]
@@ -291,21 +291,21 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "byte": Kind(read_u8, write_u8, "Int8"),
-    "no_flags": Kind(_flags(0), write_u8, "Int8(0)"),
-    "flag": Kind(_flags(1), write_u8, "Int8"),
-    "oid": Kind(read_u32, write_u32, "Int32"),
-    "xid": Kind(read_u32, write_u32, "Int32"),
-    "lsn": Kind(read_lsn, write_lsn, "Int64"),
-    "set_lsn": Kind(read_lsn, write_lsn, "Int64"),
-    "timestamp": Kind(read_timestamp, write_timestamp, "Int64"),
-    "string": Kind(read_string, write_string, "String"),
-    "content": Kind(read_content, write_content, "Int32, bytes"),
-    "identity": Kind(read_identity, write_identity, "Int8"),
-    "columns": Kind(read_columns, write_columns, "Int16, columns"),
-    "truncated": Kind(read_truncated, write_truncated, "Int32, Int8, Int32[]"),
-    "new": Kind(read_new, write_new, "Byte1('N'), TupleData"),
-    "old": Kind(read_old, write_old, "Byte1('K' or 'O'), TupleData"),
-    "optional_old": Kind(read_optional_old, write_optional_old, "nothing, or Byte1('K' or 'O'), TupleData"),
+    "byte": FieldKind(read_u8, write_u8, "Int8"),
+    "no_flags": FieldKind(_flags(0), write_u8, "Int8(0)"),
+    "flag": FieldKind(_flags(1), write_u8, "Int8"),
+    "oid": FieldKind(read_u32, write_u32, "Int32"),
+    "xid": FieldKind(read_u32, write_u32, "Int32"),
+    "lsn": FieldKind(read_lsn, write_lsn, "Int64"),
+    "set_lsn": FieldKind(read_lsn, write_lsn, "Int64"),
+    "timestamp": FieldKind(read_timestamp, write_timestamp, "Int64"),
+    "string": FieldKind(read_string, write_string, "String"),
+    "content": FieldKind(read_content, write_content, "Int32, bytes"),
+    "identity": FieldKind(read_identity, write_identity, "Int8"),
+    "columns": FieldKind(read_columns, write_columns, "Int16, columns"),
+    "truncated": FieldKind(read_truncated, write_truncated, "Int32, Int8, Int32[]"),
+    "new": FieldKind(read_new, write_new, "Byte1('N'), TupleData"),
+    "old": FieldKind(read_old, write_old, "Byte1('K' or 'O'), TupleData"),
+    "optional_old": FieldKind(read_optional_old, write_optional_old, "nothing, or Byte1('K' or 'O'), TupleData"),
 }
 """All kinds of fields that messages have."""

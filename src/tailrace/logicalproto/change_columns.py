@@ -20,11 +20,11 @@ from tailrace.changes import EPOCH_MICROSECONDS, KINDS, names_by_row
 from tailrace.decode import DELETE, INSERT
 from tailrace.errors import PeerError, TailraceError, UnsupportedWal
 from tailrace.kernels import kernel
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.big_endian import be32
+from tailrace.logicalproto.change_reader import OPEN, PREPARED, ROLLED_BACK, Scanned
+from tailrace.logicalproto.tuple_columns import BINARY_BYTE, TEXT_BYTE, UNCHANGED_BYTE, TupleColumns
 from tailrace.memcpy import memcpy
-from tailrace.messages import message as m
-from tailrace.messages.big_endian import be32
-from tailrace.messages.change_reader import OPEN, PREPARED, ROLLED_BACK, Scanned
-from tailrace.messages.tuple_columns import BINARY_BYTE, TEXT_BYTE, UNCHANGED_BYTE, Side
 from tailrace.model import PgType
 from tailrace.types.built_in import built_in_type
 from tailrace.types.codec import string_array
@@ -115,9 +115,9 @@ def _of_peer(message: str, sqlstate: str, relation: m.Relation, column: m.Relati
 # -- columns ---------------------------------------------------------------------------------------------------------------
 
 
-def tuple_side(data: NDArray[np.uint8], at: NDArray[np.int64], columns: int) -> Side:
+def tuple_side(data: NDArray[np.uint8], at: NDArray[np.int64], columns: int) -> TupleColumns:
     """The tuples that begin there, each of so many columns, which they are known to have; where `at` is -1 there is none, and all is NULL."""
-    side = Side.absent(len(at), columns)
+    side = TupleColumns.absent(len(at), columns)
     starts = np.zeros((columns, len(at)), np.int64)
     _locate(data, at, starts, side.bounds, side.kind)
     flat = side.bounds.reshape(-1)
@@ -158,7 +158,7 @@ def _gather(data: Any, starts: Any, bounds: Any, out: Any) -> None:
 
 
 def _column(
-    side: Side, i: int, column: m.RelationColumn, types: Types, told: dict[int, m.Type], style: ArrowStyle
+    side: TupleColumns, i: int, column: m.RelationColumn, types: Types, told: dict[int, m.Type], style: ArrowStyle
 ) -> pa.Array:  # fmt: skip
     """A column's values, NULL where they were not sent."""
     bounds = side.bounds[i]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from support.vectors import Recorded, facts_of, recorded_sessions, same_facts
 from tailrace.errors import PeerError, UsageError
-from tailrace.messages import message as m
-from tailrace.messages.formats import BY_BYTE, FORMATS, read_message, write_message
-from tailrace.messages.session import MessageReader, MessageWriter
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.formats import BY_BYTE, FORMATS, read_message, write_message
+from tailrace.logicalproto.message_flow import MessageReader, MessageWriter
 from tailrace.model import Lsn
 from tailrace.types.values import as_string
 
@@ -271,11 +271,11 @@ def test_order_is_checked_by_reader_and_writer(messages: list[m.AnyMessage], wor
     reader, writer = MessageReader(4, "on"), MessageWriter(4, "on")
     for message in messages[:-1]:
         assert reader.read(writer.write(message)) == message
-    before = deepcopy(vars(reader.session))
+    before = deepcopy(vars(reader.flow))
     with pytest.raises(PeerError) as caught:
         reader.read(write_message(messages[-1]))
     assert caught.value.message == words
-    assert vars(reader.session) == before
+    assert vars(reader.flow) == before
     with pytest.raises(UsageError) as told:
         writer.write(messages[-1])
     assert told.value.message == words

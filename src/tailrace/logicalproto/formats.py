@@ -2,7 +2,7 @@
 it.
 
 In: a message's bytes, and whether it stands in a stream, which its bytes do not tell. Out: its value; or PeerError, as PostgreSQL's subscriber says
-it, but stricter: trailing bytes and flags without a meaning are refused. Order is no matter of this module, but of `session`.
+it, but stricter: trailing bytes and flags without a meaning are refused. Order is no matter of this module, but of `message_flow`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace.errors import PeerError, UsageError
-from tailrace.messages import message as m
-from tailrace.messages.fields import KINDS, Payload, read_u8, read_u32, shown, write_u32
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.fields import KINDS, Payload, read_u8, read_u32, shown, write_u32
 
 PARALLEL, EITHER = "parallel", "either"
 STREAMING = ("off", "on", PARALLEL, EITHER)
@@ -21,7 +21,7 @@ LATEST_PROTOCOL = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class MessageFormat:
     """`name` is what the subscriber calls it, `fields` are (name, kind) as on the wire. `carries_xid`: it begins with its xid where it stands in a
     stream. `in_parallel` are fields that follow only where streaming is parallel."""
 
@@ -34,8 +34,10 @@ class Format:
     in_parallel: tuple[tuple[str, str], ...] = ()
 
 
-def _format(value: type, name: str, byte: str, since: int, fields: str = "", *, xid: bool = False, parallel: str = "") -> Format:
-    return Format(value, name, byte, since, _parsed(fields), xid, _parsed(parallel))
+def _format(
+    value: type, name: str, byte: str, since: int, fields: str = "", *, xid: bool = False, parallel: str = ""
+) -> MessageFormat:
+    return MessageFormat(value, name, byte, since, _parsed(fields), xid, _parsed(parallel))
 
 
 def _parsed(fields: str) -> tuple[tuple[str, str], ...]:
@@ -73,7 +75,7 @@ BY_BYTE = {ord(each.byte): each for each in FORMATS}
 BY_VALUE = {each.value: each for each in FORMATS}
 
 
-def format_of(data: bytes) -> Format:
+def format_of(data: bytes) -> MessageFormat:
     """Which message it is. Raises PeerError for one that nobody knows."""
     byte = read_u8(Payload(data))
     known = BY_BYTE.get(byte)
@@ -100,7 +102,7 @@ def read_message(data: bytes, *, in_stream: bool, streaming: str = "on") -> m.An
     return known.value(**found)
 
 
-def _read_fields(known: Format, fields: tuple[tuple[str, str], ...], payload: Payload, found: dict[str, Any]) -> None:
+def _read_fields(known: MessageFormat, fields: tuple[tuple[str, str], ...], payload: Payload, found: dict[str, Any]) -> None:
     for names, kind in fields:
         at = payload.at
         value = KINDS[kind].read(payload)
@@ -127,5 +129,5 @@ def write_message(message: m.AnyMessage) -> bytes:
     return bytes(out)
 
 
-def _not_set(field: str, known: Format) -> str:
+def _not_set(field: str, known: MessageFormat) -> str:
     return f"{field} {'' if known.name.startswith('BEGIN') else 'is '}not set in {known.name.lower()} message"

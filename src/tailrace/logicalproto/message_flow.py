@@ -1,4 +1,4 @@
-"""A stream of messages, read or written one by one: what may follow what, and which relations are known.
+"""Logical replication message flow: which message may follow which, and which relations the receiver knows (`apply_dispatch` in `worker.c`).
 
     outside  ── Begin ─►  transaction ── Commit ─►  outside
     outside  ── BeginPrepare ─►  prepared ── Prepare ─►  outside
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tailrace.errors import PeerError, UsageError
-from tailrace.messages import message as m
-from tailrace.messages.formats import (
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.formats import (
     BY_VALUE,
     EITHER,
     LATEST_PROTOCOL,
@@ -33,8 +33,8 @@ OUTSIDE, TRANSACTION, PREPARED, STREAM = range(4)
 _NEEDS = {"off": 1, "on": 2, PARALLEL: 4, EITHER: 4}
 
 
-class Session:
-    """What was said so far. A message that is refused changes nothing."""
+class MessageFlow:
+    """Which messages one stream had so far: where it stands, and what its receiver knows. A message that is refused changes nothing."""
 
     def __init__(self, proto_version: int, streaming: str) -> None:
         if not 1 <= proto_version <= LATEST_PROTOCOL:
@@ -177,14 +177,27 @@ class Session:
             self._outside(message)
 
 
-_RULES: dict[type, Callable[[Session, Any], None]] = {
-    m.Begin: Session._begin, m.Commit: Session._commit, m.Origin: Session._origin, m.Relation: Session._relation, m.Type: Session._inside,
-    m.Insert: Session._change, m.Update: Session._change, m.Delete: Session._change, m.Truncate: Session._truncate,
-    m.Message: Session._message, m.StreamStart: Session._stream_start, m.StreamStop: Session._stream_stop,
-    m.StreamCommit: Session._stream_end, m.StreamAbort: Session._stream_end, m.StreamPrepare: Session._stream_end,
-    m.BeginPrepare: Session._begin_prepare, m.Prepare: Session._prepare, m.CommitPrepared: Session._outside,
-    m.RollbackPrepared: Session._outside,
-}  # fmt: skip
+_RULES: dict[type, Callable[[MessageFlow, Any], None]] = {
+    m.Begin: MessageFlow._begin,
+    m.Commit: MessageFlow._commit,
+    m.Origin: MessageFlow._origin,
+    m.Relation: MessageFlow._relation,
+    m.Type: MessageFlow._inside,
+    m.Insert: MessageFlow._change,
+    m.Update: MessageFlow._change,
+    m.Delete: MessageFlow._change,
+    m.Truncate: MessageFlow._truncate,
+    m.Message: MessageFlow._message,
+    m.StreamStart: MessageFlow._stream_start,
+    m.StreamStop: MessageFlow._stream_stop,
+    m.StreamCommit: MessageFlow._stream_end,
+    m.StreamAbort: MessageFlow._stream_end,
+    m.StreamPrepare: MessageFlow._stream_end,
+    m.BeginPrepare: MessageFlow._begin_prepare,
+    m.Prepare: MessageFlow._prepare,
+    m.CommitPrepared: MessageFlow._outside,
+    m.RollbackPrepared: MessageFlow._outside,
+}
 
 
 def _name(message: m.AnyMessage) -> str:
@@ -203,13 +216,13 @@ class MessageReader:
     """Reads the messages of one session, in their order. It knows itself whether it is in a stream."""
 
     def __init__(self, proto_version: int, streaming: str) -> None:
-        self.session = Session(proto_version, streaming)
+        self.flow = MessageFlow(proto_version, streaming)
 
     def read(self, payload: bytes) -> m.AnyMessage:
-        """The next message. Raises PeerError for bytes that are none, and for one that cannot stand here; the session is then as before."""
-        self.session.check_known(payload)
-        message = read_message(payload, in_stream=self.session.in_stream, streaming=self.session.streaming)
-        self.session.accept(message)
+        """The next message. Raises PeerError for bytes that are none, and for one that cannot stand here; the flow is then as before."""
+        self.flow.check_known(payload)
+        message = read_message(payload, in_stream=self.flow.in_stream, streaming=self.flow.streaming)
+        self.flow.accept(message)
         return message
 
 
@@ -217,18 +230,18 @@ class MessageWriter:
     """Writes the messages of one session: what it writes its reader accepts."""
 
     def __init__(self, proto_version: int, streaming: str) -> None:
-        self.session = Session(proto_version, streaming)
+        self.flow = MessageFlow(proto_version, streaming)
 
     def write(self, message: m.AnyMessage) -> bytes:
         """The next message's bytes. Raises UsageError for one that cannot be sent here."""
         known = BY_VALUE[type(message)]
-        if known.carries_xid and (getattr(message, "xid", None) is not None) != self.session.in_stream:
-            raise UsageError(f"{known.name} message {'without' if self.session.in_stream else 'with'} an xid")
+        if known.carries_xid and (getattr(message, "xid", None) is not None) != self.flow.in_stream:
+            raise UsageError(f"{known.name} message {'without' if self.flow.in_stream else 'with'} an xid")
         data = write_message(message)
         try:
-            self.session.check_known(data)
-            read_message(data, in_stream=self.session.in_stream, streaming=self.session.streaming)
-            self.session.accept(message)
+            self.flow.check_known(data)
+            read_message(data, in_stream=self.flow.in_stream, streaming=self.flow.streaming)
+            self.flow.accept(message)
         except PeerError as error:
             raise UsageError(error.message, hint=error.hint, context=error.context, sqlstate=error.sqlstate) from None
         return data

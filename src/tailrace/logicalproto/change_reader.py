@@ -1,8 +1,8 @@
 """Many messages at once: which are changes, of what relation and transaction, and where their tuples lie.
 
 In: the bytes of many messages, one after another, and where each begins. Out: `Scanned`, facts by message as columns. A kernel takes what streams
-mostly consist of, which is Begin, Commit, Insert, Update and Delete, and checks it as `session` does. Whatever else there is, or looks wrong, it
-leaves to the reader of single messages: so there is one place that knows the rest, and one that says what is wrong. State: the session, the
+mostly consist of, which is Begin, Commit, Insert, Update and Delete, and checks it as `message_flow` does. Whatever else there is, or looks wrong, it
+leaves to the reader of single messages: so there is one place that knows the rest, and one that says what is wrong. State: the flow, the
 relations it described, and a transaction that was not ended when the bytes did.
 """
 
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from tailrace.decode import DELETE, INSERT, UPDATE
 from tailrace.errors import PeerError
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.messages import message as m
-from tailrace.messages.big_endian import be16, be32, be64
-from tailrace.messages.session import OUTSIDE, STREAM, TRANSACTION, MessageReader
-from tailrace.messages.tuple_columns import BINARY_BYTE, NULL_BYTE, TEXT_BYTE, UNCHANGED_BYTE
+from tailrace.logicalproto import message as m
+from tailrace.logicalproto.big_endian import be16, be32, be64
+from tailrace.logicalproto.message_flow import OUTSIDE, STREAM, TRANSACTION, MessageReader
+from tailrace.logicalproto.tuple_columns import BINARY_BYTE, NULL_BYTE, TEXT_BYTE, UNCHANGED_BYTE
 from tailrace.model import Lsn
 from tailrace.types.values import Mask, as_writable
 from tailrace.wal.heap import NO_OLD, OLD_KEY, OLD_ROW
@@ -33,7 +33,7 @@ OPEN, COMMITTED, PREPARED, ROLLED_BACK = range(4)
 """How a transaction ended, as far as the messages tell."""
 
 
-class Rows(NamedTuple):
+class ChangeMessages(NamedTuple):
     """By message: INSERT, UPDATE, DELETE or 0; number of the relation's description and of the transaction, or -1; the xid that it has in a stream;
     what old tuple there is, and where tuples begin behind their markers, or -1."""
 
@@ -46,13 +46,13 @@ class Rows(NamedTuple):
     new_at: NDArray[np.int64]
 
     @classmethod
-    def room(cls, count: int) -> Rows:
+    def room(cls, count: int) -> ChangeMessages:
         numbers = [np.full(count, -1, np.int64) for _ in range(5)]
         kind, old_kind = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
         return cls(kind, numbers[0], numbers[1], numbers[2], old_kind, numbers[3], numbers[4])
 
 
-class Transactions(NamedTuple):
+class TransactionFacts(NamedTuple):
     """In the order in which they began. LSNs and time (microseconds since 2000) are 0 while they are not known; `state` is OPEN, COMMITTED, ..."""
 
     xid: NDArray[np.int64]
@@ -62,28 +62,28 @@ class Transactions(NamedTuple):
     state: NDArray[np.int64]
 
     @classmethod
-    def room(cls, count: int) -> Transactions:
+    def room(cls, count: int) -> TransactionFacts:
         return cls(*(np.zeros(count, np.int64) for _ in range(5)))
 
 
-class Known(NamedTuple):
+class KnownRelations(NamedTuple):
     """Relations described so far, by oid: number of the last description, and how many columns it has."""
 
     oid: NDArray[np.int64]
     number: NDArray[np.int64]
     columns: NDArray[np.int64]
 
-    def having(self, oid: int, number: int, columns: int) -> Known:
+    def having(self, oid: int, number: int, columns: int) -> KnownRelations:
         """The same, with a new description."""
         at = int(np.searchsorted(self.oid, oid))
         if at < len(self.oid) and self.oid[at] == oid:
             self.number[at], self.columns[at] = number, columns
             return self
         values = zip(self, (oid, number, columns), strict=True)
-        return Known(*(np.insert(array, at, value) for array, value in values))
+        return KnownRelations(*(np.insert(array, at, value) for array, value in values))
 
 
-# Places in `state`, which the kernel and the session share
+# Places in `state`, which the kernel and the flow share
 _PLACE, _LSN, _HAS_CHANGES, _CURRENT, _COUNT = range(5)
 
 
@@ -95,8 +95,8 @@ class Scanned:
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]
-    rows: Rows
-    transactions: Transactions
+    rows: ChangeMessages
+    transactions: TransactionFacts
     relations: tuple[m.Relation, ...]
     types: dict[int, m.Type]
     others: dict[int, m.AnyMessage]
@@ -110,30 +110,30 @@ class ChangeReader:
         self._reader = MessageReader(proto_version, streaming)
         self._relations: list[m.Relation] = []
         self._types: dict[int, m.Type] = {}
-        self._known = Known(*(np.zeros(0, np.int64) for _ in range(3)))
-        self._open: Transactions = Transactions.room(0)
+        self._known = KnownRelations(*(np.zeros(0, np.int64) for _ in range(3)))
+        self._open: TransactionFacts = TransactionFacts.room(0)
 
     def read(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Scanned:
         """The next messages. Raises PeerError for the first that is none, or cannot stand where it does; its context says the message's number."""
         data, offsets = as_writable(data), as_writable(offsets)
         count = len(offsets) - 1
-        rows = Rows.room(count)
-        notes = _Notes(Transactions.room(count + 1), rows)
-        session = self._reader.session
+        rows = ChangeMessages.room(count)
+        notes = _Notes(TransactionFacts.room(count + 1), rows)
+        flow = self._reader.flow
         state = np.zeros(5, np.int64)
         state[_CURRENT] = -1
-        if session.place not in (OUTSIDE, STREAM):
+        if flow.place not in (OUTSIDE, STREAM):
             for array, value in zip(notes.transactions, self._open, strict=True):
                 array[0] = value[0]
             state[_CURRENT], state[_COUNT] = 0, 1
-        elif session.place == STREAM:
+        elif flow.place == STREAM:
             state[_CURRENT] = notes.streamed(state, int(self._open.xid[0]))
         at = 0
         while True:
-            state[_PLACE], state[_LSN], state[_HAS_CHANGES] = session.place, _signed(session.lsn), session.has_changes
+            state[_PLACE], state[_LSN], state[_HAS_CHANGES] = flow.place, _signed(flow.lsn), flow.has_changes
             at = int(_scan(data, offsets, at, state, self._known, rows, notes.transactions))
-            session.place, session.has_changes = int(state[_PLACE]), bool(state[_HAS_CHANGES])
-            session.lsn = Lsn(int(state[_LSN]) % 2**64)
+            flow.place, flow.has_changes = int(state[_PLACE]), bool(state[_HAS_CHANGES])
+            flow.lsn = Lsn(int(state[_LSN]) % 2**64)
             if at >= count:
                 break
             try:
@@ -144,13 +144,13 @@ class ChangeReader:
             self._note(message)
             notes.note(at, message, state)
             at += 1
-        facts = Transactions(*(array[: int(state[_COUNT])] for array in notes.transactions))
-        current = int(state[_CURRENT]) if session.place != OUTSIDE else len(facts.xid)
-        self._open = Transactions(*(array[current : current + 1].copy() for array in facts))
+        facts = TransactionFacts(*(array[: int(state[_COUNT])] for array in notes.transactions))
+        current = int(state[_CURRENT]) if flow.place != OUTSIDE else len(facts.xid)
+        self._open = TransactionFacts(*(array[current : current + 1].copy() for array in facts))
         return Scanned(data, offsets, rows, facts, tuple(self._relations), dict(self._types), notes.others, notes.undone)
 
     def _note(self, message: m.AnyMessage) -> None:
-        """What is kept for the whole session."""
+        """What is kept for the whole flow."""
         if isinstance(message, m.Relation):
             self._known = self._known.having(message.relation_oid, len(self._relations), len(message.columns))
             self._relations.append(replace(message, xid=None))
@@ -161,7 +161,7 @@ class ChangeReader:
 class _Notes:
     """What single messages said of transactions."""
 
-    def __init__(self, transactions: Transactions, rows: Rows) -> None:
+    def __init__(self, transactions: TransactionFacts, rows: ChangeMessages) -> None:
         self.transactions = transactions
         self.rows = rows
         self.others: dict[int, m.AnyMessage] = {}
@@ -183,7 +183,7 @@ class _Notes:
         return self._streamed[xid]
 
     def note(self, at: int, message: m.AnyMessage, state: NDArray[np.int64]) -> None:
-        """Message number `at`, which the session has accepted."""
+        """Message number `at`, which the flow has accepted."""
         self.others[at] = message
         match message:
             case m.StreamStart(xid=xid):
