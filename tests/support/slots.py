@@ -10,9 +10,9 @@ from support.servers import Server
 from tailrace.cli.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer
-from tailrace.plugins.plugin import WORK_MEM
 from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.settings import WORK_MEM
 
 TAILRACE = Path(sys.executable).with_name("tailrace")
 THEIRS = "theirs"

@@ -20,12 +20,12 @@ from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import CatalogRows, Spans, rows_of
 from tailrace.model import FIRST_NORMAL_OID
+from tailrace.settings import parse_bool
 from tailrace.transactions.fates import NEVER, ROLLED_BACK, Fates
 
 _PG_CLASS = 1259
 _OPTION = b"user_catalog_table="
 _KINDS = (ord("r"), ord("m"))
-_TRUE = (b"true", b"yes", b"on", b"1")
 
 
 def user_files(files: Mapping[FileKey, int]) -> set[int]:
@@ -38,12 +38,7 @@ def is_user_catalog(reloptions: bytes | None) -> bool:
     if reloptions is None or _OPTION not in reloptions:
         return False
     values = [each.removeprefix(_OPTION) for each in text_elements(reloptions) if each.startswith(_OPTION)]
-    return bool(values) and _is_true(values[0].lower())
-
-
-def _is_true(value: bytes) -> bool:
-    """As `parse_bool` reads what is a boolean: beginnings will do, but for "o"."""
-    return value != b"" and value != b"o" and any(word.startswith(value) for word in _TRUE)
+    return bool(values) and parse_bool(values[0].decode("latin-1")) is True
 
 
 class Truncated(NamedTuple):

@@ -8,7 +8,6 @@ stands between rows.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from tailrace.plan.stale import Stale
 from tailrace.plugins.picking import taken
 from tailrace.publications.publish import Publisher
 from tailrace.publications.timeline import Definitions
+from tailrace.settings import WORK_MEM, parse_work_mem
 from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
@@ -36,10 +36,6 @@ from tailrace.types.values import Texts
 
 if TYPE_CHECKING:
     from tailrace.plugins.lines import Lines
-
-_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-WORK_MEM = 64 << 20
-"""PostgreSQL's default of logical_decoding_work_mem, in bytes."""
 
 
 class Formatter:
@@ -325,39 +321,3 @@ def shut_down(plugin: OutputPlugin) -> Iterator[None]:
         plugin.shutdown()
         raise
     plugin.shutdown()
-
-
-_KB = {"": 1, "kb": 1, "mb": 1 << 10, "gb": 1 << 20, "tb": 1 << 30}
-
-
-def parse_work_mem(value: str) -> int:
-    """logical_decoding_work_mem as bytes: a number is one of kB (`utils/misc/guc.c`)."""
-    match = re.fullmatch(r"\s*(\d+)\s*([kMGT]B|B)?\s*", value)
-    if match is None:
-        has_unit = re.match(r"\s*\d", value) is not None
-        hint = 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".' if has_unit else ""
-        raise UsageError(f'invalid value for parameter "logical_decoding_work_mem": "{value}"', hint=hint, sqlstate="22023")
-    size = int(match[1]) if match[2] == "B" else int(match[1]) * _KB[(match[2] or "").lower()] << 10
-    if size > _MOST_WORK_MEM:
-        message = f'invalid value for parameter "logical_decoding_work_mem": "{value}"'
-        raise UsageError(message, hint="Value exceeds integer range.", sqlstate="22023")
-    if size < _LEAST_WORK_MEM:
-        raise UsageError(
-            f'{size >> 10} kB is outside the valid range for parameter "logical_decoding_work_mem" (64 kB .. 2147483647 kB)',
-            sqlstate="22023",
-        )
-    return size
-
-
-_LEAST_WORK_MEM, _MOST_WORK_MEM = 64 << 10, (2**31 - 1) << 10
-
-
-def parse_bool(name: str, value: str | None) -> bool:
-    """A boolean as SQL reads it (unique prefixes, any case); a missing value means true."""
-    if value is None:
-        return True
-    text = value.strip().lower()
-    meanings = {meaning for word, meaning in _BOOLEANS.items() if text and word.startswith(text)}
-    if text == "o" or len(meanings) != 1:
-        raise UsageError(f'could not parse value "{value}" for parameter "{name}"', sqlstate="22023")
-    return meanings.pop()

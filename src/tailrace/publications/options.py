@@ -12,6 +12,7 @@ from tailrace.errors import UsageError
 from tailrace.publications.publication import NO_GENERATED_COLUMNS, STORED_GENERATED_COLUMNS, Actions
 from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS
 from tailrace.publications.statements import Option
+from tailrace.settings import def_get_boolean
 from tailrace.types.identifiers import split_identifiers
 
 _PUBLISH, _VIA_ROOT, _GENERATED = "publish", "publish_via_partition_root", "publish_generated_columns"
@@ -41,7 +42,7 @@ def parse_options(options: Sequence[Option], major: int) -> Given:
         if option.name == _PUBLISH:
             actions = _parse_actions(option)
         elif option.name == _VIA_ROOT:
-            via_root = _parse_bool(option)
+            via_root = def_get_boolean(option.name, option.value)
         elif option.name == _GENERATED and major >= FIRST_WITH_GENERATED_COLUMNS:
             generated = _parse_generated(option)
         else:
@@ -59,18 +60,6 @@ def _parse_actions(option: Option) -> Actions:
         if word not in _ACTIONS:
             raise UsageError(f'unrecognized value for publication option "{_PUBLISH}": "{word}"', sqlstate="42601")
     return Actions(**{name: name in words for name in _ACTIONS})
-
-
-def _parse_bool(option: Option) -> bool:
-    """As defGetBoolean: no value is true."""
-    value = option.value
-    if value is None:
-        return True
-    if value in (0, 1) and isinstance(value, int):
-        return bool(value)
-    if isinstance(value, str) and value.lower() in ("true", "on", "false", "off"):
-        return value.lower() in ("true", "on")
-    raise UsageError(f"{option.name} requires a Boolean value", sqlstate="42601")
 
 
 def _parse_generated(option: Option) -> str:

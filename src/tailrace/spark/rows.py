@@ -19,9 +19,9 @@ from tailrace.errors import UsageError
 from tailrace.feed import Decoder
 from tailrace.model import Relation
 from tailrace.plan.pieces import Piece
-from tailrace.plugins.plugin import parse_bool
 from tailrace.publications.pieces import PublishedPiece
 from tailrace.publications.published import warn_of
+from tailrace.settings import bool_option
 from tailrace.spark.change_feed import ASKED, feed_batch, feed_schema
 from tailrace.spark.change_feed import DEFAULT as FEED_COLUMNS
 from tailrace.spark.followed import Followed
@@ -44,7 +44,7 @@ class Shape:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Shape:
         text, several = options.get("columns"), "table" not in options
-        is_feed = "readchangefeed" in options and parse_bool("readChangeFeed", options["readchangefeed"])
+        is_feed = "readchangefeed" in options and bool_option("readChangeFeed", options["readchangefeed"])
         if is_feed and several:
             raise UsageError(
                 'readChangeFeed needs option "table"', hint="Several tables do not share columns: leave it out.", sqlstate="0A000"

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.settings import parse_bool
 
 ARROW: dict[str, pa.DataType] = {
     "bool": pa.bool_(), "float4": pa.float32(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float8": pa.float64(),
@@ -31,7 +32,6 @@ SAME = {
 }  # fmt: skip
 _TEXTS = frozenset({"name", "text"})
 _NAME_BYTES = 63
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _LEAST = {"int4": -(2**31), "int8": -(2**63)}
 
 
@@ -59,7 +59,10 @@ def read(kind: str, text: str) -> object:
         except ValueError as error:
             raise UsageError(str(error), sqlstate="22P02") from None
     if kind == "bool":
-        return _bool(text)
+        meaning = parse_bool(text.strip())
+        if meaning is None:
+            raise UsageError(f'invalid input syntax for type boolean: "{text}"', sqlstate="22P02")
+        return meaning
     if kind in ("int4", "int8"):
         return _integer(kind, text)
     if kind == "text[]":
@@ -71,14 +74,6 @@ def cut_name(text: str) -> str:
     """What fits into the type name (`namein`)."""
     raw = text.encode()[:_NAME_BYTES]
     return raw.decode(errors="ignore")
-
-
-def _bool(text: str) -> bool:
-    word = text.strip().lower()
-    for words, value in ((_TRUE, True), (_FALSE, False)):
-        if word and word != "o" and any(each.startswith(word) for each in words):
-            return value
-    raise UsageError(f'invalid input syntax for type boolean: "{text}"', sqlstate="22P02")
 
 
 def _integer(kind: str, text: str) -> int:

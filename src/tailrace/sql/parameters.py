@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.plugins.plugin import parse_work_mem
+from tailrace.settings import parse_work_mem
 from tailrace.types.style import PARAMETERS, TextStyle, read_date_style
 from tailrace.types.times.zones import zone_of
 from tailrace.window import UNITS

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.model import PgType
+from tailrace.settings import parse_bool
 from tailrace.types.binary_forms import receive_swapped, send_swapped
 from tailrace.types.codec import ArrowStyle, Codec, mask_buffer, syntax_error
 from tailrace.types.plain_forms import parse_numbers
@@ -29,12 +30,10 @@ def parse_bools(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As boolin: unique prefixes of true, false, yes, no, on, off; 1 and 0."""
 
     def parse_one(text: str) -> bytes:
-        word = text.strip().lower()
-        if word and ("true".startswith(word) or "yes".startswith(word) or word in {"on", "1"}):
-            return b"\1"
-        if word and ("false".startswith(word) or "no".startswith(word) or word in {"of", "off", "0"}):
-            return b"\0"
-        raise syntax_error("boolean", text)
+        meaning = parse_bool(text.strip())
+        if meaning is None:
+            raise syntax_error("boolean", text)
+        return b"\1" if meaning else b"\0"
 
     return parse_numbers(texts, valid, "u1", _parse_letters, parse_one)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tailrace.errors import UsageError
-from tailrace.plugins.plugin import parse_bool
+from tailrace.settings import bool_option
 
 PRECISE, DOUBLE, STRING = "precise", "double", "string"
 ADAPTIVE, MICROSECONDS, CONNECT = "adaptive", "adaptive_time_microseconds", "connect"
@@ -45,9 +45,9 @@ def parse_options(options: Mapping[str, str | None]) -> Options:
     given: dict[str, object] = {}
     for name, value in options.items():
         if name in ("tombstones.on.delete", "provide.transaction.metadata"):
-            _check_supported(name, parse_bool(name, value))
+            _check_supported(name, bool_option(name, value))
         elif name == "schemas.enable":
-            given["with_schemas"] = parse_bool(name, value)
+            given["with_schemas"] = bool_option(name, value)
         elif name == "skipped.operations":
             given["skipped"] = _skipped(name, value or "")
         elif name in _WORDS:

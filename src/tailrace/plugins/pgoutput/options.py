@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tailrace.errors import UsageError
 from tailrace.publications.subscription import publication_list
+from tailrace.settings import def_get_boolean
 
 FIRST_WITH = {
     "proto_version": 10, "publication_names": 10, "binary": 14, "messages": 14, "streaming": 14, "two_phase": 15, "origin": 16,
@@ -51,13 +52,13 @@ def parse_options(options: Mapping[str, str | None], major: int) -> Options:
         elif name == "publication_names":
             names = publication_list(_given(name, value))
         elif name == "binary":
-            binary = _boolean(name, value)
+            binary = def_get_boolean(name, value)
         elif name == "messages":
-            messages = _boolean(name, value)
+            messages = def_get_boolean(name, value)
         elif name == "streaming":
             streaming = _streaming(value, major)
         elif name == "two_phase":
-            two_phase = _boolean(name, value)
+            two_phase = def_get_boolean(name, value)
         else:
             only_local = _origin(_given(name, value))
     version, names = _checked(version, names, major)
@@ -109,21 +110,11 @@ def _version(value: str) -> int:
     return number
 
 
-def _boolean(name: str, value: str | None) -> bool:
-    if value is None:
-        return True
-    if value.lower() in ("true", "on"):
-        return True
-    if value.lower() in ("false", "off"):
-        return False
-    raise UsageError(f"{name} requires a Boolean value", sqlstate="42601")
-
-
 def _streaming(value: str | None, major: int) -> str:
     if value is not None and value.lower() == PARALLEL and major >= 16:
         return PARALLEL
     try:
-        return ON if _boolean("streaming", value) else _OFF
+        return ON if def_get_boolean("streaming", value) else _OFF
     except UsageError:
         if major < 16:
             raise

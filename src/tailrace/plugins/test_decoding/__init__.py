@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plugins.plugin import OutputPlugin, parse_bool
+from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.test_decoding.lines import LineFormatter, qualified_name
+from tailrace.settings import bool_option
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.times.moments import format_moments
@@ -51,7 +52,7 @@ class TestDecoding(OutputPlugin):
         for name, value in options.items():
             if name not in OPTIONS:
                 raise UsageError(f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate="22023")
-            setattr(self, OPTIONS[name][0], parse_bool(name, value))
+            setattr(self, OPTIONS[name][0], bool_option(name, value))
 
     @property
     def formatter(self) -> LineFormatter:

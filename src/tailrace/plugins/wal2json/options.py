@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from tailrace.errors import UsageError
-from tailrace.plugins.plugin import parse_bool
+from tailrace.settings import bool_option, parse_int
 
 LATEST_FORMAT, FIRST_FORMAT = 2, 1
 ACTIONS = ("insert", "update", "delete", "truncate")
@@ -78,7 +78,7 @@ def parse_options(options: Mapping[str, str | None]) -> Options:
     for name, value in options.items():
         attribute = name.replace("-", "_")
         if name in FLAGS:
-            parsed[attribute] = parse_bool(name, value)
+            parsed[attribute] = bool_option(name, value)
         elif name == "include-unchanged-toast":
             raise UsageError(f'parameter "{name}" was deprecated', sqlstate=_INVALID_NAME)
         elif name == "format-version":
@@ -94,23 +94,13 @@ def parse_options(options: Mapping[str, str | None]) -> Options:
 
 
 def _format_version(name: str, value: str | None) -> int:
-    version = LATEST_FORMAT if value is None else _integer(name, value)
+    version = LATEST_FORMAT if value is None else parse_int(value)
+    if version is None:
+        raise _unreadable(name, value or "", _INVALID_VALUE)
     if not FIRST_FORMAT <= version <= LATEST_FORMAT:
         bound = f"{LATEST_FORMAT} or lower" if version > LATEST_FORMAT else f"{FIRST_FORMAT} or higher"
         raise UsageError(f"client sent format_version={version} but we only support format {bound}", sqlstate=_NOT_SUPPORTED)
     return version
-
-
-def _integer(name: str, value: str) -> int:
-    """parse_int() without a unit (`utils/misc/guc.c`): as C writes integers, or a fraction, which is rounded."""
-    text = value.strip(_SPACES)
-    if re.fullmatch(r"[+-]?0[0-7]+", text):
-        return int(text, 8)
-    if re.fullmatch(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)", text):
-        return int(text, 0)
-    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
-        return round(float(text))
-    raise _unreadable(name, value, _INVALID_VALUE)
 
 
 def _unreadable(name: str, value: str, sqlstate: str) -> UsageError:
