@@ -215,7 +215,7 @@ def print_writing(rows: int) -> None:
     relation = Relation(OID, "public", "orders", "r", "p", "d", 0, columns, (1,), (1,))
     zeros = np.zeros(rows, np.int64)
     batch = Batch(
-        relation=relation, published_as=relation, columns=columns, ordinal=zeros, lsn=zeros, sequence=zeros, kind=changes.kind,
+        relations=(relation,), published_as=(relation,), number=zeros, columns=columns, ordinal=zeros, lsn=zeros, sequence=zeros, kind=changes.kind,
         old_kind=changes.old_kind, new=stored, old=None,
     )  # fmt: skip
     plugin = TestDecoding()

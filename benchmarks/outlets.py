@@ -106,12 +106,12 @@ def checksummed(segments: Segments, plan: StretchPlan) -> tuple[int, int]:
     """Decode a stretch to Arrow columns and run over every byte of them. Runs in a worker."""
     import numpy as np  # noqa: PLC0415
 
-    from tailrace.decode import decode_alike  # noqa: PLC0415
+    from tailrace.decode import decode_by_descriptor  # noqa: PLC0415
     from tailrace.types import registry  # noqa: PLC0415
     from tailrace.wal.crc import extend  # noqa: PLC0415
 
     rows, total = 0, np.uint32(0)
-    for batch in (alike.batch for alike in decode_alike(plan, segments.read)):
+    for batch in decode_by_descriptor(plan, segments.read):
         rows += len(batch)
         for side in (batch.new, batch.old or ()):
             for column, values in zip(batch.columns, side, strict=False):
@@ -135,12 +135,12 @@ def passing(segments: Segments, publisher: Publisher, plan: StretchPlan) -> tupl
     """How many rows of a stretch a publication's filter lets through, and the CPU seconds that it took to find and to pick them. Runs in a worker."""
     from time import thread_time  # noqa: PLC0415
 
-    from tailrace.decode import decode_alike  # noqa: PLC0415
+    from tailrace.decode import decode_by_descriptor  # noqa: PLC0415
 
     passed, seconds = 0, 0.0
-    for alike in decode_alike(plan, segments.read):
+    for batch in decode_by_descriptor(plan, segments.read):
         began = thread_time()
-        passed += sum(len(part.batch) for part in publisher.publish_alike(alike))
+        passed += sum(len(part) for part in publisher.publish(batch))
         seconds += thread_time() - began
     return passed, seconds
 

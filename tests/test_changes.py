@@ -44,7 +44,7 @@ def _batch(of=None):
     new_big.unchanged = np.array([False, True, False, True])
     table = of or relation()
     return Batch(
-        relation=table, published_as=table, columns=table.live_columns,
+        relations=(table,), published_as=(table,), number=np.zeros(4, np.int64), columns=table.live_columns,
         ordinal=np.array([0, 0, 1, 1]), lsn=np.array([100, 110, 120, 130]), sequence=np.array([0, 0, 0, 3]),
         kind=np.array([INSERT, UPDATE, DELETE, UPDATE], np.uint8), old_kind=np.array([NO_OLD, OLD_KEY, OLD_KEY, OLD_ROW], np.uint8),
         new=[_ints(1, 2, None, 4), _texts("a", "b", None, "d"), _ints(10, None, None, 40), new_big],

@@ -77,7 +77,7 @@ def _change_batch(
     batch: Batch, transactions: Transactions, relation: Relation | None, columns: Sequence[str], style: ArrowStyle, codec: str, *,
     fill_missing: bool,
 ) -> pa.RecordBatch:  # fmt: skip
-    target = relation or batch.published_as
+    target = relation or batch.published_relation
     rows = len(batch)
     schema = change_schema(target, columns, style)
 

@@ -20,7 +20,8 @@ from tailrace.plugins.debezium.binary import base64_texts
 from tailrace.plugins.debezium.numbers import decimal_literals
 from tailrace.plugins.debezium.options import parse_options
 from tailrace.plugins.debezium.values import Telling
-from tailrace.plugins.json_text.columns import Side, put_literal
+from tailrace.plugins.column_texts import ColumnTexts
+from tailrace.plugins.json_text.columns import literal_columns, put_literal
 from tailrace.types import registry
 from tailrace.types.built_in import built_in_types
 from tailrace.types.encodings.server_encodings import UTF8
@@ -42,11 +43,11 @@ def told_of(pg_type: PgType, texts: list[str | None], typmod: int = -1, options:
     stored = registry.parse_texts(Texts.of([text or "" for text in texts]), valid, pg_type)
     column = Column(1, "a", pg_type, typmod, pg_type.length, pg_type.align)
     how = Telling(parse_options(options or {}), TextStyle(time_zone="Europe/Berlin"), UTF8).of(column)
-    side = Side.of([stored], [column], len(texts), lambda values, _: how.text_of(values))
+    side = literal_columns([stored], [column], len(texts), lambda values, _: how.text_of(values))
     return [json.loads(text) for text in literals(side)]
 
 
-def literals(side: Side) -> list[str]:
+def literals(side: ColumnTexts) -> list[str]:
     """As the kernel of events writes them."""
     out = np.empty(side.room + 8 * side.state.shape[1], np.uint8)
     ends = write_column(out, side)

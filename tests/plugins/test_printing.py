@@ -9,7 +9,6 @@ import pytest
 
 from tailrace.model import Lsn
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.picking import end_to_end
 from tailrace.plugins.printing import as_json_rows, as_psql, few_at_a_time
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.types.values import Texts
@@ -69,8 +68,8 @@ def test_printed_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_end_to_end_grows_as_it_must() -> None:
     parts = [Texts.of([text, "x"]) for text in TEXTS]
     for room in (0, 1, 1000, 1 << 16):
-        whole = end_to_end(iter(parts), room)
+        whole = Texts.concatenated(iter(parts), room)
         assert whole.data.tobytes() == b"".join(part.data.tobytes() for part in parts)
         assert np.diff(whole.offsets).tolist() == [len(text.encode()) for each in TEXTS for text in (each, "x")]
-    assert end_to_end(iter(parts[:1]), 0) is parts[0]
-    assert len(end_to_end(iter([]), 0)) == 0
+    assert Texts.concatenated(iter(parts[:1]), 0) is parts[0]
+    assert len(Texts.concatenated(iter([]), 0)) == 0

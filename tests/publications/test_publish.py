@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from tailrace.decode import DELETE, INSERT, NO_OLD, OLD_KEY, OLD_ROW, UPDATE, Alike, Batch
+from tailrace.decode import DELETE, INSERT, NO_OLD, OLD_KEY, OLD_ROW, UPDATE, Batch
 from tailrace.errors import InsufficientLogging, UsageError
 from tailrace.model import Column, PgType, Relation
 from tailrace.publications.entry import Member, RelationEntry
@@ -76,7 +76,7 @@ def batch(changes: Sequence[tuple[int, Row | None, int, Row | None]], unchanged:
     kinds, new, old_kinds, old = zip(*changes, strict=True)
     numbers = np.arange(len(changes))
     return Batch(
-        relation=TABLE, published_as=TABLE, columns=COLUMNS, ordinal=numbers * 0, lsn=numbers + 100, sequence=numbers * 0,
+        relations=(TABLE,), published_as=(TABLE,), number=numbers * 0, columns=COLUMNS, ordinal=numbers * 0, lsn=numbers + 100, sequence=numbers * 0,
         kind=np.array(kinds, np.uint8), old_kind=np.array(old_kinds, np.uint8),
         new=[values(new, 0), values(new, 1, unchanged)], old=[values(old, 0), values(old, 1)],
     )  # fmt: skip
@@ -168,7 +168,7 @@ def test_a_partition_goes_out_with_its_roots_columns() -> None:
     )
     entry = RelationEntry(ALL_ACTIONS, root, (member(row_filter=IS_LARGE),))
     (made,) = publisher(entry, Above((3,))).publish(CHAIN.part(0, 2))
-    assert (made.published_as, made.relation, [(column.number, column.name) for column in made.columns]) == (
+    assert (made.published_relation, made.relation, [(column.number, column.name) for column in made.columns]) == (
         root,
         TABLE,
         [(1, "v"), (3, "id")],
@@ -198,11 +198,10 @@ def test_transactions_that_see_another_entry() -> None:
     own = {1: {TABLE.oid: EntrySpans((0, 101), (nothing, all_of_it))}}
     timeline = EntryTimeline((0,), (Generation(common, own),))
     mixed = replace(CHAIN, ordinal=np.array([0, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1]))
-    alike = Alike((TABLE,), (TABLE,), np.zeros(len(mixed), np.int64), mixed)
-    (made,) = Publisher(timeline, 16, lambda *_: Above()).publish_alike(alike)  # type: ignore[arg-type,return-value]
-    assert made.batch.lsn.tolist() == [102, 104, 105, 106, 107, 108, 109]
+    (made,) = Publisher(timeline, 16, lambda *_: Above()).publish(mixed)  # type: ignore[arg-type,return-value]
+    assert made.lsn.tolist() == [102, 104, 105, 106, 107, 108, 109]
 
 
 def test_what_cannot_be_published_is_not() -> None:
     for other in (replace(TABLE, persistence="u"), replace(TABLE, oid=13000), replace(TABLE, kind="m")):
-        assert list(publisher(RelationEntry(ALL_ACTIONS, None, (member(),))).publish(replace(CHAIN, relation=other))) == []
+        assert list(publisher(RelationEntry(ALL_ACTIONS, None, (member(),))).publish(replace(CHAIN, relations=(other,)))) == []

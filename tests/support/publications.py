@@ -19,7 +19,7 @@ from support.decoding import opened
 from support.pgoutput import UNCHANGED, Change, Sent, Values, read_sent
 from support.servers import Server
 from tailrace.catalog.moments import Committed
-from tailrace.decode import DELETE, INSERT, UPDATE, Batch, decode_alike
+from tailrace.decode import DELETE, INSERT, UPDATE, Batch, decode_by_descriptor
 from tailrace.errors import TailraceError
 from tailrace.pipeline import Pipeline
 from tailrace.publications.publish import Publisher
@@ -98,18 +98,18 @@ def sent_by(
     commits = plan.transactions.commit_lsn
     wanted = (commits >= told.start) & (commits < told.stop)
     read = pipeline.source.segments.read
-    decoded = [alike for stretch in plan.restricted_to(wanted) for alike in decode_alike(stretch, read)]
+    decoded = [each for stretch in plan.restricted_to(wanted) for each in decode_by_descriptor(stretch, read)]
     truncations = [each for each in plan.truncations if wanted[each.ordinal]]
     # Of the relations of this scenario only: all of a server's scenarios would be asked for each time.
-    relations = {relation.oid for alike in decoded for relation in alike.relations}
+    relations = {relation.oid for batch in decoded for relation in batch.relations}
     relations |= {relation.oid for truncation in truncations for relation in truncation.relations}
     committed = Committed(plan.transactions.first_lsn, commits, wanted)
     timeline = timeline or entry_timeline(pipeline.history, relations, told.scenario.names, committed, told.start, definitions)
     publisher = pickle.loads(pickle.dumps(Publisher(timeline, major, compile_filter)))
     found: dict[int, list[tuple[tuple[int, int], Change]]] = {}
-    for alike in decoded:
-        for shown in publisher.publish_alike(alike):
-            for batch in shown.batches():
+    for each in decoded:
+        for shown in publisher.publish(each):
+            for batch in shown.by_relation():
                 for row, change in enumerate(changes_of(batch, major)):
                     place = int(batch.lsn[row]), int(batch.sequence[row])
                     found.setdefault(int(batch.ordinal[row]), []).append((place, change))
@@ -127,11 +127,11 @@ def changes_of(batch: Batch, major: int) -> Iterator[Change]:
     """Published changes as pgoutput writes them. What kind the old tuple is, the table says that they are published as."""
     new = _texts(batch, batch.new, major)
     old = _texts(batch, batch.old, major) if batch.old is not None else [()] * len(batch)
-    letter = "O" if batch.published_as.replica_identity == "f" else "K"
+    letter = "O" if batch.published_relation.replica_identity == "f" else "K"
     for row, kind in enumerate(batch.kind.tolist()):
         has_old = bool(batch.has_old[row])
         yield Change(
-            _KINDS[kind], (batch.published_as.oid,), new[row] if kind != DELETE else (), letter if has_old else "", old[row] if has_old else ()
+            _KINDS[kind], (batch.published_relation.oid,), new[row] if kind != DELETE else (), letter if has_old else "", old[row] if has_old else ()
         )  # fmt: skip
 
 

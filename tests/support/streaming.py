@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.decode import Alike
+from tailrace.decode import Batch
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.plugins.test_decoding.lines import LineFormatter
@@ -27,9 +27,9 @@ _ROW = re.compile(r"(\d+)/(\d+) (.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class _InFull(LineFormatter):
-    def alike_texts(self, alike: Alike) -> Texts:
-        lines = self._lines(alike)
-        stream, xid = alike.batch.stream, alike.batch.xid
+    def change_texts(self, batch: Batch) -> Texts:
+        lines = self._lines(batch)
+        stream, xid = batch.stream, batch.xid
         if stream is None or xid is None:
             return lines
         heads = [f"{top}/{own} ".encode() if top else b"" for top, own in zip(stream.tolist(), xid.tolist(), strict=True)]

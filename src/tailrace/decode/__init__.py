@@ -1,8 +1,8 @@
 """A stretch and its plan -> batches of changes.
 
-In: the WAL of a stretch, and for each transaction that is wanted its xids and for each file what it meant (`StretchPlan`). Out: `Batch`es, one per
-version of a relation, as columns, in WAL order; or all changes of relations that are stored alike together (`Alike`), which is what thousands of
-partitions are decoded as. Rows of aborted, foreign or unwanted work are dropped where they stand.
+In: the WAL of a stretch, and for each transaction that is wanted its xids and for each file what it meant (`StretchPlan`). Out: `Batch`es as columns,
+in WAL order, each of relations with one tuple descriptor, which is what thousands of partitions are decoded as, or of one relation. Rows of aborted,
+foreign or unwanted work are dropped where they stand.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tailrace.wal.heap import NO_OLD, OLD_KEY, OLD_ROW
 from tailrace.wal.pages import WalBytes
 from tailrace.wal.reading import Reader
 
-__all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Alike", "Batch", "Reader", "decode", "decode_alike"]
+__all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Batch", "Reader", "decode", "decode_by_descriptor"]
 
 SLICE, SLICED_FROM = 4 << 20, 48 << 20
 """Of a large stretch, rows become columns, and columns texts, some at a time: so much of their tuples, each row counting as _ROW_COST bytes more. At
@@ -39,10 +39,10 @@ _ROW_COST = 64
 
 @dataclass(slots=True, kw_only=True)
 class Batch:
-    """Changes of one version of a relation, in WAL order.
+    """Changes of relations with one tuple descriptor (the same columns, stored alike), in WAL order. `decode` makes it.
 
-    `relation` is whose rows they are; `published_as` the table that an outlet shows them of, and `columns` those that it shows, which are what `new`
-    and `old` hold one `Values` each for: the relation itself, and its live columns, as they come out of decoding.
+    Row i is of `relations[number[i]]`, and an outlet shows it as a row of `published_as[number[i]]`; `columns` are those that it shows, which
+    `new` and `old` hold one `Values` each for. As they come out of decoding, relations are published as themselves, with all live columns.
 
     The order key of a row is (its transaction's commit LSN, `lsn`, `sequence`), the last being its number within its record; `ordinal` names the
     transaction. Rows without a new or an old tuple are invalid there, and `old_kind` says which have an old one and whether it is only a key. `names`
@@ -51,8 +51,9 @@ class Batch:
     each, where a plan was asked for them.
     """
 
-    relation: Relation
-    published_as: Relation
+    relations: tuple[Relation, ...]
+    published_as: tuple[Relation, ...]
+    number: NDArray[np.int64]
     columns: tuple[Column, ...]
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
@@ -68,6 +69,16 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.lsn)
+
+    @property
+    def relation(self) -> Relation:
+        """The relation, of a batch of one; else the first."""
+        return self.relations[0]
+
+    @property
+    def published_relation(self) -> Relation:
+        """What that is published as."""
+        return self.published_as[0]
 
     @property
     def has_old(self) -> Mask:
@@ -93,36 +104,15 @@ class Batch:
 
     def _of_rows(self, rows: slice | NDArray[np.int64], new: list[Values], old: list[Values] | None) -> Batch:
         return replace(
-            self, ordinal=self.ordinal[rows], lsn=self.lsn[rows], sequence=self.sequence[rows], kind=self.kind[rows],
-            old_kind=self.old_kind[rows], new=new, old=old, stream=None if self.stream is None else self.stream[rows],
-            xid=None if self.xid is None else self.xid[rows],
+            self, number=self.number[rows], ordinal=self.ordinal[rows], lsn=self.lsn[rows], sequence=self.sequence[rows],
+            kind=self.kind[rows], old_kind=self.old_kind[rows], new=new, old=old,
+            stream=None if self.stream is None else self.stream[rows], xid=None if self.xid is None else self.xid[rows],
             commits=None if self.commits is None else self.commits.take(rows),
         )  # fmt: skip
 
-
-@dataclass(slots=True)
-class Alike:
-    """Changes of relations with the same columns, in WAL order. Row i of `batch`, which names the first of them, is of `relations[number[i]]`, and
-    published as `published_as[number[i]]`."""
-
-    relations: tuple[Relation, ...]
-    published_as: tuple[Relation, ...]
-    number: NDArray[np.int64]
-    batch: Batch
-
-    @classmethod
-    def of(cls, batch: Batch) -> Alike:
-        """One relation's."""
-        return cls((batch.relation,), (batch.published_as,), np.zeros(len(batch), np.int64), batch)
-
-    def take(self, rows: NDArray[np.int64]) -> Alike:
-        """The changes at `rows`, in that order."""
-        return Alike(self.relations, self.published_as, self.number[rows], self.batch.take(rows))
-
-    @property
-    def by_relation(self) -> NDArray[np.int64]:
-        """Row numbers in the order of `batches`."""
-        return np.argsort(self.number, kind="stable")
+    def as_of_one(self, relation: Relation, published_as: Relation) -> Batch:
+        """The same changes, all of this relation."""
+        return replace(self, relations=(relation,), published_as=(published_as,), number=np.zeros(len(self), np.int64))
 
     @property
     def rows_by_relation(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
@@ -131,20 +121,20 @@ class Alike:
         if least >= most:  # nearly always
             yield from ((number, np.arange(len(self.number))) for number in range(least, most + 1))
             return
-        order = self.by_relation
+        order = np.argsort(self.number, kind="stable")
         present, starts = np.unique(self.number[order], return_index=True)
         yield from zip(present.tolist(), np.split(order, starts[1:]), strict=True)
 
-    def batches(self) -> Iterator[Batch]:
+    def by_relation(self) -> Iterator[Batch]:
         """The changes of each relation by themselves."""
         if len(self.relations) == 1:
-            yield self.batch
+            yield self
             return
-        order = self.by_relation
-        whole = self.batch.take(order)
-        present, starts = np.unique(self.number[order], return_index=True)
-        for number, start, stop in zip(present.tolist(), starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
-            yield replace(whole.part(start, stop), relation=self.relations[number], published_as=self.published_as[number])
+        numbers, rows = zip(*self.rows_by_relation, strict=True) if len(self) else ((), ())
+        whole, stop = self.take(np.concatenate(rows)) if len(self) else self, 0
+        for number, mine in zip(numbers, rows, strict=True):
+            start, stop = stop, stop + len(mine)
+            yield whole.part(start, stop).as_of_one(self.relations[number], self.published_as[number])
 
 
 def decode(plan: StretchPlan, read: Reader, oids: Container[int] | None = None) -> Iterator[Batch]:
@@ -153,40 +143,40 @@ def decode(plan: StretchPlan, read: Reader, oids: Container[int] | None = None) 
 
     Raises CorruptWal if the WAL is not the one that was indexed, MissingHistory for rows of a file that no relation had.
     """
-    for alike in _all_alike(plan, read, oids, slices_many=False):
-        yield from alike.batches()
+    for batch in _batches(plan, read, oids, slices_many=False):
+        yield from batch.by_relation()
 
 
-def decode_alike(plan: StretchPlan, read: Reader, oids: Container[int] | None = None) -> Iterator[Alike]:
-    """The same with relations that are stored alike in one."""
-    yield from _all_alike(plan, read, oids, slices_many=True)
+def decode_by_descriptor(plan: StretchPlan, read: Reader, oids: Container[int] | None = None) -> Iterator[Batch]:
+    """The same with the changes of all relations that have one tuple descriptor together."""
+    yield from _batches(plan, read, oids, slices_many=True)
 
 
-def _all_alike(plan: StretchPlan, read: Reader, oids: Container[int] | None, *, slices_many: bool) -> Iterator[Alike]:
+def _batches(plan: StretchPlan, read: Reader, oids: Container[int] | None, *, slices_many: bool) -> Iterator[Batch]:
     """Unless `slices_many`, what several relations share is not cut: each has its changes together."""
     wal, rows, chunks = wanted_rows(plan, read)
-    families = _families(plan.relations, oids)
-    family_of, number_of = (np.full(len(plan.relations), -1, np.int64) for _ in range(2))
-    for family, members in enumerate(families):
-        family_of[members] = family
+    descriptors = _by_descriptor(plan.relations, oids)
+    descriptor_of, number_of = (np.full(len(plan.relations), -1, np.int64) for _ in range(2))
+    for descriptor, members in enumerate(descriptors):
+        descriptor_of[members] = descriptor
         number_of[members] = np.arange(len(members))
-    numbers, bounds = grouped(rows.relation, rows.kind, family_of, len(families))
-    for family, members in enumerate(families):
-        every = len(rows.kind) == bounds[family + 1] - bounds[family]
-        mine = rows if every else rows.take(numbers[bounds[family] : bounds[family + 1]])
+    numbers, bounds = grouped(rows.relation, rows.kind, descriptor_of, len(descriptors))
+    for descriptor, members in enumerate(descriptors):
+        every = len(rows.kind) == bounds[descriptor + 1] - bounds[descriptor]
+        mine = rows if every else rows.take(numbers[bounds[descriptor] : bounds[descriptor + 1]])
         if len(mine.kind):
             relations = tuple(plan.relations[member] for member in members)
             slices = _slices if slices_many or len(relations) == 1 else _whole
             yield from _decoded(plan, relations, mine, number_of[mine.relation], wal, chunks, slices)
 
 
-def _families(relations: Sequence[Relation], oids: Container[int] | None) -> list[list[int]]:
-    """Numbers of the relations that are wanted, those with the same columns together. The history has columns that are alike as one object."""
-    families: dict[int, list[int]] = {}
+def _by_descriptor(relations: Sequence[Relation], oids: Container[int] | None) -> list[list[int]]:
+    """Numbers of the relations that are wanted, those with one tuple descriptor together, which the history has as one object."""
+    members: dict[int, list[int]] = {}
     for number, relation in enumerate(relations):
         if oids is None or relation.oid in oids:
-            families.setdefault(id(relation.columns), []).append(number)
-    return list(families.values())
+            members.setdefault(id(relation.columns), []).append(number)
+    return list(members.values())
 
 
 def _decoded(
@@ -197,13 +187,13 @@ def _decoded(
     wal: WalBytes,
     chunks: Chunks,
     slices: Callable[[Rows], Iterable[slice]],
-) -> Iterator[Alike]:
+) -> Iterator[Batch]:
     """The rows as columns, as many at a time as `slices` tells; an error names the relation, and the record if it is one row's."""
     try:
         for names, part in _moments(plan, relations[0], rows):
             same, numbers = rows.take(part), number[part]
             for few in slices(same):
-                yield Alike(relations, relations, numbers[few], _batch(plan, relations[0], same.take(few), wal, chunks, names))
+                yield _batch(plan, relations, numbers[few], same.take(few), wal, chunks, names)
     except TailraceError as error:
         if len(relations) > 1:  # whose row was it?
             for i, relation in enumerate(relations):
@@ -235,7 +225,11 @@ def _slices(rows: Rows) -> Iterable[slice]:
     return starmap(slice, pairwise(cuts))
 
 
-def _batch(plan: StretchPlan, relation: Relation, rows: Rows, wal: WalBytes, chunks: Chunks, names: NameOf | None) -> Batch:
+def _batch(
+    plan: StretchPlan, relations: tuple[Relation, ...], number: NDArray[np.int64], rows: Rows, wal: WalBytes, chunks: Chunks,
+    names: NameOf | None,
+) -> Batch:  # fmt: skip
+    relation = relations[0]
     try:
         new = _columns(relation, wal.buf, rows.new, rows.new_length, rows.turn, chunks)
         old = _columns(relation, wal.buf, rows.old, rows.old_length, rows.turn, chunks) if (rows.old >= 0).any() else None
@@ -245,8 +239,8 @@ def _batch(plan: StretchPlan, relation: Relation, rows: Rows, wal: WalBytes, chu
         raise
     is_streamed = bool(plan.stream.any())
     return Batch(
-        relation=relation, published_as=relation, columns=relation.live_columns, ordinal=rows.ordinal, lsn=rows.lsn,
-        sequence=rows.sequence, kind=rows.kind, old_kind=rows.old_kind, new=new, old=old, names=names,
+        relations=relations, published_as=relations, number=number, columns=relation.live_columns, ordinal=rows.ordinal,
+        lsn=rows.lsn, sequence=rows.sequence, kind=rows.kind, old_kind=rows.old_kind, new=new, old=old, names=names,
         stream=plan.stream[rows.owner] if is_streamed else None, xid=plan.xid[rows.owner].astype(np.uint32) if is_streamed else None,
         commits=None if plan.commits is None else plan.commits.take(rows.owner),
     )  # fmt: skip

@@ -25,8 +25,9 @@ def of_a_row(error: CorruptWal, batch: Batch, read: Callable[[NDArray[np.int64]]
             return True
         return False
 
-    lsn = Lsn(int(batch.lsn[first_that_fails(len(batch), fails)]))
-    error.context = error.context or f"table {batch.relation}, WAL record at {lsn}"
+    row = first_that_fails(len(batch), fails)
+    lsn = Lsn(int(batch.lsn[row]))
+    error.context = error.context or f"table {batch.relations[batch.number[row]]}, WAL record at {lsn}"
     return error.at(lsn)
 
 

@@ -20,7 +20,7 @@ from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.registry import format_binary, format_values, has_binary
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Texts, Values, as_writable
+from tailrace.types.values import Texts, Values
 
 NULL_BYTE, UNCHANGED_BYTE, TEXT_BYTE, BINARY_BYTE = (np.uint8(ord(kind)) for kind in (NULL, UNCHANGED, TEXT, BINARY))
 
@@ -44,19 +44,16 @@ def tuple_columns(
 ) -> TupleColumns:  # fmt: skip
     """The columns' values as they travel, one column after another; `codec` is the database's encoding."""
     rows = len(values[0]) if values else 0
-    side = TupleColumns.absent(rows, len(columns))
-    parts: list[NDArray[np.uint8]] = []
-    used = 0
+    kinds = np.full((len(columns), rows), NULL_BYTE)
+    texts = []
     for i, (column, stored) in enumerate(zip(columns, values, strict=True)):
         assert column.type is not None, "dropped columns are not sent"
-        texts, sent_as = _sent(stored, column.type, style, codec, binary=binary)
-        np.add(texts.offsets, used, out=side.bounds[i])
-        used += len(texts.data)
-        parts.append(texts.data)
-        side.kind[i] = np.where(stored.valid, sent_as, NULL_BYTE)
+        sent, sent_as = _sent(stored, column.type, style, codec, binary=binary)
+        texts.append(sent)
+        kinds[i] = np.where(stored.valid, sent_as, NULL_BYTE)
         if stored.unchanged is not None:
-            side.kind[i][stored.unchanged] = UNCHANGED_BYTE
-    return side._replace(data=as_writable(parts[0]) if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.uint8)]))
+            kinds[i][stored.unchanged] = UNCHANGED_BYTE
+    return TupleColumns(*Texts.columns_in_one(texts, rows), kinds)
 
 
 def _sent(stored: Values, pg_type: PgType, style: TextStyle, codec: str, *, binary: bool) -> tuple[Texts, np.uint8]:

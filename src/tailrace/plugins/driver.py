@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.decode import Alike, Reader, decode_alike
+from tailrace.decode import Batch, Reader, decode_by_descriptor
 from tailrace.errors import TailraceError
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
@@ -32,7 +32,6 @@ from tailrace.plugins.failures import Failure, Place, first, told_as_far
 from tailrace.plugins.formatted import NO_XIDS, Formatted, RelationsMet
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.ordering import Some, in_order
-from tailrace.plugins.picking import end_to_end, taken
 from tailrace.plugins.plugin import Formatter, OutputPlugin, PluginWarning
 from tailrace.publications.entry import RelationEntry
 from tailrace.publications.publish import Publisher
@@ -55,32 +54,32 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
     failure: Failure | None = None
     codec = plan.codec if formatter.checks_values else unchecked(plan.codec)
 
-    def tell(entry: RelationEntry | None, part: Alike) -> list[tuple[Alike, Texts]]:
+    def tell(entry: RelationEntry | None, part: Batch) -> list[tuple[Batch, Texts]]:
         shown = [part] if publisher is None or entry is None else list(publisher.publish_part(part, entry))
         nonlocal untold
-        untold = untold.union(*(formatter.untold(alike) for alike in shown))
-        return [(alike, formatter.knowing(alike.batch.names, codec).alike_texts(alike)) for alike in shown]
+        untold = untold.union(*(formatter.untold(batch) for batch in shown))
+        return [(batch, formatter.knowing(batch.names, codec).change_texts(batch)) for batch in shown]
 
     def told() -> Iterator[Texts]:
         nonlocal failure
-        for changes in decode_alike(plan, read):
+        for changes in decode_by_descriptor(plan, read):
             for entry, part in [(None, changes)] if publisher is None else publisher.parts(changes):
                 found, failed = told_as_far(part, partial(tell, entry))
                 failure = first(failure, failed)
-                for alike, texts in found:
-                    keys.append(np.stack([alike.batch.ordinal, alike.batch.lsn, alike.batch.sequence]))
-                    if alike.batch.xid is not None:
-                        xids.append(alike.batch.xid)
+                for batch, texts in found:
+                    keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
+                    if batch.xid is not None:
+                        xids.append(batch.xid)
                     if formatter.tells_relations:
-                        met.add(alike, formatter.relations_of(alike))
+                        met.add(batch, formatter.relations_of(batch))
                     yield texts
 
-    texts = end_to_end(told(), 4 * (plan.stretch.stop - plan.stretch.start))
+    texts = Texts.concatenated(told(), 4 * (plan.stretch.stop - plan.stretch.start))
     ordinal, lsn, sequence = np.concatenate(keys, axis=1)
     order = np.lexsort((sequence, lsn, ordinal))
     streamed = order if len(xids) > 1 else slice(0)
     return Formatted(
-        ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=taken([texts], order),
+        ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=Texts.merged([texts], order),
         relations=tuple(met.relations), relation=met.of_rows(order), failure=failure,
         xid=np.concatenate(xids)[streamed], passed_over=frozenset(publisher.passed_over if publisher else ()),
         untold=untold,

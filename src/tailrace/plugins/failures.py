@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.decode import Alike
+from tailrace.decode import Batch
 from tailrace.decode.damaged import first_that_fails, of_a_row
 from tailrace.errors import CorruptWal, InsufficientLogging, MissingHistory, PluginError, TailraceError, UsageError
 from tailrace.model import Lsn
@@ -85,34 +85,33 @@ def _where(plugin: OutputPlugin, callback: str, *more: str) -> str:
     return ", ".join([*slot, f'output plugin "{plugin.name}"', f"in the {callback} callback", *more])
 
 
-def told_as_far(alike: Alike, tell: Callable[[Alike], list[Told]]) -> tuple[list[Told], Failure | None]:
+def told_as_far(batch: Batch, tell: Callable[[Batch], list[Told]]) -> tuple[list[Told], Failure | None]:
     """What `tell` makes of the changes; where it raises for one, of those of transactions before, and the first for which it does. It must raise for
     each change by itself, whichever others it is given."""
     try:
-        return tell(alike), None
+        return tell(batch), None
     except CorruptWal as error:
-        raise of_a_row(error, alike.batch, lambda rows: tell(alike.take(rows))) from error.__cause__
+        raise of_a_row(error, batch, lambda rows: tell(batch.take(rows))) from error.__cause__
     except _OF_A_CHANGE as error:
         raised: TailraceError = error
-    batch = alike.batch
     order = np.lexsort((batch.sequence, batch.lsn, batch.ordinal))
-    row, found = _first_that_raises(alike, order, tell)
+    row, found = _first_that_raises(batch, order, tell)
     place = Place(*(int(column[row]) for column in (batch.ordinal, batch.lsn, batch.sequence)))
     before = np.flatnonzero(batch.ordinal < place.ordinal)
-    return tell(alike.take(before)) if len(before) else [], Failure(place, found or raised)
+    return tell(batch.take(before)) if len(before) else [], Failure(place, found or raised)
 
 
 def _first_that_raises(
-    alike: Alike, order: NDArray[np.int64], tell: Callable[[Alike], list[Told]]
+    batch: Batch, order: NDArray[np.int64], tell: Callable[[Batch], list[Told]]
 ) -> tuple[int, TailraceError | None]:
     """The first of these rows for which it raises, of which one is known, and what."""
-    found = first_that_fails(len(order), lambda some: _raised(alike.take(np.sort(order[some])), tell) is not None)
-    return int(order[found]), _raised(alike.take(order[found : found + 1]), tell)
+    found = first_that_fails(len(order), lambda some: _raised(batch.take(np.sort(order[some])), tell) is not None)
+    return int(order[found]), _raised(batch.take(order[found : found + 1]), tell)
 
 
-def _raised(alike: Alike, tell: Callable[[Alike], list[Told]]) -> TailraceError | None:
+def _raised(batch: Batch, tell: Callable[[Batch], list[Told]]) -> TailraceError | None:
     try:
-        tell(alike)
+        tell(batch)
     except _OF_A_CHANGE as error:
         return error
     return None

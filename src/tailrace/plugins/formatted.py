@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.decode import Alike
+from tailrace.decode import Batch
 from tailrace.model import Relation
 from tailrace.plugins.failures import Failure
 from tailrace.types.values import Texts
@@ -38,10 +38,9 @@ class Formatted:
 
     def part(self, start: int, stop: int) -> Formatted:
         """Rows `[start, stop)`, sharing memory."""
-        offsets = self.texts.offsets[start : stop + 1]
-        texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
         return Formatted(
-            ordinal=self.ordinal[start:stop], lsn=self.lsn[start:stop], sequence=self.sequence[start:stop], texts=texts,
+            ordinal=self.ordinal[start:stop], lsn=self.lsn[start:stop], sequence=self.sequence[start:stop],
+            texts=self.texts.part(start, stop),
             relations=self.relations, relation=self.relation[start:stop], xid=self.xid[start:stop],
         )  # fmt: skip
 
@@ -62,14 +61,14 @@ class RelationsMet:
         self._number: dict[int, int] = {}  # by identity: a plan has each relation once
         self._rows: list[NDArray[np.int32]] = []
 
-    def add(self, alike: Alike, relations: Sequence[Relation]) -> None:
-        numbers = np.empty(len(alike.relations), np.int32)
-        for i in np.flatnonzero(np.bincount(alike.number, minlength=len(alike.relations))).tolist():
+    def add(self, batch: Batch, relations: Sequence[Relation]) -> None:
+        numbers = np.empty(len(batch.relations), np.int32)
+        for i in np.flatnonzero(np.bincount(batch.number, minlength=len(batch.relations))).tolist():
             relation = relations[i]
             numbers[i] = self._number.setdefault(id(relation), len(self.relations))
             if numbers[i] == len(self.relations):
                 self.relations.append(relation)
-        self._rows.append(numbers[alike.number])
+        self._rows.append(numbers[batch.number])
 
     def of_rows(self, order: NDArray[np.int64]) -> NDArray[np.int32]:
         """By row, in that order; nothing if nothing was added."""

@@ -32,13 +32,11 @@ class Lines:
 
     def part(self, start: int, stop: int) -> Lines:
         """Rows `[start, stop)`, sharing memory."""
-        offsets = self.texts.offsets[start : stop + 1]
-        texts = Texts(offsets - offsets[0], self.texts.data[offsets[0] : offsets[-1]])
         mine, stops = ((places > start) & (places <= stop) for places in (self.ends, self.stops))
         return Lines(
             self.lsn[start:stop],
             self.xid[start:stop],
-            texts,
+            self.texts.part(start, stop),
             self.ends[mine] - start,
             self.stops[stops] - start,
             self.ended[mine],

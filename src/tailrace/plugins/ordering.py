@@ -21,7 +21,6 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.failures import in_callback
 from tailrace.plugins.formatted import Formatted
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
 from tailrace.transactions.fates import BARE_PREPARE, BLOCK, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
@@ -263,7 +262,7 @@ class _Order:
         }  # fmt: skip
         at = [np.flatnonzero(kinds == kind) for kind in parts]
         texts = [part(transactions.subset(mine)) for part, mine in zip(parts.values(), at, strict=True)]
-        return taken(texts, np.argsort(np.concatenate(at), kind="stable"))
+        return Texts.merged(texts, np.argsort(np.concatenate(at), kind="stable"))
 
     def _least(self, of: NDArray[np.int64]) -> NDArray[np.int64]:
         """By ordinal."""
@@ -299,7 +298,7 @@ class _Order:
             printed, xid = (np.insert(each, before, each[before]) for each in (printed, xid))
             ends, stops = (np.insert(each, before, False) for each in (ends, stops))
         at = np.flatnonzero(ends)
-        lines = Lines(printed, xid, taken(texts, order), at + 1, np.flatnonzero(stops) + 1, printed[at])
+        lines = Lines(printed, xid, Texts.merged(texts, order), at + 1, np.flatnonzero(stops) + 1, printed[at])
         return plugin.finished(lines.without_silence() if plugin.may_be_silent else lines)
 
     def _uses(self, order: NDArray[np.int64]) -> RelationUses:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
-from tailrace.decode import Alike, Batch
+from tailrace.decode import Batch
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
@@ -25,7 +25,6 @@ from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter, from_elsewhere
 from tailrace.plan.stale import Stale
-from tailrace.plugins.picking import taken
 from tailrace.publications.publish import Publisher
 from tailrace.publications.timeline import Definitions
 from tailrace.settings import WORK_MEM, parse_work_mem
@@ -54,27 +53,17 @@ class Formatter:
         plugins that convert value by value, as the server's do with pq_sendtext. What others print is checked where it leaves as text."""
         return False
 
-    def relations_of(self, alike: Alike) -> Sequence[Relation]:
+    def relations_of(self, batch: Batch) -> Sequence[Relation]:
         """Of which relations rows are, to the driver."""
-        return alike.relations
+        return batch.relations
 
-    def change_texts(self, batch: Batch) -> Texts:
-        """One text per change of a table."""
-        raise NotImplementedError
-
-    def untold(self, alike: Alike) -> frozenset[str]:
+    def untold(self, batch: Batch) -> frozenset[str]:
         """In the plugin's words, which of the changes it cannot tell: the stream warns of each once, and goes on."""
         return frozenset()
 
-    def alike_texts(self, alike: Alike) -> Texts:
-        """The same of tables with the same columns, of which there may be thousands (partitions). This is what workers call; a formatter that can
-        print all of them at once overrides it."""
-        texts = [self.change_texts(batch) for batch in alike.batches()]
-        if len(texts) == 1:
-            return texts[0]
-        place = np.empty(len(alike.number), np.int64)
-        place[alike.by_relation] = np.arange(len(place))
-        return taken(texts, place)
+    def change_texts(self, batch: Batch) -> Texts:
+        """One text per change. The batch may be of thousands of tables (partitions)."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

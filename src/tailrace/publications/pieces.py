@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tailrace.decode import Alike, Batch, Reader, decode_alike
+from tailrace.decode import Batch, Reader, decode_by_descriptor
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.pieces import Piece, pieces_of
@@ -52,35 +52,30 @@ def published_batches(read: Reader, piece: PublishedPiece, oids: Container[int] 
         for relation in piece.plan.relations
         if any(oids is None or table.oid in oids for table in publisher.tables_of(relation))
     }
-    for alike in decode_alike(piece.plan, read, sources):
-        if any(relation.rewrite_of for relation in alike.relations):
-            for batch in alike.batches():
-                yield from (
-                    publisher.rewritten(batch) if batch.relation.rewrite_of else _published(publisher, Alike.of(batch), oids)
-                )
+    for changes in decode_by_descriptor(piece.plan, read, sources):
+        if any(relation.rewrite_of for relation in changes.relations):
+            for batch in changes.by_relation():
+                yield from publisher.rewritten(batch) if batch.relation.rewrite_of else _published(publisher, batch, oids)
         else:
-            yield from _published(publisher, alike, oids)
+            yield from _published(publisher, changes, oids)
 
 
-def _published(publisher: Publisher, alike: Alike, oids: Container[int] | None) -> Iterator[Batch]:
-    for shown in publisher.publish_alike(alike):
-        table = shown.batch.published_as
-        if shown.batch.relation.oid == table.oid or len({_identity(shown.relations[i]) for i in np.unique(shown.number)}) > 1:
-            batches = shown.batches()
+def _published(publisher: Publisher, changes: Batch, oids: Container[int] | None) -> Iterator[Batch]:
+    for shown in publisher.publish(changes):
+        of = [shown.relations[number] for number in np.unique(shown.number)]
+        first, table = of[0], shown.published_as[shown.number[0]]
+        if first.oid == table.oid or len({(each.replica_identity, each.identity) for each in of}) > 1:
+            batches = shown.by_relation()
         else:  # partitions of one table
-            batches = iter([shown.batch])
+            batches = iter([shown.as_of_one(first, table)])
         for batch in batches:
-            if oids is None or batch.published_as.oid in oids:
-                yield batch if batch.relation.oid == batch.published_as.oid else replace(batch, relation=_numbered(batch))
-
-
-def _identity(relation: Relation) -> tuple[str, tuple[int, ...]]:
-    return relation.replica_identity, relation.identity
+            if oids is None or batch.published_relation.oid in oids:
+                yield batch if batch.relation.oid == batch.published_relation.oid else batch.as_of_one(_numbered(batch), table)
 
 
 def _numbered(batch: Batch) -> Relation:
     """The table as which a partition is published, with the partition's identity."""
-    table, identity = batch.published_as, batch.relation.identity
+    table, identity = batch.published_relation, batch.relation.identity
     names = {column.name for column in batch.relation.live_columns if column.number in identity}
     mine = tuple(column.number for column in table.live_columns if column.name in names)
     return replace(table, identity=mine, replica_identity=batch.relation.replica_identity)

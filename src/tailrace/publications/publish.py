@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
-from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE, Alike, Batch
+from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE, Batch
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
@@ -73,36 +73,29 @@ class Publisher:
         return tuple(dict.fromkeys(entry.published_as or relation for entry in entries))
 
     def publish(self, batch: Batch) -> Iterator[Batch]:
-        """What is published of a relation's changes; each batch has one `Published`. Raises UsageError for publications that are missing or
-        contradict each other, InsufficientLogging where the replica identity does not suffice."""
-        for alike in self.publish_alike(Alike.of(batch)):
-            yield from alike.batches()
-
-    def publish_alike(self, alike: Alike) -> Iterator[Alike]:
-        """The same of relations with the same columns."""
-        for entry, part in self.parts(alike):
+        """What is published of changes of relations with one tuple descriptor; each batch has one `Published`. Raises UsageError for publications
+        that are missing or contradict each other, InsufficientLogging where the replica identity does not suffice."""
+        for entry, part in self.parts(batch):
             yield from self.publish_part(part, entry)
 
-    def parts(self, alike: Alike) -> Iterator[tuple[RelationEntry, Alike]]:
+    def parts(self, batch: Batch) -> Iterator[tuple[RelationEntry, Batch]]:
         """The changes with the same entry, in their order. Relations that cannot be published have none."""
-        for entry, rows in self._by_entry(alike):
-            yield entry, alike if len(rows) == len(alike.number) else alike.take(rows)
+        for entry, rows in self._by_entry(batch):
+            yield entry, batch if len(rows) == len(batch) else batch.take(rows)
 
-    def publish_part(self, alike: Alike, entry: RelationEntry) -> Iterator[Alike]:
+    def publish_part(self, batch: Batch, entry: RelationEntry) -> Iterator[Batch]:
         """What is published of changes that have this entry; at most one. Whether it raises is a matter of each change by itself."""
-        first = alike.relations[alike.number[0]]
-        self._check_found(entry, int(alike.batch.lsn[0]))
+        first = batch.relations[batch.number[0]]
+        self._check_found(entry, int(batch.lsn[0]))
         if not entry.actions.rows:
             return
         what = self._published_of(entry, first)
         conditions = self._all_conditions(what)
         if any(member.defined_here for member in entry.members):
-            self._check_identities(alike, entry)
-        kept, shown = _published_rows(alike.batch, what, conditions)
+            self._check_identities(batch, entry)
+        shown = _published_rows(batch, what, conditions)
         if len(shown):
-            as_which = alike.relations if what.as_itself else (what.published_as,) * len(alike.relations)
-            named = replace(shown, relation=first, published_as=what.published_as)
-            yield Alike(alike.relations, as_which, alike.number[kept], named)
+            yield shown if what.as_itself else replace(shown, published_as=(what.published_as,) * len(batch.relations))
 
     def published_at(self, relation: Relation, lsn: int, ordinal: int) -> Published | None:
         """What is published of a relation, as a change at `lsn` saw it; None if nothing is. Raises as `publish`."""
@@ -147,11 +140,11 @@ class Publisher:
 
     # -- by entry --------------------------------------------------------------------------------------------------------------------
 
-    def _by_entry(self, alike: Alike) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
-        lsn, ordinal = alike.batch.lsn, alike.batch.ordinal
+    def _by_entry(self, batch: Batch) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
+        lsn, ordinal = batch.lsn, batch.ordinal
         found: dict[int, tuple[RelationEntry, list[NDArray[np.int64]]]] = {}
-        for number, rows in alike.rows_by_relation:
-            relation = alike.relations[number]
+        for number, rows in batch.rows_by_relation:
+            relation = batch.relations[number]
             if is_publishable(relation):
                 every = len(rows) == len(lsn)
                 for entry, mine in self.timeline.parts(
@@ -179,15 +172,15 @@ class Publisher:
             self._published[key] = published(entry, relation, self.major)
         return self._published[key]
 
-    def _check_identities(self, alike: Alike, entry: RelationEntry) -> None:
+    def _check_identities(self, batch: Batch, entry: RelationEntry) -> None:
         """Raise for the first UPDATE or DELETE that the server would have refused, had it known of the publication."""
         for kind, command in _COMMANDS.items():
-            mine = np.flatnonzero(alike.batch.kind == kind)
-            numbers, first = np.unique(alike.number[mine], return_index=True)
+            mine = np.flatnonzero(batch.kind == kind)
+            numbers, first = np.unique(batch.number[mine], return_index=True)
             for number, row in zip(numbers.tolist(), mine[first].tolist(), strict=True):
-                error = replica_identity_error(entry, alike.relations[number], command, self.major, self._columns_of)
+                error = replica_identity_error(entry, batch.relations[number], command, self.major, self._columns_of)
                 if error is not None:
-                    error.lsn = Lsn(int(alike.batch.lsn[row]))
+                    error.lsn = Lsn(int(batch.lsn[row]))
                     raise error
 
     def _columns_of(self, row_filter: RowFilter, relation: Relation) -> Sequence[int]:
@@ -237,8 +230,8 @@ def _made(history: History, names: Sequence[str], definitions: Definitions) -> d
     return made
 
 
-def _published_rows(batch: Batch, what: Published, conditions: dict[int, Condition | None]) -> tuple[NDArray[np.int64], Batch]:
-    """The changes that remain, by number; and they."""
+def _published_rows(batch: Batch, what: Published, conditions: dict[int, Condition | None]) -> Batch:
+    """The changes that remain."""
     is_published = np.array([False, what.actions.insert, what.actions.update, what.actions.delete])[batch.kind]
     # A deletion that does not say of what is nothing to send.
     is_published &= (batch.kind != DELETE) | batch.has_old
@@ -249,8 +242,8 @@ def _published_rows(batch: Batch, what: Published, conditions: dict[int, Conditi
     batch = _transformed(batch, kind)
     passed = np.flatnonzero(kind != 0)
     if len(passed) < len(batch):
-        kept, batch = kept[passed], batch.take(passed)
-    return kept, _with_columns(batch, what, place)
+        batch = batch.take(passed)
+    return _with_columns(batch, what, place)
 
 
 def _places(batch: Batch, what: Published) -> dict[int, int]:

@@ -100,5 +100,5 @@ def _changes_of(batch: Batch, held: NDArray[np.bool_], piece: Piece, tables: Seq
     (table,) = tables
     if table.partitions is not None:
         numbered = table.numbered(batch, piece.ordinals[batch.ordinal], held)
-        batch = replace(batch, relation=numbered, columns=numbered.live_columns)
+        batch = replace(batch.as_of_one(numbered, batch.published_relation), columns=numbered.live_columns)
     return change_batch(batch, piece.facts, table.relation, columns=columns, style=style, codec=codec)

@@ -41,7 +41,7 @@ def several_batch(batch: Batch, facts: Transactions, columns: Sequence[str], sty
     plain = [name for name in columns if name not in _NAMES and name not in _ROWS]
     codec = codec if style.reads_utf8 else unchecked(codec)
     changes = change_batch(batch, facts, columns=plain, codec=codec)
-    table, rows = batch.published_as, len(batch)
+    table, rows = batch.published_relation, len(batch)
 
     def made(name: str) -> pa.Array:
         if name == "schema":

@@ -2,19 +2,23 @@
 
 `Values` come out of `tuples.deform` (detoasted, headers removed); `Texts` are what the output functions would print.
 Both are a handful of arrays for a whole run of rows, so that kernels and Arrow can work on them without a Python object per row.
+What is to be done with runs of bytes of any length (to pick some, to cut, to put end to end), `Texts` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from tailrace.kernels import kernel
+from tailrace.memcpy import memcpy
 
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
@@ -73,23 +77,16 @@ class Values:
         if self.fixed is not None:
             # An index of numbers copies a byte at a time; take, a row.
             return Values(self.valid[rows], fixed=self.fixed.take(rows, axis=0), unchanged=unchanged)
-        starts, raw = self.payloads
-        picked = pa.Array.from_buffers(pa.large_binary(), len(self), [None, pa.py_buffer(starts), pa.py_buffer(raw)]).take(
-            pa.array(rows)
-        )
-        offsets, data = binary_buffers(picked)
-        return Values(self.valid[rows], offsets=offsets, data=data, unchanged=unchanged)
+        picked = Texts(*self.payloads).take(rows)
+        return Values(self.valid[rows], offsets=picked.offsets, data=picked.data, unchanged=unchanged)
 
     def part(self, start: int, stop: int) -> Values:
         """The values `[start, stop)`, sharing memory."""
         unchanged = None if self.unchanged is None else self.unchanged[start:stop]
         if self.fixed is not None:
             return Values(self.valid[start:stop], fixed=self.fixed[start:stop], unchanged=unchanged)
-        offsets, data = self.payloads
-        first, last = offsets[start], offsets[stop]
-        return Values(
-            self.valid[start:stop], offsets=offsets[start : stop + 1] - first, data=data[first:last], unchanged=unchanged
-        )
+        mine = Texts(*self.payloads).part(start, stop)
+        return Values(self.valid[start:stop], offsets=mine.offsets, data=mine.data, unchanged=unchanged)
 
     @classmethod
     def of_payloads(cls, payloads: Sequence[bytes | None], length: int) -> Values:
@@ -166,6 +163,74 @@ class Texts:
             wide = wide.fill_null(b"")
         return cls(*binary_buffers(wide))
 
+    def part(self, start: int, stop: int) -> Texts:
+        """Rows `[start, stop)`, sharing memory."""
+        offsets = self.offsets[start : stop + 1]
+        return Texts(offsets - offsets[0], self.data[offsets[0] : offsets[-1]])
+
+    def take(self, rows: NDArray[np.int64]) -> Texts:
+        """The rows at these numbers, in that order."""
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum((self.offsets[1:] - self.offsets[:-1])[rows], out=offsets[1:])
+        out = np.empty(offsets[-1], np.uint8)
+        copy_rows(self.data, self.offsets, rows, offsets, out)
+        return Texts(offsets, out)
+
+    @classmethod
+    def merged(cls, parts: Sequence[Texts], order: NDArray[np.int64]) -> Texts:
+        """All rows of the parts, each once, in the given order; row numbers count them end to end."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) == 1 and bool((np.diff(order) == 1).all()):
+            return parts[0]
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts]) if parts else np.zeros(0, np.int64)
+        offsets = np.zeros(len(order) + 1, np.int64)
+        np.cumsum(lengths[order], out=offsets[1:])
+        out = np.empty(offsets[-1], np.uint8)
+        place = np.empty(len(order), np.int64)
+        place[order] = offsets[:-1]
+        base = 0
+        for part in parts:
+            copy_to_places(part.data, part.offsets, place[base : base + len(part)], out)
+            base += len(part)
+        return Texts(offsets, out)
+
+    @classmethod
+    def concatenated(cls, parts: Iterable[Texts], room: int) -> Texts:
+        """All of them end to end, each let go before the next is asked for. More than they are likely to take is a good `room`: what is not written
+        to costs nothing, and NumPy asks for large pages, which an array that grows would not have."""
+        waiting = iter(parts)
+        first = next(waiting, None)
+        if first is None:
+            return Texts.of([])
+        second = next(waiting, None)
+        if second is None:
+            return first
+        whole, used = np.empty(room, np.uint8), 0
+        offsets = [np.zeros(1, np.int64)]
+        parts = chain((first, second), waiting)
+        del first, second
+        while (part := next(parts, None)) is not None:
+            offsets.append(part.offsets[1:] + used)
+            stop = used + len(part.data)
+            if stop > len(whole):
+                before, whole = whole[:used], np.empty(2 * stop, np.uint8)
+                whole[:used] = before
+                del before
+            whole[used:stop] = part.data
+            used = stop
+            del part
+        return Texts(np.concatenate(offsets), whole[:used])
+
+    @staticmethod
+    def columns_in_one(columns: Sequence[Texts], rows: int) -> tuple[Bytes, Offsets]:
+        """Columns of as many rows each, one after another, as kernels want them: of column c and row i `data[bounds[c, i] : bounds[c, i + 1]]`."""
+        bounds, used = np.zeros((len(columns), rows + 1), np.int64), 0
+        for c, column in enumerate(columns):
+            np.add(column.offsets, used, out=bounds[c])
+            used += len(column.data)
+        parts = [column.data for column in columns]
+        return as_writable(parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.uint8)])), bounds
+
     def to_list(self) -> list[str]:
         """As Python strings, which `of` turns back into the same bytes. For values so rare that a loop is fine."""
         return [as_string(text) for text in self.to_bytes()]
@@ -180,6 +245,21 @@ class Texts:
         mask = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
         buffers = [mask, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.large_string(), len(self), buffers)
+
+
+@kernel
+def copy_rows(data, offsets, rows, to, out):  # type: ignore[no-untyped-def]
+    """Text rows[i] to out[to[i]]."""
+    for i in range(len(rows)):
+        start = offsets[rows[i]]
+        memcpy(out, to[i], data, start, offsets[rows[i] + 1] - start)
+
+
+@kernel
+def copy_to_places(data, offsets, place, out):  # type: ignore[no-untyped-def]
+    """Text i to out[place[i]]."""
+    for i in range(len(place)):
+        memcpy(out, place[i], data, offsets[i], offsets[i + 1] - offsets[i])
 
 
 def as_string(raw: bytes) -> str:

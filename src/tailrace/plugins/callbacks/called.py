@@ -25,7 +25,6 @@ from tailrace.plugins.callbacks.context import Context, OutputOptions
 from tailrace.plugins.callbacks.formatter import CHANGE, EVENT, ONE, CallbackFormatter, read_rows
 from tailrace.plugins.callbacks.plugin import Plugin, check_callbacks, implements
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import OutputPlugin, PlanFacts, RelationUses
 from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.values import Texts
@@ -276,7 +275,7 @@ class CalledPlugin(OutputPlugin):
         order = np.empty(len(of_theirs), np.int64)
         order[of_theirs] = np.arange(len(theirs))
         order[~of_theirs] = len(theirs) + np.arange(len(made))
-        return taken([theirs, Texts.of(made)], order)
+        return Texts.merged([theirs, Texts.of(made)], order)
 
     def _called(self, place: int, text: bytes, lsn: int, shapes: dict[int, Shape]) -> list[bytes]:
         """What is written of one thing in the stream."""

@@ -104,8 +104,8 @@ class CatalogReader:
         count = len(places.rows)
         zeros = np.zeros(count, np.int64)
         return Batch(
-            relation=places.relation, published_as=replace(places.relation, columns=columns), columns=columns, ordinal=zeros, lsn=zeros,
-            sequence=zeros, kind=np.full(count, INSERT, np.uint8), old_kind=np.full(count, NO_OLD, np.uint8),
+            relations=(places.relation,), published_as=(replace(places.relation, columns=columns),), number=zeros, columns=columns,
+            ordinal=zeros, lsn=zeros, sequence=zeros, kind=np.full(count, INSERT, np.uint8), old_kind=np.full(count, NO_OLD, np.uint8),
             new=self._tables.values(places, columns), old=None,
             commits=Commits(zeros.astype(np.uint32), zeros, zeros, zeros.astype(np.uint16)),
         )  # fmt: skip

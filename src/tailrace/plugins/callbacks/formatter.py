@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.changes import COLUMNS
-from tailrace.decode import Alike, Batch
+from tailrace.decode import Batch
 from tailrace.errors import PluginError
 from tailrace.model import Lsn, Relation, Transaction
 from tailrace.plugins.callbacks.change import Shape, batch_as_arrow, plain_changes, write_change
@@ -44,12 +44,17 @@ class CallbackFormatter(Formatter):
     def knowing(self, names: NameOf | None, codec: str) -> CallbackFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
-    def relations_of(self, alike: Alike) -> Sequence[Relation]:
+    def relations_of(self, batch: Batch) -> Sequence[Relation]:
         """With the columns that are published."""
-        columns = alike.batch.columns
-        return [each if each.live_columns == columns else replace(each, columns=columns) for each in alike.published_as]
+        columns = batch.columns
+        return [each if each.live_columns == columns else replace(each, columns=columns) for each in batch.published_as]
 
     def change_texts(self, batch: Batch) -> Texts:
+        rows = [mine for _, mine in batch.rows_by_relation]
+        return Texts.merged([self._of_one(each) for each in batch.by_relation()], np.argsort(np.concatenate(rows)))
+
+    def _of_one(self, batch: Batch) -> Texts:
+        """The changes of one relation."""
         if implements(self.plugin, "change_batch"):
             return self._of_batch(batch)
         if self.plugin.parallel:
@@ -62,7 +67,7 @@ class CallbackFormatter(Formatter):
         )
 
     def _relation(self, batch: Batch) -> Relation:
-        return self.relations_of(Alike.of(batch))[0]
+        return self.relations_of(batch)[0]
 
     def _of_batch(self, batch: Batch) -> Texts:
         context = self.context.alone()

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.decode import DELETE, INSERT, OLD_KEY, OLD_ROW, UPDATE, Alike, Batch
+from tailrace.decode import DELETE, INSERT, OLD_KEY, OLD_ROW, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.model import Column
 from tailrace.plan.stretch import Commits
+from tailrace.plugins.column_texts import UNCHANGED, Words, put, put_word
 from tailrace.plugins.debezium.options import Options
 from tailrace.plugins.debezium.schemas import envelope_schema
 from tailrace.plugins.debezium.values import Telling, Told
-from tailrace.plugins.json_text.columns import LONGEST_LITERAL, UNCHANGED, Side, Words, put, put_literal, put_word
+from tailrace.plugins.json_text.columns import LONGEST_LITERAL, literal_columns, put_literal
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.plugin import Formatter
 from tailrace.types.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
-from tailrace.types.values import Texts, Values, as_writable
+from tailrace.types.values import Texts
 
 CONNECTOR = "postgresql"
 _EPOCH_MICROS = 946_684_800_000_000
@@ -54,28 +53,27 @@ class EventFormatter(Formatter):
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:
-        return self.alike_texts(Alike.of(batch))
-
-    def alike_texts(self, alike: Alike) -> Texts:
-        batch, rows, columns = alike.batch, len(alike.batch), alike.batch.columns
+        rows, columns = len(batch), batch.columns
         assert batch.commits is not None, "the plugin asks for them"
         telling = Telling(self.options, self.style, self.codec)
         how = {column.number: telling.of(column) for column in columns}
-        new = self._side(batch.new, columns, rows, how)
-        old = Side.absent(rows, len(columns)) if batch.old is None else self._side(batch.old, columns, rows, how)
+        new, old = (
+            literal_columns(values, columns, rows, lambda stored, column: how[column.number].text_of(stored))
+            for values in (batch.new, batch.old)
+        )
         words = EventWords(
-            Words.of([self._opening(alike, i, how) for i in range(len(alike.relations))]),
+            Words.of([self._opening(batch, i, how) for i in range(len(batch.relations))]),
             Words.of([f"{json_string(column.name)}:" for column in columns]),
             Words.of([how[column.number].unavailable(self.options.unavailable) for column in columns]),
             Words.of([how[column.number].absent(optional=not column.not_null) for column in columns]),
-            Words.of([f',"schema":{json_string(each.schema)},"table":{json_string(each.name)}' for each in alike.published_as]),
+            Words.of([f',"schema":{json_string(each.schema)},"table":{json_string(each.name)}' for each in batch.published_as]),
             Words.of(["}}" if self.options.with_schemas else "}"]),
         )
         source = source_texts(self.options, self.origin, batch.commits, batch.lsn)
         end, times = end_texts(batch.commits, batch.lsn), times_texts(batch.commits, rows)
         told = ~np.isin(batch.kind, [kind for kind, letter in _OPERATIONS.items() if letter in self.options.skipped])
         changes = Changes(
-            told, alike.number, batch.kind, batch.old_kind, _words(source), _words(end), _words(times), self._key_columns(alike),
+            told, batch.number, batch.kind, batch.old_kind, Words.of(source), Words.of(end), Words.of(times), self._key_columns(batch),
         )  # fmt: skip
         a_row = (
             words.openings.longest + words.tables.longest + _FIXED + 2 * len(words.names.data)
@@ -86,23 +84,16 @@ class EventFormatter(Formatter):
         write_events(changes, words, new, old, offsets, out)
         return Texts(offsets, out[: offsets[-1]])
 
-    def _opening(self, alike: Alike, i: int, how: dict[int, Told]) -> str:
+    def _opening(self, batch: Batch, i: int, how: dict[int, Told]) -> str:
         if not self.options.with_schemas:
             return "{"
-        columns = [(column, how[column.number]) for column in alike.batch.columns]
-        return f'{{"schema":{envelope_schema(self.options.topic_prefix, alike.published_as[i], columns)},"payload":{{'
+        columns = [(column, how[column.number]) for column in batch.columns]
+        return f'{{"schema":{envelope_schema(self.options.topic_prefix, batch.published_as[i], columns)},"payload":{{'
 
-    def _side(self, values: Sequence[Values], columns: Sequence[Column], rows: int, how: dict[int, Told]) -> Side:
-        return Side.of(values, columns, rows, lambda stored, column: how[column.number].text_of(stored))
-
-    def _key_columns(self, alike: Alike) -> NDArray[np.bool_]:
+    def _key_columns(self, batch: Batch) -> NDArray[np.bool_]:
         """By table and column, whether an old key has it."""
-        numbers = np.array([column.number for column in alike.batch.columns], np.int64)
-        return np.array([np.isin(numbers, relation.identity) for relation in alike.published_as])
-
-
-def _words(texts: Texts) -> Words:
-    return Words(as_writable(texts.data), texts.offsets)
+        numbers = np.array([column.number for column in batch.columns], np.int64)
+        return np.array([np.isin(numbers, relation.identity) for relation in batch.published_as])
 
 
 def micros_of(commits: Commits | None, rows: int) -> NDArray[np.int64]:

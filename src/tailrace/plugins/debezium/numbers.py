@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel, kernel
+from tailrace.plugins.column_texts import put
 from tailrace.plugins.debezium.binary import put_base64
-from tailrace.plugins.json_text.columns import put
 from tailrace.types.ascii import MINUS, NINE, POINT, QUOTE, ZERO
 from tailrace.types.values import Mask, Texts, as_writable
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.plugins.json_text.columns import put
+from tailrace.plugins.column_texts import put
 from tailrace.types.ascii import MINUS, NINE, PLUS, POINT, SPACE, ZERO
 from tailrace.types.values import Texts, as_writable
 

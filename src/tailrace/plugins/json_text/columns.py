@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel
-from tailrace.memcpy import memcpy
 from tailrace.model import Column, PgType
+from tailrace.plugins.column_texts import VALUE, ColumnTexts, put
 from tailrace.plugins.json_text.strings import escapes, put_escaped
 from tailrace.types import registry
 from tailrace.types.ascii import MINUS, QUOTE
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Texts, Values, as_writable
+from tailrace.types.values import Texts, Values
 
 # How a column's texts become literals
 BARE = 0  # as they are
@@ -27,8 +25,6 @@ ESCAPED = 4  # in quotes, and there is something to escape
 HEX = 5  # a string of what stands behind the \x of a bytea
 NUMBER_OR_NAME = 6  # a number as it is, what JSON lacks in quotes
 
-VALUE, NULL, UNCHANGED = 0, 1, 2
-
 INT8, INT2, INT4, OID, FLOAT4, FLOAT8, NUMERIC, BOOL, BYTEA = 20, 21, 23, 26, 700, 701, 1700, 16, 17
 NUMBERS = frozenset({INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC})
 
@@ -36,58 +32,15 @@ TextOf = Callable[[Values, Column], tuple[Texts, int]]
 """A column's values as texts in UTF-8, and how they become literals."""
 
 
-class Words(NamedTuple):
-    """Word i is `data[bounds[i] : bounds[i + 1]]`."""
+def literal_columns(values: Sequence[Values] | None, columns: Sequence[Column], rows: int, text_of: TextOf) -> ColumnTexts:
+    """The columns as they become literals."""
 
-    data: NDArray[np.uint8]
-    bounds: NDArray[np.int64]
+    def literals(stored: Values, column: Column) -> tuple[Texts, int, int]:
+        texts, form = text_of(stored, column)
+        escaped = int(escapes(texts.data)) if form == STRING else 0
+        return texts, ESCAPED if escaped else form, len(texts.data) + escaped
 
-    @classmethod
-    def of(cls, words: Sequence[str]) -> Words:
-        texts = Texts.of(words)
-        return cls(as_writable(texts.data), texts.offsets)
-
-    @property
-    def longest(self) -> int:
-        return int(np.diff(self.bounds).max(initial=0))
-
-
-class Side(NamedTuple):
-    """New or old values as text: of column c and row i `data[bounds[c, i] : bounds[c, i + 1]]`, unless `state[c, i]` says that it is NULL or was not
-    sent. `form` is by column; `room` is what the literals take at most."""
-
-    data: NDArray[np.uint8]
-    bounds: NDArray[np.int64]
-    state: NDArray[np.uint8]
-    form: NDArray[np.uint8]
-    room: int
-
-    @classmethod
-    def absent(cls, rows: int, columns: int) -> Side:
-        """All NULL."""
-        shape = columns, rows
-        return cls(
-            np.zeros(0, np.uint8), np.zeros((columns, rows + 1), np.int64), np.full(shape, NULL, np.uint8), np.zeros(columns, np.uint8), 0
-        )  # fmt: skip
-
-    @classmethod
-    def of(cls, values: Sequence[Values], columns: Sequence[Column], rows: int, text_of: TextOf) -> Side:
-        """The columns' texts, one after another."""
-        side = cls.absent(rows, len(columns))
-        parts = [np.zeros(0, np.uint8)]
-        used = room = 0
-        for i, (column, stored) in enumerate(zip(columns, values, strict=True)):
-            texts, form = text_of(stored, column)
-            side.bounds[i] = texts.offsets + used
-            used += len(texts.data)
-            parts.append(texts.data)
-            more = int(escapes(texts.data)) if form == STRING else 0
-            room += len(texts.data) + more
-            side.form[i] = ESCAPED if more else form
-            side.state[i] = np.where(stored.valid, VALUE, NULL)
-            if stored.unchanged is not None:
-                side.state[i][stored.unchanged] = UNCHANGED
-        return side._replace(data=as_writable(np.concatenate(parts) if len(parts) != 2 else parts[1]), room=room)
+    return ColumnTexts.of(values, columns, rows, literals)
 
 
 def printed(stored: Values, pg_type: PgType, style: TextStyle, codec: str) -> Texts:
@@ -128,15 +81,3 @@ def is_special(data, start, stop):  # type: ignore[no-untyped-def]
     if stop > start and data[start] == MINUS:
         start += 1
     return stop > start and (data[start] == _LETTER_I or data[start] == _LETTER_N)
-
-
-@inner_kernel
-def put_word(out, to, words, i):  # type: ignore[no-untyped-def]
-    return put(out, to, words.data, words.bounds[i], words.bounds[i + 1])
-
-
-@inner_kernel
-def put(out, to, part, start, stop):  # type: ignore[no-untyped-def]
-    """Append part[start:stop] at `to`."""
-    memcpy(out, to, part, start, stop - start)
-    return to + stop - start

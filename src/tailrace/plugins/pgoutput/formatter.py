@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tailrace.decode import Alike, Batch
+from tailrace.decode import Batch
 from tailrace.logicalproto.change_writer import NO_XID, ChangeHeads, write_changes
 from tailrace.logicalproto.tuple_columns import TupleColumns, tuple_columns
-from tailrace.plugins.picking import taken
 from tailrace.plugins.plugin import Formatter
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
@@ -37,24 +36,20 @@ class MessageFormatter(Formatter):
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:
-        return self.alike_texts(Alike.of(batch))
-
-    def alike_texts(self, alike: Alike) -> Texts:
-        stream = alike.batch.stream
+        stream = batch.stream
         if stream is None or not stream.any():
-            return self._messages(alike, streamed=False)
+            return self._messages(batch, streamed=False)
         if stream.all():
-            return self._messages(alike, streamed=True)
+            return self._messages(batch, streamed=True)
         streamed, others = np.flatnonzero(stream), np.flatnonzero(stream == 0)
-        parts = [self._messages(alike.take(streamed), streamed=True), self._messages(alike.take(others), streamed=False)]
-        return taken(parts, np.argsort(np.concatenate([streamed, others])))
+        parts = [self._messages(batch.take(streamed), streamed=True), self._messages(batch.take(others), streamed=False)]
+        return Texts.merged(parts, np.argsort(np.concatenate([streamed, others])))
 
-    def _messages(self, alike: Alike, *, streamed: bool) -> Texts:
-        batch = alike.batch
+    def _messages(self, batch: Batch, *, streamed: bool) -> Texts:
         rows, columns = len(batch), batch.columns
-        oid = np.array([relation.oid for relation in alike.published_as], np.uint32)[alike.number]
+        oid = np.array([relation.oid for relation in batch.published_as], np.uint32)[batch.number]
         # Whether an old tuple is a key or a row, says the replica identity of the table that the receiver knows.
-        is_full = np.array([relation.replica_identity == _FULL for relation in alike.published_as])[alike.number]
+        is_full = np.array([relation.replica_identity == _FULL for relation in batch.published_as])[batch.number]
         old_kind = np.where(batch.old_kind == NO_OLD, NO_OLD, np.where(is_full, OLD_ROW, OLD_KEY)).astype(np.uint8)
         new = tuple_columns(batch.new, columns, self.style, self.codec, binary=self.binary)
         old = TupleColumns.absent(rows, len(columns))

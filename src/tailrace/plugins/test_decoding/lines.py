@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names.quoting import quote_identifier
-from tailrace.decode import DELETE, UPDATE, Alike, Batch
+from tailrace.decode import DELETE, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.memcpy import memcpy
 from tailrace.model import Column, PgType, Relation
-from tailrace.plugins.picking import taken
+from tailrace.plugins.column_texts import NULL, UNCHANGED, ColumnTexts, Words, put, put_word
 from tailrace.plugins.plugin import Formatter
 from tailrace.types import registry
 from tailrace.types.encodings.conversion import to_utf8
@@ -30,8 +28,6 @@ _QUOTED = 1
 _ESCAPED = 2  # quoted, and there are quotes in some to be doubled
 _BITS = 3  # quoted, behind a B
 _QUOTING = {"bare": _BARE, "quoted": _QUOTED, "bits": _BITS}
-
-_VALUE, _NULL, _UNCHANGED = 0, 1, 2
 
 
 def _bytes(*texts: str) -> NDArray[np.uint8]:
@@ -51,53 +47,35 @@ class LineFormatter(Formatter):
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:
-        return self.alike_texts(Alike.of(batch))
-
-    def alike_texts(self, alike: Alike) -> Texts:
-        stream = alike.batch.stream
+        stream = batch.stream
         if stream is None or not stream.any():
-            return self._lines(alike)
+            return self._lines(batch)
         streamed, others = np.flatnonzero(stream), np.flatnonzero(stream == 0)
         xids = (" TXN ", stream[streamed]) if self.include_xids else (" transaction",)
         told = Texts.joined("streaming change for", *xids, rows=len(streamed))
-        return taken([told, self._lines(alike.take(others))], np.argsort(np.concatenate([streamed, others])))
+        return Texts.merged([told, self._lines(batch.take(others))], np.argsort(np.concatenate([streamed, others])))
 
-    def _lines(self, alike: Alike) -> Texts:
-        batch = alike.batch
+    def _lines(self, batch: Batch) -> Texts:
         columns, rows = batch.columns, len(batch)
-        heads = Words.of([f"table {qualified_name(each, self.major)}: " for each in alike.published_as])
+        heads = Words.of([f"table {qualified_name(each, self.major)}: " for each in batch.published_as])
         labels = Words.of([f" {quote_identifier(column.name, self.major)}[{_type(column).label}]:" for column in columns])
-        new = self._side(batch.new, columns, rows)
-        old = self._side(batch.old, columns, rows) if batch.old is not None else Side.absent(rows, len(columns))
+        new = ColumnTexts.of(batch.new, columns, rows, self._quoted)
+        old = ColumnTexts.of(batch.old, columns, rows, self._quoted)
         # Room for the longest that it could be; pages that stay untouched cost nothing, and counting first would cost a second pass.
         longest = (
-            int(np.diff(heads.bounds).max())
-            + _VERB
-            + 2 * (len(labels.data) + len(columns) * len(_UNCHANGED_WORD))
-            + len(_OLD_KEY)
-            + len(_NEW_TUPLE)
+            heads.longest + _VERB + 2 * (len(labels.data) + len(columns) * len(_UNCHANGED_WORD)) + len(_OLD_KEY) + len(_NEW_TUPLE)
         )
-        out = np.empty(rows * longest + 2 * (len(new.data) + len(old.data)), np.uint8)
+        out = np.empty(rows * longest + new.room + old.room, np.uint8)
         offsets = np.zeros(rows + 1, np.int64)
-        write_lines(Changes(alike.number, batch.kind, batch.has_old), heads, labels, new, old, offsets, out)
+        write_lines(Changes(batch.number, batch.kind, batch.has_old), heads, labels, new, old, offsets, out)
         return Texts(offsets, out[: offsets[-1]])
 
-    def _side(self, values: Sequence[Values], columns: Sequence[Column], rows: int) -> Side:
-        """The columns' texts, one after another."""
-        side = Side.absent(rows, len(columns))
-        parts = [np.zeros(0, np.uint8)]
-        used = 0
-        for i, (column, stored) in enumerate(zip(columns, values, strict=True)):
-            texts = self._texts(stored, _type(column))
-            side.bounds[i] = texts.offsets + used
-            used += len(texts.data)
-            parts.append(texts.data)
-            side.state[i] = np.where(stored.valid, _VALUE, _NULL)
-            if stored.unchanged is not None:
-                side.state[i][stored.unchanged] = _UNCHANGED
-            quoting = _QUOTING[registry.quoting(_type(column))]
-            side.quoting[i] = _ESCAPED if quoting == _QUOTED and (texts.data == _QUOTE).any() else quoting
-        return side._replace(data=np.concatenate(parts) if len(parts) != 2 else parts[1])
+    def _quoted(self, stored: Values, column: Column) -> tuple[Texts, int, int]:
+        """A column's texts, how they are quoted, and how many bytes that takes at most."""
+        pg_type = _type(column)
+        texts, quoting = self._texts(stored, pg_type), _QUOTING[registry.quoting(pg_type)]
+        has_quotes = quoting == _QUOTED and (texts.data == _QUOTE).any()
+        return texts, _ESCAPED if has_quotes else quoting, 2 * len(texts.data)
 
     def _texts(self, stored: Values, pg_type: PgType) -> Texts:
         if pg_type.oid == _BOOL:
@@ -112,40 +90,6 @@ def qualified_name(relation: Relation, major: int) -> str:
 def _type(column: Column) -> PgType:
     assert column.type is not None, "dropped columns are not shown"
     return column.type
-
-
-class Words(NamedTuple):
-    """Word i is `data[bounds[i] : bounds[i + 1]]`."""
-
-    data: NDArray[np.uint8]
-    bounds: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, words: Sequence[str]) -> Words:
-        parts = [_bytes(word) for word in words]
-        bounds = np.zeros(len(parts) + 1, np.int64)
-        np.cumsum([len(part) for part in parts], out=bounds[1:])
-        return cls(_bytes(*words), bounds)
-
-
-class Side(NamedTuple):
-    """New or old values as text: of column c and row i `data[bounds[c, i] : bounds[c, i + 1]]`, unless `state[c, i]` says that it is NULL or was not
-    sent. `quoting` is by column."""
-
-    data: NDArray[np.uint8]
-    bounds: NDArray[np.int64]
-    state: NDArray[np.uint8]
-    quoting: NDArray[np.uint8]
-
-    @classmethod
-    def absent(cls, rows: int, columns: int) -> Side:
-        """All NULL."""
-        return cls(
-            np.zeros(0, np.uint8),
-            np.zeros((columns, rows + 1), np.int64),
-            np.full((columns, rows), _NULL, np.uint8),
-            np.zeros(columns, np.uint8),
-        )
 
 
 class Changes(NamedTuple):
@@ -192,17 +136,17 @@ def write_lines(changes, heads, labels, new, old, offsets, out):  # type: ignore
 @inner_kernel
 def put_tuple(out, to, labels, side, row, skip_nulls):  # type: ignore[no-untyped-def]
     """Append the columns of one side of a row."""
-    for column in range(len(side.quoting)):
+    for column in range(len(side.form)):
         state = side.state[column, row]
-        if state == _NULL and skip_nulls:
+        if state == NULL and skip_nulls:
             continue
         to = put_word(out, to, labels, column)
-        if state == _NULL:
+        if state == NULL:
             to = put(out, to, _NULL_WORD, 0, len(_NULL_WORD))
-        elif state == _UNCHANGED:
+        elif state == UNCHANGED:
             to = put(out, to, _UNCHANGED_WORD, 0, len(_UNCHANGED_WORD))
         else:
-            to = put_value(out, to, side.data, side.bounds[column, row], side.bounds[column, row + 1], side.quoting[column])
+            to = put_value(out, to, side.data, side.bounds[column, row], side.bounds[column, row + 1], side.form[column])
     return to
 
 
@@ -227,15 +171,3 @@ def put_value(out, to, data, start, stop, quoting):  # type: ignore[no-untyped-d
         to = put(out, to, data, start, stop)
     out[to] = _QUOTE
     return to + 1
-
-
-@inner_kernel
-def put_word(out, to, words, i):  # type: ignore[no-untyped-def]
-    return put(out, to, words.data, words.bounds[i], words.bounds[i + 1])
-
-
-@inner_kernel
-def put(out, to, part, start, stop):  # type: ignore[no-untyped-def]
-    """Append part[start:stop] at `to`."""
-    memcpy(out, to, part, start, stop - start)
-    return to + stop - start

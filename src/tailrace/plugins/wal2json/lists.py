@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names.type_labels import label_with_modifier
-from tailrace.decode import DELETE, INSERT, UPDATE, Alike, Batch
+from tailrace.decode import DELETE, INSERT, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
-from tailrace.plugins.json_text.columns import LONGEST_LITERAL, NULL, UNCHANGED, Side, Words, put, put_literal, put_word
+from tailrace.plugins.column_texts import NULL, UNCHANGED, Words, put, put_word
+from tailrace.plugins.json_text.columns import LONGEST_LITERAL, literal_columns, put_literal
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.plugin import Formatter
 from tailrace.plugins.wal2json.objects import default_of, kinds_and_tables, lacking_identity, told_changes, written_as
@@ -58,23 +59,17 @@ class ListFormatter(Formatter):
     def knowing(self, names: NameOf | None, codec: str) -> ListFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
-    def change_texts(self, batch: Batch) -> Texts:
-        return self.alike_texts(Alike.of(batch))
-
-    def untold(self, alike: Alike) -> frozenset[str]:
-        lost = told_changes(self.options, alike) & lacking_identity(alike)
+    def untold(self, batch: Batch) -> frozenset[str]:
+        lost = told_changes(self.options, batch) & lacking_identity(batch)
         return frozenset(
-            f'table "{each.name}" without primary key or replica identity is nothing' for _, each in kinds_and_tables(alike, lost)
+            f'table "{each.name}" without primary key or replica identity is nothing' for _, each in kinds_and_tables(batch, lost)
         )
 
-    def alike_texts(self, alike: Alike) -> Texts:
-        batch, rows, relations = alike.batch, len(alike.batch), alike.published_as
-        told = told_changes(self.options, alike) & ~lacking_identity(alike)
+    def change_texts(self, batch: Batch) -> Texts:
+        rows, relations = len(batch), batch.published_as
+        told = told_changes(self.options, batch) & ~lacking_identity(batch)
         told &= (batch.kind != DELETE) | batch.has_old
-        new = Side.of(batch.new, batch.columns, rows, self._text_of)
-        old = Side.absent(rows, len(batch.columns))
-        if batch.old is not None:
-            old = Side.of(batch.old, batch.columns, rows, self._text_of)
+        new, old = (literal_columns(each, batch.columns, rows, self._text_of) for each in (batch.new, batch.old))
         words = self._words(relations, batch.columns)
         # Room for the longest that it could be; pages that stay untouched cost nothing.
         columns = len(batch.columns)
@@ -82,7 +77,7 @@ class ListFormatter(Formatter):
         a_row += 2 * columns * LONGEST_LITERAL + len(words.end)
         out = np.empty(int(told.sum()) * a_row + 2 * new.room + old.room, np.uint8)
         offsets = np.zeros(rows + 1, np.int64)
-        changes = Changes(told, alike.number, batch.kind, batch.has_old, self._identities(relations, batch.columns))
+        changes = Changes(told, batch.number, batch.kind, batch.has_old, self._identities(relations, batch.columns))
         write_lists(changes, words, new, old, offsets, out)
         return Texts(offsets, out[: offsets[-1]])
 

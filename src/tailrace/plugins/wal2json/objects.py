@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names.type_labels import label_with_modifier
-from tailrace.decode import DELETE, INSERT, UPDATE, Alike, Batch
+from tailrace.decode import DELETE, INSERT, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
 from tailrace.plan.stretch import Commits
+from tailrace.plugins.column_texts import UNCHANGED, Words, put, put_word
 from tailrace.plugins.json_text.columns import (
     BOOL,
     BOOLEAN,
@@ -23,13 +24,9 @@ from tailrace.plugins.json_text.columns import (
     NUMBER,
     NUMBERS,
     STRING,
-    UNCHANGED,
-    Side,
-    Words,
+    literal_columns,
     printed,
-    put,
     put_literal,
-    put_word,
 )
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.plugin import Formatter
@@ -57,28 +54,21 @@ class ObjectFormatter(Formatter):
     def knowing(self, names: NameOf | None, codec: str) -> ObjectFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
-    def change_texts(self, batch: Batch) -> Texts:
-        return self.alike_texts(Alike.of(batch))
-
-    def untold(self, alike: Alike) -> frozenset[str]:
-        lost = told_changes(self.options, alike) & ~alike.batch.has_old & lacking_identity(alike)
+    def untold(self, batch: Batch) -> frozenset[str]:
+        lost = told_changes(self.options, batch) & ~batch.has_old & lacking_identity(batch)
         verbs = {UPDATE: "UPDATE", DELETE: "DELETE"}
         return frozenset(
             f'no tuple identifier for {verbs[kind]} in table "{each.schema}"."{each.name}"'
-            for kind, each in kinds_and_tables(alike, lost)
+            for kind, each in kinds_and_tables(batch, lost)
         )
 
-    def alike_texts(self, alike: Alike) -> Texts:
-        batch, rows = alike.batch, len(alike.batch)
-        relations = alike.published_as
-        told = told_changes(self.options, alike) & (batch.has_old | ~lacking_identity(alike))
+    def change_texts(self, batch: Batch) -> Texts:
+        rows, relations = len(batch), batch.published_as
+        told = told_changes(self.options, batch) & (batch.has_old | ~lacking_identity(batch))
         words = self._words(relations, batch.columns)
-        new = Side.of(batch.new, batch.columns, rows, self._text_of)
-        old = Side.absent(rows, len(batch.columns))
-        if batch.old is not None:
-            old = Side.of(batch.old, batch.columns, rows, self._text_of)
+        new, old = (literal_columns(each, batch.columns, rows, self._text_of) for each in (batch.new, batch.old))
         facts = facts_of(self.options, self.style, rows, batch.commits, batch.lsn)
-        changes = Changes(told, alike.number, batch.kind, batch.has_old, as_writable(facts.data), facts.offsets)
+        changes = Changes(told, batch.number, batch.kind, batch.has_old, as_writable(facts.data), facts.offsets)
         # Room for the longest that it could be; pages that stay untouched cost nothing. The identity may be told from the new row.
         heads = np.diff(facts.offsets)[told].sum() + int(told.sum()) * (
             words.tables.longest + _FIXED + 2 * len(words.befores.data) + 2 * len(words.afters.data) + 2 * len(words.keys.data)
@@ -134,27 +124,26 @@ class ObjectFormatter(Formatter):
         return written_as(column.type, stored, self.options, self.style, self.codec)
 
 
-def told_changes(options: Options, alike: Alike) -> NDArray[np.bool_]:
+def told_changes(options: Options, batch: Batch) -> NDArray[np.bool_]:
     """Which changes are of actions and tables that are told."""
-    batch = alike.batch
-    told: NDArray[np.bool_] = np.array([options.tells_table(each.schema, each.name) for each in alike.published_as])[alike.number]
+    told: NDArray[np.bool_] = np.array([options.tells_table(each.schema, each.name) for each in batch.published_as])[batch.number]
     for kind, action in zip(_KINDS, ACTIONS, strict=False):
         if action not in options.actions:
             told &= batch.kind != kind
     return told
 
 
-def lacking_identity(alike: Alike) -> NDArray[np.bool_]:
+def lacking_identity(batch: Batch) -> NDArray[np.bool_]:
     """Which are UPDATEs and DELETEs of tables of whose rows nothing says which they were."""
-    lacking = np.array([not each.identity and each.replica_identity != _FULL for each in alike.published_as])
-    found: NDArray[np.bool_] = (alike.batch.kind != INSERT) & lacking[alike.number]
+    lacking = np.array([not each.identity and each.replica_identity != _FULL for each in batch.published_as])
+    found: NDArray[np.bool_] = (batch.kind != INSERT) & lacking[batch.number]
     return found
 
 
-def kinds_and_tables(alike: Alike, those: NDArray[np.bool_]) -> list[tuple[int, Relation]]:
+def kinds_and_tables(batch: Batch, those: NDArray[np.bool_]) -> list[tuple[int, Relation]]:
     """What happened to which tables, each once."""
-    pairs = np.unique(np.stack([alike.batch.kind[those].astype(np.int64), alike.number[those]]), axis=1)
-    return [(kind, alike.published_as[number]) for kind, number in pairs.T.tolist()]
+    pairs = np.unique(np.stack([batch.kind[those].astype(np.int64), batch.number[those]]), axis=1)
+    return [(kind, batch.published_as[number]) for kind, number in pairs.T.tolist()]
 
 
 def written_as(pg_type: PgType, stored: Values, options: Options, style: TextStyle, codec: str) -> tuple[Texts, int]:

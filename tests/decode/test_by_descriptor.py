@@ -1,16 +1,16 @@
-"""Tables that are stored alike are decoded and printed together, and that shows nowhere."""
+"""Tables with one tuple descriptor are decoded and printed together, and that shows nowhere."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from support.cases import Case, open_case
-from tailrace.decode import Alike, Batch, decode, decode_alike
+from tailrace.decode import Batch, decode, decode_by_descriptor
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
-from tailrace.plugins.plugin import Formatter
 from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.plugins.test_decoding.lines import LineFormatter
@@ -18,13 +18,12 @@ from tailrace.types.values import Texts
 
 
 class OneByOneFormatter(LineFormatter):
-    """It knows of one relation at a time, as most do."""
-
-    def alike_texts(self, alike: Alike) -> Texts:
-        return Formatter.alike_texts(self, alike)
+    """It prints one relation at a time."""
 
     def change_texts(self, batch: Batch) -> Texts:
-        return LineFormatter.alike_texts(self, Alike.of(batch))
+        rows = [mine for _, mine in batch.rows_by_relation]
+        texts = [super(OneByOneFormatter, self).change_texts(each) for each in batch.by_relation()]
+        return Texts.merged(texts, np.argsort(np.concatenate(rows)))
 
 
 class OneByOne(TestDecoding):
@@ -59,17 +58,17 @@ def test_slices_show_nowhere(pipeline: Pipeline, slice_bytes: int, monkeypatch: 
     plugin.startup({}, 16)
     whole = [(part.lsn.tolist(), part.texts.data.tobytes()) for part in pipeline.lines(plugin)]
     read = pipeline.source.segments.read
-    before = sum(1 for stretch in pipeline.plan.stretches for _ in decode_alike(stretch, read))
+    before = sum(1 for stretch in pipeline.plan.stretches for _ in decode_by_descriptor(stretch, read))
     monkeypatch.setattr("tailrace.decode.SLICE", slice_bytes)
     monkeypatch.setattr("tailrace.decode.SLICED_FROM", 0)
     assert [(part.lsn.tolist(), part.texts.data.tobytes()) for part in pipeline.lines(plugin)] == whole
-    assert sum(1 for stretch in pipeline.plan.stretches for _ in decode_alike(stretch, read)) > before
+    assert sum(1 for stretch in pipeline.plan.stretches for _ in decode_by_descriptor(stretch, read)) > before
 
 
 def test_rows_of_some_tables(pipeline: Pipeline) -> None:
     """Asked for some tables, decoding gives what it gives of them when asked for all."""
     read = pipeline.source.segments.read
-    assert any(len(alike.relations) > 1 for stretch in pipeline.plan.stretches for alike in decode_alike(stretch, read))
+    assert any(len(batch.relations) > 1 for stretch in pipeline.plan.stretches for batch in decode_by_descriptor(stretch, read))
     for oid in {relation.oid for relation in pipeline.plan.relations}:
         for stretch in pipeline.plan.stretches:
             mine = [_told(batch) for batch in decode(stretch, read, {oid})]
