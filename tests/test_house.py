@@ -23,9 +23,11 @@ SOURCES = ROOT / "src"
 FOUNDATION = ("version", "user_cache", "kernels", "memcpy", "ragged", "errors", "model", "settings", "checksummed_file")
 STAGES = (
     "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
-    "feed", "past", "logicalproto", "plugins", "wire", "sql", "slots", "apply",
+    "feed", "past", "logicalproto", "plugins", "wire", "slots", "apply",
 )  # fmt: skip
-SHORE = ("storage", "client", "lake", "pipeline", "statements", "spark", "server", "demo", "cli", "__main__")
+SHORE = ("storage", "client", "lake", "pipeline", "sql", "spark", "server", "demo", "cli", "__main__")
+PURE_ROOMS = ("sql/query/", "sql/psql/", "sql/spark_sql/")
+"""Rooms of the shore that touch no file and nothing else of the shore themselves: text and rows go in, values come out."""
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
 
 OUTSIDE_WORLD = frozenset(
@@ -141,10 +143,12 @@ def test_kernels_are_compiled_and_kept_in_one_place() -> None:
 def test_only_the_shore_touches_the_world() -> None:
     touching = set()
     for module in INSIDE:
-        if module.stage in SHORE or module.stage in MAY_TOUCH_FILES:
+        is_pure = module.name.startswith(PURE_ROOMS)
+        if (module.stage in SHORE and not is_pure) or module.stage in MAY_TOUCH_FILES:
             continue
         touching |= {f"{module.name} imports {name}" for name in module.imported() if name.split(".")[0] in OUTSIDE_WORLD}
         touching |= {f"{module.name} calls {name}" for name in _called(module.tree) & FILE_CALLS}
+        touching |= {f"{module.name} imports {name}" for name in module.stages_imported() & set(SHORE) if is_pure}
     assert touching == set()
 
 

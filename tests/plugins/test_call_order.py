@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from record_calls import record
-from statements.places import Said, ours, session_of
+from sql.places import Said, ours, session_of
 from support.calls import FOLDER, check_same_calls, check_same_filters, replay
 from support.cases import open_case
 from support.tracing import CALLS, Tracing
@@ -15,7 +15,7 @@ from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner
 from tailrace.plugins.callbacks import Context, OutputOptions
 from tailrace.plugins.registry import register_plugin
-from tailrace.statements.place import Place
+from tailrace.sql.place import Place
 
 
 def check(recorded: Path, folder: Path) -> None:

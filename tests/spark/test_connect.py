@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark import cloudpickle
 
-from statements.places import Said
-from statements.places import theirs as asked
+from sql.places import Said
+from sql.places import theirs as asked
 from support.pgoutput_rows import theirs as sent
 from support.servers import Server
 from support.slots import create_both, theirs

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tailrace.spark
-from statements.places import Said, ours, session_on, theirs
+from sql.places import Said, ours, session_on, theirs
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.model import Lsn

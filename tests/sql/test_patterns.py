@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from support.servers import Server
-from tailrace.sql.patterns import engine_pattern
+from tailrace.sql.query.patterns import engine_pattern
 
 PIECES = (
     "a",

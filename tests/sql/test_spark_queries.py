@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tailrace.errors import UsageError
-from tailrace.sql.signatures import functions_of
-from tailrace.sql.spark_calls import call_with, call_written
-from tailrace.sql.spark_queries import ELSEWHERE, FROM, TARGET, VALUE, Found, found_in
-from tailrace.sql.spark_text import items_of
+from tailrace.sql.functions.signatures import functions_of
+from tailrace.sql.spark_sql.calls import call_with, call_written
+from tailrace.sql.spark_sql.queries import ELSEWHERE, FROM, TARGET, VALUE, Found, found_in
+from tailrace.sql.spark_sql.text import items_of
 
 FUNCTIONS = functions_of(16)
 GET = "pg_logical_slot_get_changes"

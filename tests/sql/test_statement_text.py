@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.sql.statement_text import Command, Statement, StatementText, excerpt
+from tailrace.sql.psql.scan import Command, Statement, StatementText, excerpt
 
 
 def taken(*lines: str) -> list[str]:

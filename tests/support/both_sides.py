@@ -20,11 +20,11 @@ from typing import Self
 
 from support.servers import Server
 from support.stories import ENDS, Step
-from tailrace.cli.shell import Shell
 from tailrace.pipeline import LocalRunner
-from tailrace.statements.engine import run
-from tailrace.statements.place import Place
-from tailrace.statements.session import Session
+from tailrace.sql.place import Place
+from tailrace.sql.psql.shell import Shell
+from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.session import Session
 
 _OURS = re.compile(r"\b(pg_logical_slot_\w+|pg_\w+_replication_slots?|pg_replication_slots?(_advance)?)\b|^(SET|RESET|SHOW)\b")
 _NAMES_POSITIONS = re.compile(r"pg_(create|copy)_\w+_slot|pg_replication_slot")

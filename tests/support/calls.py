@@ -28,9 +28,9 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 from tailrace.pipeline.slot_creation import Moment
 from tailrace.plugins.registry import register_plugin
-from tailrace.statements.engine import run
-from tailrace.statements.place import Place
-from tailrace.statements.session import Session
+from tailrace.sql.place import Place
+from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.session import Session
 
 FOLDER = Path(__file__).parents[1] / "calls"
 _SILENT = ("startup", "shutdown", "filter_by_origin", "filter_prepare")

@@ -14,14 +14,14 @@ import typer
 from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import Progress, warn
-from tailrace.cli.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
 from tailrace.errors import UsageError
-from tailrace.sql.psql_output import Format
+from tailrace.sql.psql.output import Format
+from tailrace.sql.psql.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
 from tailrace.user_cache import user_cache
 
 if TYPE_CHECKING:
     from tailrace.pipeline.runner import Runner
-    from tailrace.statements.place import Place as StatementPlace
+    from tailrace.sql.place import Place as StatementPlace
 
 _HISTORY = 2000
 NO_DATABASE = "3D000"
@@ -56,10 +56,10 @@ def sql(
     on: OnOption = On.AUTO,
 ) -> None:
     """Carry out SQL as psql does: the functions and views of logical decoding, on slots that are kept outside of the server."""
-    from tailrace.statements.engine import run  # noqa: PLC0415 - only this verb needs DuckDB
-    from tailrace.statements.place import Place  # noqa: PLC0415 - what reads SQL takes a moment to load
-    from tailrace.statements.server import Server  # noqa: PLC0415
-    from tailrace.statements.session import Session  # noqa: PLC0415
+    from tailrace.sql.place import Place  # noqa: PLC0415 - what reads SQL takes a moment to load
+    from tailrace.sql.query.duckdb_engine import run  # noqa: PLC0415 - only this verb needs DuckDB
+    from tailrace.sql.server import Server  # noqa: PLC0415
+    from tailrace.sql.session import Session  # noqa: PLC0415
 
     if not source.is_dir():
         raise UsageError(f'source directory "{source}" does not exist')
@@ -171,8 +171,8 @@ def _ready_readline(shell: Shell) -> None:
         import readline  # noqa: PLC0415 - not every Python has it
     except ImportError:
         return
-    from tailrace.sql.signatures import functions_of  # noqa: PLC0415
-    from tailrace.sql.views import views_of  # noqa: PLC0415
+    from tailrace.sql.functions.signatures import functions_of  # noqa: PLC0415
+    from tailrace.sql.views.view_columns import views_of  # noqa: PLC0415
 
     major = shell.session.place.major
     words = [*functions_of(major), *views_of(major), *_KEYWORDS, *(f"\\{name}" for name in shell.commands)]

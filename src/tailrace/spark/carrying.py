@@ -23,13 +23,13 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.spark.connected import in_one_task
 from tailrace.spark.pickling import pack, unpack
-from tailrace.sql.calls import FROM, Call
-from tailrace.sql.signatures import functions_of
-from tailrace.statements.carrying_out import CarryingOut
-from tailrace.statements.changes import consumer_of
-from tailrace.statements.outcome import Outcome
-from tailrace.statements.place import Place
-from tailrace.statements.relations import Relations
+from tailrace.sql.functions.calls import FROM, Call
+from tailrace.sql.functions.carrying_out import CarryingOut
+from tailrace.sql.functions.changes import consumer_of
+from tailrace.sql.functions.outcome import Outcome
+from tailrace.sql.functions.signatures import functions_of
+from tailrace.sql.place import Place
+from tailrace.sql.views.relations import Relations
 
 _THREADS = 2
 _TEMPORARY = 2

@@ -20,11 +20,11 @@ from pyspark.sql.functions import udtf
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner
 from tailrace.spark.workers import settle
+from tailrace.sql.functions.carrying_out import CarryingOut
+from tailrace.sql.functions.signatures import NEED_A_SERVER, functions_of
 from tailrace.sql.parameters import Parameters
-from tailrace.sql.signatures import NEED_A_SERVER, functions_of
-from tailrace.sql.spark_calls import call_with
-from tailrace.statements.carrying_out import CarryingOut
-from tailrace.statements.place import Place
+from tailrace.sql.place import Place
+from tailrace.sql.spark_sql.calls import call_with
 
 _NEWEST = 18
 _ACTIVE = "55006"

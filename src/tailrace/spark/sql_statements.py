@@ -29,15 +29,15 @@ from tailrace.spark.connected import is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.lsn import register_functions
 from tailrace.spark.slot_functions import register_slot_functions, spark_table
-from tailrace.sql.calls import Call
+from tailrace.sql.functions.calls import Call
+from tailrace.sql.functions.carrying_out import check_slots
+from tailrace.sql.functions.signatures import NEED_A_SERVER, Function, functions_of
 from tailrace.sql.parameters import Parameters
-from tailrace.sql.signatures import NEED_A_SERVER, Function, functions_of
-from tailrace.sql.spark_calls import call_written
-from tailrace.sql.spark_queries import ELSEWHERE, FROM, TARGET, Found, check_runs_once, found_in
-from tailrace.sql.spark_text import items_of
-from tailrace.sql.views import views_of
-from tailrace.statements.carrying_out import check_slots
-from tailrace.statements.place import Place
+from tailrace.sql.place import Place
+from tailrace.sql.spark_sql.calls import call_written
+from tailrace.sql.spark_sql.queries import ELSEWHERE, FROM, TARGET, Found, check_runs_once, found_in
+from tailrace.sql.spark_sql.text import items_of
+from tailrace.sql.views.view_columns import views_of
 
 _FEW_BYTES = 256 << 20
 """Up to here decoding in this process is done before a job of Spark's would be."""

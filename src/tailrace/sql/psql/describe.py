@@ -1,0 +1,167 @@
+"""What \\d, \\dt and \\d TABLE of psql tell, as far as the log does: tables with their columns, keys and publications (`bin/psql/describe.c`).
+
+In: a history and a moment. Out: columns of texts, a title, footers. Which defaults are printed says `sql.column_defaults`. Constraints, and which
+indexes are unique, are not in what decoding tracks, so there are no footers for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailrace.catalog.column_values import int2_vector
+from tailrace.catalog.history import History
+from tailrace.catalog.names.quoting import quote_identifier
+from tailrace.errors import UsageError
+from tailrace.model import FIRST_NORMAL_OID, Column, Relation
+from tailrace.publications.naming import Moment
+from tailrace.sql.psql.column_defaults import default_texts
+from tailrace.sql.result_text import TextColumn
+from tailrace.types.style import TextStyle
+
+_KINDS = {
+    "r": "table", "p": "partitioned table", "v": "view", "m": "materialized view", "S": "sequence", "f": "foreign table", "i": "index",
+    "I": "partitioned index", "c": "composite type", "t": "TOAST table",
+}  # fmt: skip
+_TITLES = {"r": "Table", "p": "Partitioned table", "v": "View", "m": "Materialized view", "S": "Sequence", "f": "Foreign table"}
+_SYSTEM = ("pg_catalog", "information_schema")
+_LENGTH_HEADER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    columns: list[TextColumn]
+    title: str
+    footers: list[str] | None = None
+
+
+def listed(moment: Moment, kinds: str) -> Described:
+    """\\d and \\dt: relations of these kinds that are on the search path."""
+    history = moment.history
+    classes, roles = history.table("pg_class"), history.table("pg_authid")
+    rows = []
+    for row in classes.rows.seen(np.arange(len(classes.rows)), moment.lsn, -1).tolist():
+        kind, schema = chr(classes["relkind"][row]), moment.schema_name(int(classes["relnamespace"][row]))
+        if (
+            kind in kinds
+            and int(classes["oid"][row]) >= FIRST_NORMAL_OID
+            and schema in history.search_path
+            and schema not in _SYSTEM
+        ):
+            owner = roles.seen_where("oid", int(classes["relowner"][row]), moment.lsn, -1)
+            rows.append(
+                (schema, classes.name("relname", row), _KINDS[kind], roles.name("rolname", int(owner[-1])) if len(owner) else "")
+            )
+    return Described(_texts(("Schema", "Name", "Type", "Owner"), sorted(rows)), "List of relations")
+
+
+def described(moment: Moment, name: str, published_by: Sequence[str] = (), style: TextStyle | None = None) -> Described:
+    """\\d NAME. `style` knows the names behind oids. Raises UsageError (42P01) if there is none."""
+    relation = _named(moment, name)
+    defaults, collations = default_texts(moment, relation, style or TextStyle()), _collations(moment, relation)
+    rows = [
+        (
+            column.name, type_text(column), collations.get(column.number, ""), "not null" if column.not_null else "",
+            defaults.get(column.number, ""),
+        )
+        for column in relation.live_columns
+    ]  # fmt: skip
+    footers = _indexes(moment, relation)
+    if published_by:
+        footers += ["Publications:", *(f"    {each}" for each in published_by)]
+    title = f'{_TITLES.get(relation.kind, "Relation")} "{relation.schema}.{relation.name}"'
+    return Described(_texts(("Column", "Type", "Collation", "Nullable", "Default"), rows), title, footers)
+
+
+def _collations(moment: Moment, relation: Relation) -> dict[int, str]:
+    """By attribute number, those that are not their types' own."""
+    history = moment.history
+    attributes, types, collations = (history.table(name) for name in ("pg_attribute", "pg_type", "pg_collation"))
+    found = {}
+    for row in attributes.seen_where("attrelid", relation.oid, moment.lsn, -1).tolist():
+        oid = int(attributes["attcollation"][row])
+        of_type = types.seen_where("oid", int(attributes["atttypid"][row]), moment.lsn, -1)
+        if oid and len(of_type) and oid != int(types["typcollation"][of_type[-1]]):
+            named = collations.seen_where("oid", oid, moment.lsn, -1)
+            found[int(attributes["attnum"][row])] = collations.name("collname", int(named[-1])) if len(named) else ""
+    return found
+
+
+def relation_of(moment: Moment, name: str) -> Relation:
+    """A table by its name, which may have its schema. Raises UsageError (42P01)."""
+    return _named(moment, name)
+
+
+def _named(moment: Moment, name: str) -> Relation:
+    schema, _, bare = name.rpartition(".")
+    for each in [schema] if schema else moment.search_path:
+        found = moment.history.relation_named(_folded(each), _folded(bare), moment.lsn)
+        if found is not None:
+            return found
+    raise UsageError(f'Did not find any relation named "{name}".', sqlstate="42P01")
+
+
+def _folded(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
+
+
+def _indexes(moment: Moment, relation: Relation) -> list[str]:
+    history = moment.history
+    indexes, classes = history.table("pg_index"), history.table("pg_class")
+    lines = []
+    for row in indexes.seen_where("indrelid", relation.oid, moment.lsn, -1).tolist():
+        found = classes.seen_where("oid", int(indexes["indexrelid"][row]), moment.lsn, -1)
+        if not len(found):
+            continue
+        name = classes.name("relname", int(found[-1]))
+        method = _METHODS.get(int(classes["relam"][found[-1]]), "")
+        primary = bool(indexes["indisprimary"][row])
+        lines.append((not primary, name, _index_line(relation, history, row, name, method)))
+    return ["Indexes:", *(line for _, _, line in sorted(lines))] if lines else []
+
+
+_METHODS = {403: "btree", 405: "hash", 783: "gist", 2742: "gin", 3580: "brin", 4000: "spgist"}
+"""pg_am.oid of those that PostgreSQL has itself."""
+
+
+def _index_line(relation: Relation, history: History, row: int, name: str, method: str) -> str:
+    indexes = history.table("pg_index")
+    keys = int2_vector(indexes["indkey"][row])[: int(indexes["indnkeyatts"][row])]
+    names = {column.number: quote_identifier(column.name) for column in relation.columns}
+    columns = ", ".join(names.get(key, "(expression)") for key in keys)
+    primary = " PRIMARY KEY," if indexes["indisprimary"][row] else ""
+    return f'    "{name}"{primary} {f"{method} " if method else ""}({columns}){" REPLICA IDENTITY" if indexes["indisreplident"][row] else ""}'
+
+
+def type_text(column: Column) -> str:
+    """A column's type with its modifier, as format_type() prints the common ones."""
+    if column.type is None:
+        return ""
+    label, typmod, base = column.type.label, column.typmod, column.type
+    if typmod < 0:
+        return label
+    element = base.element if base.kind == "a" and base.element else base
+    modifier = _modifier(element.oid, typmod)
+    if not modifier:
+        return label
+    name, brackets = (label[:-2], "[]") if label.endswith("[]") else (label, "")
+    first, _, rest = name.partition(" ")
+    in_front = first in ("time", "timestamp", "interval")
+    return (f"{first}{modifier} {rest}".rstrip() if in_front else f"{name}{modifier}") + brackets
+
+
+def _modifier(oid: int, typmod: int) -> str:
+    if oid in (1042, 1043):  # bpchar, varchar
+        return f"({typmod - _LENGTH_HEADER})"
+    if oid == 1700:  # numeric
+        scale = (typmod - _LENGTH_HEADER) & 0x7FF
+        return f"({(typmod - _LENGTH_HEADER) >> 16},{(scale ^ 1024) - 1024})"
+    if oid in (1083, 1114, 1184, 1266, 1560, 1562):  # times, timestamps, bit
+        return f"({typmod})"
+    return ""
+
+
+def _texts(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[TextColumn]:
+    return [TextColumn(head, [row[at] for row in rows], False) for at, head in enumerate(heads)]

@@ -1,0 +1,221 @@
+"""A session of the SQL interface: statements one after another, each to its end.
+
+In: the text of a statement. Out: a `Result`; its `confirm` is to be called when the rows have been printed, and only then a slot that was consumed
+has moved. A statement that fails, is refused or is cancelled has moved nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tailrace.errors import UsageError
+from tailrace.sql.functions.calls import Call, calls_of
+from tailrace.sql.functions.carrying_out import CarryingOut, check_slots
+from tailrace.sql.functions.outcome import Outcome
+from tailrace.sql.functions.signatures import functions_of
+from tailrace.sql.grammar import ast, children, parsed
+from tailrace.sql.parameters import AS_OF, Parameters
+from tailrace.sql.place import Place
+from tailrace.sql.query.allowed import refused, what_is
+from tailrace.sql.query.translation import translated
+from tailrace.sql.result_text import TextColumn, record_text, text_columns, texts_of
+from tailrace.sql.server import Server
+from tailrace.sql.views.relations import Relations
+
+_HIDING = (
+    ast.ExplainStmt,
+    ast.ViewStmt,
+    ast.PrepareStmt,
+    ast.CreateTableAsStmt,
+    ast.DeclareCursorStmt,
+    ast.CopyStmt,
+    ast.RuleStmt,
+)
+"""Statements that would run a function another time, or not at all."""
+
+_IN_PARTS = "What is computed here stays here: leave the interface out of the statement, and it goes to the server whole."
+_NESTED = "The statement is nested too deeply: write it with fewer subqueries in each other, operators or UNIONs in a row."
+_FIRST_WITH_UNITS_OF_RANGES = 17
+_FIRST_THAT_SPELLS_PARAMETERS = 18
+"""Errors of earlier majors name a parameter as it was written."""
+
+
+@dataclass(slots=True)
+class Result:
+    """Columns, if there are any, or the command tag. `error` is what a server said."""
+
+    columns: list[TextColumn] | None = None
+    tag: str = ""
+    error: str = ""
+    sqlstate: str = ""
+    rows: int = 0
+    table: pa.Table | None = None
+    """The rows before they were made text, of a statement that was carried out here."""
+
+
+Engine = Callable[[str, Mapping[str, pa.Table], str], pa.Table]
+"""Computes a query that `sql.translation` made over tables, in a time zone."""
+
+
+@dataclass
+class Session:
+    """`server` takes what is not ours, if there is one."""
+
+    place: Place
+    engine: Engine
+    server: Server | None = None
+    parameters: Parameters = field(default_factory=Parameters)
+
+    @contextmanager
+    def execute(self, text: str) -> Iterator[Result]:
+        """The result of one statement. When the block ends without an error, what was consumed is confirmed; an error, in it or in the statement,
+        ends temporary slots, as it does on the server (`PostgresMain`)."""
+        try:
+            with ExitStack() as held:
+                try:
+                    result, confirms = self._carried_out(parsed(text), text, held)
+                except RecursionError:
+                    raise UsageError("stack depth limit exceeded", hint=_NESTED, sqlstate="54001") from None
+                yield result
+                for confirm in confirms:
+                    confirm()
+        except BaseException:
+            self.place.end()
+            raise
+        if result.error:
+            self.place.end()
+
+    def close(self) -> None:
+        self.place.end()
+        if self.server is not None:
+            self.server.close()
+
+    # -- one statement -----------------------------------------------------------------------------------------------------------------
+
+    def _carried_out(self, statement: Any, text: str, held: ExitStack) -> tuple[Result, list[Callable[[], None]]]:
+        if isinstance(statement, ast.VariableSetStmt | ast.VariableShowStmt) and (done := self._parameter(statement, text)):
+            return done, []
+        self._check_hidden(statement, text)
+        if not isinstance(statement, ast.SelectStmt):
+            if self.server is None:
+                raise refused(what_is(statement))
+            return self._sent(text), []
+        if self.server is not None and not self._is_ours(statement):
+            return self._sent(text), []
+        try:
+            return self._selected(statement, text, held)
+        except UsageError as error:
+            if self.server is not None and "--connect" in error.hint:
+                error.hint = _IN_PARTS
+            raise
+
+    def _sent(self, text: str) -> Result:
+        assert self.server is not None
+        answer = self.server.run(text)
+        return Result(answer.columns, answer.tag, answer.error, answer.sqlstate, answer.rows)
+
+    def _selected(self, statement: Any, text: str, held: ExitStack) -> tuple[Result, list[Callable[[], None]]]:
+        calls = calls_of(statement, text, functions_of(self.place.major))
+        check_slots(calls)
+        relations = Relations(self.place, self.parameters.as_of)
+        query = translated(statement, calls, relations.columns_of, relations.untracked, self.place.database)
+        carrying = CarryingOut(self.place, self.parameters.of_plugin, held)
+        outcomes = [carrying.carry_out(call) for call in calls]
+        tables = {name: relations.table(relation) for name, relation in query.relations.items() if relation}
+        for number, (call, outcome) in enumerate(zip(calls, outcomes, strict=True)):
+            tables[f"_call{number}"] = _numbered(outcome.rows) if call.ordinality else outcome.rows
+            if f"_record{number}" in query.relations:
+                tables[f"_record{number}"] = self._records(call, outcome)
+        table = self.engine(query.sql, tables, self.parameters.style.time_zone)
+        columns = text_columns(table, query.names, self.parameters.style, query.averages)
+        for outcome in outcomes:
+            if outcome.settle is not None:
+                outcome.settle()
+        tag = f"SELECT {table.num_rows}"
+        confirms = [outcome.confirm for outcome in outcomes if outcome.confirm is not None]
+        return Result(columns, tag, rows=table.num_rows, table=table.rename_columns(query.names)), confirms
+
+    def _records(self, call: Call, outcome: Outcome) -> pa.Table:
+        """The rows as values of type record."""
+        cells = [texts_of(column.combine_chunks(), self.parameters.style) for column in outcome.rows.columns]
+        is_null = call.function.strict and all(cell[0] is None for cell in cells)
+        texts = [None] if is_null else [record_text(list(row)) for row in zip(*cells, strict=True)]
+        return pa.table({call.function.name: pa.array(texts, pa.string())})
+
+    # -- what is whose -----------------------------------------------------------------------------------------------------------------
+
+    def _is_ours(self, statement: Any) -> bool:
+        """Whether it calls a function or names a relation of ours."""
+        return any(True for _ in self._ours(statement, set()))
+
+    def _ours(self, node: Any, queries: set[str]) -> Iterator[str]:
+        if isinstance(node, ast.FuncCall):
+            names = [part.sval for part in node.funcname]
+            if names[-1] in functions_of(self.place.major) and names[:-1] in ([], ["pg_catalog"]):
+                yield names[-1]
+        if isinstance(node, ast.WithClause):
+            queries = queries | {cte.ctename for cte in node.ctes}
+        if isinstance(node, ast.RangeVar):
+            relations = Relations(self.place)
+            if node.relname not in queries and relations.columns_of(node.schemaname or "", node.relname) is not None:
+                yield node.relname
+        for each in children(node):
+            yield from self._ours(each, queries)
+
+    def _check_hidden(self, statement: Any, text: str) -> None:
+        """Raise UsageError where a function of ours stands in a statement that would run it another time, or not at all."""
+        if not isinstance(statement, _HIDING) and isinstance(statement, ast.SelectStmt):
+            return
+        functions = functions_of(self.place.major)
+        for name in self._ours(statement, set()):
+            if name in functions:
+                what = "moves" if functions[name].moves else "reads"
+                raise UsageError(
+                    f"{name} cannot be called in {what_is(statement)}",
+                    hint=f"It {what} a slot of this state location: call it in a SELECT of its own.", sqlstate="0A000",
+                )  # fmt: skip
+
+    # -- parameters --------------------------------------------------------------------------------------------------------------------
+
+    def _parameter(self, statement: Any, text: str) -> Result | None:
+        """SET, RESET and SHOW of what is ours; None for what a server is to do."""
+        name = statement.name or ""
+        if name.lower() == "transaction_isolation" or not name:
+            return None
+        if not self.parameters.knows(name):
+            if self.server is None:
+                raise UsageError(f'unrecognized configuration parameter "{name}"', sqlstate="42704")
+            return None
+        if isinstance(statement, ast.VariableShowStmt):
+            shown, setting = self.parameters.shown(name)
+            return Result([TextColumn(shown, [setting], False)], "SHOW", rows=1)
+        value = ", ".join(_word(each) for each in statement.args) if statement.args else None
+        spelled = name if self.place.major < _FIRST_THAT_SPELLS_PARAMETERS else self.parameters.shown(name)[0]
+        try:
+            changed = self.parameters.under(spelled, value)
+        except UsageError as error:
+            if self.place.major < _FIRST_WITH_UNITS_OF_RANGES:
+                error.message = error.message.replace("(64 kB .. 2147483647 kB)", "(64 .. 2147483647)")
+            raise
+        if self.server is not None and name.lower() != AS_OF:
+            answer = self._sent(text)
+            if answer.error:
+                return answer
+        self.parameters = changed
+        return Result(tag="SET" if value is not None or "reset" not in text.lower()[:8] else "RESET")
+
+
+def _word(node: Any) -> str:
+    if isinstance(node, ast.TypeCast):  # SET TIME ZONE INTERVAL …
+        raise refused("this value of a parameter")
+    value = node.val
+    return str(getattr(value, "sval", None) or getattr(value, "fval", None) or getattr(value, "ival", ""))
+
+
+def _numbered(table: pa.Table) -> pa.Table:
+    return table.append_column("ordinality", pa.array(range(1, table.num_rows + 1), pa.int64()))

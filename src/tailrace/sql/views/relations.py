@@ -1,0 +1,213 @@
+"""The views of replication and the catalogs of a moment, as tables (`catalog/system_views.sql`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.catalog.column_values import float4s, int2_vector, oid_vector
+from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.tracked_columns import tracked_columns
+from tailrace.errors import TailraceError
+from tailrace.model import Lsn, Relation
+from tailrace.slots.slot import Slot, WalStatus
+from tailrace.sql.functions.outcome import table_of
+from tailrace.sql.functions.signatures import Columns
+from tailrace.sql.kinds import ARROW
+from tailrace.sql.place import Place
+from tailrace.sql.views.view_columns import catalog_columns, views_of
+from tailrace.storage.slot_wal import status_of
+
+if TYPE_CHECKING:
+    from tailrace.pipeline.defining import SourceMoment
+    from tailrace.publications.publication import Publication
+    from tailrace.publications.shown import Shower
+
+_OURS = ("", "pg_catalog")
+
+
+@dataclass
+class Relations:
+    """Those of one statement: each is read once. `as_of` is where the catalogs are asked for, None: where the log ends."""
+
+    place: Place
+    as_of: Lsn | None = None
+
+    def columns_of(self, schema: str, name: str) -> Columns | None:
+        """None for what is not there; raises UsageError (0A000) for catalogs that are not tracked."""
+        if schema not in _OURS:
+            return None
+        found = views_of(self.place.major).get(name)
+        if found is not None:
+            return found
+        if name in tracked_columns(self.place.major):
+            return catalog_columns(name, self.place.major)
+        return None
+
+    def untracked(self, name: str) -> frozenset[str]:
+        """Columns that a catalog has, and that are not read."""
+        if name in views_of(self.place.major) or name not in tracked_columns(self.place.major):
+            return frozenset()
+        known = {column for column, _ in catalog_columns(name, self.place.major)}
+        return frozenset(layouts_of(self.place.major)[name].names) - known
+
+    def table(self, name: str) -> pa.Table:
+        """The relation's rows."""
+        columns = self.columns_of("", name)
+        assert columns is not None
+        special = {
+            "pg_replication_slots": self._slots, "pg_stat_replication_slots": self._slot_statistics,
+            "pg_replication_origin_status": self._origins, "pg_stat_replication": lambda: [],
+            "pg_publication": self._publications, "pg_publication_tables": self._publication_tables,
+        }  # fmt: skip
+        if name in special:
+            return table_of(columns, list(special[name]()))
+        return self._catalog(name, columns)
+
+    # -- slots -----------------------------------------------------------------------------------------------------------------------
+
+    def _slots(self) -> Iterator[list[Any]]:
+        location = self.place.found
+        for each in location.slots() if location else ():
+            assert location is not None
+            status, slot = self._status(each)
+            pid = location.active_pid(slot.name)
+            reason = slot.invalidation_reason or None
+            is_used = pid is not None and not slot.temporary  # one that is temporary is its session's, used or not
+            since = None if is_used or not slot.inactive_since else slot.inactive_since
+            values = {
+                "slot_name": slot.name, "plugin": slot.plugin, "slot_type": "logical", "datoid": slot.database_oid, "database": slot.database,
+                "temporary": slot.temporary, "active": pid is not None, "active_pid": pid, "xmin": None, "catalog_xmin": None,
+                "restart_lsn": int(slot.restart_lsn), "confirmed_flush_lsn": int(slot.confirmed_flush_lsn),
+                "wal_status": status.wal_status if status else None, "safe_wal_size": status.safe_wal_size if status else None,
+                "two_phase": slot.two_phase, "two_phase_at": int(slot.two_phase_at) if slot.two_phase else None, "inactive_since": since,
+                "conflicting": False, "invalidation_reason": reason, "failover": False, "synced": False,
+            }  # fmt: skip
+            yield [values[name] for name, _ in views_of(self.place.major)["pg_replication_slots"]]
+
+    def _status(self, slot: Slot) -> tuple[WalStatus | None, Slot]:
+        location = self.place.location
+        try:
+            status = status_of(location, slot, location.settings.max_slot_wal_keep_size)
+        except (OSError, TailraceError) as error:
+            self.place.warn(f'replication slot "{slot.name}": {error}')
+            return None, slot
+        return status, location.slot(slot.name) if status.wal_status == "lost" else slot
+
+    def _slot_statistics(self) -> Iterator[list[Any]]:
+        """Nothing is ever spilled here; what was decoded is not counted."""
+        location = self.place.found
+        for slot in location.slots() if location else ():
+            yield [slot.name, 0, 0, 0, None, None, None, None, None, None]
+
+    def _origins(self) -> Iterator[list[Any]]:
+        if self.place.found is None:
+            return
+        for each in self.place.origins.read().origins:
+            if each.remote_lsn is not None:
+                yield [each.oid, each.name, int(each.remote_lsn), 0]
+
+    # -- publications ----------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def here(self) -> SourceMoment:
+        return self.place.moment(self.as_of)
+
+    def publications(self) -> list[Publication]:
+        """Those defined here before the source's own of the same name."""
+        defined: Sequence[Publication] = ()
+        if (location := self.place.found) is not None:
+            definitions = self.here.defined(location.publications)
+            defined = definitions.current if self.as_of is None else definitions.at(self.here.lsn)
+        names = {publication.name for publication in defined}
+        own = [publication for publication in self.here.of_source if publication.name not in names]
+        return sorted([*defined, *own], key=lambda publication: publication.name)
+
+    @property
+    def shower(self) -> Shower:
+        """What prints publications as psql does."""
+        from tailrace.publications.filters import filter_text  # noqa: PLC0415
+        from tailrace.publications.shown import Shower  # noqa: PLC0415
+
+        here = self.here
+        return Shower(here.moment, here.major, lambda found, table: filter_text(here.compiler, found, table))
+
+    def published_by(self, relation: Relation) -> list[str]:
+        """The publications that have a table, with what they have of it, as psql prints them."""
+        return self.shower.of_table(self.publications(), relation)
+
+    def _publications(self) -> Iterator[list[Any]]:
+        history, lsn = self.here.moment.history, int(self.here.lsn)
+        heads, roles = history.table("pg_publication"), history.table("pg_authid")
+        for each in self.publications():
+            rows = heads.seen_where("pubname", each.name, lsn, -1)
+            oid = None if each.defined_here or not len(rows) else int(heads["oid"][rows[-1]])
+            owners = roles.seen_where("rolname", each.owner, lsn, -1)
+            owner = int(roles["oid"][owners[-1]]) if len(owners) else None
+            actions = each.actions
+            values = [
+                oid,
+                each.name,
+                owner,
+                each.all_tables,
+                actions.insert,
+                actions.update,
+                actions.delete,
+                actions.truncate,
+                each.via_root,
+            ]
+            yield [*values, each.generated_columns] if self.place.major >= 18 else values
+
+    def _publication_tables(self) -> Iterator[list[Any]]:
+        from tailrace.sql.views.published_tables import published_tables  # noqa: PLC0415 - it evaluates SQL
+
+        return published_tables(self.here, self.publications())
+
+    # -- catalogs --------------------------------------------------------------------------------------------------------------------
+
+    def _catalog(self, name: str, columns: Columns) -> pa.Table:
+        """The rows that a transaction sees that begins there."""
+        history = self.here.moment.history
+        table = history.table(name)
+        rows = table.rows.seen(np.arange(len(table.rows)), int(self.here.lsn), -1)
+        arrays = [_array(table.of(column, rows), kind) for column, kind in columns]
+        return pa.Table.from_arrays(arrays, names=[column for column, _ in columns])
+
+
+def _array(values: Any, kind: str) -> pa.Array:
+    """A column as the history has it, in the type that it has in SQL."""
+    arrow = ARROW[kind]
+    if kind in ("name", "text", "pg_node_tree"):
+        return pa.array([_text(each) for each in values.tolist()], arrow)
+    if kind in ("int2vector", "oidvector"):
+        return pa.array([_vector(each, kind) for each in values.tolist()], arrow)
+    numbers = values.tolist()
+    if kind == "char":
+        return pa.array([chr(each) if each else "" for each in numbers], arrow)
+    if kind == "bool":
+        return pa.array([bool(each) for each in numbers], arrow)
+    if kind == "float4":
+        return pa.array(float4s(values), arrow)
+    return pa.array(signed(numbers, kind), arrow)
+
+
+def signed(numbers: Sequence[int], kind: str) -> list[int]:
+    """Integers with the sign that their type has."""
+    if kind == "int4":
+        return [each - (1 << 32) if each >= 1 << 31 else each for each in numbers]
+    return list(numbers)
+
+
+def _text(value: Any) -> str | None:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
+def _vector(value: bytes | None, kind: str) -> str | None:
+    if value is None:
+        return None
+    return " ".join(map(str, int2_vector(value) if kind == "int2vector" else oid_vector(value)))

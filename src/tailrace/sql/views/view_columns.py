@@ -1,0 +1,92 @@
+"""The columns of the views and catalogs of replication, by major, in order (`catalog/system_views.sql`, `catalog/pg_publication*.h`)."""
+
+from __future__ import annotations
+
+from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.tracked_columns import tracked_columns
+from tailrace.sql.functions.signatures import Columns
+
+
+def _columns(text: str) -> Columns:
+    return tuple((name, kind) for name, kind in (each.split(":") for each in text.split()))
+
+
+_SLOTS = (
+    "slot_name:name plugin:name slot_type:text datoid:oid database:name temporary:bool active:bool active_pid:int4 xmin:xid catalog_xmin:xid "
+    "restart_lsn:pg_lsn confirmed_flush_lsn:pg_lsn wal_status:text safe_wal_size:int8 two_phase:bool"
+)
+
+
+def _slots(major: int) -> str:
+    if major < 16:
+        return _SLOTS
+    if major == 16:
+        return f"{_SLOTS} conflicting:bool"
+    at = " two_phase_at:pg_lsn" if major >= 18 else ""
+    return f"{_SLOTS}{at} inactive_since:timestamptz conflicting:bool invalidation_reason:text failover:bool synced:bool"
+
+
+_STAT_SLOTS = (
+    "slot_name:text spill_txns:int8 spill_count:int8 spill_bytes:int8 stream_txns:int8 stream_count:int8 stream_bytes:int8 total_txns:int8 "
+    "total_bytes:int8 stats_reset:timestamptz"
+)
+_STAT_REPLICATION = (
+    "pid:int4 usesysid:oid usename:name application_name:text client_addr:inet client_hostname:text client_port:int4 backend_start:timestamptz "
+    "backend_xmin:xid state:text sent_lsn:pg_lsn write_lsn:pg_lsn flush_lsn:pg_lsn replay_lsn:pg_lsn write_lag:interval flush_lag:interval "
+    "replay_lag:interval sync_priority:int4 sync_state:text reply_time:timestamptz"
+)
+_PUBLICATION = "oid:oid pubname:name pubowner:oid puballtables:bool pubinsert:bool pubupdate:bool pubdelete:bool pubtruncate:bool pubviaroot:bool"
+_ORIGIN_STATUS = "local_id:oid external_id:text remote_lsn:pg_lsn local_lsn:pg_lsn"
+
+
+def views_of(major: int) -> dict[str, Columns]:
+    """By the name of the view, without its schema, which is pg_catalog."""
+    row_filters = major >= 15
+    texts = {
+        "pg_replication_slots": _slots(major),
+        "pg_stat_replication_slots": _STAT_SLOTS,
+        "pg_stat_replication": _STAT_REPLICATION,
+        "pg_replication_origin_status": _ORIGIN_STATUS,
+        "pg_publication": _PUBLICATION + (" pubgencols:char" if major >= 18 else ""),
+        "pg_publication_tables": "pubname:name schemaname:name tablename:name"
+        + (" attnames:name[] rowfilter:text" if row_filters else ""),
+        "pg_publication_rel": "oid:oid prpubid:oid prrelid:oid"
+        + (" prqual:pg_node_tree prattrs:int2vector" if row_filters else ""),
+    }
+    return {name: _columns(text) for name, text in texts.items()}
+
+
+_KINDS = {
+    "indkey": "int2vector", "prattrs": "int2vector", "proargtypes": "oidvector", "indpred": "pg_node_tree", "prqual": "pg_node_tree",
+    "adbin": "pg_node_tree",
+    "enumsortorder": "float4", "datcollate": "text", "datctype": "text", "daticulocale": "text", "datlocale": "text", "roname": "text",
+    "daticurules": "text", "datcollversion": "text", "collcollate": "text", "collctype": "text", "colliculocale": "text", "colllocale": "text",
+    "collicurules": "text", "collversion": "text",
+    "atttypmod": "int4", "typtypmod": "int4", "collencoding": "int4",
+}  # fmt: skip
+_LETTERS = frozenset(
+    {
+        "relpersistence", "relkind", "relreplident", "attalign", "attgenerated", "attidentity", "typtype", "typdelim", "typalign", "datlocprovider",
+        "collprovider", "pubgencols",
+    }
+)  # fmt: skip
+_BY_LENGTH = {4: "oid", 2: "int2", 64: "name"}
+_NOT_SHOWN = frozenset(
+    {"attmissingval", "typsubscript", "typinput", "typoutput", "typreceive", "typsend", "reloptions", "prosrc"}
+)
+
+
+def catalog_columns(name: str, major: int) -> Columns:
+    """The columns of a catalog that are tracked, in its own order."""
+    layout, tracked = layouts_of(major)[name], tracked_columns(major)[name]
+    return tuple(
+        (column, _kind(column, length))
+        for column, length in zip(layout.names, layout.lengths, strict=True)
+        if column in tracked and column not in _NOT_SHOWN
+    )
+
+
+def _kind(column: str, length: int) -> str:
+    if column in _KINDS or column in _LETTERS:
+        return _KINDS.get(column, "char")
+    return _BY_LENGTH.get(length, "bool")

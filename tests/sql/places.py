@@ -1,0 +1,78 @@
+"""Sessions of ours on the data directory of a live server, and what a server says of the same statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.servers import Server
+from tailrace.errors import TailraceError
+from tailrace.pipeline import LocalRunner
+from tailrace.sql.place import Place
+from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.session import Session
+
+Rows = list[tuple[str | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An error, as a client has it."""
+
+    sqlstate: str
+    message: str
+    detail: str
+    hint: str
+    context: str
+    position: int | None
+
+
+@contextmanager
+def session_on(server: Server, state: Path, *, database: str = "") -> Iterator[Session]:
+    with session_of(Place(server.data_dir, database or server.dbname, state, lambda _: LocalRunner(), lambda _: None)) as session:
+        yield session
+
+
+@contextmanager
+def session_of(place: Place) -> Iterator[Session]:
+    session = Session(place, run)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def ours(session: Session, text: str) -> Rows | Said:
+    """The rows as texts, or the error; what was consumed is confirmed."""
+    try:
+        with session.execute(text) as result:
+            columns = result.columns or []
+            return list(zip(*(column.cells for column in columns), strict=True)) if columns else []
+    except TailraceError as error:
+        return Said(error.sqlstate, error.message, error.detail, error.hint, error.context, error.position)
+
+
+def theirs(server: Server, text: str, *, dbname: str = "") -> Rows | Said:
+    """The same of the server."""
+    with server.connect(dbname) as connection:
+        result = connection.pgconn.exec_(text.encode())
+        fields = {key: (result.error_field(code) or b"").decode() for code, key in _FIELDS.items()}
+        if fields["sqlstate"]:
+            position = int(fields.pop("position") or 0) or None
+            return Said(**fields, position=position)
+        return [
+            tuple(None if (cell := result.get_value(row, at)) is None else cell.decode() for at in range(result.nfields))
+            for row in range(result.ntuples)
+        ]
+
+
+_FIELDS = {
+    ord("C"): "sqlstate",
+    ord("M"): "message",
+    ord("D"): "detail",
+    ord("H"): "hint",
+    ord("W"): "context",
+    ord("P"): "position",
+}

@@ -1,0 +1,43 @@
+"""Statements that programs write: nested deeper than a person would, or of very many values. Computed, or refused as the server does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sql.places import Said, ours, session_of
+from support.cases import open_case
+from tailrace.pipeline import LocalRunner
+from tailrace.sql.place import Place
+from tailrace.sql.session import Session
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("xact")
+    case = open_case("xact", 16, "with_slot", folder)
+    place = Place(case.data_dir, case.meta["dbname"], folder / "state", lambda _: LocalRunner(), lambda _: None)
+    with session_of(place) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM " + "(SELECT * FROM " * 500 + "pg_replication_slots" + ") x" * 500,
+        " UNION ALL ".join(["SELECT 1"] * 5000),
+        "SELECT " + "1 + " * 5000 + "1",
+    ],
+    ids=["subqueries", "unions", "operators"],
+)
+def test_nested_too_deeply(text: str, session: Session) -> None:
+    said = ours(session, text)
+    assert isinstance(said, Said)
+    assert (said.sqlstate, said.message) == ("54001", "stack depth limit exceeded")
+    assert ours(session, "SELECT 1") == [("1",)]
+
+
+def test_many_values(session: Session) -> None:
+    values = ", ".join(f"'s{number}'" for number in range(10_000))
+    assert ours(session, f"SELECT count(*) FROM pg_replication_slots WHERE slot_name IN ({values})") == [("0",)]
