@@ -18,12 +18,12 @@ from tailrace.feed import Feed
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import Scanning
 from tailrace.pipeline.log_feed import open_feed
-from tailrace.spark.followed import Followed
-from tailrace.spark.rows import Shape, rows_of
+from tailrace.spark.changed_table import ChangedTable
+from tailrace.spark.rows import RowShape, rows_of
 from tailrace.window import WindowSize
 
 EVERY = (*WITHOUT_FILTERS, *WITH_FILTERS)
-SHAPE = Shape.of({"tables": "all of them"})
+SHAPE = RowShape.of({"tables": "all of them"})
 MANY_WINDOWS = Scanning(window=WindowSize(wal_bytes=1 << 15))
 
 Placed = tuple[tuple[int, int, int], Change]
@@ -88,7 +88,7 @@ def _rows(feed: Feed) -> Iterator[Placed]:
         (identity,) = {relation.replica_identity for relation in relations}
         for part in feed.parts(frozenset({oid})):
             for piece in map(pickle.loads, map(pickle.dumps, part.pieces)):
-                for batch in rows_of(feed.decoder, piece, [Followed(relations[0], None)], SHAPE):
+                for batch in rows_of(feed.decoder, piece, [ChangedTable(relations[0], None)], SHAPE):
                     yield from (_change(row, oid, identity) for row in batch.to_pylist())
 
 

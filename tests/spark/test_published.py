@@ -23,7 +23,7 @@ from tailrace.pipeline.defining import define, source_moment
 from tailrace.pipeline.log_feed import open_feed
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.publications.statements import parse_statement
-from tailrace.spark.followed import Followed
+from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.pickling import pack
 from tailrace.storage.slot_location import SlotLocation
@@ -154,4 +154,4 @@ def test_what_travels_is_small() -> None:
         assert len(pickle.dumps(piece)) < 20_000
         server.say("CREATE PUBLICATION one FOR TABLE t2", "CHECKPOINT")
         with pytest.raises(UsageError, match=r'relation "public\.t1" is not part of the publication'):
-            Followed.named(open_pipeline(server.data_dir, server.dbname).publishing("one"), "public", "t1")
+            ChangedTable.named(open_pipeline(server.data_dir, server.dbname).publishing("one"), "public", "t1")

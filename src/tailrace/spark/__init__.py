@@ -9,7 +9,7 @@ from tailrace.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from tailrace.spark.sql_statements import SqlSession
+    from tailrace.spark.sql_session import SqlSession
 
 
 def changes(spark: SparkSession, source: str, **options: str) -> DataFrame:
@@ -31,7 +31,7 @@ def schema_events(spark: SparkSession, source: str, **options: str) -> DataFrame
     What stands before the log is told by an event `known`, at the LSN from where on it is. Executors scan; `catalog` and `window` are as in a read.
     Raises UsageError for a table that there never was.
     """
-    from tailrace.spark.past import schema_events_of  # noqa: PLC0415 - pyspark
+    from tailrace.spark.schema_event_rows import schema_events_of  # noqa: PLC0415 - pyspark
 
     return schema_events_of(spark, source, options)
 
@@ -68,7 +68,7 @@ def register(spark: SparkSession, source: str = "", database: str = "", state: s
     if not (source and database and state):
         raise UsageError("source, database and state are needed for the functions of the SQL interface")
     from tailrace.spark.connected import path_of  # noqa: PLC0415 - pyspark
-    from tailrace.spark.slot_functions import register_slot_functions  # noqa: PLC0415 - needs the extra sql
+    from tailrace.spark.registered_functions import register_slot_functions  # noqa: PLC0415 - needs the extra sql
 
     register_slot_functions(spark, path_of(spark, source), database, path_of(spark, state))
 
@@ -79,7 +79,7 @@ def sql_session(spark: SparkSession, source: str, database: str, state: str) -> 
     at hand before a slot moves. `register` is done, too. Close it, or use it in a `with`: it ends temporary slots. Raises UsageError if there is no
     such source.
     """
-    from tailrace.spark.sql_statements import session_on  # noqa: PLC0415 - pyspark
+    from tailrace.spark.sql_session import session_on  # noqa: PLC0415 - pyspark
 
     return session_on(spark, source, database, state)
 

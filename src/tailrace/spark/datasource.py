@@ -33,13 +33,13 @@ from tailrace.pipeline.windows import open_windows
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.plugins.plugin import shut_down
-from tailrace.spark.followed import Followed
-from tailrace.spark.origin import KeptSlot, LogAlone, Origin
+from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.pickling import pack, unpack
-from tailrace.spark.printed import OPTION, PickledWindow, PrintedReader, plugin_of, printed, printed_schema
-from tailrace.spark.rows import Shape, oids_of, rows_of
+from tailrace.spark.plugin_rows import OPTION, PickledWindow, PrintedReader, plugin_of, printed, printed_schema
+from tailrace.spark.rows import RowShape, oids_of, rows_of
 from tailrace.spark.schemas import spark_schema
-from tailrace.spark.stream import Printed, TailraceStreamReader, Wanted, wanted_of
+from tailrace.spark.stream import StreamOfPlugin, StreamOfTables, TailraceStreamReader, wanted_of
+from tailrace.spark.stream_source import KeptSlot, LogAlone, StreamSource
 from tailrace.spark.workers import settle
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS
@@ -80,18 +80,18 @@ PLANNED_SECONDS = 3600
 class _PickledPiece(InputPartition):
     """A piece on its way, and the tables as its window tells of them."""
 
-    def __init__(self, piece: Piece, tables: tuple[Followed, ...]) -> None:
+    def __init__(self, piece: Piece, tables: tuple[ChangedTable, ...]) -> None:
         self._packed = pack((piece, tables))
 
-    def parts(self) -> tuple[Piece, tuple[Followed, ...]]:
-        parts: tuple[Piece, tuple[Followed, ...]] = unpack(self._packed)
+    def parts(self) -> tuple[Piece, tuple[ChangedTable, ...]]:
+        parts: tuple[Piece, tuple[ChangedTable, ...]] = unpack(self._packed)
         return parts
 
 
 class TailraceReader(DataSourceReader):
     """Decodes the stretches of one plan."""
 
-    def __init__(self, decode: Decoder, pieces: list[InputPartition], shape: Shape) -> None:
+    def __init__(self, decode: Decoder, pieces: list[InputPartition], shape: RowShape) -> None:
         self._decode = decode
         self._pieces = pieces
         self._shape = shape
@@ -115,9 +115,9 @@ class TailraceSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._planned: tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape] | None = None
+        self._planned: tuple[Decoder, list[InputPartition], tuple[ChangedTable, ...], RowShape] | None = None
         self._printed: list[InputPartition] | None = None
-        self._of_stream: Wanted | Printed | None = None
+        self._of_stream: StreamOfTables | StreamOfPlugin | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -134,7 +134,7 @@ class TailraceSource(DataSource):
             with shut_down(plugin):
                 return spark_schema(printed_schema(plugin))
         if "catalog" in options and not {"table", "tables"} & options.keys():  # a stream of all tables
-            return spark_schema(Shape.of(options).schema(None))
+            return spark_schema(RowShape.of(options).schema(None))
         _, _, tables, shape = self._plan()
         return spark_schema(shape.schema(tables[0].relation if tables else None))
 
@@ -156,11 +156,11 @@ class TailraceSource(DataSource):
     def _options(self) -> dict[str, str]:
         return _checked({name.lower(): value for name, value in self.options.items()})
 
-    def _wanted(self) -> Wanted | Printed:
+    def _wanted(self) -> StreamOfTables | StreamOfPlugin:
         """Of a stream; asked for once, where Spark asks for the schema, and again in the process that plans batches."""
         if self._of_stream is None:
             options = self._options
-            self._of_stream = wanted_of(_origin(options), options, Shape.of(options))
+            self._of_stream = wanted_of(_origin(options), options, RowShape.of(options))
         return self._of_stream
 
     def _plan_printed(self) -> list[InputPartition]:
@@ -177,18 +177,18 @@ class TailraceSource(DataSource):
                 self._printed = [PickledWindow(printed(window, plugin, options.get("state"))) for window in windows]
         return self._printed
 
-    def _plan(self) -> tuple[Decoder, list[InputPartition], tuple[Followed, ...], Shape]:
+    def _plan(self) -> tuple[Decoder, list[InputPartition], tuple[ChangedTable, ...], RowShape]:
         if self._planned is None:
             options = self._options
             one = "tables" if "tables" in options else "table"
             for name in ("source", "database", one):
                 _needed(options, name)
-            shape = Shape.of(options)
+            shape = RowShape.of(options)
             feed = _open(options, shape.style.text.schemas)
             if "publication" in options:
                 feed = feed.publishing(options["publication"], options.get("state"), shape.style.text)
             named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
-            tables = tuple(Followed.named(feed, schema, name) for schema, name in named)
+            tables = tuple(ChangedTable.named(feed, schema, name) for schema, name in named)
             pieces: list[InputPartition] = []
             for window in feed.windows():
                 theirs = tuple(table.within(window) for table in tables)
@@ -246,7 +246,7 @@ def _names_slot(options: Mapping[str, str]) -> bool:
     return "slot" in options or ("state" in options and not publishes)
 
 
-def _origin(options: Mapping[str, str]) -> Origin:
+def _origin(options: Mapping[str, str]) -> StreamSource:
     """Of a stream."""
     hint = "A stream is what a slot gives (state, slot), or a log alone (source, database, catalog)."
     if _names_slot(options) or "source" not in options:

@@ -24,8 +24,8 @@ from tailrace.publications.published import warn_of
 from tailrace.settings import bool_option
 from tailrace.spark.change_feed import ASKED, feed_batch, feed_schema
 from tailrace.spark.change_feed import DEFAULT as FEED_COLUMNS
-from tailrace.spark.followed import Followed
-from tailrace.spark.several import SEVERAL_COLUMNS, several_batch, several_schema
+from tailrace.spark.changed_table import ChangedTable
+from tailrace.spark.several_tables import SEVERAL_COLUMNS, several_batch, several_schema
 from tailrace.types.registry import ArrowStyle
 from tailrace.types.style import PARAMETERS, TextStyle
 
@@ -33,7 +33,7 @@ _ROWS = 32_768
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RowShape:
     """Which columns a row of the DataFrame has, and how values become Arrow."""
 
     columns: tuple[str, ...]
@@ -42,7 +42,7 @@ class Shape:
     is_feed: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Shape:
+    def of(cls, options: Mapping[str, str]) -> RowShape:
         text, several = options.get("columns"), "table" not in options
         is_feed = "readchangefeed" in options and bool_option("readChangeFeed", options["readchangefeed"])
         if is_feed and several:
@@ -70,7 +70,7 @@ class Shape:
         return change_schema(relation, self.columns, self.style)
 
 
-def rows_of(decode: Decoder, piece: Piece, tables: Sequence[Followed], shape: Shape) -> Iterator[pa.RecordBatch]:
+def rows_of(decode: Decoder, piece: Piece, tables: Sequence[ChangedTable], shape: RowShape) -> Iterator[pa.RecordBatch]:
     """The changes of these tables."""
     for batch in decode(piece, oids_of(tables)):
         ordinals = piece.ordinals[batch.ordinal]
@@ -86,12 +86,14 @@ def rows_of(decode: Decoder, piece: Piece, tables: Sequence[Followed], shape: Sh
         warn_of(piece.publisher.passed_over)
 
 
-def oids_of(tables: Sequence[Followed]) -> frozenset[int]:
+def oids_of(tables: Sequence[ChangedTable]) -> frozenset[int]:
     """The relations that have their rows."""
     return frozenset().union(*(table.oids for table in tables))
 
 
-def _changes_of(batch: Batch, held: NDArray[np.bool_], piece: Piece, tables: Sequence[Followed], shape: Shape) -> pa.RecordBatch:
+def _changes_of(
+    batch: Batch, held: NDArray[np.bool_], piece: Piece, tables: Sequence[ChangedTable], shape: RowShape
+) -> pa.RecordBatch:
     """The batch as rows; those `held` are the tables' own."""
     style = replace(shape.style, text=replace(shape.style.text, names=batch.names))
     columns, codec = ASKED if shape.is_feed else shape.columns, piece.plan.codec

@@ -32,12 +32,12 @@ from tailrace.pipeline.subscribing import definitions_in
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
-from tailrace.spark.followed import Followed, has_partitions
+from tailrace.spark.changed_table import ChangedTable, has_partitions
 from tailrace.spark.offset import Offset
-from tailrace.spark.origin import Origin
 from tailrace.spark.pickling import pack, unpack
-from tailrace.spark.printed import plugin_of, printed, printed_rows, printed_schema
-from tailrace.spark.rows import Shape, oids_of, rows_of
+from tailrace.spark.plugin_rows import plugin_of, printed, printed_rows, printed_schema
+from tailrace.spark.rows import RowShape, oids_of, rows_of
+from tailrace.spark.stream_source import StreamSource
 from tailrace.spark.workers import settle
 from tailrace.window import WindowSize, parse_size
 
@@ -45,7 +45,7 @@ _BATCH = WindowSize()
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class StreamOfPlugin:
     """A stream gives what this plugin prints. Publications of its are looked for in `state`, too."""
 
     plugin: OutputPlugin
@@ -73,13 +73,13 @@ class _Packed(InputPartition):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StreamOfTables:
     """Whose changes a stream gives: of the tables of these names, or of all (None). `shape` says how; where rows are typed, they are those of
     `relation` as it was at `known_at`, where the log ended when the query began. Of those what `publication` publishes (empty: all); `state` has
     more of them."""
 
     names: tuple[tuple[str, str], ...] | None
-    shape: Shape
+    shape: RowShape
     publication: str = ""
     state: str | None = None
     relation: Relation | None = None
@@ -99,17 +99,17 @@ class Wanted:
         decode = partial(decode_piece, window.source.segments.read)
         return [_Packed(rows_of, decode, piece, tables, self.shape) for piece in window.pieces(oids_of(tables))]
 
-    def tables(self, window: Pipeline) -> tuple[Followed, ...]:
+    def tables(self, window: Pipeline) -> tuple[ChangedTable, ...]:
         """As they are at the end of the window; of all, those that changed. Raises UsageError if the one table has other columns by then than the
         query's rows."""
         if self.relation is not None:
             self._check_columns(window)
             partitions = partitions_of(window.history, self.relation.oid) if has_partitions(self.relation, window) else None
-            return (Followed(self.relation, partitions),)
+            return (ChangedTable(self.relation, partitions),)
         if self.names is not None:
-            return tuple(Followed.named(window, schema, name) for schema, name in self.names)
+            return tuple(ChangedTable.named(window, schema, name) for schema, name in self.names)
         relations: dict[int, Relation] = {relation.oid: relation for relation in window.relations}
-        return tuple(Followed(relation, None) for relation in relations.values())
+        return tuple(ChangedTable(relation, None) for relation in relations.values())
 
     def _check_columns(self, window: Pipeline) -> None:
         assert self.relation is not None
@@ -127,7 +127,7 @@ class Wanted:
 class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches where Spark keeps it, and decodes pieces where Spark sends it."""
 
-    def __init__(self, origin: Origin, wanted: Wanted | Printed, most_bytes: str | None) -> None:
+    def __init__(self, origin: StreamSource, wanted: StreamOfTables | StreamOfPlugin, most_bytes: str | None) -> None:
         self._origin, self._wanted = origin, wanted
         self._most_bytes = parse_size(most_bytes) if most_bytes else _BATCH.wal_bytes
         self._owned: tuple[ExitStack, Consumer] | None = None
@@ -204,15 +204,15 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._latest = offset
 
 
-def wanted_of(origin: Origin, options: Mapping[str, str], shape: Shape) -> Wanted | Printed:
+def wanted_of(origin: StreamSource, options: Mapping[str, str], shape: RowShape) -> StreamOfTables | StreamOfPlugin:
     """Which tables the options name; of one, what it is at the end of the log. Or the plugin that they name."""
     if "plugin" in options:
-        return Printed(plugin_of(options, origin.major(), origin.slot()), options.get("state"))
+        return StreamOfPlugin(plugin_of(options, origin.major(), origin.slot()), options.get("state"))
     publication, state = options.get("publication", ""), options.get("state")
     if "tables" in options:
-        return Wanted(tuple(read_table_names(options["tables"])), shape, publication, state)
+        return StreamOfTables(tuple(read_table_names(options["tables"])), shape, publication, state)
     if "table" not in options:
-        return Wanted(None, shape, publication, state)
+        return StreamOfTables(None, shape, publication, state)
     schema, name = read_table_name(options["table"])
     history, end = origin.catalogs_at_end()
     relation = history.relation_named(schema, name, int(end) + 1)
@@ -225,4 +225,4 @@ def wanted_of(origin: Origin, options: Mapping[str, str], shape: Shape) -> Wante
         if shown is None:
             raise UsageError(f'relation "{schema}.{name}" is not part of the publication', sqlstate="42704", context=f"at {end}")
         relation = shown
-    return Wanted(((schema, name),), shape, publication, state, relation, end)
+    return StreamOfTables(((schema, name),), shape, publication, state, relation, end)

@@ -10,8 +10,8 @@ from support.servers import Server
 from tailrace.feed import Feed
 from tailrace.pipeline import Scanning, open_pipeline
 from tailrace.pipeline.log_feed import open_feed
-from tailrace.spark.followed import Followed
-from tailrace.spark.rows import Shape, oids_of, rows_of
+from tailrace.spark.changed_table import ChangedTable
+from tailrace.spark.rows import RowShape, oids_of, rows_of
 from tailrace.window import WindowSize
 
 pytestmark = pytest.mark.postgres
@@ -31,15 +31,15 @@ def test_as_the_transaction_saw_it() -> None:
         feed = open_feed(server.data_dir, "postgres", scanning=Scanning(window=WindowSize(wal_bytes=1 << 15)))
         windows = list(feed.windows())
         assert len(windows) > 3
-        expected = _rows(whole, Followed.named(whole, "public", "p"))
+        expected = _rows(whole, ChangedTable.named(whole, "public", "p"))
         assert [(row["id"], row["v"]) for row in expected if len(row["v"]) < 9] == [(n * 10 + 2, "below") for n in range(1, 4)]
         assert len(expected) == 3 * 201
-        table = Followed.named(feed, "public", "p")
+        table = ChangedTable.named(feed, "public", "p")
         assert [row for window in windows for row in _rows(window, table.within(window))] == expected
 
 
-def _rows(feed: Feed, table: Followed) -> list[dict[str, Any]]:
-    shape = Shape.of({"table": "public.p"})
+def _rows(feed: Feed, table: ChangedTable) -> list[dict[str, Any]]:
+    shape = RowShape.of({"table": "public.p"})
     batches = (
         batch
         for part in feed.parts(oids_of([table]))

@@ -1,7 +1,7 @@
 """A table whose changes are read: itself, or, if it is partitioned, its leaves.
 
-In: a feed and a name. Out: `Followed`: the table as it was at the end of the range, which relations to decode for it, and which changes of a batch
-are its.
+In: a feed and a name. Out: `ChangedTable`: the table as it was at the end of the range, which relations to decode for
+it, and which changes of a batch are its.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tailrace.model import Lsn, Relation
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class ChangedTable:
     """The table by its oid, through renames and rewrites, with the columns that the feed shows; `partitions` if it is partitioned, and its
     changes are not published as its own."""
 
@@ -27,7 +27,7 @@ class Followed:
     partitions: Partitions | None
 
     @classmethod
-    def named(cls, feed: Feed, schema: str, name: str) -> Followed:
+    def named(cls, feed: Feed, schema: str, name: str) -> ChangedTable:
         """The table of that name at the end of the range (of a reversed one, at its later LSN). Raises UsageError if there is none."""
         end = max(int(feed.span.stop), int(feed.span.start))
         history = feed.history
@@ -41,7 +41,7 @@ class Followed:
             )
         return cls(shown, partitions_of(history, relation.oid) if has_partitions(shown, feed) else None)
 
-    def within(self, window: Feed) -> Followed:
+    def within(self, window: Feed) -> ChangedTable:
         """The same, with what `window`, whose transactions have ordinals of their own, tells of its partitions."""
         if self.partitions is None:
             return self

@@ -30,7 +30,7 @@ from tailrace.user_cache import user_cache
 _MOST_STREAMS = "1000"
 
 
-class Origin(Protocol):
+class StreamSource(Protocol):
     """Travels to the process that plans batches."""
 
     def consumer(self) -> AbstractContextManager[Consumer]:

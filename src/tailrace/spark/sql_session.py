@@ -24,11 +24,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner, Runner
-from tailrace.spark.carrying import Asked, Carrier, Here, OnServer
+from tailrace.spark.connect_statements import Asked, Carrier, Here, OnServer
 from tailrace.spark.connected import is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.lsn import register_functions
-from tailrace.spark.slot_functions import register_slot_functions, spark_table
+from tailrace.spark.registered_functions import register_slot_functions, spark_table
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.carrying_out import check_slots
 from tailrace.sql.functions.signatures import NEED_A_SERVER, Function, functions_of
