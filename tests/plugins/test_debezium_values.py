@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import Column, PgType
+from tailrace.plugins.column_texts import ColumnTexts
 from tailrace.plugins.debezium.binary import base64_texts
 from tailrace.plugins.debezium.numbers import decimal_literals
 from tailrace.plugins.debezium.options import parse_options
 from tailrace.plugins.debezium.values import Telling
-from tailrace.plugins.column_texts import ColumnTexts
 from tailrace.plugins.json_text.columns import literal_columns, put_literal
 from tailrace.types import registry
 from tailrace.types.built_in import built_in_types
