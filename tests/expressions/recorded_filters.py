@@ -30,6 +30,13 @@ FOLDER = Path(__file__).parent
 RECORDED = FOLDER / "filters.json.gz"
 MAJORS = (15, 16, 17, 18)
 BEFORE = "CREATE PUBLICATION p FOR TABLE t WHERE ("
+REFUSED_BY_US = {
+    "jb @? '$.a'": "the input function of jsonpath is not written",
+    "jsonb_path_exists(jb, '$.a')": "the input function of jsonpath is not written",
+    "ts = '20200131 101112.5'": "a time of day without colons is not read",
+    "nextval('sq') > 1": "the name behind a regclass is not known",
+}
+"""What we refuse, by name, and a server does not, or otherwise."""
 SETTINGS = "SET search_path = rf, public; SET timezone = 'UTC'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'"
 
 PREPARE = """

@@ -10,6 +10,7 @@ from pglast.parser import parse_sql
 from recorded_filters import (  # type: ignore[import-not-found]
     BEFORE,
     MAJORS,
+    REFUSED_BY_US,
     answer,
     columns,
     every_filter,
@@ -31,13 +32,6 @@ from tailrace.model import Column, Relation
 from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle
 
-REFUSED_BY_US = {
-    "jb @? '$.a'": "the input function of jsonpath is not written",
-    "jsonb_path_exists(jb, '$.a')": "the input function of jsonpath is not written",
-    "ts = '20200131 101112.5'": "a time of day without colons is not read",
-    "nextval('sq') > 1": "the name behind a regclass is not known",
-}
-"""What we refuse, by name, and a server does not, or otherwise."""
 OLDER_GRAMMAR = {
     "jb IS JSON",
     "t IS JSON OBJECT",

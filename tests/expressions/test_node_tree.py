@@ -1,11 +1,17 @@
-"""Stored expressions read from the text that servers keep of them; texts of 15 and 18, recorded."""
+"""Stored expressions read from the text that servers keep of them, and written as that; texts of all majors that have row filters, recorded."""
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
+from recorded_filters import BEFORE, MAJORS, REFUSED_BY_US, recorded, recorded_session  # type: ignore[import-not-found]
 
 from tailrace.errors import UnsupportedWal
-from tailrace.expressions import read_node_tree, tree
+from tailrace.expressions import read_node_tree, tree, write_node_tree
+from tailrace.expressions.analysis import analyse
+from tailrace.expressions.analysis.catalog import built_in_catalog
 
 OF_15 = (
     "{OPEXPR :opno 521 :opfuncid 147 :opresulttype 16 :opretset false :opcollid 0 :inputcollid 0 :args ({VAR :varno 1 :varattno 1 :vartype 23 "
@@ -67,3 +73,59 @@ def test_what_is_not_known_is_refused_by_name(text: str, said: str) -> None:
     with pytest.raises(UnsupportedWal) as caught:
         read_node_tree(text)
     assert said in caught.value.message
+
+
+def _kept(major: int) -> dict[str, str]:
+    """What the server keeps of each filter, by the filter."""
+    answers: dict[str, dict[str, Any]] = recorded()[str(major)]["answers"]
+    return {where: told["prqual"] for where, told in answers.items() if "prqual" in told}
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_what_is_read_is_written_as_the_server_has_it(major: int) -> None:
+    wrong = {where: text for where, text in _kept(major).items() if write_node_tree(read_node_tree(text), major) != text}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_an_analysed_filter_is_written_as_the_server_keeps_it(major: int) -> None:
+    """Up to 16 with where its parts stand in the statement."""
+    session, relation = recorded_session(major)
+    wrong = {}
+    for where, text in _kept(major).items():
+        if where in REFUSED_BY_US:
+            continue
+        found = analyse(where, relation, session)
+        written = write_node_tree(found, major)
+        assert read_node_tree(written) == found
+        moved = re.sub(r"(?<=:location )\d+", lambda at: str(int(at[0]) + len(BEFORE)), written)
+        if moved != text:
+            wrong[where] = moved
+    assert wrong == {}
+
+
+def test_every_node_of_a_filter_is_among_those() -> None:
+    seen = {type(node) for text in _kept(18).values() for node in tree.walk(read_node_tree(text))}
+    assert seen == set(tree.Expression.__args__) - {tree.SqlValue, tree.OtherCast}  # type: ignore[attr-defined]
+
+
+def test_what_only_a_default_has_is_not_written() -> None:
+    with pytest.raises(TypeError, match='no row filter has a node "OtherCast"'):
+        write_node_tree(tree.OtherCast(tree.Column(1, 25), 23, 0), 18)
+    with pytest.raises(TypeError, match="no row filter has a constant of the type with OID 16400"):
+        write_node_tree(tree.Constant(16400, b"1234"), 18)
+
+
+def test_types_of_constants_are_passed_as_the_catalogs_say() -> None:
+    types = built_in_catalog(18).types.values()
+    said = {each.oid: write_node_tree(tree.Constant(each.oid, None), 18) for each in types}
+    assert {each.oid for each in types if f":constbyval {str(each.by_value).lower()} " not in said[each.oid]} == set()
+
+
+@pytest.mark.parametrize("name", ["", "<>", "<a", '"q"', "1a", "-.5", "+x", "a b(c){d}\\e\nf\tg", "ü"])
+def test_names_with_any_character_are_written_and_read_again(name: str) -> None:
+    row = tree.RowOf(2249, (), (name, "x"))
+    assert read_node_tree(write_node_tree(row, 18)) == row
+    if name:
+        element = tree.XmlExpression(4, 142, (), name)
+        assert read_node_tree(write_node_tree(element, 18)) == element

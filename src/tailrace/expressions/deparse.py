@@ -201,11 +201,11 @@ def _case(deparser: Deparser, node: tree.Case) -> str:
     said = [deparser.line("CASE", 0, INDENT)]
     if node.arg is not None:
         said.append(f" {deparser.text(node.arg, implicit=True)}")
-    for condition, result in node.whens:
-        shown = _without_test(condition) if node.arg is not None else condition
+    for when in node.whens:
+        shown = _without_test(when.condition) if node.arg is not None else when.condition
         said.append(deparser.line("WHEN "))
         said.append(deparser.text(shown))
-        said.append(f" THEN {deparser.text(result, implicit=True)}")
+        said.append(f" THEN {deparser.text(when.result, implicit=True)}")
     said.append(deparser.line("ELSE "))
     said.append(deparser.text(node.default, implicit=True))
     said.append(deparser.line("END", -INDENT))

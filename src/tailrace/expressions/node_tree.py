@@ -1,8 +1,8 @@
-"""PostgreSQL's own text of a stored expression (pg_node_tree, `nodes/outfuncs.c`), as in pg_publication_rel.prqual, made a tree.
+"""PostgreSQL's own text of a stored expression (pg_node_tree), read and written (`nodes/readfuncs.c`, `nodes/outfuncs.c`).
 
-In: `{OPEXPR :opno 521 … :args ({VAR …} {CONST …})}` of a server from 15 to 18. Out: an `Expression`. A node is read by the names of
-its fields, so it does not matter that majors have different ones; `FIELDS` names all that are known, and a field or a node that is not known is
-refused by its name.
+In and out: `{OPEXPR :opno 521 … :args ({VAR …} {CONST …})}`, as a server keeps a publication's WHERE clause in
+pg_publication_rel.prqual, and an `Expression`. `node_fields` says which fields a node has. Reading goes by their names,
+whatever the major; what is not known is refused by its name. Writing gives, byte for byte, what a server of a major keeps.
 """
 
 from __future__ import annotations
@@ -13,47 +13,22 @@ from typing import Any
 
 from tailrace.errors import UnsupportedWal
 from tailrace.expressions import tree
+from tailrace.expressions.node_fields import FIELDS, LABELS, LABELS_OF_14, NODES
+from tailrace.model import FIRST_NORMAL_OID
+from tailrace.types.built_in import built_in_type
 
 _TOKEN = re.compile(r"[(){}]|(?:\\.|[^\s(){}\\])+", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_TO_ESCAPE = re.compile(r"""[ \n\t(){}\\]|\A(?:[<"0-9]|[+-](?=[0-9.]))""")
+"""What `outToken` puts a backslash before: what ends a token, and what would make another kind of token of the first letter."""
 
-Fields = dict[str, Any]
-
-FIELDS: dict[str, str] = {
-    "VAR": "varattno vartype vartypmod varcollid varlevelsup varno varnosyn varattnosyn varnullingrels varreturningtype location",
-    "CONST": "consttype consttypmod constcollid constlen constbyval constisnull constvalue location",
-    "OPEXPR": "opno opfuncid opresulttype opretset opcollid inputcollid args location",
-    "DISTINCTEXPR": "opno opfuncid opresulttype opretset opcollid inputcollid args location",
-    "NULLIFEXPR": "opno opfuncid opresulttype opretset opcollid inputcollid args location",
-    "FUNCEXPR": "funcid funcresulttype funcretset funcvariadic funcformat funccollid inputcollid args location",
-    "SCALARARRAYOPEXPR": "opno opfuncid hashfuncid negfuncid useOr inputcollid args location",
-    "ROWCOMPAREEXPR": "rctype cmptype opnos opfamilies inputcollids largs rargs",
-    "BOOLEXPR": "boolop args location",
-    "RELABELTYPE": "arg resulttype resulttypmod resultcollid relabelformat location",
-    "COLLATEEXPR": "arg collOid location",
-    "CASEEXPR": "casetype casecollid arg args defresult location",
-    "CASE": "casetype casecollid arg args defresult location",
-    "CASEWHEN": "expr result location",
-    "WHEN": "expr result location",
-    "CASETESTEXPR": "typeId typeMod collation",
-    "ARRAYEXPR": "array_typeid array_collid element_typeid elements multidims list_start list_end location",
-    "ARRAY": "array_typeid array_collid element_typeid elements multidims list_start list_end location",
-    "ROWEXPR": "args row_typeid row_format colnames location",
-    "ROW": "args row_typeid row_format colnames location",
-    "ROWCOMPARE": "rctype cmptype opnos opfamilies inputcollids largs rargs",
-    "COALESCEEXPR": "coalescetype coalescecollid args location",
-    "COALESCE": "coalescetype coalescecollid args location",
-    "MINMAXEXPR": "minmaxtype minmaxcollid inputcollid op args location",
-    "MINMAX": "minmaxtype minmaxcollid inputcollid op args location",
-    "XMLEXPR": "op name named_args arg_names args xmloption indent type typmod location",
-    "NULLTEST": "arg nulltesttype argisrow location",
-    "BOOLEANTEST": "arg booltesttype location",
-    "SQLVALUEFUNCTION": "op type typmod location",
-    "COERCEVIAIO": "arg resulttype resultcollid coerceformat location",
-    "ARRAYCOERCEEXPR": "arg elemexpr resulttype resulttypmod resultcollid coerceformat location",
-    "COERCETODOMAIN": "arg resulttype resulttypmod resultcollid coercionformat location",
-}
-"""The nodes that a stored row filter or a default may have, and all their fields in any major."""
+FIRST_WITHOUT_LOCATIONS = 17
+"""Since 17 what is stored says -1 of where in the statement a node stood (`nodeToString`)."""
+_SIGNED = frozenset({18, 21, 23, 700, 1082})
+"""char, smallint, integer, real, date: a Datum of theirs has their sign in all its bytes (`Int32GetDatum` and its like)."""
+_MACADDR8 = 774
+"""The only type of 1, 2, 4 or 8 bytes that is not passed by value."""
+_DATUM = 8
 
 
 def read_node_tree(text: str) -> tree.Expression:
@@ -72,6 +47,14 @@ def read_filter(text: str) -> tree.Expression:
         if isinstance(node, tree.SqlValue | tree.OtherCast):
             raise UnsupportedWal(f'unrecognized node "{type(node).__name__}" in a stored expression')
     return found
+
+
+def write_node_tree(expression: tree.Expression, major: int) -> str:
+    """What a server of that major keeps of a row filter. Raises TypeError for a node that no filter has."""
+    return _node(expression, major)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------------------
 
 
 class _Reader:
@@ -107,17 +90,17 @@ class _Reader:
 
     def node(self) -> Any:
         label = self.next()
-        if label not in FIELDS:
+        label = LABELS_OF_14.get(label, label)
+        if label not in NODES:
             raise UnsupportedWal(f'unrecognized node "{label}" in a stored expression')
-        known = FIELDS[label].split()
-        fields: Fields = {}
+        said: dict[str, Any] = {}
         while (token := self.next()) != "}":
             name = token.removeprefix(":")
-            if not token.startswith(":") or name not in known:
+            if not token.startswith(":") or name not in FIELDS[label]:
                 raise UnsupportedWal(f'unrecognized field "{name}" of node "{label}" in a stored expression')
-            fields[name] = self.datum() if name == "constvalue" else self.value()
+            said[name] = self.datum() if name == "constvalue" else self.value()
         try:
-            return MAKERS[label](fields)
+            return _read(label, said)
         except (KeyError, TypeError, ValueError) as error:
             raise _malformed(self.text) from error
 
@@ -138,41 +121,52 @@ def _malformed(text: str) -> UnsupportedWal:
     return UnsupportedWal(f"malformed stored expression: {text[:100]}", sqlstate="XX000")
 
 
+def _read(label: str, said: dict[str, Any]) -> Any:
+    kind = NODES[label][0]
+    if kind is None:
+        return _READERS[label](said)
+    if kind is tree.Column and (said["varno"] != "1" or {said["varlevelsup"], said.get("varreturningtype", "0")} != {"0"}):
+        raise UnsupportedWal("a stored expression refers to a row that is not the one tested")
+    found = {}
+    for field in FIELDS[label].values():
+        if field.attribute and (field.name in said or field.in_all):
+            found[field.attribute] = _FROM_TEXT.get(field.kind, _as_it_is)(said[field.name])
+    return kind(**found)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 def _oids(words: tuple[str, ...] | None) -> tuple[int, ...]:
     return tuple(int(word) for word in (words or ("o",))[1:])
 
 
 def _strings(words: tuple[str, ...] | None) -> tuple[str, ...]:
-    return tuple(_unescaped(word.removeprefix('"').removesuffix('"')) for word in words or ())
+    return tuple(_ESCAPED.sub(r"\1", word.removeprefix('"').removesuffix('"')) for word in words or ())
 
 
-def _unescaped(word: str) -> str:
-    return _ESCAPED.sub(r"\1", word)
+_NODE_LISTS = ("tuple[Expression, ...]", "tuple[Expression, Expression]", "tuple[When, ...]")
+_FROM_TEXT: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "bool": lambda word: word == "true",
+    "enum": lambda word: word == "1",
+    "str | None": lambda word: None if word is None else _ESCAPED.sub(r"\1", word),
+    "tuple[int, ...]": _oids,
+    "tuple[str, ...]": _strings,
+    **dict.fromkeys(_NODE_LISTS, lambda nodes: nodes or ()),
+}
+"""How a field is read, by what an attribute of ours is declared as; a node is one already."""
 
 
-def _true(word: str) -> bool:
-    return word == "true"
-
-
-def _place(fields: Fields) -> int:
-    return int(fields.get("location", -1))
-
-
-def _column(fields: Fields) -> tree.Column:
-    if int(fields["varlevelsup"]) or int(fields["varno"]) != 1 or int(fields.get("varreturningtype", 0)):
-        raise UnsupportedWal("a stored expression refers to a row that is not the one tested")
-    return tree.Column(
-        int(fields["varattno"]), int(fields["vartype"]), int(fields["vartypmod"]), int(fields["varcollid"]), _place(fields)
-    )
-
-
-def _constant(fields: Fields) -> tree.Constant:
-    raw, length = fields["constvalue"], int(fields["constlen"])
+def _constant(said: dict[str, Any]) -> tree.Constant:
+    raw, length = said["constvalue"], int(said["constlen"])
     value = None
-    if not _true(fields["constisnull"]):
+    if said["constisnull"] != "true":
         assert raw is not None
         value = raw[:length] if length > 0 else _without_length(raw) if length == -1 else raw.removesuffix(b"\0")
-    return tree.Constant(int(fields["consttype"]), value, int(fields["consttypmod"]), int(fields["constcollid"]), _place(fields))
+    oid, typmod, collation = (int(said[name]) for name in ("consttype", "consttypmod", "constcollid"))
+    return tree.Constant(oid, value, typmod, collation, int(said["location"]))
 
 
 def _without_length(raw: bytes) -> bytes:
@@ -186,141 +180,111 @@ def _without_length(raw: bytes) -> bytes:
     return raw[4:]
 
 
-def _operator(fields: Fields) -> tree.Operator:
-    return tree.Operator(
-        int(fields["opno"]), int(fields["opfuncid"]), int(fields["opresulttype"]), fields["args"], int(fields["opcollid"]),
-        int(fields["inputcollid"]), _true(fields["opretset"]), _place(fields),
-    )  # fmt: skip
-
-
-def _distinct(fields: Fields) -> tree.DistinctFrom:
-    return tree.DistinctFrom(
-        int(fields["opno"]), int(fields["opfuncid"]), fields["args"], int(fields["opresulttype"]), int(fields["opcollid"]),
-        int(fields["inputcollid"]), _place(fields),
-    )  # fmt: skip
-
-
-def _null_if(fields: Fields) -> tree.NullIf:
-    return tree.NullIf(
-        int(fields["opno"]), int(fields["opfuncid"]), int(fields["opresulttype"]), fields["args"], int(fields["opcollid"]),
-        int(fields["inputcollid"]), _place(fields),
-    )  # fmt: skip
-
-
-def _function(fields: Fields) -> tree.Function:
-    return tree.Function(
-        int(fields["funcid"]), int(fields["funcresulttype"]), fields["args"] or (), int(fields["funcformat"]),
-        int(fields["funccollid"]), int(fields["inputcollid"]), _true(fields["funcvariadic"]), _true(fields["funcretset"]),
-        _place(fields),
-    )  # fmt: skip
-
-
-def _array_comparison(fields: Fields) -> tree.ArrayComparison:
-    return tree.ArrayComparison(
-        int(fields["opno"]), int(fields["opfuncid"]), _true(fields["useOr"]), fields["args"], int(fields["inputcollid"]),
-        _place(fields),
-    )  # fmt: skip
-
-
-def _row_comparison(fields: Fields) -> tree.RowComparison:
-    kind = fields["rctype"] if "rctype" in fields else fields["cmptype"]
-    return tree.RowComparison(
-        int(kind),
-        _oids(fields["opnos"]),
-        _oids(fields["opfamilies"]),
-        _oids(fields["inputcollids"]),
-        fields["largs"],
-        fields["rargs"],
-    )
-
-
-def _boolean(fields: Fields) -> tree.Expression:
-    args, place = fields["args"], _place(fields)
-    if fields["boolop"] == "not":
+def _boolean(said: dict[str, Any]) -> tree.Expression:
+    args, location = said["args"], int(said["location"])
+    if said["boolop"] == "not":
         (arg,) = args
-        return tree.Not(arg, place)
-    return tree.And(args, place) if fields["boolop"] == "and" else tree.Or(args, place)
+        return tree.Not(arg, location)
+    return tree.And(args, location) if said["boolop"] == "and" else tree.Or(args, location)
 
 
-def _relabel(fields: Fields) -> tree.Relabel:
-    return tree.Relabel(
-        fields["arg"], int(fields["resulttype"]), int(fields["resulttypmod"]), int(fields["resultcollid"]),
-        int(fields["relabelformat"]), _place(fields),
-    )  # fmt: skip
-
-
-def _case(fields: Fields) -> tree.Case:
-    return tree.Case(
-        int(fields["casetype"]), fields["args"], fields["defresult"], fields["arg"], int(fields["casecollid"]), _place(fields)
-    )
-
-
-def _case_test(fields: Fields) -> tree.CaseTest:
-    return tree.CaseTest(int(fields["typeId"]), int(fields["typeMod"]), int(fields["collation"]))
-
-
-def _array_of(fields: Fields) -> tree.ArrayOf:
-    return tree.ArrayOf(
-        int(fields["array_typeid"]), int(fields["element_typeid"]), fields["elements"] or (), _true(fields["multidims"]),
-        int(fields["array_collid"]), _place(fields),
-    )  # fmt: skip
-
-
-def _row_of(fields: Fields) -> tree.RowOf:
-    return tree.RowOf(
-        int(fields["row_typeid"]), fields["args"] or (), _strings(fields["colnames"]), int(fields["row_format"]), _place(fields)
-    )
-
-
-def _coalesce(fields: Fields) -> tree.Coalesce:
-    return tree.Coalesce(int(fields["coalescetype"]), fields["args"], int(fields["coalescecollid"]), _place(fields))
-
-
-def _min_max(fields: Fields) -> tree.MinMax:
-    return tree.MinMax(
-        int(fields["minmaxtype"]), fields["op"] == "1", fields["args"], int(fields["minmaxcollid"]), int(fields["inputcollid"]),
-        _place(fields),
-    )  # fmt: skip
-
-
-def _xml(fields: Fields) -> tree.XmlExpression:
-    name = fields["name"]
-    return tree.XmlExpression(
-        int(fields["op"]), int(fields["type"]), fields["args"] or (), None if name is None else _unescaped(name),
-        fields["named_args"] or (), _strings(fields["arg_names"]), int(fields["xmloption"]), _true(fields.get("indent", "false")),
-        int(fields["typmod"]), _place(fields),
-    )  # fmt: skip
-
-
-def _null_test(fields: Fields) -> tree.NullTest:
-    return tree.NullTest(fields["arg"], fields["nulltesttype"] == "1", _true(fields["argisrow"]), _place(fields))
-
-
-def _boolean_test(fields: Fields) -> tree.BooleanTest:
-    return tree.BooleanTest(fields["arg"], int(fields["booltesttype"]), _place(fields))
-
-
-def _sql_value(fields: Fields) -> tree.SqlValue:
-    return tree.SqlValue(int(fields["op"]), int(fields["type"]), int(fields["typmod"]), _place(fields))
-
-
-def _other_cast(fields: Fields) -> tree.OtherCast:
-    form = fields["coerceformat"] if "coerceformat" in fields else fields["coercionformat"]
+def _other_cast(said: dict[str, Any]) -> tree.OtherCast:
+    form = said["coerceformat"] if "coerceformat" in said else said["coercionformat"]
     return tree.OtherCast(
-        fields["arg"], int(fields["resulttype"]), int(form), int(fields.get("resulttypmod", -1)), _place(fields)
+        said["arg"], int(said["resulttype"]), int(form), int(said.get("resulttypmod", -1)), int(said["location"])
     )
 
 
-def _when(fields: Fields) -> tuple[tree.Expression, tree.Expression]:
-    return fields["expr"], fields["result"]
-
-
-MAKERS: dict[str, Callable[[Fields], Any]] = {
-    "VAR": _column, "CONST": _constant, "OPEXPR": _operator, "DISTINCTEXPR": _distinct, "NULLIFEXPR": _null_if, "FUNCEXPR": _function,
-    "SCALARARRAYOPEXPR": _array_comparison, "ROWCOMPAREEXPR": _row_comparison, "ROWCOMPARE": _row_comparison, "BOOLEXPR": _boolean,
-    "RELABELTYPE": _relabel, "COLLATEEXPR": lambda fields: tree.Collate(fields["arg"], int(fields["collOid"]), _place(fields)),
-    "CASEEXPR": _case, "CASE": _case, "CASEWHEN": _when, "WHEN": _when, "CASETESTEXPR": _case_test, "ARRAYEXPR": _array_of,
-    "ARRAY": _array_of, "ROWEXPR": _row_of, "ROW": _row_of, "COALESCEEXPR": _coalesce, "COALESCE": _coalesce, "MINMAXEXPR": _min_max,
-    "MINMAX": _min_max, "XMLEXPR": _xml, "NULLTEST": _null_test, "BOOLEANTEST": _boolean_test, "SQLVALUEFUNCTION": _sql_value,
+_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "CONST": _constant, "BOOLEXPR": _boolean,
     "COERCEVIAIO": _other_cast, "ARRAYCOERCEEXPR": _other_cast, "COERCETODOMAIN": _other_cast,
 }  # fmt: skip
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------------------
+
+
+def _node(node: Any, major: int) -> str:
+    label, facts = _facts(node, major)
+    return "{" + " ".join([label, *(f":{name} {value}" for name, value in facts)]) + "}"
+
+
+def _facts(node: Any, major: int) -> tuple[str, list[tuple[str, str]]]:
+    """The label of a node, and its fields as words."""
+    location = str(-1 if major >= FIRST_WITHOUT_LOCATIONS else node.location)
+    if isinstance(node, tree.Constant):
+        return "CONST", _constant_facts(node, location)
+    if isinstance(node, tree.And | tree.Or | tree.Not):
+        args = (node.arg,) if isinstance(node, tree.Not) else node.args
+        word = {tree.And: "and", tree.Or: "or", tree.Not: "not"}[type(node)]
+        return "BOOLEXPR", [("boolop", word), ("args", _list(args, major)), ("location", location)]
+    if type(node) not in LABELS:
+        raise TypeError(f'no row filter has a node "{type(node).__name__}"')
+    label = LABELS[type(node)]
+    facts = []
+    for field in FIELDS[label].values():
+        if field.since <= major <= field.until:
+            value = field.constant or (
+                location if field.name == "location" else _word(field.kind, getattr(node, field.attribute), major)
+            )
+            facts.append((field.name, value))
+    return label, facts
+
+
+def _word(kind: str, value: Any, major: int) -> str:
+    """What stands behind the name of a field that is declared so."""
+    match kind:
+        case "int":
+            return str(value)
+        case "bool":
+            return "true" if value else "false"
+        case "enum":
+            return "1" if value else "0"
+        case "str | None":
+            return "<>" if value is None else _token(value)
+        case "tuple[int, ...]":
+            return f"({' '.join(['o', *map(str, value)])})"
+        case "tuple[str, ...]":
+            return _listed([f'"{_token(each)}"' for each in value])
+        case _ if kind in _NODE_LISTS:
+            return _list(value, major)
+        case _:
+            return "<>" if value is None else _node(value, major)
+
+
+def _list(nodes: tuple[Any, ...], major: int) -> str:
+    return _listed([_node(each, major) for each in nodes])
+
+
+def _listed(words: list[str]) -> str:
+    return f"({' '.join(words)})" if words else "<>"
+
+
+def _token(text: str) -> str:
+    """`outToken`."""
+    return _TO_ESCAPE.sub(r"\\\g<0>", text)
+
+
+def _constant_facts(node: tree.Constant, location: str) -> list[tuple[str, str]]:
+    """`_outConst`, `outDatum`."""
+    if node.type >= FIRST_NORMAL_OID:
+        raise TypeError(f"no row filter has a constant of the type with OID {node.type}")
+    pg_type = built_in_type(node.type)
+    length, value = -1 if pg_type is None else pg_type.length, node.value  # None: a catalog's row
+    by_value = length in (1, 2, 4, 8) and node.type != _MACADDR8
+    said = "<>"
+    if value is not None:
+        if by_value:
+            fill = b"\xff" if node.type in _SIGNED and value[-1] & 0x80 else b"\0"
+            stored = value.ljust(_DATUM, fill)
+        else:
+            stored = (
+                value if length > 0 else value + b"\0" if length == -2 else (len(value) + 4 << 2).to_bytes(4, "little") + value
+            )
+        numbers = " ".join(str(byte - 256 if byte & 0x80 else byte) for byte in stored)
+        said = f"{length if by_value else len(stored)} [ {numbers} ]"
+    return [
+        ("consttype", str(node.type)), ("consttypmod", str(node.typmod)), ("constcollid", str(node.collation)),
+        ("constlen", str(length)), ("constbyval", _word("bool", by_value, 0)), ("constisnull", _word("bool", value is None, 0)),
+        ("location", location), ("constvalue", said),
+    ]  # fmt: skip

@@ -195,11 +195,20 @@ class CaseTest:
 
 
 @dataclass(frozen=True, slots=True)
+class When:
+    """CaseWhen."""
+
+    condition: Expression
+    result: Expression
+    location: int = field(default=LOCATION, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """CaseExpr: pairs of condition and result; with `arg` the conditions compare a `CaseTest` with something."""
+    """CaseExpr: with `arg` the conditions compare a `CaseTest` with something."""
 
     type: int
-    whens: tuple[tuple[Expression, Expression], ...]
+    whens: tuple[When, ...]
     default: Expression
     arg: Expression | None = None
     collation: int = 0
@@ -331,7 +340,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
         case RowComparison():
             return (*node.left, *node.right)
         case Case():
-            whens = tuple(part for when in node.whens for part in when)
+            whens = tuple(part for when in node.whens for part in (when.condition, when.result))
             return (*((node.arg,) if node.arg is not None else ()), *whens, node.default)
         case ArrayOf():
             return node.elements

@@ -88,15 +88,10 @@ def _expanded(state: ParseState, node: Any, relation: Relation, session: Session
 
 def _replaced(state: ParseState, node: Any, relation: Relation, session: Session) -> Any:
     changes: dict[str, Any] = {}
-    for name in ("arg", "args", "elements", "left", "right", "named_args", "default", "whens"):
+    for name in ("arg", "args", "elements", "left", "right", "named_args", "default", "whens", "condition", "result"):
         value = getattr(node, name, None)
         if isinstance(value, tuple):
-            changes[name] = tuple(
-                tuple(_expanded(state, part, relation, session) for part in each)
-                if isinstance(each, tuple)
-                else _expanded(state, each, relation, session)
-                for each in value
-            )
+            changes[name] = tuple(_expanded(state, each, relation, session) for each in value)
         elif value is not None:
             changes[name] = _expanded(state, value, relation, session)
     return replace(node, **changes) if changes else node

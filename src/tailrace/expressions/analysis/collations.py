@@ -49,6 +49,8 @@ def _walk(state: ParseState, node: Any, outer: _Derived) -> Any:
             made = replace(node, arg=_walk(state, node.arg, _Derived()))
             _merge(state, _Derived(Strength.EXPLICIT, node.collation, node.location), outer)
             return made
+        case tree.When():
+            return _with_children(state, node, outer)
         case tree.RowOf():
             return replace(node, args=tuple(assign_collations(state, arg) for arg in node.args))
         case tree.RowComparison():
@@ -91,8 +93,9 @@ def _with_children(state: ParseState, node: Any, inner: _Derived) -> Any:
         case tree.Relabel() | tree.Not() | tree.NullTest() | tree.BooleanTest():
             return replace(node, arg=_walk(state, node.arg, inner))
         case tree.Case():
-            whens = tuple((_walk(state, when, inner), _walk(state, result, inner)) for when, result in node.whens)
-            return replace(node, whens=whens, default=_walk(state, node.default, inner))
+            return replace(node, whens=walked(node.whens), default=_walk(state, node.default, inner))
+        case tree.When():
+            return replace(node, condition=_walk(state, node.condition, inner), result=_walk(state, node.result, inner))
         case tree.ArrayOf():
             return replace(node, elements=walked(node.elements))
         case tree.XmlExpression():

@@ -87,7 +87,8 @@ def transform_case(state: ParseState, raw: Any) -> Node:
     kind = common_type(state, [default, *results], "CASE")
     made = known(coerce_to_common(state, default, kind, "CASE/ELSE"))
     chosen = [known(coerce_to_common(state, result, kind, "CASE/WHEN")) for result in results]
-    return tree.Case(kind, tuple(zip(conditions, chosen, strict=True)), made, arg, location=state.place(raw))
+    whens = tuple(map(tree.When, conditions, chosen, map(state.place, raw.args)))
+    return tree.Case(kind, whens, made, arg, location=state.place(raw))
 
 
 def transform_array(state: ParseState, raw: Any, array: int = 0, element: int = 0, typmod: int = -1) -> Node:

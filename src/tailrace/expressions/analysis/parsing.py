@@ -63,12 +63,12 @@ def parse_type_name(text: str) -> Any:
 
 
 def constants_of(node: Any, source: str) -> dict[int, int]:
-    """Where the constants below a parsed statement stand in its text, in characters: from the statement's other form, which has the same nodes in the
-    same order and says it of all."""
+    """Where the constants below a parsed statement stand in its text, in characters, and -1 of those that the grammar puts in: from the statement's
+    other form, which has the same nodes in the same order and says it of all."""
     places: list[int] = []
     _collect(json.loads(parse_sql_json(source)), places)
     raw = source.encode()
-    starts = [len(raw[:at].decode(errors="replace")) for at in places]
+    starts = [at if at < 0 else len(raw[:at].decode(errors="replace")) for at in places]
     return {id(each): at for each, at in zip(_constants(node), starts, strict=True)}
 
 

@@ -100,7 +100,7 @@ def typmod_of(node: Node) -> int:
         case tree.Collate():
             return typmod_of(node.arg)
         case tree.Case():
-            return _common_typmod((node.default, *(result for _, result in node.whens)), node.type)
+            return _common_typmod((node.default, *(when.result for when in node.whens)), node.type)
         case tree.Coalesce() | tree.MinMax():
             return _common_typmod(node.args, node.type)
         case tree.ArrayOf():

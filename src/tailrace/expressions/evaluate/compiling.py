@@ -291,14 +291,14 @@ class Compiler:
         outer, self.subject = self.subject, None if subject is None else subject.value
         whens: list[logic.When] = []
         last = None
-        for condition, result in node.whens:
-            asked = self.part(condition)
+        for when in node.whens:
+            asked = self.part(when.condition)
             if asked.value is not None and not asked.value.value():
                 continue
             if asked.value is not None:
-                last = self.part(result)
+                last = self.part(when.result)
                 break
-            whens.append((asked.run, self.part(result).run))
+            whens.append((asked.run, self.part(when.result).run))
         default = last or self.part(node.default)
         self.subject = outer
         if not whens:
