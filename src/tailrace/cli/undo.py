@@ -13,13 +13,16 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, WindowOption
 from tailrace.cli.past_log import CatalogOption, DatabaseOption, IndexOption, SourceArgument, open_log, time_text
 from tailrace.cli.progress import counted, warn
-from tailrace.past.sql_text import comment
+from tailrace.past.sql_text import comment, defer_keys, restore_keys
 from tailrace.pipeline.undoing import OF_STATEMENTS, Undo
 from tailrace.pipeline.undoing import undo as undone
 from tailrace.types.encodings.server_encodings import SQL_ASCII
 
 _HEAD = """What others have changed since is left as it is. Triggers fire, and foreign keys are checked, unless a superuser adds:
 SET LOCAL session_replication_role = replica;"""
+_KEYS = (
+    "Foreign keys between these tables are checked at the end, as far as their owner runs this; the tables are locked until then."
+)
 _SESSION = """SET LOCAL client_encoding = '{encoding}';
 SET CONSTRAINTS ALL DEFERRED;"""
 """What the text is in; and constraints that the transaction may have deferred."""
@@ -67,6 +70,10 @@ def _lines(found: Undo, database: str, encoding: str) -> Iterator[str]:
     yield comment(_HEAD)
     yield "BEGIN;"
     yield _SESSION.format(encoding=encoding)
+    tables = sorted({step.table for step in found.steps if step.statement})
+    if several := sum(bool(step.statement) for step in found.steps) > 1:
+        yield comment(_KEYS)
+        yield defer_keys(tables)
     for step in found.steps:
         if step.trouble:
             yield comment(f"NOT RESTORED, {step.table}: {step.trouble}")
@@ -74,4 +81,6 @@ def _lines(found: Undo, database: str, encoding: str) -> Iterator[str]:
             yield comment(step.note)
         if step.statement:
             yield step.statement
+    if several:
+        yield restore_keys()
     yield "COMMIT;"

@@ -128,6 +128,33 @@ def literal(cell: Cell, column: Column) -> str:
     return f"{quote_literal(cell)}::{label_with_modifier(column.type, -1, _LATEST)}"
 
 
+_KEYS_BETWEEN = """CREATE TEMP TABLE tailrace_undo_keys ON COMMIT DROP AS
+WITH RECURSIVE touched(oid) AS (
+  SELECT unnest(ARRAY[{tables}]::regclass[])::oid
+  UNION SELECT inhparent FROM pg_inherits JOIN touched ON inhrelid = touched.oid)
+SELECT conrelid::regclass AS of_table, conname FROM pg_constraint
+WHERE contype = 'f' AND NOT condeferrable AND conparentid = 0
+  AND conrelid IN (SELECT oid FROM touched) AND confrelid IN (SELECT oid FROM touched)
+  AND pg_has_role((SELECT relowner FROM pg_class WHERE pg_class.oid = conrelid), 'USAGE');"""
+_ALTER_KEYS = """DO $$ DECLARE key record; BEGIN
+  FOR key IN SELECT * FROM tailrace_undo_keys LOOP
+    EXECUTE format('ALTER TABLE %s ALTER CONSTRAINT %I {how}', key.of_table, key.conname);
+  END LOOP;
+END $$;"""
+
+
+def defer_keys(tables: Iterable[str]) -> str:
+    """Have the foreign keys between these tables (and those that they are partitions of) checked at the end of the transaction. Rows that ON DELETE
+    and ON UPDATE took along come behind their cause in the log, so that in reverse order they refer to rows that are not there yet."""
+    literals = ", ".join(quote_literal(table) for table in tables)
+    return f"{_KEYS_BETWEEN.format(tables=literals)}\n{_ALTER_KEYS.format(how='DEFERRABLE INITIALLY DEFERRED')}"
+
+
+def restore_keys() -> str:
+    """Check them, and have them as they were before :func:`defer_keys`."""
+    return f"SET CONSTRAINTS ALL IMMEDIATE;\n{_ALTER_KEYS.format(how='NOT DEFERRABLE')}"
+
+
 def comment(text: str) -> str:
     """As lines that SQL passes over."""
     return "\n".join(f"-- {line}" for line in text.splitlines())
