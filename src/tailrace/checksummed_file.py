@@ -89,6 +89,10 @@ class FileKind:
         except (AttributeError, KeyError, TypeError, ValueError, UsageError) as error:
             raise self.unsound(where, str(error)) from error
 
+    def is_kind(self, head: bytes) -> bool:
+        """Whether a file that begins so says that it is of this kind."""
+        return head[: len(_MAGIC)] == _MAGIC and head[len(_MAGIC) : 16].rstrip(b"\0") == self.key.encode()
+
     def unsound(self, where: str, why: str) -> CorruptFile:
         """The error for a file whose checksum is right and whose content is not."""
         return CorruptFile(f'"{where}" is no sound {self._name}: {why}', hint=self.hint, file=where)

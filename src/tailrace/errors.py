@@ -77,6 +77,13 @@ class TailraceError(Exception):
         return self
 
 
+def count_of(number: int, noun: str, verb: str = "") -> str:
+    """So many of them, in words: `1 segment`, `2,000 segments`. With a `verb` in the plural, `are` or `were`, that follows: `1 segment was`."""
+    if number == 1:
+        return " ".join(filter(None, (f"1 {noun}", {"are": "is", "were": "was"}.get(verb, verb))))
+    return " ".join(filter(None, (f"{number:,} {noun}s", verb)))
+
+
 class UsageError(TailraceError):
     """The request does not fit: option, name, position."""
 

@@ -148,9 +148,7 @@ def test_begins_once_what_was_open_has_ended(tailrace: Run, tmp_path: Path) -> N
     assert expected.count("INSERT") == 1
     status, out, err = tailrace(*create, moment, "unfinished", tmp_path / "unfinished")
     assert (status, out) == (1, "")
-    assert err.startswith(
-        "tailrace: error: no consistent point: 1 transactions are open whose beginning this log does not hold\n"
-    )
+    assert err.startswith("tailrace: error: no consistent point: 1 transaction is open whose beginning this log does not hold\n")
 
 
 @pytest.mark.parametrize("when", ["before", "while it waits"])
@@ -176,7 +174,7 @@ def test_where_a_server_was_killed_nothing_is_waited_for(when: str, tmp_path: Pa
                     server.crash()
                 try:
                     assert process.wait(60) == 1
-                    assert "tailrace: error: no consistent point: 1 transactions are open" in process.stderr.read()
+                    assert "tailrace: error: no consistent point: 1 transaction is open" in process.stderr.read()
                 finally:
                     process.kill()
         assert (server.data_dir / "postmaster.pid").exists()

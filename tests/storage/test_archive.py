@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from support.decoding import check_equal
 from support.servers import Server
 from support.slots import THEIRS, theirs
 from support.waiting import until
+from tailrace.catalog.statefile import read_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.consumer import consuming
@@ -163,6 +165,68 @@ def test_keeps_what_may_be_somebody_s_way_back(archive: Path, tailrace: Run, tmp
         assert names(cleaned(tailrace, archive, "--state", state)) == []
         assert tailrace("slot", "drop", "mine", "--state", state)[0] == 0
         assert why(cleaned(tailrace, archive, "--state", state))[oldest[:24]] == "there is no slot that says what is needed"
+
+
+def test_keeps_what_backups_and_catalog_states_need_that_are_named_or_lie_there(
+    archive: Path, tailrace: Run, tmp_path: Path
+) -> None:
+    """Of backups that left no history file in the archive, as beside pg_receivewal's, and of captured states; and a first segment of another system
+    does not say whose archive it is."""
+    state = tmp_path / "state"
+    with archiving(archive) as server:
+        server.say("CREATE TABLE t (id int)")
+        write(server, archive, 3)
+        captured = tmp_path / "app.state"
+        assert tailrace("catalog", "capture", server.data_dir, "--database", server.dbname, "-o", captured)[0] == 0
+        write(server, archive, 2)
+        with server.connect() as connection:
+            ((start,),) = connection.execute("SELECT pg_backup_start('b', true)").fetchall()
+            ((label,),) = connection.execute("SELECT labelfile FROM pg_backup_stop(false)").fetchall()
+        begun = Lsn.parse(start)
+        write(server, archive, 3)
+        until(lambda: bool(list(archive.glob("*.backup"))))
+        for path in archive.glob("*.backup"):
+            path.unlink()
+        create_on_archive(server, archive, state)
+        wal = open_case("xact", 16, "with_slot", tmp_path / "case").wal_dir
+        first, *_ = below(archive, begun)
+        shutil.copy(next(path for path in wal.iterdir() if place_of(path) > 0), archive / first)
+
+        needed = read_state(captured.read_bytes(), "").needs_wal_from
+        assert Lsn(0) < needed < begun
+        backup = tmp_path / "backup"
+        backup.mkdir()
+        (backup / "backup_label").write_text(label)
+        packed = tmp_path / "base.tar.gz"
+        with tarfile.open(packed, "w:gz") as tar:
+            tar.add(backup / "backup_label", "backup_label")
+
+        def unneeded(*words: object) -> list[str]:
+            return names(cleaned(tailrace, archive, "--state", state, *words))
+
+        behind_backup = [name for name in below(archive, begun) if name != first]
+        behind_state = [name for name in below(archive, needed) if name != first]
+        assert set(behind_state) < set(behind_backup) < set(unneeded())
+        for form in (backup, backup / "backup_label", packed):
+            document = cleaned(tailrace, archive, "--state", state, "--backup", form)
+            assert names(document) == behind_backup
+            assert f'the backup of "{form}" needs WAL from {begun}' in why(document).values()
+        assert unneeded("--catalog", captured) == unneeded("--catalog", captured, "--backup", backup) == behind_state
+        assert why(cleaned(tailrace, archive, "--state", state))[first].startswith("of system ")
+
+        shutil.copytree(backup, archive / "monday")
+        assert unneeded() == behind_backup
+        shutil.copy(captured, archive)
+        assert unneeded() == behind_state
+        damaged = archive / captured.name
+        damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+        status, out, err = tailrace("archive", "cleanup", archive, "--state", state, "--delete")
+        assert (status, out) == (1, "")
+        assert f'incorrect checksum in catalog state "{damaged}"' in err
+        damaged.unlink()
+        status, out, err = tailrace("archive", "cleanup", archive, "--state", state, "--backup", state)
+        assert (status, out) == (1, "")
+        assert "is no base backup" in err
 
 
 def test_refuses(archive: Path, tailrace: Run, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import typer
 
 from tailrace.cli.progress import warn
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.errors import count_of
 from tailrace.model import Lsn
-from tailrace.storage.archive import Cleanup, clean_up, look_through
+from tailrace.storage.archive import Cleanup, WaysBack, clean_up, look_through
 from tailrace.storage.segments import Segment
 from tailrace.storage.slot_location import SlotLocation
 
@@ -27,12 +28,17 @@ def archive() -> None:
 def cleanup(
     source: Annotated[Path, typer.Argument(help="Directory of archived segments.")],
     state: Annotated[list[Path], typer.Option("--state", help="State location whose slots read the archive.")],
+    backup: Annotated[
+        list[Path] | None,
+        typer.Option("--backup", help="Base backup that is restored by this archive: directory, backup_label or base.tar."),
+    ] = None,
+    catalog: Annotated[list[Path] | None, typer.Option("--catalog", help="Captured catalog state that is used with it.")] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Remove them. Without, they are only listed.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the segments that no slot needs any more, nor a backup that began there; and what is kept, and why."""
+    """List the segments that no slot needs any more, nor a backup or catalog state; and what is kept, and why."""
     locations = [SlotLocation.open(each, warn=warn) for each in state]
-    cleaned = (clean_up if delete else look_through)(source, locations)
+    cleaned = (clean_up if delete else look_through)(source, locations, WaysBack(backup or (), catalog or ()))
     rows = [_row(cleaned, segment) for segment in cleaned.unneeded]
     size = sum(segment.size or 0 for segment in cleaned.unneeded)
     if as_json:
@@ -41,7 +47,8 @@ def cleanup(
         return
     if rows:
         write_listing(Listing(("segment", "timeline", "from", "file size"), [tuple(row.values()) for row in rows]))
-    sys.stdout.write(f"{len(rows):,} segments, {size:,} bytes, {'were removed' if delete else 'are not needed'}\n")
+    became = f"{'was' if len(rows) == 1 else 'were'} removed" if delete else f"{'is' if len(rows) == 1 else 'are'} not needed"
+    sys.stdout.write(f"{count_of(len(rows), 'segment')}, {size:,} bytes, {became}\n")
     for each in cleaned.kept:
         names = each.files[0] if len(each.files) == 1 else f"{len(each.files):,} files, {each.files[0]} to {each.files[-1]}"
         sys.stdout.write(f"kept: {names}: {each.why}\n")

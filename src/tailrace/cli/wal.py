@@ -15,7 +15,7 @@ from tailrace.cli.decode import parse_lsn
 from tailrace.cli.engine import OnOption, runner_for
 from tailrace.cli.progress import counted
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
-from tailrace.errors import TailraceError, UsageError
+from tailrace.errors import TailraceError, UsageError, count_of
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Runner, Source, check_reaches, count_log, scan_log
 from tailrace.storage.directory import DataDirectory
@@ -119,7 +119,7 @@ def stat(
     else:
         for name, (part, most) in parts.items():
             write_listing(_listing(name, part, most))
-        total = f"{counts.managers.total_records:,} records from {counts.first} to {counts.stop}"
+        total = f"{count_of(counts.managers.total_records, 'record')} from {counts.first} to {counts.stop}"
         sys.stdout.write(f"{total}, where the walk ended: {counts.reason or 'no file follows'}\n")
     _check_end(segments, counts.stop - 1, runner=runner)
 
@@ -204,7 +204,7 @@ def verify(source: Where, as_json: JsonOption = False, on: OnOption = On.AUTO) -
             {"records": records, "from": str(indexes[0].first), "to": str(last.next_lsn), "end": end, "not_checked": others}
         )
         return
-    sound = f"{records:,} records from {indexes[0].first} to {last.next_lsn}, all sound"
+    sound = f"{count_of(records, 'record')} from {indexes[0].first} to {last.next_lsn}, all sound"
     ends = "the log ends at a record that is not whole, or damaged" if last.torn else "the log ends there"
     end_words = f'; {ends}: {last.reason}, file "{segments.name_at(last.place)}"' if last.reason else ""
     sys.stdout.write(f"{sound}{end_words}\n")

@@ -7,11 +7,9 @@ values do not fit is told of that table (`Refused`), and keeps no other from bei
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -32,7 +30,7 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan.pieces import Piece
 from tailrace.publications.pieces import PublishedPiece
 from tailrace.publications.published import warn_of
-from tailrace.storage.file_lock import FileLock
+from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.types.registry import ArrowStyle
 
 _NONE_YET = 2**63 - 1
@@ -127,48 +125,9 @@ class Staged:
                 raise each.error
 
 
-@contextmanager
-def staging(directory: Path) -> Iterator[Path]:
+def staging(directory: Path) -> AbstractContextManager[Path]:
     """A folder below `directory`, on the same file system, for as long as it is needed. Those whose runs were killed are removed."""
-    _remove_abandoned(directory)
-    folder, lock = _made(directory)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            lock.release()
-
-
-def _made(directory: Path) -> tuple[Path, FileLock | None]:
-    """A new folder, and the lock that says that its run lives; None where the file system has no locks."""
-    while True:
-        folder = Path(tempfile.mkdtemp(dir=directory, prefix=_PREFIX))
-        try:
-            lock = _lock(folder)
-        except OSError:
-            return folder, None
-        if lock is not None:  # or else another run took it for an abandoned one, in the moment between
-            return folder, lock
-
-
-def _remove_abandoned(directory: Path) -> None:
-    """Where there are no locks nobody knows whose a folder is, and all stay."""
-    for folder in directory.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            if lock := _lock(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-                lock.release()
-
-
-def _lock(folder: Path) -> FileLock | None:
-    """The folder's, if it is still there and nobody has it."""
-    lock = FileLock.take(folder)
-    if lock is None or folder.is_dir():
-        return lock
-    folder.unlink(missing_ok=True)  # to take the lock of what is not there makes a file
-    lock.release()
-    return None
+    return scratch_folder(directory, _PREFIX)
 
 
 def stage_changes(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.decode import DELETE, INSERT
+from tailrace.errors import count_of
 from tailrace.feed import CommittedTruncation
 from tailrace.model import Column, Lsn, Relation
 from tailrace.past.row_changes import Absent
@@ -110,7 +111,13 @@ def _restored(version: Version, target: Target, before: Row, after: Row) -> list
         return [Step(place, target.name, trouble=f"UPDATE {_where(version)}: no earlier version in the log has {names}")]
     changed = {number: before[number] for number in numbers if number in version.changed}
     if missing := [each for each in changed.values() if isinstance(each, Absent)]:
-        return [Step(place, target.name, trouble=f"UPDATE {_where(version)}: {len(missing)} earlier values are not in the log")]
+        return [
+            Step(
+                place,
+                target.name,
+                trouble=f"UPDATE {_where(version)}: {count_of(len(missing), 'earlier value', 'are')} not in the log",
+            )
+        ]
     if always := [column for column in target.columns if column.number in target.always and column.number in changed]:
         trouble = f"UPDATE {_where(version)}: UPDATE cannot set what is GENERATED ALWAYS AS IDENTITY: {column_names(always)}"
         return [Step(place, target.name, trouble=trouble)]

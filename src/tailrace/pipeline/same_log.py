@@ -64,7 +64,11 @@ def gone(whose: str, segments: Segments, stood: Stood, found: Difference, done: 
     """The error. `common` is up to where the log is known to be the same."""
     since = f"{common} and " if common is not None else ""
     between = f"between {since}{stood.upto}" if since else f"before {stood.upto}, nobody knows since when,"
-    begin = f"create a slot there (tailrace slot create --at {common}, or --start-lsn {common})" if since else "create a new slot"
+    begin = (
+        f"begin there (tailrace slot create --at {common}, tailrace decode --start-lsn {common})"
+        if since
+        else "create a new slot"
+    )
     about = {
         "detail": f"The last record before {stood.upto} was at {stood.last}, with checksum {stood.crc:08X}."
         + (f" Up to {common} the log is the same." if since else ""),

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tailrace.catalog.state import CatalogState
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import MissingHistory, UsageError, count_of
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
 from tailrace.pipeline import check_holds, opened
 from tailrace.pipeline.capture import capture
@@ -201,7 +201,7 @@ def _waited(path: Path, source: Source, runner: Runner, carried: Carried, tell: 
     while carried.waits_for:
         if source.directory is None or source.directory.is_abandoned:
             raise MissingHistory(
-                f"no consistent point: {len(carried.waits_for)} transactions are open whose beginning this log does not hold",
+                f"no consistent point: {count_of(len(carried.waits_for), 'transaction', 'are')} open whose beginning this log does not hold",
                 hint="Create the slot with a catalog state that was captured earlier (--catalog), or give older WAL.",
                 context=f"transaction {carried.waits_for[0] & 0xFFFFFFFF}, at {carried.lsn}",
                 lsn=carried.lsn,

@@ -44,7 +44,7 @@ def check_decodable(log: ScannedLog, start: int, upto: int, level_at_end: int | 
         begin = Lsn(max(start, int(indexes[0].stretch.start)))
         raise InsufficientLogging(
             "logical decoding requires wal_level >= logical",
-            hint="wal_level was lower when this WAL was written. Start after it was raised, with --start-lsn.",
+            hint=_raised_later(next((lsn for lsn, level in changes if lsn >= start and level >= LOGICAL), None)),
             context=f"LSN {begin}",
             lsn=begin,
         )
@@ -55,6 +55,13 @@ def check_decodable(log: ScannedLog, start: int, upto: int, level_at_end: int | 
             context=f"parameter change at {low[0]}",
             lsn=low[0],
         )
+
+
+def _raised_later(raised: Lsn | None) -> str:
+    """A hint for whoever begins where wal_level was too low, whichever way the start was given."""
+    if raised is None:
+        return "wal_level was lower when this WAL was written, and has not been raised since. Set it to logical on the source."
+    return f"wal_level was lower when this WAL was written. It was raised at {raised}: start there, or later."
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,7 @@ def logged_for_decoding(
     if explicit and len(early):
         raise InsufficientLogging(
             "logical decoding requires wal_level >= logical",
-            hint="wal_level was lower when this WAL was written. Start after it was raised, with --start-lsn.",
+            hint=_raised_later(Lsn(raised)),
             context=f"transaction {int(transactions.xid[early[0]])} begins at {Lsn(int(begins[early[0]]))}, wal_level is raised at {Lsn(raised)}",
             lsn=int(begins[early[0]]),
         )

@@ -1,8 +1,8 @@
-"""Which segments of an archive nobody needs any more: those that lie below the WAL of every slot, and of every backup that the archive knows.
+"""Which segments of an archive nobody needs any more: those that lie below the WAL of every slot, and of every backup and catalog state known.
 
 In: a directory of segments, and the state locations whose slots read them. Out: `Cleanup`, and the files gone if that is asked for. An archive may be
 somebody's way back, so in doubt a file is kept: history files, what no segment is, what cannot be read or is of another system; and all WAL from
-where the oldest backup began that has left its history file (`000000010000000000000002.00000028.backup`).
+where the oldest backup began, or what the oldest catalog state needs (`storage/ways_back.py`).
 
 What lies below is told by the place in the log, as pg_archivecleanup does, and not by the timeline: a timeline that branched off later has nothing
 before it, and one that was left has no reader.
@@ -11,7 +11,7 @@ before it, and one that was left has no reader.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,17 +24,9 @@ from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segment, Segments, in_place
 from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.slot_wal import lose, status_of
+from tailrace.storage.ways_back import BACKUP_HISTORY, Need, needs_of_backups, needs_of_states
 
-_BACKUP = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})\.[0-9A-F]{8}\.backup")
 _HISTORY = re.compile(r"[0-9A-F]{8}\.history")
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Somebody needs WAL from `lsn` on."""
-
-    lsn: Lsn
-    who: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +46,37 @@ class Cleanup:
     kept: list[Kept]
 
 
-def look_through(directory: Path, locations: Sequence[SlotLocation]) -> Cleanup:
+@dataclass(frozen=True, slots=True)
+class WaysBack:
+    """Base backups and captured catalog states outside of the archive that somebody wants to go back to by it."""
+
+    backups: Sequence[Path] = ()
+    states: Sequence[Path] = ()
+
+    def needs(self, segments: Segments) -> list[Need]:
+        """With those that lie in the archive."""
+        return [*needs_of_backups(segments, self.backups), *needs_of_states(segments, self.states)]
+
+
+def look_through(directory: Path, locations: Sequence[SlotLocation], back: WaysBack = WaysBack()) -> Cleanup:
     """What could go. Raises UsageError for what is no archive, and for slots of another system."""
     segments = _archive(directory, locations)
-    return _sorted_out(segments, [need for need, _, _ in _needs(segments, locations)])
+    return _sorted_out(segments, [need for need, _, _ in _needs(segments, locations)], back.needs(segments))
 
 
-def clean_up(directory: Path, locations: Sequence[SlotLocation]) -> Cleanup:
+def clean_up(directory: Path, locations: Sequence[SlotLocation], back: WaysBack = WaysBack()) -> Cleanup:
     """The same, and it is gone. A slot that is further behind than its location's max_slot_wal_keep_size is lost by that; unless somebody consumes
     it, when it keeps what it needs."""
     segments = _archive(directory, locations)
     needs = _needs(segments, locations)
-    cut = min([need.lsn for need in (*(need for need, _, _ in needs), *_backups(segments))], default=Lsn(0))
+    others = back.needs(segments)
+    cut = min([need.lsn for need in (*(need for need, _, _ in needs), *others)], default=Lsn(0))
     settled = []
     for need, location, slot in needs:
         # What is in the segment where the others begin stays anyway.
         stays = slot.restart_lsn // segments.segment_size >= cut // segments.segment_size
         settled.append(need if stays or lose(location, slot) else _needed_by(slot, location, slot.restart_lsn))
-    cleanup = _sorted_out(segments, settled)
+    cleanup = _sorted_out(segments, settled, others)
     for segment in cleanup.unneeded:
         Path(segment.path).unlink(missing_ok=True)
     return cleanup
@@ -85,7 +90,7 @@ def _archive(directory: Path, locations: Iterable[SlotLocation]) -> Segments:
         raise UsageError(
             f'"{directory}" is a server\'s, and no archive', hint="The server itself removes what it does not need of its pg_wal."
         )
-    segments = arrange(directory)
+    segments = arrange(directory, system=next((location.settings.system for location in locations), None))
     for location in locations:
         location.check_system(segments.system)
     return segments
@@ -112,11 +117,11 @@ def _needed_by(slot: Slot, location: SlotLocation, lsn: Lsn) -> Need:
     return Need(lsn, f'replication slot "{slot.name}" in "{location.path}" needs WAL from {lsn}')
 
 
-def _sorted_out(segments: Segments, needs: Sequence[Need]) -> Cleanup:
+def _sorted_out(segments: Segments, needs: Sequence[Need], others: Sequence[Need]) -> Cleanup:
     """Each file by its name, and those that could go by what they say of themselves."""
     size = segments.segment_size
     of_slots = min(needs, key=lambda need: need.lsn, default=None)
-    of_backups = min(_backups(segments), key=lambda need: need.lsn, default=None)
+    of_others = min(others, key=lambda need: need.lsn, default=None)
     listed = {Path(segment.path).name: segment for segment in list_segments(segments.directory)}
     unneeded: list[Segment] = []
     kept: dict[str, list[str]] = {}
@@ -124,7 +129,7 @@ def _sorted_out(segments: Segments, needs: Sequence[Need]) -> Cleanup:
         segment = listed.get(path.name)
         if segment is not None:
             segment = in_place(segment, size)
-            why = _why_kept(segment, segments, of_slots, of_backups)
+            why = _why_kept(segment, segments, of_slots, of_others)
             if not why:
                 unneeded.append(segment)
                 continue
@@ -135,14 +140,14 @@ def _sorted_out(segments: Segments, needs: Sequence[Need]) -> Cleanup:
     return Cleanup(segments, unneeded, [Kept(why, files) for why, files in kept.items()])
 
 
-def _why_kept(segment: Segment, segments: Segments, of_slots: Need | None, of_backups: Need | None) -> str:
+def _why_kept(segment: Segment, segments: Segments, of_slots: Need | None, of_others: Need | None) -> str:
     """Empty if there is no reason."""
     if of_slots is None:
         return "there is no slot that says what is needed"
     if segment.number >= of_slots.lsn // segments.segment_size:
         return of_slots.who
-    if of_backups is not None and segment.number >= of_backups.lsn // segments.segment_size:
-        return of_backups.who
+    if of_others is not None and segment.number >= of_others.lsn // segments.segment_size:
+        return of_others.who
     if segment.size is None:
         return "not a regular file"
     try:
@@ -157,13 +162,4 @@ def _why_kept(segment: Segment, segments: Segments, of_slots: Need | None, of_ba
 def _why_no_segment(path: Path) -> str:
     if _HISTORY.match(path.name):
         return "history files of timelines"
-    return "history files of backups" if _BACKUP.match(path.name) else "not a segment"
-
-
-def _backups(segments: Segments) -> Iterator[Need]:
-    """Where backups began, compressed or with whatever else behind their names."""
-    for path in Path(segments.directory).iterdir():
-        if match := _BACKUP.match(path.name):
-            number = int(match[2], 16) * ((1 << 32) // segments.segment_size) + int(match[3], 16)
-            lsn = Lsn(number * segments.segment_size)
-            yield Need(lsn, f'the backup of "{path.name}" needs WAL from {lsn}')
+    return "history files of backups" if BACKUP_HISTORY.match(path.name) else "not a segment"

@@ -6,26 +6,30 @@ In: indexes, in the order of the log. Out: the same again, one or a few at a tim
 from __future__ import annotations
 
 import tempfile
+import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from tailrace.storage.scratch_folder import ScratchFolder
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import read_index, write_index
 from tailrace.window import Weight
 
 _IN_MEMORY = 32 << 20
+_PREFIX = "tailrace-indexes-"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class IndexPile:
-    """`weights[i]` is of the i-th index that was put there. The folder goes with the pile."""
+    """`weights[i]` is of the i-th index that was put there. The folder goes with the pile; that of a process which was
+    killed goes with the next pile that needs one."""
 
     in_memory: int = _IN_MEMORY
     weights: list[Weight] = field(default_factory=list)
     _indexes: list[Index | None] = field(default_factory=list)
-    _folder: tempfile.TemporaryDirectory[str] | None = None
+    _folder: ScratchFolder | None = None
 
     def put(self, part: Index) -> None:
         """Behind those that are there. The one in which the log ends is kept as it is."""
@@ -36,7 +40,8 @@ class IndexPile:
             self._indexes.append(part)
             return
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="tailrace-indexes-")
+            self._folder = ScratchFolder(Path(tempfile.gettempdir()), _PREFIX)
+            weakref.finalize(self, self._folder.remove)
         self._indexes.append(None)
         self._file(len(self._indexes) - 1).write_bytes(write_index(part))
 
@@ -61,7 +66,7 @@ class IndexPile:
 
     def _file(self, number: int) -> Path:
         assert self._folder is not None
-        return Path(self._folder.name) / f"{number}.index"
+        return self._folder.path / f"{number}.index"
 
 
 def _bytes_of(part: Index) -> int:

@@ -79,15 +79,17 @@ def open_segments(directory: str | Path, since: Lsn | None = None) -> Segments:
     return segments
 
 
-def arrange(directory: str | Path, since: Lsn | None = None) -> Segments:
-    """The same, whatever the files hold: to look at them."""
+def arrange(directory: str | Path, since: Lsn | None = None, *, system: int | None = None) -> Segments:
+    """The same, whatever the files hold: to look at them. Where they are of several systems, `system` says whose log it is."""
     listed = list_segments(directory)
     if not listed:
         raise MissingHistory(
             f'no WAL segments in "{directory}"', hint="Give a data directory, its pg_wal, or a directory of archived segments."
         )
     # Where `since` lies nobody knows before the size of segments is known, but the last one does not lie before it.
-    identity = _first_identity(listed if since is None else sorted(listed, key=lambda segment: segment.number, reverse=True))
+    identity = _first_identity(
+        listed if since is None else sorted(listed, key=lambda segment: segment.number, reverse=True), system
+    )
     size = identity.segment_size
     newest = max(segment.timeline for segment in listed)
     history = _history_of(directory, newest)
@@ -124,10 +126,11 @@ def identity_of(segment: Segment) -> Identity | None:
     return Identity(size, header.system, form)
 
 
-def _first_identity(listed: list[Segment]) -> Identity:
+def _first_identity(listed: list[Segment], system: int | None = None) -> Identity:
     """Size, system and version, from the first segment that has a page at all (an empty one may be made ahead), and one that we know: what is wrong
-    with another is told where it is read."""
+    with another is told where it is read. That of `system`, if there is one."""
     refused: TailraceError | None = None
+    others: Identity | None = None
     for segment in listed:
         try:
             identity = identity_of(segment)
@@ -136,8 +139,11 @@ def _first_identity(listed: list[Segment]) -> Identity:
             continue
         except FileNotFoundError:  # renamed or removed since it was listed
             continue
-        if identity is not None:
+        if identity is not None and system in (None, identity.system):
             return identity
+        others = others or identity
+    if others is not None:
+        return others
     raise refused or MissingHistory("the WAL segments are empty", context=listed[0].path, file=listed[0].path)
 
 
