@@ -22,7 +22,9 @@ from support.decoding import check_equal
 from support.servers import Server
 from support.slots import TAILRACE, create_both, theirs
 from support.waiting import until
+from tailrace.cli.slot import create
 from tailrace.storage.birth import born
+from tailrace.storage.file_lock import FileLock
 from tailrace.storage.output_position import WRITING, Position
 
 pytestmark = pytest.mark.postgres
@@ -39,6 +41,8 @@ class Written:
         self.name = self.file
         server.sql("CREATE TABLE t (id serial PRIMARY KEY, v text)")
         create_both(server, "mine", self.state)
+        self.rival = home / "rival"
+        create("mine", server.data_dir, server.dbname, self.rival)
 
     def insert(self, rows: int = 3) -> None:
         self.server.sql(f"INSERT INTO t (v) SELECT 'row' FROM generate_series(1, {rows})")
@@ -48,6 +52,11 @@ class Written:
         end = ("--endpos", self.server.flush_lsn())
         status, _, said = self.tailrace("slot", "receive", slot, "--state", self.state, "-f", self.name, *end, *words)
         return status, said
+
+    def started(self, state: Path) -> subprocess.Popen[str]:
+        """A receiver of the slot in that state location, up to where the log ends, in a process of its own."""
+        command = [TAILRACE, "slot", "receive", "mine", "--state", state, "-f", self.name, "--endpos", self.server.flush_lsn()]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     @contextmanager
     def receiving(self) -> Iterator[subprocess.Popen[str]]:
@@ -102,6 +111,25 @@ def test_one_writer(written: Written) -> None:
             status, said = written.receive(AT_END, slot="other")
             assert (status, "is being written by another process" in said) == (1, True), said
         process.terminate()
+    check_equal(written.file.read_text(), written.expected())
+
+
+def test_a_receiver_that_ends_before_another_has_the_lock(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the position says is read under the lock: both went on from nothing, and reported success."""
+    written.insert()
+    take = FileLock.take
+    first: list[subprocess.Popen[str]] = []
+
+    def late(path: Path) -> FileLock | None:
+        if path == written.file and not first:
+            first.append(written.started(written.rival))
+            assert first[0].wait(60) == 0
+        return take(path)
+
+    monkeypatch.setattr(FileLock, "take", late)
+    status, said = written.receive()
+    assert first
+    assert (status, "is written from another replication slot" in said) == (1, True), said
     check_equal(written.file.read_text(), written.expected())
 
 
@@ -243,6 +271,8 @@ def test_every_line_once_or_an_error(seed: int, written: Written) -> None:
         "removed": file.unlink,
         "put back": put_back,
     }
+    if dice.random() < 0.5:
+        _two_at_once(written, dice)
     for _ in range(3):
         for _ in range(dice.randrange(1, 5)):
             written.insert(dice.choice([1, 30, 3000]))
@@ -270,6 +300,22 @@ def test_every_line_once_or_an_error(seed: int, written: Written) -> None:
         assert AT_END in said, said
         assert _files(written.home) == before
         return
+
+
+def _two_at_once(written: Written, dice: random.Random) -> None:
+    """Two slots that give the same, on a file that is not there yet: one has it, whichever comes first, and is the one that goes on."""
+    written.insert(dice.choice([1, 30, 3000]))
+    states = [written.state, written.rival]
+    dice.shuffle(states)
+    first = written.started(states[0])
+    time.sleep(dice.uniform(0, 0.1))
+    both = [first, written.started(states[1])]
+    said = [process.communicate(timeout=60)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 1], said
+    loser = said[both[0].returncode == 0]
+    assert "is written from another replication slot" in loser or "is being written by another process" in loser, loser
+    check_equal(written.file.read_text(), _so_far(written))
+    written.state = states[both[0].returncode]
 
 
 def _so_far(written: Written) -> str:

@@ -100,13 +100,13 @@ class _File(Writer):
     def begin(self, slot: Slot) -> None:
         super().begin(slot)
         self._slot = slot
-        said = Position.read(self._position.read_bytes(), str(self._position)) if self._position.exists() else None
-        if said is not None and not self._takes_end:
-            self._check_slot(said)
-            if (rotated := self._find(said)) != self._path:
-                with _Locked.of(rotated) as moved:
-                    moved.cut(said, self._reach.said())
-        self._open(said)
+        if (found := self._check(self._said())) not in (None, self._path):
+            _Locked.of(
+                found
+            ).release()  # whoever is refused has made no new file, nor kept it from the one who writes the old one
+        with self._opening():
+            said = self._said()  # whoever had the lock until now may have written it
+            self._cut(said)
         if said is not None and said.is_of(slot) and said.lsn >= self.begins_at:
             self.begins_at, self.session = said.lsn, said.session
         self._counts = (self._at, self.begins_at, self.session)
@@ -148,7 +148,8 @@ class _File(Writer):
             if self._path.stat().st_ino == os.fstat(self._file.number).st_ino:
                 return
         self._end()
-        self._open(None)
+        with self._opening():
+            self._cut(None)
         self._counts = (self._at, *self._counts[1:])
         self.durable_upto()
 
@@ -167,24 +168,44 @@ class _File(Writer):
         self._reach.end()
         self._file.release()
 
-    def _open(self, said: Position | None) -> None:
-        """The file, locked, and cut to what counts; made if there is none."""
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Lock the file, which is made if there is none; the block cuts it to what counts, and then it is written to."""
         self._file = _Locked.of(self._path, made=True)
         try:
-            status = os.fstat(self._file.number)
-            if said is not None and not self._takes_end and said.is_at(self._path):
-                self._file.cut(said, self._reach.said())
-            elif said is None and status.st_size and status.st_nlink > 1 and not self._takes_end:
-                raise _disagrees(
-                    f'"{self._path}" has other names, and nobody knows how far it is: the position may lie beside one of those',
-                    self._path,
-                )
+            yield
             self._at = os.fstat(self._file.number).st_size
             self._reach.begin()
             self._reach.upto(self._at)
         except BaseException:
             self._file.release()
             raise
+
+    def _said(self) -> Position | None:
+        return Position.read(self._position.read_bytes(), str(self._position)) if self._position.exists() else None
+
+    def _check(self, said: Position | None) -> Path | None:
+        """The file that the position is of. Raises UsageError unless it is this slot's. None if nothing is said, or does not matter."""
+        if said is None or self._takes_end:
+            return None
+        self._check_slot(said)
+        return self._find(said)
+
+    def _cut(self, said: Position | None) -> None:
+        """Cut the locked file to what counts, or the one that rotation took away from its place."""
+        found = self._check(said)
+        if said is not None and found == self._path:
+            self._file.cut(said, self._reach.said())
+        elif said is not None and found is not None:
+            with _Locked.of(found) as moved:
+                if self._said() != said:  # its writer went on until it was locked
+                    raise _in_use(self._path)
+                moved.cut(said, self._reach.said())
+        elif said is None and (status := os.fstat(self._file.number)).st_size and status.st_nlink > 1 and not self._takes_end:
+            raise _disagrees(
+                f'"{self._path}" has other names, and nobody knows how far it is: the position may lie beside one of those',
+                self._path,
+            )
 
     def _check_alone(self) -> None:
         """Raise if the file does not end where this writer has ended it."""
@@ -254,9 +275,7 @@ class _Locked:
             os.close(number)
             if lock is not None:
                 lock.release()
-            raise UsageError(
-                f'"{path}" is being written by another process', hint="Name another file.", sqlstate=_IN_USE, file=str(path)
-            )
+            raise _in_use(path)
         return cls(path, number, lock)
 
     def __enter__(self) -> _Locked:
@@ -298,6 +317,12 @@ class _Locked:
             )
         os.ftruncate(self.number, said.length)
         os.fsync(self.number)
+
+
+def _in_use(path: Path) -> UsageError:
+    return UsageError(
+        f'"{path}" is being written by another process', hint="Name another file.", sqlstate=_IN_USE, file=str(path)
+    )
 
 
 def _disagrees(message: str, path: Path, lsn: Lsn | None = None) -> UsageError:
