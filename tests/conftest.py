@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import zlib
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.command import Run, run_in
+from support.sampling import MATRIX, sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-_ONE_IN = 5
-"""Of each test of the matrix, so many are in the marathon for one that runs before a change lands."""
 
 
 def pytest_configure() -> None:
@@ -28,16 +23,8 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which cases of a test these are differs from test to test, so that every major is met."""
-    met: Counter[str] = Counter()
-    for item in items:
-        if item.get_closest_marker("matrix") is None or item.get_closest_marker("marathon") is not None:
-            continue
-        test = item.nodeid.partition("[")[0]
-        if (met[test] + zlib.crc32(test.encode())) % _ONE_IN and "[" in item.nodeid:
-            item.add_marker(pytest.mark.marathon)
-        met[test] += 1
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[MATRIX] = sampled(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.sampling import MATRIX
 from tailrace.cli.verbs import VERBS
 from tailrace.wal.index import FORMAT_VERSION, Files, Index, Kept, Xids
 from tailrace.wal.xact import Ends
@@ -61,6 +62,11 @@ OWN_LAYOUTS = {
 LAYOUTS = ("struct", "tailrace.wal.unaligned", "tailrace.wal.structs")
 
 KNOWN: frozenset[str] = frozenset({})
+
+ONLY_IN_THE_MARATHON = {
+    "oracle/test_regression_suite.py::test_the_regression_suite_is_told_as_the_server_tells_it",
+    "oracle/test_subscription_suite.py::test_subscriptions_are_sent_what_the_server_sends",
+}
 
 
 @dataclass(frozen=True)
@@ -295,3 +301,8 @@ def test_make_says_what_there_is() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
     assert targets == set(re.findall(r"^([a-z-]+):.* ## ", makefile, re.MULTILINE))
+
+
+def test_every_test_of_the_matrix_has_a_case_before_a_change_lands(request: pytest.FixtureRequest) -> None:
+    """Of those that were collected in this run. PostgreSQL's own suites take hours."""
+    assert {test.partition("/")[2] for test, cases in request.config.stash[MATRIX].items() if not cases} <= ONLY_IN_THE_MARATHON
