@@ -83,7 +83,51 @@ def test_an_origin_comes_with_the_first_block(major: int, tmp_path: Path) -> Non
     named = {xid: name for xid, (_, name) in zip(xids, TRANSACTIONS.values(), strict=True) if name}
     for received, blocks in ((expected, 2), (follower.received, 2), (at_once, 1)):
         assert _origins(received, blocks) == named
+    assert _begins(expected) == _begins(at_once)
     assert reassembled(follower.received, 2, "on") == reassembled(expected, 2, "on") == reassembled(at_once, 2, "on")
+
+
+@pytest.mark.parametrize("major", [18, 15])
+def test_a_first_block_begins_with_what_a_row_filter_hides(major: int) -> None:
+    """Its Start and Origin have the LSN of the first change that the server queues: of a row that is not sent, a chunk of a value of such a row, or
+    a message."""
+    with Server(major, SETTINGS, dbname=DBNAME, test_decoding=False) as server:
+        server.say(
+            "CREATE TABLE t (id int, v text)",
+            "ALTER TABLE t REPLICA IDENTITY FULL",
+            "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
+            f"CREATE PUBLICATION {PUBLICATION} FOR TABLE t WHERE (id > 100)",
+            "SELECT pg_replication_origin_create('one')",
+            "CHECKPOINT",
+        )
+        start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput')"))
+        hidden = (
+            "INSERT INTO t VALUES (1, repeat('x', 5000))",
+            "SELECT pg_logical_emit_message(true, 'p', 'said')",
+            "SAVEPOINT s",
+        )
+        for first in ("SELECT 1", *hidden):
+            server.say(ONE, "BEGIN", first, ROWS, "COMMIT")
+        sent = theirs(server, "s", OPTIONS)
+        server.stop()
+        given = ours(server.data_dir, OPTIONS, start_lsn=start, major=major, work_mem=64 << 10)
+    expected, found = ([(int(Lsn.parse(lsn)), data) for lsn, _, data in rows] for rows in (sent, given))
+    assert len(_begins(expected)) == 1 + len(hidden)
+    assert _begins(found) == _begins(expected)
+    assert reassembled(found, 2, "on") == reassembled(expected, 2, "on")
+
+
+def _begins(received: Sequence[Received]) -> dict[int, list[tuple[str, int]]]:
+    """By transaction, the LSNs of the rows that open its first block, and with which messages they do it."""
+    reader, begins = MessageReader(2, "on"), dict[int, list[tuple[str, int]]]()
+    xid = 0
+    for lsn, payload in received:
+        match reader.read(payload):
+            case m.StreamStart(xid=xid, first_segment=1):
+                begins[xid] = [("Start", lsn)]
+            case m.Origin(name=name):
+                begins[xid].append((name, lsn))
+    return begins
 
 
 def _origins(received: Sequence[Received], blocks: int) -> dict[int, str]:

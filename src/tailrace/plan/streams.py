@@ -20,11 +20,13 @@ Event = TypeVar("Event", LogicalMessage, Truncation)
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """By ordinal: whether the transaction is `streamed`, from where on its rows are to be given, and the replication origin of its first block: that
-    of the first change that the server queues, printed or not (`ReorderBufferProcessTXN`). `tops` as in `Blocks`."""
+    """By ordinal: whether the transaction is `streamed`; from where on its rows are to be given; the LSN of the first change that the server queues
+    there, printed or not (`ReorderBufferProcessTXN`), or NEVER where nobody knows it; and the replication origin of the first of all. `tops` as in
+    `Blocks`."""
 
     streamed: NDArray[np.bool_]
     since: NDArray[np.int64]
+    first_lsn: NDArray[np.int64]
     origin: NDArray[np.uint16]
     tops: Mapping[int, int]
 
@@ -40,14 +42,15 @@ class Streams:
         """`row_bytes` of WAL their rows take in all; `events` take memory, too (`ReorderBufferChangeSize`)."""
         if blocks.limit is None:
             count = len(transactions)
-            return cls(np.zeros(count, np.bool_), np.zeros(count, np.int64), np.zeros(count, np.uint16), {})
+            nothing = np.zeros(count, np.int64)
+            return cls(nothing.astype(np.bool_), nothing, nothing, nothing.astype(np.uint16), {})
         since = np.where(transactions.has_rows, blocks.since(transactions.full_xid), 0)
         size = row_bytes.copy()
         for event in chain[LogicalMessage | Truncation](*events):
             if event.ordinal >= 0:
                 size[event.ordinal] += event.size
         streamed = transactions.has_rows & ((since > 0) | (size > blocks.limit) | (transactions.kind == BLOCK))
-        return cls(streamed, since, xids.first_origins(len(transactions)), blocks.tops)
+        return cls(streamed, since, xids.first_queued_lsns(since), xids.first_origins(len(transactions)), blocks.tops)
 
     def left(self, events: list[Event]) -> list[Event]:
         """Those that have not been given."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.transactions.fates import Fates, Transactions
+from tailrace.transactions.fates import NEVER, Fates, Transactions
 from tailrace.transactions.tops import named_everywhere
 from tailrace.wal.index import Index
 
@@ -52,14 +52,28 @@ class AllXids:
         np.add.at(size, self.ordinal[self.owned], self.bytes[self.owned])
         return size
 
+    def first_queued_lsns(self, since: NDArray[np.int64]) -> NDArray[np.int64]:
+        """By ordinal, the LSN of the first change from `since` on that the server queues of a transaction, but for what was rolled back alone. NEVER
+        where there is none, or the stretch that has it begins before that with another."""
+        mine = self._queued
+        mine = mine[self.queued_lsn[mine] >= since[self.ordinal[mine]]]
+        first = np.full(len(since), NEVER, np.int64)
+        np.minimum.at(first, self.ordinal[mine], self.queued_lsn[mine])
+        return first
+
     def first_origins(self, transactions: int) -> NDArray[np.uint16]:
         """By ordinal, the origin of the first change that the server queues of a transaction, but for what was rolled back alone."""
-        mine = np.flatnonzero(self.owned & ~self.orphan & (self.queued_lsn > 0))
+        mine = self._queued
         mine = mine[np.lexsort((self.queued_lsn[mine], self.ordinal[mine]))]
         ordinals, first = np.unique(self.ordinal[mine], return_index=True)
         origins = np.zeros(transactions, np.uint16)
         origins[ordinals] = self.origin[mine[first]]
         return origins
+
+    @property
+    def _queued(self) -> NDArray[np.int64]:
+        """Where in a stretch the server queues something, but for what was rolled back alone."""
+        return np.flatnonzero(self.owned & ~self.orphan & (self.queued_lsn > 0))
 
 
 def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:

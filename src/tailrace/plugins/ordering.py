@@ -22,7 +22,7 @@ from tailrace.plugins.failures import in_callback
 from tailrace.plugins.formatted import Formatted
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.plugin import OutputPlugin, RelationUses
-from tailrace.transactions.fates import BARE_PREPARE, BLOCK, STREAM_ABORT, Transactions
+from tailrace.transactions.fates import BARE_PREPARE, BLOCK, NEVER, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
 
@@ -179,6 +179,9 @@ class _Order:
             np.where(has_rows, of[ordinals], begun)
             for of in (self._least(self._at), self._most(self._printed), self._least(self._printed))
         )
+        if self._some.begins:  # what the server queues first, even if nothing is printed of it
+            queued = self._plan.streams.first_lsn[ordinals]
+            printed = np.where(has_rows | (queued == NEVER), np.minimum(printed, queued), queued)
         self._add(ordinals, _CHANGE, least, _BEFORE, printed, lambda those: plugin.stream_start_texts(those, first))
         origins = self._plan.streams.origin[ordinals]
         foreign = np.flatnonzero((origins != 0) & first)

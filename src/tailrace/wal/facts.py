@@ -244,7 +244,7 @@ def note_other(buf, parsed, record, row, catalogs, room):  # type: ignore[no-unt
         return CATALOG_CHANGE if note_files(room.files, catalogs, parsed, record.lsn) else NOT_KEPT
     if manager == LOGICALMSG and row >= 0 and u8(buf, parsed[MAIN] + logicalmsg.TRANSACTIONAL) != 0:
         room.xids.flags[row] |= HAS_CHANGE
-        note_queued(room.xids, row, record.lsn, 0)
+        note_queued(room.xids, row, record.end_lsn, 0)
     return kept_as(manager, opcode)
 
 

@@ -21,7 +21,7 @@ from tailrace.model import Locator, Lsn, Stretch
 from tailrace.ragged import bounds_of, ranges
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 
 
 TRACKED_CATALOGS: dict[int, str] = {
@@ -98,8 +98,8 @@ class Kept:
 class Xids:
     """What each xid seen in the stretch did there; of xids 32 bits, or all (:mod:`tailrace.transactions.epochs`). `speculative` is the LSN of a
     speculative insert still waiting at the end, or 0. `queued_lsn` is that of its first record that the server's decoding queues as a change, or 0:
-    of a row, TRUNCATE or transactional message, of a change of catalogs, or of what a command made stale; `origin` is the replication origin that the
-    change has there, which it has of a row or TRUNCATE alone (`replication/logical/decode.c`)."""
+    of a row, TRUNCATE or transactional message (of that where it ends), of a change of catalogs, or of what a command made stale; `origin` is the
+    replication origin that the change has there, which it has of a row or TRUNCATE alone (`replication/logical/decode.c`)."""
 
     xid: NDArray[np.integer]
     top: NDArray[np.integer]
