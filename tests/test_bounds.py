@@ -37,7 +37,7 @@ def test_kernels_are_compiled_with_checks() -> None:
     """A canary: what is asked for here would be noticed."""
     said = _run(
         "-c",
-        "import numpy as np\nfrom tailrace.plugins.ordering import expanded\nzeros = np.zeros(1, np.int64)\n"
+        "import numpy as np\nfrom tailrace.plugins.commit_order import expanded\nzeros = np.zeros(1, np.int64)\n"
         "try: expanded(zeros, zeros + 2, 1)\nexcept IndexError: print('checked')",
     )
     assert said == "checked\n"

@@ -177,7 +177,7 @@ def as_messages(pipeline) -> None:  # type: ignore[no-untyped-def]
     for binary in ("false", "true"):
         plugin = PgOutput()
         plugin.startup({"proto_version": "1", "publication_names": everything.name, "binary": binary}, MAJOR)
-        plugin.definitions = ((0, (everything,)),)
+        plugin.context.definitions = ((0, (everything,)),)
         for lines in pipeline.lines(plugin):
             as_psql(lines, plugin)
 

@@ -1,8 +1,8 @@
 """Values of options and of configuration parameters as PostgreSQL reads them.
 
-In: what somebody wrote. Out: the value; or UsageError with PostgreSQL's words for it. It has two readers of Booleans: `parse_bool`
-(`utils/adt/bool.c`) reads those of parameters, of storage options, of the type itself and of test_decoding's options; `defGetBoolean`
-(`commands/define.c`) reads those of commands, of pgoutput's options and of a publication's.
+In: what somebody wrote. Out: the value; or UsageError with PostgreSQL's words for it. It has two readers of Booleans:
+`parse_bool` (`utils/adt/bool.c`) reads those of parameters, of storage options, of the type itself and of test_decoding's
+options; `defGetBoolean` (`commands/define.c`) reads those of commands, of pgoutput's options and of a publication's.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ _SPACES = " \t\n\v\f\r"
 
 
 def parse_bool(text: str) -> bool | None:
-    """Any unique prefix of true, false, yes, no, on, off, 1 and 0, in any case (`parse_bool_with_len`); None for anything else."""
+    """Any unique prefix of true, false, yes, no, on, off, 1 and 0, in any case (`parse_bool_with_len`); None for anything
+    else."""
     word = text.lower()
     meanings = {meaning for each, meaning in _BOOLEANS.items() if word and each.startswith(word)}
     return meanings.pop() if len(meanings) == 1 else None
 
 
 def bool_option(name: str, value: str | None) -> bool:
-    """The Boolean option of an output plugin that reads it with `parse_bool`, as test_decoding does; without a value it is true."""
+    """The Boolean option of an output plugin that reads it with `parse_bool`, as test_decoding does; without a value it is
+    true."""
     meaning = True if value is None else parse_bool(value.strip())
     if meaning is None:
         raise UsageError(f'could not parse value "{value}" for parameter "{name}"', sqlstate="22023")
@@ -46,7 +48,8 @@ def def_get_boolean(name: str, value: str | int | None) -> bool:
 
 
 def parse_int(text: str) -> int | None:
-    """An integer as C writes it, or a fraction, which is rounded (`parse_int` in `utils/misc/guc.c`, without a unit); None for anything else."""
+    """An integer as C writes it, or a fraction, which is rounded (`parse_int` in `utils/misc/guc.c`, without a unit); None for
+    anything else."""
     digits = text.strip(_SPACES)
     if re.fullmatch(r"[+-]?0[0-7]+", digits):
         return int(digits, 8)

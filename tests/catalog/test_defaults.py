@@ -10,7 +10,7 @@ from support.live import Slot
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.pipeline import Pipeline
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
 
 pytestmark = pytest.mark.postgres

@@ -29,7 +29,7 @@ class OneByOneFormatter(LineFormatter):
 class OneByOne(TestDecoding):
     @property
     def formatter(self) -> LineFormatter:
-        return OneByOneFormatter(self.major, self.style)
+        return OneByOneFormatter(self.major, self.context.style)
 
 
 @pytest.fixture(params=["partitions", "names"])

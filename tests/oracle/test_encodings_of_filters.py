@@ -113,7 +113,7 @@ def test_bytes_that_are_no_utf8(major: int, stored: bytes, why: str) -> None:
         with pytest.raises(UsageError) as refused:
             [as_psql(each, plugin) for each in lines]
         assert (refused.value.message, refused.value.sqlstate) == (REFUSED + why, "22021")
-        plugin.under({"client_encoding": "sql_ascii"})
+        plugin.context.set_parameters({"client_encoding": "sql_ascii"})
         assert sum(as_psql(each, plugin).tobytes().count(b"\n") for each in lines) == len(sent)
         for binary, (sqlstate, message, context) in failures.items():
             with pytest.raises(UsageError) as refused:

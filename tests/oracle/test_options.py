@@ -174,7 +174,7 @@ def _theirs(slot: Slot, options: Options) -> list[str]:
 
 def _ours(major: int, data: Path, slot: Slot, options: Options, two_phase: bool) -> list[str]:
     plugin = TestDecoding()
-    plugin.two_phase = two_phase
+    plugin.context.two_phase = two_phase
     plugin.startup(options, major)
     pipeline = opened(data, start_lsn=slot.start_lsn, demand=plugin.demand)
     return text_of(pipeline, options, two_phase=two_phase).splitlines()

@@ -27,7 +27,7 @@ def test_what_the_startup_callback_refuses(major: int) -> None:
         server.sql("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
         for options in REFUSED:
             plugin = PgOutput()
-            plugin.slot = "s"
+            plugin.context.slot = "s"
             with pytest.raises(TailraceError) as raised:
                 start_up(plugin, options, major)
             error = raised.value

@@ -20,7 +20,7 @@ from tailrace.pipeline import LocalRunner, Pipeline, Source, capture, open_pipel
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import begin, step
 from tailrace.plugins.callbacks import Change, Context, Plugin
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import as_output_plugin
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]

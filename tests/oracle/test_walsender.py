@@ -218,8 +218,11 @@ class Follower:
 
     def __init__(self, consumer: Consumer, options: dict[str, str]) -> None:
         self._consumer, self._plugin = consumer, PgOutput()
-        self._plugin.work_mem = 64 << 10
-        self._plugin.two_phase, self._plugin.two_phase_since = consumer.slot.two_phase, int(consumer.slot.two_phase_at)
+        self._plugin.context.work_mem = 64 << 10
+        self._plugin.context.two_phase, self._plugin.context.two_phase_since = (
+            consumer.slot.two_phase,
+            int(consumer.slot.two_phase_at),
+        )
         self._plugin.startup(options, consumer.major)
         self.received: list[Received] = []
 

@@ -60,7 +60,7 @@ def test_put_together(story: str, major: int, tmp_path: Path) -> None:
     for seed in range(SEEDS):
         dice = random.Random(f"{story} {major} {seed}")
         plain, streamed = TestDecoding(), Streamed()
-        plain.two_phase = streamed.two_phase = seed % 2 == 1
+        plain.context.two_phase = streamed.context.two_phase = seed % 2 == 1
         expected = split_rows(_decoded(case, plain, dice))
         blocks = split_rows(_decoded(case, streamed, dice))
         assert number_of_blocks(blocks)

@@ -32,9 +32,9 @@ def _pipeline(case: Case, demand: Demand) -> Pipeline:
 
 def _plugin(options: dict[str, str | None], *, two_phase: bool = False, search_path: str = "") -> TestDecoding:
     plugin = TestDecoding()
-    plugin.two_phase = two_phase
+    plugin.context.two_phase = two_phase
     if search_path:
-        plugin.style = TextStyle(search_path=search_path)
+        plugin.context.style = TextStyle(search_path=search_path)
     plugin.startup(options, 16)
     return plugin
 

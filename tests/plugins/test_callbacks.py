@@ -17,7 +17,7 @@ from tailrace.model import Lsn, Relation, Transaction
 from tailrace.pipeline import LocalRunner, Pipeline, Scanning, open_pipeline
 from tailrace.plugins.callbacks import Change, Context, OutputOptions, Plugin
 from tailrace.plugins.callbacks.called import CalledPlugin
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.registry import as_output_plugin, plugin_named, register_plugin
 
@@ -162,7 +162,7 @@ def _raising(what: Any, *, in_workers: bool) -> type[Plugin]:
 )
 def test_what_a_callback_raises_says_where(what: Any, message: str, in_workers: bool, tmp_path: Path) -> None:
     ours = as_output_plugin(_raising(what, in_workers=in_workers), "raising")
-    ours.slot = "s"
+    ours.context.slot = "s"
     pipeline = _opened("xact", tmp_path, ours)
     with pytest.raises(PluginError) as raised:
         _printed(pipeline, ours)

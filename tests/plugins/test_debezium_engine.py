@@ -31,7 +31,7 @@ def told_story(major: int) -> Iterator[tuple[Server, str]]:
 def ours(server: Server, start: str, name: str, major: int) -> list[Event]:
     plugin = plugin_named("debezium")
     plugin.startup({"topic.prefix": PREFIX, "schemas.enable": "on", **RUNS[name]}, major)
-    plugin.database = server.dbname
+    plugin.context.database = server.dbname
     pipeline = opened(server.data_dir, start_lsn=start, demand=plugin.demand)
     return [json.loads(text) for lines in pipeline.lines(plugin) for text in lines.texts.to_list()]
 

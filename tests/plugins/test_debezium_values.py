@@ -20,7 +20,7 @@ from tailrace.plugins.column_texts import ColumnTexts
 from tailrace.plugins.debezium.binary import base64_texts
 from tailrace.plugins.debezium.numbers import decimal_literals
 from tailrace.plugins.debezium.options import parse_options
-from tailrace.plugins.debezium.values import Telling
+from tailrace.plugins.debezium.values import ValueConverters
 from tailrace.plugins.json_text.columns import literal_columns, put_literal
 from tailrace.types import registry
 from tailrace.types.built_in import built_in_types
@@ -42,7 +42,7 @@ def told_of(pg_type: PgType, texts: list[str | None], typmod: int = -1, options:
     valid = np.array([text is not None for text in texts])
     stored = registry.parse_texts(Texts.of([text or "" for text in texts]), valid, pg_type)
     column = Column(1, "a", pg_type, typmod, pg_type.length, pg_type.align)
-    how = Telling(parse_options(options or {}), TextStyle(time_zone="Europe/Berlin"), UTF8).of(column)
+    how = ValueConverters(parse_options(options or {}), TextStyle(time_zone="Europe/Berlin"), UTF8).of(column)
     side = literal_columns([stored], [column], len(texts), lambda values, _: how.text_of(values))
     return [json.loads(text) for text in literals(side)]
 
@@ -113,7 +113,7 @@ def test_what_has_no_form_in_a_column_that_is_not_null() -> None:
     for text in ("NaN", "-Infinity"):
         stored = registry.parse_texts(Texts.of(["1", text]), np.ones(2, np.bool_), numeric)
         with pytest.raises(UsageError, match=rf'numeric value "{text}" of column "n", which is not null'):
-            Telling(parse_options({}), TextStyle(), UTF8).of(column).text_of(stored)
+            ValueConverters(parse_options({}), TextStyle(), UTF8).of(column).text_of(stored)
 
 
 def test_times_by_mode() -> None:

@@ -20,7 +20,7 @@ from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner, Scanning, open_pipeline
 from tailrace.plugins import driver
 from tailrace.plugins.debezium import Debezium
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
 
 STORIES = ("types", "toast", "truncate", "messages", "partitions", "replica_identity", "origin")
@@ -139,7 +139,7 @@ def test_what_nothing_is_told_of_still_ends(cases: dict[str, Case]) -> None:
     lines = list(pipeline.lines(plugin))
     assert sum(map(len, lines)) == 0
     last = int(pipeline.plan.transactions.end_lsn[pipeline.plan.shown].max())
-    assert max(each.told_upto(Lsn(0)) for each in lines) == last
+    assert max(each.position_behind(Lsn(0)) for each in lines) == last
 
 
 @pytest.mark.parametrize("story", STORIES)

@@ -89,11 +89,11 @@ def rows_of(source: Path | Source, **options: Any) -> str:
 def text_of(pipeline: Pipeline, options: Mapping[str, str], style: TextStyle | None = None, *, two_phase: bool = False) -> str:
     """What test_decoding prints, with LSN and xid before each row."""
     plugin = TestDecoding()
-    plugin.style, plugin.two_phase = style or plugin.style, two_phase
+    plugin.context.style, plugin.context.two_phase = style or plugin.context.style, two_phase
     plugin.startup(options, pipeline.catalogs.state.major)
     printed = []
     for part in pipeline.lines(plugin):
-        texts = in_hex(part.texts) if plugin.writes_binary else up_to_zero(part.texts)
+        texts = in_hex(part.texts) if plugin.wants.binary_output else up_to_zero(part.texts)
         printed.append(print_rows(part.lsn, part.xid, texts.offsets, texts.data).tobytes())
     return b"".join(printed).decode()
 

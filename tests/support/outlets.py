@@ -18,7 +18,7 @@ from tailrace.logicalproto.message import Relation, Type
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
 from tailrace.publications.publication import ALL_ACTIONS, Actions, Publication
 
@@ -54,11 +54,11 @@ class Outlet:
     def started(self, major: int) -> OutputPlugin:
         """A new instance, as for a new session."""
         plugin = Streamed() if self.streams and self.plugin == "test_decoding" else plugin_named(self.plugin)
-        plugin.two_phase = self.two_phase
-        plugin.work_mem = 0 if self.streams else plugin.work_mem
+        plugin.context.two_phase = self.two_phase
+        plugin.context.work_mem = 0 if self.streams else plugin.context.work_mem
         plugin.startup(self.options, major)
-        if plugin.publication_names is not None:
-            plugin.definitions = DEFINITIONS
+        if plugin.wants.publication_names is not None:
+            plugin.context.definitions = DEFINITIONS
         return plugin
 
     def whole(self) -> Outlet:

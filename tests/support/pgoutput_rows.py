@@ -61,9 +61,9 @@ def ours(
 ) -> list[Row]:
     """The same of a stopped data directory."""
     plugin = PgOutput()
-    plugin.two_phase = two_phase
-    plugin.work_mem = more.pop("work_mem", plugin.work_mem)
-    plugin.definitions = more.pop("definitions", ())
+    plugin.context.two_phase = two_phase
+    plugin.context.work_mem = more.pop("work_mem", plugin.context.work_mem)
+    plugin.context.definitions = more.pop("definitions", ())
     if isinstance(pipeline_or_dir, Path):
         plugin.startup(options, more.pop("major"))
         pipeline = opened(pipeline_or_dir, DBNAME, start_lsn=start_lsn, demand=plugin.demand, **more)

@@ -41,8 +41,8 @@ def ours(
 ) -> str:  # fmt: skip
     """What a consumer of our slot takes, and confirms. A plugin remembers what it was given before."""
     plugin = plugin or TestDecoding()
-    plugin.work_mem = work_mem
-    plugin.two_phase, plugin.two_phase_since = consumer.slot.two_phase, int(consumer.slot.two_phase_at)
+    plugin.context.work_mem = work_mem
+    plugin.context.two_phase, plugin.context.two_phase_since = consumer.slot.two_phase, int(consumer.slot.two_phase_at)
     plugin.startup(dict(options or {}), consumer.major)
     taken = []
     for window in consumer.look(plugin.demand, upto):

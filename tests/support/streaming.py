@@ -7,12 +7,14 @@ lines what comes where nothing is streamed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tailrace.decode import Batch
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plugins.output_plugin import OutputPluginOptions
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.plugins.test_decoding.lines import LineFormatter
 from tailrace.types.values import Texts
@@ -39,12 +41,16 @@ class _InFull(LineFormatter):
 class Streamed(TestDecoding):
     """Everything is streamed."""
 
-    streams = True
-    work_mem = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.context.work_mem = 0
+
+    def started(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> OutputPluginOptions:
+        return replace(super().started(options, major, is_init=is_init), streaming=True)
 
     @property
     def formatter(self) -> LineFormatter:
-        return _InFull(self.major, self.style)
+        return _InFull(self.major, self.context.style)
 
     def stream_message_text(self, message: LogicalMessage, xid: int) -> bytes:
         return f"{xid}/{message.xid} ".encode() + self.message_text(message)

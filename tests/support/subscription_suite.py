@@ -241,7 +241,7 @@ def _theirs(server: Server, shadow: Shadow, options: Mapping[str, str]) -> Said:
 
 def _ours(data_dir: Path, major: int, shadow: Shadow, options: Mapping[str, str], work_mem: int) -> Said:
     plugin = PgOutput()
-    plugin.two_phase, plugin.work_mem = shadow.two_phase, work_mem
+    plugin.context.two_phase, plugin.context.work_mem = shadow.two_phase, work_mem
     rows: list[Row] = []
     try:
         plugin.startup(options, major)

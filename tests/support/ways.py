@@ -35,7 +35,7 @@ from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import begin, carry, planned, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.slots.mark import read_mark, write_mark
 from tailrace.slots.session import Session
 from tailrace.storage.slot_location import SlotLocation
@@ -166,7 +166,7 @@ class Road:
                 writer.begin(consumer.slot)
                 writer.session = session
                 plugin = outlet.started(self.case.major)
-                plugin.two_phase_since = int(consumer.slot.two_phase_at)
+                plugin.context.two_phase_since = int(consumer.slot.two_phase_at)
                 last = self.records[-1] if sitting[-1] > self.records[-1] else sitting[-1]
                 grows = threading.Thread(target=growing.slowly, args=(sitting,))
                 grows.start()
@@ -215,8 +215,8 @@ def _amid(
             told.take([lines.part(0, whole)])
             if whole < len(lines) or not whole:
                 break
-            at = lines.told_upto(at)
-            plugin.told_upto(at)
+            at = lines.position_behind(at)
+            plugin.written_upto(at)
             session, before = _written(Session(window.blocks.before, plugin.memory)), len(told.rows)
     del told.rows[before:]
     return at, session

@@ -19,7 +19,7 @@ from tailrace.pipeline import Pipeline, Scanning, Source
 from tailrace.pipeline.windows import open_windows
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin, shut_down
+from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named
 from tailrace.publications.subscription import publication_names
@@ -63,10 +63,10 @@ def decode(
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
     start, upto = parse_lsn(start_lsn), parse_lsn(upto_lsn)
     chosen = plugin_named(plugin)
-    chosen.two_phase = two_phase
+    chosen.context.two_phase = two_phase
     options = parse_pairs(option)
-    chosen.style = TextStyle(unknown_types=unknown_types)
-    chosen.under(parse_parameters(parameter))
+    chosen.context.style = TextStyle(unknown_types=unknown_types)
+    chosen.context.set_parameters(parse_parameters(parameter))
     captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     location = SlotLocation.open(state, warn=warn) if state else None
     with counted("rows") as progress:
@@ -98,7 +98,7 @@ def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: 
         if location is not None and defined is None:
             state = window.catalogs.state
             defined = location.publications.read(state.system, state.database, state.database_name).in_order
-            plugin.definitions = defined
+            plugin.context.definitions = defined
         for lines in window.lines(plugin):
             write_lines(lines, plugin)
             progress.add(len(lines))

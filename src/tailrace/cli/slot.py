@@ -27,7 +27,7 @@ from tailrace.pipeline.receiving import receive_into
 from tailrace.pipeline.slot_creation import Moment
 from tailrace.pipeline.slot_plugin import plugin_of
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import shut_down
+from tailrace.plugins.output_plugin import shut_down
 from tailrace.plugins.printing import Printed, as_json_rows, as_lines, as_psql
 from tailrace.slots.location import format_settings
 from tailrace.slots.slot import Slot
@@ -155,7 +155,7 @@ def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
     printed = as_json_rows if asked.as_json else as_psql
     with counted("rows") as progress, _consuming(location, name, asked.window, asked.on, progress.tell) as consumer:
         plugin = plugin_of(consumer, parse_pairs(asked.option), parse_parameters(asked.parameter))
-        plugin.upto_nchanges = asked.upto_nchanges
+        plugin.context.upto_nchanges = asked.upto_nchanges
         with shut_down(plugin):
             at: Lsn | None = None
             told = consumer.read_upto
@@ -165,10 +165,10 @@ def _changes(name: str, state: Path, asked: _Asked, *, confirms: bool) -> None:
                 for lines in window.lines(plugin):
                     if asked.upto_nchanges and (enough := _enough(lines, asked.upto_nchanges - progress.total)):
                         write_lines(lines.part(0, enough), plugin, printed)
-                        at = lines.part(0, enough).told_upto(told)
+                        at = lines.part(0, enough).position_behind(told)
                         break
                     write_lines(lines, plugin, printed)
-                    told = lines.told_upto(told)
+                    told = lines.position_behind(told)
                     progress.add(len(lines))
                 if at is not None:
                     break

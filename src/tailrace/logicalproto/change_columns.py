@@ -1,8 +1,9 @@
-"""Changes out of messages as typed Arrow: one record batch for each description of a relation, with columns as `changes` has them.
+"""Changes out of messages as typed Arrow: one record batch for each description of a relation, with columns as `changes` has
+them.
 
-In: `Scanned`. Out: by Relation a batch of its changes, in the order of the messages; rows are typed where `types` knows the type, or it is a domain
-over a built-in one of which a Type message told; else they are text. What was rolled back is left out. Where a commit has not come, commit_lsn is
-NULL.
+In: `Scanned`. Out: by Relation a batch of its changes, in the order of the messages; rows are typed where `types` knows the type,
+or it is a domain over a built-in one of which a Type message told; else they are text. What was rolled back is left out. Where a
+commit has not come, commit_lsn is NULL.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ COLUMNS = ("commit_lsn", "end_lsn", "commit_timestamp", "xid", "number", "kind",
 """As of `tailrace.changes`; `number` counts messages, as they do not say where in the log they come from."""
 Types = Callable[[int], PgType | None]
 _OF_A_CATALOG = frozenset({24, 790, 1033, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4072, 4089, 4096, 4191})
-"""reg*, aclitem, money, jsonpath: their text takes a catalog or a setting of the server to read, or is not read at all. Arrays of them stay text."""
+"""reg*, aclitem, money, jsonpath: their text takes a catalog or a setting of the server to read, or is not read at all. Arrays of
+them stay text."""
 _BROKEN = (ValueError, LookupError, ArithmeticError, TypeError, struct.error, RecursionError, pa.ArrowException)
 """What reading a value may raise where a peer sends what no type's functions print."""
 
@@ -116,7 +118,8 @@ def _of_peer(message: str, sqlstate: str, relation: m.Relation, column: m.Relati
 
 
 def tuple_side(data: NDArray[np.uint8], at: NDArray[np.int64], columns: int) -> TupleColumns:
-    """The tuples that begin there, each of so many columns, which they are known to have; where `at` is -1 there is none, and all is NULL."""
+    """The tuples that begin there, each of so many columns, which they are known to have; where `at` is -1 there is none, and all
+    is NULL."""
     side = TupleColumns.absent(len(at), columns)
     starts = np.zeros((columns, len(at)), np.int64)
     _locate(data, at, starts, side.bounds, side.kind)

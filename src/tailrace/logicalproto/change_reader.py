@@ -1,9 +1,9 @@
 """Many messages at once: which are changes, of what relation and transaction, and where their tuples lie.
 
-In: the bytes of many messages, one after another, and where each begins. Out: `Scanned`, facts by message as columns. A kernel takes what streams
-mostly consist of, which is Begin, Commit, Insert, Update and Delete, and checks it as `message_flow` does. Whatever else there is, or looks wrong, it
-leaves to the reader of single messages: so there is one place that knows the rest, and one that says what is wrong. State: the flow, the
-relations it described, and a transaction that was not ended when the bytes did.
+In: the bytes of many messages, one after another, and where each begins. Out: `Scanned`, facts by message as columns. A kernel
+takes what streams mostly consist of, which is Begin, Commit, Insert, Update and Delete, and checks it as `message_flow` does.
+Whatever else there is, or looks wrong, it leaves to the reader of single messages: so there is one place that knows the rest, and
+one that says what is wrong. State: the flow, the relations it described, and a transaction that was not ended when the bytes did.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ OPEN, COMMITTED, PREPARED, ROLLED_BACK = range(4)
 
 
 class ChangeMessages(NamedTuple):
-    """By message: INSERT, UPDATE, DELETE or 0; number of the relation's description and of the transaction, or -1; the xid that it has in a stream;
-    what old tuple there is, and where tuples begin behind their markers, or -1."""
+    """By message: INSERT, UPDATE, DELETE or 0; number of the relation's description and of the transaction, or -1; the xid that
+    it has in a stream; what old tuple there is, and where tuples begin behind their markers, or -1."""
 
     kind: NDArray[np.uint8]
     relation: NDArray[np.int64]
@@ -53,7 +53,8 @@ class ChangeMessages(NamedTuple):
 
 
 class TransactionFacts(NamedTuple):
-    """In the order in which they began. LSNs and time (microseconds since 2000) are 0 while they are not known; `state` is OPEN, COMMITTED, ..."""
+    """In the order in which they began. LSNs and time (microseconds since 2000) are 0 while they are not known; `state` is OPEN,
+    COMMITTED, ..."""
 
     xid: NDArray[np.int64]
     commit_lsn: NDArray[np.int64]
@@ -89,9 +90,9 @@ _PLACE, _LSN, _HAS_CHANGES, _CURRENT, _COUNT = range(5)
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Of all messages of `data`, message i being `data[offsets[i] : offsets[i + 1]]`: facts of the changes, transactions, the relations that were
-    described so far, and by their number all messages that are neither changes nor Begin or Commit. `undone` are changes of subtransactions that
-    were rolled back."""
+    """Of all messages of `data`, message i being `data[offsets[i] : offsets[i + 1]]`: facts of the changes, transactions, the
+    relations that were described so far, and by their number all messages that are neither changes nor Begin or Commit. `undone`
+    are changes of subtransactions that were rolled back."""
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]
@@ -114,7 +115,8 @@ class ChangeReader:
         self._open: TransactionFacts = TransactionFacts.room(0)
 
     def read(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Scanned:
-        """The next messages. Raises PeerError for the first that is none, or cannot stand where it does; its context says the message's number."""
+        """The next messages. Raises PeerError for the first that is none, or cannot stand where it does; its context says the
+        message's number."""
         data, offsets = as_writable(data), as_writable(offsets)
         count = len(offsets) - 1
         rows = ChangeMessages.room(count)
@@ -235,7 +237,8 @@ def _signed(lsn: int) -> int:
 
 @kernel
 def _scan(data: Any, offsets: Any, start: Any, state: Any, known: Any, rows: Any, transactions: Any) -> Any:
-    """From message `start` on, up to one that is neither Begin nor Commit nor a change, or not as it should be: returns its number."""
+    """From message `start` on, up to one that is neither Begin nor Commit nor a change, or not as it should be: returns its
+    number."""
     place, current, last = state[_PLACE], state[_CURRENT], np.int64(0)
     number = start
     while number < len(offsets) - 1:

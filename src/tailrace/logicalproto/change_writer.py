@@ -1,8 +1,8 @@
-"""Insert, Update and Delete messages of a whole batch at once, and Begin and Commit of many transactions, byte for byte what `formats.write_message`
-writes of each.
+"""Insert, Update and Delete messages of a whole batch at once, and Begin and Commit of many transactions, byte for byte what
+`formats.write_message` writes of each.
 
-In: by row what happened, to which relation, in which streamed transaction if in any, and whether there is an old tuple; new and old tuples as
-`TupleColumns`s. Out: the messages one after another, as `Texts`.
+In: by row what happened, to which relation, in which streamed transaction if in any, and whether there is an old tuple; new and
+old tuples as `TupleColumns`s. Out: the messages one after another, as `Texts`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ NO_XID: NDArray[np.uint32] = np.zeros(0, np.uint32)
 
 
 class ChangeHeads(NamedTuple):
-    """By row: INSERT, UPDATE or DELETE (`tailrace.decode`), the oid of its relation, NO_OLD, OLD_KEY or OLD_ROW (`tailrace.wal.heap`), and the xid
-    that it has in a stream: none at all (NO_XID) outside."""
+    """By row: INSERT, UPDATE or DELETE (`tailrace.decode`), the oid of its relation, NO_OLD, OLD_KEY or OLD_ROW
+    (`tailrace.wal.heap`), and the xid that it has in a stream: none at all (NO_XID) outside."""
 
     kind: NDArray[np.uint8]
     relation_oid: NDArray[np.uint32]
@@ -41,8 +41,8 @@ class ChangeHeads(NamedTuple):
 
 
 def write_changes(changes: ChangeHeads, new: TupleColumns, old: TupleColumns, in_key: Mask) -> Texts:
-    """The messages of all rows. `in_key`, by column, says what a key tuple has; its other columns are NULL. Raises UsageError for a Delete without
-    an old tuple, which no message can tell, and for unchanged values in old tuples."""
+    """The messages of all rows. `in_key`, by column, says what a key tuple has; its other columns are NULL. Raises UsageError for
+    a Delete without an old tuple, which no message can tell, and for unchanged values in old tuples."""
     if ((changes.kind == DELETE) & (changes.old_kind == NO_OLD)).any():
         raise UsageError("a DELETE message needs a key or an old tuple", sqlstate="55000")
     if (old.kind == UNCHANGED_BYTE).any():
@@ -60,7 +60,8 @@ def write_changes(changes: ChangeHeads, new: TupleColumns, old: TupleColumns, in
 
 
 def fixed_length_messages(head: bytes, *fields: NDArray[Any]) -> Texts:
-    """A message per row, of `head` and the row's numbers in network byte order: Begin and Commit, of which there may be a million."""
+    """A message per row, of `head` and the row's numbers in network byte order: Begin and Commit, of which there may be a
+    million."""
     rows = len(fields[0])
     kinds = [("head", f"V{len(head)}"), *((f"f{i}", f">i{field.itemsize}") for i, field in enumerate(fields))]
     made = np.zeros(rows, np.dtype(kinds))

@@ -1,7 +1,9 @@
-"""What messages are made of: numbers in network byte order, strings that end with a zero byte, tuples. For each kind `read_x` beside `write_x`.
+"""What messages are made of: numbers in network byte order, strings that end with a zero byte, tuples. For each kind `read_x`
+beside `write_x`.
 
-In: a `Payload`, which is a message's bytes and how far they are read. Out: a value; or PeerError, in the words of PostgreSQL's subscriber, with the
-message's type and the offset in it. Writers append to a bytearray. Layouts: manual, "Logical Replication Message Formats".
+In: a `Payload`, which is a message's bytes and how far they are read. Out: a value; or PeerError, in the words of PostgreSQL's
+subscriber, with the message's type and the offset in it. Writers append to a bytearray. Layouts: manual, "Logical Replication
+Message Formats".
 """
 
 from __future__ import annotations

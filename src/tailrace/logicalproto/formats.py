@@ -1,8 +1,9 @@
-"""The one table of messages: type byte, since which version of the protocol, and the fields in their order; `read_message` and `write_message` go by
-it.
+"""The one table of messages: type byte, since which version of the protocol, and the fields in their order; `read_message` and
+`write_message` go by it.
 
-In: a message's bytes, and whether it stands in a stream, which its bytes do not tell. Out: its value; or PeerError, as PostgreSQL's subscriber says
-it, but stricter: trailing bytes and flags without a meaning are refused. Order is no matter of this module, but of `message_flow`.
+In: a message's bytes, and whether it stands in a stream, which its bytes do not tell. Out: its value; or PeerError, as
+PostgreSQL's subscriber says it, but stricter: trailing bytes and flags without a meaning are refused. Order is no matter of this
+module, but of `message_flow`.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from tailrace.logicalproto.fields import KINDS, Payload, read_u8, read_u32, show
 
 PARALLEL, EITHER = "parallel", "either"
 STREAMING = ("off", "on", PARALLEL, EITHER)
-"""The option `streaming` of START_REPLICATION; on takes protocol 2, parallel 4. EITHER, on or parallel, is for who was not told: length decides."""
+"""The option `streaming` of START_REPLICATION; on takes protocol 2, parallel 4. EITHER, on or parallel, is for who was not told:
+length decides."""
 LATEST_PROTOCOL = 4
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFormat:
-    """`name` is what the subscriber calls it, `fields` are (name, kind) as on the wire. `carries_xid`: it begins with its xid where it stands in a
-    stream. `in_parallel` are fields that follow only where streaming is parallel."""
+    """`name` is what the subscriber calls it, `fields` are (name, kind) as on the wire. `carries_xid`: it begins with its xid
+    where it stands in a stream. `in_parallel` are fields that follow only where streaming is parallel."""
 
     value: type
     name: str
@@ -70,7 +72,8 @@ FORMATS = (
             "xid:xid gid:string"),
     _format(m.StreamPrepare, "STREAM PREPARE", "p", 3, _TWO_PHASE),
 )  # fmt: skip
-"""Every message, in the manual's order. `Message` came with servers of major 14, `Truncate` with 11, without a new version of the protocol."""
+"""Every message, in the manual's order. `Message` came with servers of major 14, `Truncate` with 11, without a new version of the
+protocol."""
 BY_BYTE = {ord(each.byte): each for each in FORMATS}
 BY_VALUE = {each.value: each for each in FORMATS}
 

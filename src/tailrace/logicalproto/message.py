@@ -1,9 +1,10 @@
-"""The messages of PostgreSQL's logical replication protocol as values, one class each (manual, "Logical Replication Message Formats").
+"""The messages of PostgreSQL's logical replication protocol as values, one class each (manual, "Logical Replication Message
+Formats").
 
-Frozen, and without behaviour: `formats` reads and writes them. Fields are called what the manual calls them. LSNs are `Lsn`, time stamps
-microseconds since 2000-01-01 UTC. Names, prefixes and gids are in the client's encoding; `types.values.as_string` made str of them, so that each of
-their bytes comes back. `xid` of a message that may stand in a stream is there just when it does, and is the subtransaction's that made the change;
-`Message` has the top-level transaction's.
+Frozen, and without behaviour: `formats` reads and writes them. Fields are called what the manual calls them. LSNs are `Lsn`, time
+stamps microseconds since 2000-01-01 UTC. Names, prefixes and gids are in the client's encoding; `types.values.as_string` made str
+of them, so that each of their bytes comes back. `xid` of a message that may stand in a stream is there just when it does, and is
+the subtransaction's that made the change; `Message` has the top-level transaction's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ NEW, KEY, OLD = "N", "K", "O"
 
 @dataclass(frozen=True, slots=True)
 class TupleColumn:
-    """`value` is there if kind is TEXT or BINARY: the text form in the client's encoding, or what the type's send function sends."""
+    """`value` is there if kind is TEXT or BINARY: the text form in the client's encoding, or what the type's send function
+    sends."""
 
     kind: str
     value: bytes | None = None

@@ -1,13 +1,15 @@
-"""Logical replication message flow: which message may follow which, and which relations the receiver knows (`apply_dispatch` in `worker.c`).
+"""Logical replication message flow: which message may follow which, and which relations the receiver knows (`apply_dispatch` in
+`worker.c`).
 
     outside  ── Begin ─►  transaction ── Commit ─►  outside
     outside  ── BeginPrepare ─►  prepared ── Prepare ─►  outside
     outside  ── StreamStart ─►  stream ── StreamStop ─►  outside
 
-In: messages in the order in which they were sent. Out: the same, checked. Relations, types, changes and what belongs to a transaction come inside of
-one; an Origin only before the first of them. StreamCommit, StreamPrepare and StreamAbort end (or cut) a transaction of which a StreamStart told,
-outside of any block; CommitPrepared and RollbackPrepared stand outside, too. A change is of a relation described before, and has as many columns.
-State: where we are, the transaction's LSN, relations by oid, and which streamed transactions are open.
+In: messages in the order in which they were sent. Out: the same, checked. Relations, types, changes and what belongs to a
+transaction come inside of one; an Origin only before the first of them. StreamCommit, StreamPrepare and StreamAbort end (or cut)
+a transaction of which a StreamStart told, outside of any block; CommitPrepared and RollbackPrepared stand outside, too. A change
+is of a relation described before, and has as many columns. State: where we are, the transaction's LSN, relations by oid, and
+which streamed transactions are open.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ _NEEDS = {"off": 1, "on": 2, PARALLEL: 4, EITHER: 4}
 
 
 class MessageFlow:
-    """Which messages one stream had so far: where it stands, and what its receiver knows. A message that is refused changes nothing."""
+    """Which messages one stream had so far: where it stands, and what its receiver knows. A message that is refused changes
+    nothing."""
 
     def __init__(self, proto_version: int, streaming: str) -> None:
         if not 1 <= proto_version <= LATEST_PROTOCOL:
@@ -219,7 +222,8 @@ class MessageReader:
         self.flow = MessageFlow(proto_version, streaming)
 
     def read(self, payload: bytes) -> m.AnyMessage:
-        """The next message. Raises PeerError for bytes that are none, and for one that cannot stand here; the flow is then as before."""
+        """The next message. Raises PeerError for bytes that are none, and for one that cannot stand here; the flow is then as
+        before."""
         self.flow.check_known(payload)
         message = read_message(payload, in_stream=self.flow.in_stream, streaming=self.flow.streaming)
         self.flow.accept(message)

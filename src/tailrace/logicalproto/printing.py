@@ -1,7 +1,7 @@
 """Messages for a person, a line each, and for programs, as what JSON is made of. Values stand as they came.
 
-In: messages in the order of their session. Out: text with names in place of oids, as far as Relation and Type messages told them before.
-State: those relations and types.
+In: messages in the order of their session. Out: text with names in place of oids, as far as Relation and Type messages told them
+before. State: those relations and types.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class MessagePrinter:
         return f"{name}{f' {told}' if told else ''}{f' (xid {xid})' if xid is not None else ''}"
 
     def fields(self, message: m.AnyMessage) -> dict[str, Any]:
-        """For JSON: fields by their name; rows as objects by column, NULL and unchanged values as null, the latter named in `unchanged`, and values
-        in binary form in hex, named in `binary`."""
+        """For JSON: fields by their name; rows as objects by column, NULL and unchanged values as null, the latter named in
+        `unchanged`, and values in binary form in hex, named in `binary`."""
         self._learn(message)
         found: dict[str, Any] = {"message": BY_VALUE[type(message)].name}
         for field in message.__slots__:

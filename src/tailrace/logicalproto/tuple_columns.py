@@ -1,7 +1,8 @@
 """Tuples of many rows as columns: what `change_writer` writes, and what `change_columns` reads out of messages.
 
-In: columns as PostgreSQL stores them (`Values`). Out: `TupleColumns`, the new or the old tuples of a batch, with each value as it travels: in
-text form, or in binary form where that was asked for and the type has one; in UTF-8, whatever the database's encoding is.
+In: columns as PostgreSQL stores them (`Values`). Out: `TupleColumns`, the new or the old tuples of a batch, with each value as it
+travels: in text form, or in binary form where that was asked for and the type has one; in UTF-8, whatever the database's encoding
+is.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ NULL_BYTE, UNCHANGED_BYTE, TEXT_BYTE, BINARY_BYTE = (np.uint8(ord(kind)) for kin
 
 
 class TupleColumns(NamedTuple):
-    """New or old tuples of a batch. Of column c and row i `kind[c, i]` is the byte before the value, which is `data[bounds[c, i] : bounds[c, i +
-    1]]`."""
+    """New or old tuples of a batch. Of column c and row i `kind[c, i]` is the byte before the value, which is `data[bounds[c, i]
+    : bounds[c, i + 1]]`."""
 
     data: NDArray[np.uint8]
     bounds: NDArray[np.int64]

@@ -41,9 +41,11 @@ from tailrace.plan.stale import stale
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.whole_log import check_reaches
 from tailrace.plugins.driver import drive, format_stretch
-from tailrace.plugins.formatted import Formatted
+from tailrace.plugins.formatted_changes import FormattedChanges
+from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import Formatter, OutputPlugin, PlanFacts
+from tailrace.plugins.output_plugin import OutputPlugin
+from tailrace.plugins.relation_callbacks import PlanFacts, RelationCallbacks
 from tailrace.publications.pieces import published_pieces
 from tailrace.publications.publish import Publisher, publisher_of
 from tailrace.publications.published import warn_of
@@ -230,18 +232,15 @@ class Pipeline:
     def printed(self, plugin: OutputPlugin) -> PrintedWindow:
         """The same, to be run elsewhere."""
         plugin.demand.check_met(self.plan.demand, plugin.name)
-        plugin.codec, plugin.database = codec_named(self.catalogs.state.encoding), self.catalogs.state.database_name
-        plugin.is_unsure_of_bytes = self.catalogs.state.encoding == SQL_ASCII
+        context, state = plugin.context, self.catalogs.state
+        context.codec, context.database = codec_named(state.encoding), state.database_name
+        context.is_sql_ascii = state.encoding == SQL_ASCII
         plan = self._with_ties_resolved()
         publisher = None
-        if plugin.publication_names is not None:
-            publisher = publisher_of(plan, self.history, plugin.publication_names, plugin.style, plugin.definitions)
-        if plugin.tells_relations:
-            plugin.planned(
-                PlanFacts(
-                    plan, self.history, stale(self.told, self.catalogs.state.database, self.catalogs.state.major), publisher
-                )
-            )
+        if plugin.wants.publication_names is not None:
+            publisher = publisher_of(plan, self.history, plugin.wants.publication_names, context.style, context.definitions)
+        if isinstance(plugin, RelationCallbacks):
+            plugin.planned(PlanFacts(plan, self.history, stale(self.told, state.database, state.major), publisher))
         return PrintedWindow(plan, plugin, self.source.segments, publisher, Lsn(min(self.log.end, plan.upto_lsn)))
 
     def _with_ties_resolved(self) -> Plan:
@@ -266,7 +265,7 @@ class PrintedWindow:
         """What the plugin prints, in commit order."""
         format_one = partial(_format, self.segments, self.plugin.formatter, self.publisher)
         yield from drive(self.plan, self.plugin, partial(runner.run, heavy=True), format_one, self.publisher)
-        self.plugin.told_upto(self.upto)
+        self.plugin.written_upto(self.upto)
 
 
 def _queued(segments: Segments, request: QueuedChangesRequest) -> QueuedChanges:
@@ -275,7 +274,7 @@ def _queued(segments: Segments, request: QueuedChangesRequest) -> QueuedChanges:
     )
 
 
-def _format(segments: Segments, formatter: Formatter, publisher: Publisher | None, plan: StretchPlan) -> Formatted:
+def _format(segments: Segments, formatter: Formatter, publisher: Publisher | None, plan: StretchPlan) -> FormattedChanges:
     return format_stretch(plan, segments.read, formatter, publisher)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time
 from tailrace.slots.session import Session
 from tailrace.storage.writers import Rows, Writer
@@ -92,9 +92,9 @@ def _look(consumer: Consumer, plugin: OutputPlugin, writer: Writer, upto: Lsn | 
             for few in few_at_a_time(lines):
                 amid.window = True
                 writer.write(Rows(few, plugin))
-            told = lines.told_upto(told)
+            told = lines.position_behind(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
-                plugin.told_upto(told)
+                plugin.written_upto(told)
                 writer.whole(told, Session(window.blocks.before, plugin.memory, consumer.stood_at(told)))
         end = min(window.log.end, upto or window.log.end)
         writer.whole(end, Session(window.blocks.after, plugin.memory, consumer.stood_at(end)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tailrace.pipeline.consumer import Consumer
 from tailrace.plugins.failures import start_up
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
 
 
@@ -15,12 +15,13 @@ def plugin_of(consumer: Consumer, options: Mapping[str, str | None], parameters:
     slot gives them from here on (`CreateDecodingContext` of `replication/logical/logical.c`)."""
     slot = consumer.slot
     plugin = plugin_named(slot.plugin)
-    plugin.slot = slot.name
-    plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
-    plugin.under(dict(parameters))
+    context = plugin.context
+    context.slot = slot.name
+    context.two_phase, context.two_phase_since = slot.two_phase, int(slot.two_phase_at)
+    context.set_parameters(parameters)
     start_up(plugin, {**slot.options, **options}, consumer.major)
-    if plugin.two_phase and not slot.two_phase:
-        plugin.two_phase_since = int(consumer.give_prepared())
-    if plugin.publication_names is not None:
-        plugin.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
+    if context.two_phase and not slot.two_phase:
+        context.two_phase_since = int(consumer.give_prepared())
+    if plugin.wants.publication_names is not None:
+        context.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
     return plugin

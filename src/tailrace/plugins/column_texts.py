@@ -1,7 +1,7 @@
 """Columns of a batch as text, in the form in which kernels write rows of them: what all formatters of text share.
 
-In: columns as PostgreSQL stores them, and a function that prints one. Out: `ColumnTexts`, the new or the old tuples of a batch; and `Words`, which
-are the same in many rows, as names of tables and columns are.
+In: columns as PostgreSQL stores them, and a function that prints one. Out: `ColumnTexts`, the new or the old tuples of a batch;
+and `Words`, which are the same in many rows, as names of tables and columns are.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tailrace.types.values import Texts, Values, as_writable
 VALUE, NULL, UNCHANGED = 0, 1, 2
 
 ColumnText = Callable[[Values, Column], tuple[Texts, int, int]]
-"""A column's values in UTF-8; the form in which the kernel writes them, as the formatter numbers forms; and how many bytes they take in that form at
-most."""
+"""A column's values in UTF-8; the form in which the kernel writes them, as the formatter numbers forms; and how many bytes they
+take in that form at most."""
 
 
 class Words(NamedTuple):
@@ -41,8 +41,8 @@ class Words(NamedTuple):
 
 
 class ColumnTexts(NamedTuple):
-    """The new or the old tuples of a batch: of column c and row i `data[bounds[c, i] : bounds[c, i + 1]]`, unless `state[c, i]` says that it is NULL
-    or was not sent. `form` is by column; `room` is what the values take at most."""
+    """The new or the old tuples of a batch: of column c and row i `data[bounds[c, i] : bounds[c, i + 1]]`, unless `state[c, i]`
+    says that it is NULL or was not sent. `form` is by column; `room` is what the values take at most."""
 
     data: NDArray[np.uint8]
     bounds: NDArray[np.int64]

@@ -1,15 +1,16 @@
 """The ordered driver: changes formatted far and wide, put in commit order between BEGIN and COMMIT.
 
-In: a plan, a plugin, and a way to run work on stretches. Out: `Lines`, runs of output rows in order. Order is total (rule 4): by commit LSN (for a
-message outside transactions its own LSN), then BEGIN, changes by (LSN, sequence), COMMIT.
+In: a plan, a plugin, and a way to run work on stretches. Out: `Lines`, runs of output rows in order. Order is total (rule 4): by
+commit LSN (for a message outside transactions its own LSN), then BEGIN, changes by (LSN, sequence), COMMIT.
 
-Stretches are formatted once, in WAL order. After each, the transactions that committed before the next one begins come out, and rows of those still
-open are held. So that no more is held than HELD_BYTES, the largest of the open ones are set *apart*: they wait for nothing, and when their turn
-comes their stretches are read once more, for them alone, one at a time.
+Stretches are formatted once, in WAL order. After each, the transactions that committed before the next one begins come out, and
+rows of those still open are held. So that no more is held than HELD_BYTES, the largest of the open ones are *evicted*, as from
+the reorder buffer, which writes them to disk (`ReorderBufferCheckMemoryLimit`). Here the log has them: when their turn comes,
+their stretches are read once more, for them alone, one at a time.
 
     stretch ──► rows of the ended ──► out, in order
            └──► rows of the open  ──► held ──► out with a later stretch
-    apart: stretch ──► out, stretch ──► out, …
+    evicted: stretch ──► out, stretch ──► out, …
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from tailrace.errors import TailraceError
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import StretchPlan
-from tailrace.plugins.failures import Failure, Place, first, told_as_far
-from tailrace.plugins.formatted import NO_XIDS, Formatted, RelationsMet
+from tailrace.plugins.commit_order import TransactionGroup
+from tailrace.plugins.failures import ChangePlace, Failure, first, made_before_failure
+from tailrace.plugins.formatted_changes import NO_XIDS, FormattedChanges, RelationsMet
+from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.ordering import Some, in_order
-from tailrace.plugins.plugin import Formatter, OutputPlugin, PluginWarning
+from tailrace.plugins.ordering import in_order
+from tailrace.plugins.output_plugin import OutputPlugin, PluginWarning
 from tailrace.publications.entry import RelationEntry
 from tailrace.publications.publish import Publisher
 from tailrace.types.encodings.server_encodings import unchecked
@@ -41,53 +44,57 @@ from tailrace.types.values import Texts
 HELD_BYTES = 128 << 20
 """WAL bytes of rows of open transactions that are held, formatted, until they commit."""
 
-Run = Callable[[Callable[[StretchPlan], Formatted], Sequence[StretchPlan]], Iterator[Formatted]]
+Run = Callable[[Callable[[StretchPlan], FormattedChanges], Sequence[StretchPlan]], Iterator[FormattedChanges]]
 """Run a function on every item, somewhere, and give the results in the order of the items."""
 
 
-def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publisher: Publisher | None = None) -> Formatted:
-    """Decode a stretch, and have what is published of it formatted, up to the first change for which that fails. Runs in a worker."""
+def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publisher: Publisher | None = None) -> FormattedChanges:
+    """Decode a stretch, and have what is published of it formatted, up to the first change for which that fails. Runs in a
+    worker."""
     keys = [np.zeros((3, 0), np.int64)]
     xids = [NO_XIDS]
     met = RelationsMet()
-    untold: frozenset[str] = frozenset()
+    warned: set[str] = set()
     failure: Failure | None = None
     codec = plan.codec if formatter.checks_values else unchecked(plan.codec)
 
-    def tell(entry: RelationEntry | None, part: Batch) -> list[tuple[Batch, Texts]]:
+    def formatted(entry: RelationEntry | None, part: Batch) -> list[tuple[Batch, Texts]]:
         shown = [part] if publisher is None or entry is None else list(publisher.publish_part(part, entry))
-        nonlocal untold
-        untold = untold.union(*(formatter.untold(batch) for batch in shown))
-        return [(batch, formatter.knowing(batch.names, codec).change_texts(batch)) for batch in shown]
+        warned.update(*(formatter.warnings(batch) for batch in shown))
+        return [(batch, formatter.with_names(batch.names, codec).change_texts(batch)) for batch in shown]
 
-    def told() -> Iterator[Texts]:
+    def texts_of_batches() -> Iterator[Texts]:
         nonlocal failure
         for changes in decode_by_descriptor(plan, read):
             for entry, part in [(None, changes)] if publisher is None else publisher.parts(changes):
-                found, failed = told_as_far(part, partial(tell, entry))
+                found, failed = made_before_failure(part, partial(formatted, entry))
                 failure = first(failure, failed)
                 for batch, texts in found:
                     keys.append(np.stack([batch.ordinal, batch.lsn, batch.sequence]))
                     if batch.xid is not None:
                         xids.append(batch.xid)
-                    if formatter.tells_relations:
+                    if formatter.needs_relations:
                         met.add(batch, formatter.relations_of(batch))
                     yield texts
 
-    texts = Texts.concatenated(told(), 4 * (plan.stretch.stop - plan.stretch.start))
+    texts = Texts.concatenated(texts_of_batches(), 4 * (plan.stretch.stop - plan.stretch.start))
     ordinal, lsn, sequence = np.concatenate(keys, axis=1)
     order = np.lexsort((sequence, lsn, ordinal))
     streamed = order if len(xids) > 1 else slice(0)
-    return Formatted(
+    return FormattedChanges(
         ordinal=ordinal[order], lsn=lsn[order], sequence=sequence[order], texts=Texts.merged([texts], order),
         relations=tuple(met.relations), relation=met.of_rows(order), failure=failure,
         xid=np.concatenate(xids)[streamed], passed_over=frozenset(publisher.passed_over if publisher else ()),
-        untold=untold,
+        warnings=frozenset(warned),
     )  # fmt: skip
 
 
 def drive(
-    plan: Plan, plugin: OutputPlugin, run: Run, format_one: Callable[[StretchPlan], Formatted], publisher: Publisher | None = None
+    plan: Plan,
+    plugin: OutputPlugin,
+    run: Run,
+    format_one: Callable[[StretchPlan], FormattedChanges],
+    publisher: Publisher | None = None,
 ) -> Iterator[Lines]:
     """All output rows of the plan, in order; where there is a publisher, of what it publishes."""
     for lines in _Drive(plan, plugin, run, format_one, publisher).lines():
@@ -104,7 +111,7 @@ class _Drive:
         plan: Plan,
         plugin: OutputPlugin,
         run: Run,
-        format_one: Callable[[StretchPlan], Formatted],
+        format_one: Callable[[StretchPlan], FormattedChanges],
         publisher: Publisher | None,
     ) -> None:
         self._plan = plan
@@ -113,12 +120,12 @@ class _Drive:
         self._format_one = format_one
         self._passed_over = publisher.passed_over if publisher is not None else set()
         self._done = 0
-        self._held: list[Formatted] = []
-        messages = plan.messages if plugin.takes_messages else []
+        self._held: list[FormattedChanges] = []
+        messages = plan.messages if plugin.wants.messages else []
         self._failure: Failure | None = None
-        plugin.transactions = plan.transactions
+        plugin.context.transactions = plan.transactions
         truncations = plan.truncations if publisher is None else list(self._published(publisher))
-        if plugin.truncates_one_by_one:
+        if plugin.wants.truncate_each:
             truncations = [replace(each, relations=(relation,)) for each in truncations for relation in each.relations]
         self._outside = sorted((message for message in messages if message.ordinal < 0), key=lambda message: message.lsn)
         self._inside: dict[int, list[LogicalMessage | Truncation]] = {}
@@ -128,48 +135,48 @@ class _Drive:
 
     def lines(self) -> Iterator[Lines]:
         plan = self._plan
-        self._apart = apart(plan, HELD_BYTES)
-        stretches = plan.restricted_to(~self._apart)
+        self._evicted = evicted(plan, HELD_BYTES)
+        stretches = plan.restricted_to(~self._evicted)
         commits = plan.transactions.commit_lsn[plan.shown]
         ready = [int(np.searchsorted(commits, later.stretch.start)) for later in stretches[1:]] + [len(commits)] * bool(stretches)
         for formatted, upto in zip(self._run(self._format_one, stretches), ready, strict=True):
             self._failure = first(self._failure, formatted.failure)
             self._held.append(formatted)
             self._passed_over |= formatted.passed_over
-            self._warn(formatted.untold)
+            self._warn(formatted.warnings)
             del formatted  # or the name would keep it while its lines are being consumed
             yield from self._transactions(upto)
         yield from self._transactions(len(commits))
         if self._outside:
             due, self._outside = self._outside, []
-            yield self._in_order(Some(plan.shown[:0], [], [], due))
+            yield self._in_order(TransactionGroup(plan.shown[:0], [], [], due))
 
     def _transactions(self, upto: int) -> Iterator[Lines]:
-        """Transactions `shown[done:upto]`; those apart one by one, the others in runs."""
+        """Transactions `shown[done:upto]`; those evicted one by one, the others in runs."""
         while self._done < upto:
             ordinals = self._plan.shown[self._done : upto]
             if self._failure is not None:
                 ordinals = ordinals[ordinals < self._failure.place.ordinal]
                 if not len(ordinals):
                     if due := self._due(self._failure.place.ordinal):
-                        yield self._in_order(Some(ordinals, [], [], due))
+                        yield self._in_order(TransactionGroup(ordinals, [], [], due))
                     raise self._raised(self._failure)
-            alone = np.flatnonzero(self._apart[ordinals])
+            alone = np.flatnonzero(self._evicted[ordinals])
             if len(alone) and alone[0] == 0:
                 self._done += 1
-                yield from self._one_apart(int(ordinals[0]))
+                yield from self._one_evicted(int(ordinals[0]))
                 continue
             if len(alone):
                 ordinals = ordinals[: alone[0]]
             self._done += len(ordinals)
             inside = [item for ordinal in ordinals.tolist() for item in self._inside.get(ordinal, ())] if self._inside else []
             rows = self._rows_upto(int(ordinals[-1]))
-            yield self._in_order(Some(ordinals, rows, inside, self._due(int(ordinals[-1]))))
+            yield self._in_order(TransactionGroup(ordinals, rows, inside, self._due(int(ordinals[-1]))))
 
-    def _rows_upto(self, ordinal: int) -> list[Formatted]:
+    def _rows_upto(self, ordinal: int) -> list[FormattedChanges]:
         """Held rows of transactions up to this one, which are held no longer."""
-        ended: list[Formatted] = []
-        still: list[Formatted] = []
+        ended: list[FormattedChanges] = []
+        still: list[FormattedChanges] = []
         for part in self._held:
             stop = int(np.searchsorted(part.ordinal, ordinal, "right"))
             if stop:
@@ -186,8 +193,9 @@ class _Drive:
         self._outside = self._outside[len(due) :]
         return due
 
-    def _one_apart(self, ordinal: int) -> Iterator[Lines]:
-        """A transaction too large to hold: its stretches come in WAL order, which is its own; what must stand between rows joins the next stretch."""
+    def _one_evicted(self, ordinal: int) -> Iterator[Lines]:
+        """A transaction too large to hold: its stretches come in WAL order, which is its own; what must stand between rows joins
+        the next stretch."""
         plan = self._plan
         inside = self._inside.get(ordinal, [])
         only = np.array([ordinal])
@@ -196,7 +204,7 @@ class _Drive:
         before: list[LogicalMessage] | None = self._due(ordinal)
         for formatted in self._run(self._format_one, plan.restricted_to(wanted)):
             self._passed_over |= formatted.passed_over
-            self._warn(formatted.untold)
+            self._warn(formatted.warnings)
             if formatted.failure is not None:
                 raise self._raised(formatted.failure)
             if not len(formatted.lsn):
@@ -204,21 +212,21 @@ class _Drive:
             upto = int(formatted.lsn[-1])
             now = [item for item in inside if item.lsn <= upto]
             inside = inside[len(now) :]
-            lines = self._in_order(Some(only, [formatted], now, before or [], begins=before is not None, ends=False))
+            lines = self._in_order(TransactionGroup(only, [formatted], now, before or [], begins=before is not None, ends=False))
             before = None
             del formatted
             yield lines
             del lines
-        yield self._in_order(Some(only, [], inside, before or [], begins=before is not None))
+        yield self._in_order(TransactionGroup(only, [], inside, before or [], begins=before is not None))
 
-    def _in_order(self, some: Some) -> Lines:
-        return in_order(self._plan, self._plugin, some)
+    def _in_order(self, group: TransactionGroup) -> Lines:
+        return in_order(self._plan, self._plugin, group)
 
-    def _warn(self, untold: frozenset[str]) -> None:
+    def _warn(self, texts: frozenset[str]) -> None:
         """Once a stream."""
-        for text in sorted(untold - self._plugin.warned):
+        for text in sorted(texts - self._plugin.warned):
             warnings.warn(text, PluginWarning, stacklevel=2)
-        self._plugin.warned |= untold
+        self._plugin.warned |= texts
 
     def _raised(self, failure: Failure) -> TailraceError:
         return failure.raised(self._plugin, streamed=bool(self._plan.streams.streamed[failure.place.ordinal]))
@@ -229,15 +237,16 @@ class _Drive:
             try:
                 relations = publisher.truncated(truncation)
             except TailraceError as error:
-                place = Place(truncation.ordinal, int(truncation.lsn), 0)
+                place = ChangePlace(truncation.ordinal, int(truncation.lsn), 0)
                 self._failure = first(self._failure, Failure(place, error, "truncate"))
                 continue
             if relations:
                 yield replace(truncation, relations=relations)
 
 
-def apart(plan: Plan, limit: int) -> NDArray[np.bool_]:
-    """By ordinal, the transactions not to be held: rows of others that are still open at the end of a stretch take `limit` bytes of WAL at most."""
+def evicted(plan: Plan, limit: int) -> NDArray[np.bool_]:
+    """By ordinal, the transactions that are not held: rows of others that are still open at the end of a stretch take at most
+    `limit` bytes of WAL."""
     alone = np.zeros(len(plan.transactions), np.bool_)
     open_bytes: dict[int, int] = {}
     total = 0

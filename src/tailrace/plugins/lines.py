@@ -1,4 +1,4 @@
-"""What a plugin tells, in its order: rows, and where among them something ends."""
+"""What a plugin writes, in the order of the stream: rows, and where among them something ends."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tailrace.types.values import Texts
 
 @dataclass(slots=True)
 class Lines:
-    """Output rows in order: LSN, xid and text of each. Behind row `ends[i] - 1` something is told to its end: a transaction, or a message outside of
-    one; behind row `stops[i] - 1`, a block of a transaction that may go on. `ended[i]` is the LSN of that end, which a plugin need not have told."""
+    """Rows as pg_logical_slot_get_changes returns them: LSN, xid and text of each, in order. `ordering.in_order` makes it.
+
+    Behind row `ends[i] - 1` something has ended: a transaction, or a message outside of one; behind row `stops[i] - 1`, a block
+    of a transaction that may go on. `ended[i]` is the LSN of that end, of which a plugin need not have written anything."""
 
     lsn: NDArray[np.int64]
     xid: NDArray[np.uint32]
@@ -26,8 +28,9 @@ class Lines:
     def __len__(self) -> int:
         return len(self.lsn)
 
-    def told_upto(self, before: Lsn) -> Lsn:
-        """Where a consumer stands that has these rows: behind the last transaction that ends among them, or else where it was before."""
+    def position_behind(self, before: Lsn) -> Lsn:
+        """Where a consumer stands that has these rows: behind the last transaction that ends among them, or else where it was
+        before."""
         return Lsn(max(before, int(self.ended.max(initial=0))))
 
     def part(self, start: int, stop: int) -> Lines:

@@ -1,5 +1,5 @@
-"""Lines as psql prints the rows of pg_logical_slot_get_changes: textual output as `text` prints, binary output as `bytea` does; or as JSON; or as
-pg_recvlogical writes them."""
+"""Lines as psql prints the rows of pg_logical_slot_get_changes: textual output as `text` prints, binary output as `bytea` does;
+or as JSON; or as pg_recvlogical writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.memcpy import memcpy
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.types.encodings.conversion import check_utf8
 from tailrace.types.values import Texts
 
@@ -75,7 +75,8 @@ def as_psql(lines: Lines, plugin: OutputPlugin) -> NDArray[np.uint8]:
 
 
 def as_json_rows(lines: Lines, plugin: OutputPlugin) -> NDArray[np.uint8]:
-    """The same rows as JSON, an object a line. Bytes that are not ASCII stay as they are: UTF-8, unless the database says SQL_ASCII."""
+    """The same rows as JSON, an object a line. Bytes that are not ASCII stay as they are: UTF-8, unless the database says
+    SQL_ASCII."""
     texts = _shown(lines, plugin)
     length = len(texts.data) + np.count_nonzero((texts.data == _QUOTE) | (texts.data == _BACKSLASH))
     length += 5 * np.count_nonzero(texts.data < _SPACE) + (sum(map(len, _JSON)) + _LSN_AND_XID) * len(lines)
@@ -105,13 +106,13 @@ def few_at_a_time(lines: Lines) -> Iterator[Lines]:
 
 
 def _shown(lines: Lines, plugin: OutputPlugin) -> Texts:
-    return in_hex(lines.texts) if plugin.writes_binary else as_text(lines.texts, plugin)
+    return in_hex(lines.texts) if plugin.wants.binary_output else as_text(lines.texts, plugin)
 
 
 def as_text(texts: Texts, plugin: OutputPlugin) -> Texts:
     """Textual output as a client is sent it. Raises UsageError, as the server does, for bytes that its encoding does not have."""
     shown = up_to_zero(texts)
-    if plugin.is_unsure_of_bytes and plugin.style.reads_utf8:
+    if plugin.context.is_sql_ascii and plugin.context.style.reads_utf8:
         check_utf8(shown)
     return shown
 
@@ -175,8 +176,8 @@ def with_newlines(offsets, data):  # type: ignore[no-untyped-def]
 
 
 def up_to_zero(texts: Texts) -> Texts:
-    """Textual output as `text` prints: what pg_logical_slot_get_changes shows. A value of that type ends, on its way out, at its first zero byte
-    (`textout`), which the content of a logical message may hold. A walsender sends all of it."""
+    """Textual output as `text` prints: what pg_logical_slot_get_changes shows. A value of that type ends, on its way out, at its
+    first zero byte (`textout`), which the content of a logical message may hold. A walsender sends all of it."""
     data, offsets = texts.data, texts.offsets
     if data.min(initial=255):  # nearly always
         return texts

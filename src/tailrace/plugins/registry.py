@@ -11,8 +11,8 @@ from tailrace.plugins.callbacks.called import CalledPlugin
 from tailrace.plugins.callbacks.plugin import Plugin
 from tailrace.plugins.debezium import Debezium
 from tailrace.plugins.failures import start_up
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.pgoutput import PgOutput
-from tailrace.plugins.plugin import OutputPlugin
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.plugins.wal2json import Wal2Json
 
@@ -45,11 +45,11 @@ def as_output_plugin(kind: Any, name: str = "") -> OutputPlugin:
 
 
 def announce_slot(name: str, slot: str, options: Mapping[str, str | None], major: int) -> None:
-    """What a plugin is called for when a slot of it is created or copied: startup, with is_init, and shutdown. What it raises refuses the slot.
-    Raises UsageError if there is no such plugin."""
+    """What a plugin is called for when a slot of it is created or copied: startup, with is_init, and shutdown. What it raises
+    refuses the slot. Raises UsageError if there is no such plugin."""
     plugin = plugin_named(name)
-    plugin.slot = slot
-    start_up(plugin, options, major, is_new=True)
+    plugin.context.slot = slot
+    start_up(plugin, options, major, is_init=True)
     plugin.shutdown()
 
 

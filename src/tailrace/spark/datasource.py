@@ -32,7 +32,7 @@ from tailrace.pipeline.log_feed import LogFeed, open_feed
 from tailrace.pipeline.windows import open_windows
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
-from tailrace.plugins.plugin import shut_down
+from tailrace.plugins.output_plugin import shut_down
 from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.plugin_rows import OPTION, PickledWindow, PrintedReader, plugin_of, printed, printed_schema

@@ -21,7 +21,7 @@ from tailrace.pipeline import LocalRunner, Pipeline, PrintedWindow
 from tailrace.pipeline.subscribing import definitions_in
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin, shut_down
+from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_text, few_at_a_time
 from tailrace.plugins.registry import plugin_named
 from tailrace.publications.published import warn_of
@@ -39,16 +39,17 @@ _THREADS = 2
 def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) -> OutputPlugin:
     """The plugin that the options name, started up with those of its own. With the slot's plugin the slot's options hold, where none is given."""
     plugin = plugin_named(options["plugin"])
-    plugin.style = plugin.style.under({name: options[name] for name in PARAMETERS if name in options})
+    context = plugin.context
+    context.set_parameters({name: options[name] for name in PARAMETERS if name in options})
     if "unknowntypes" in options:
-        plugin.style = replace(plugin.style, unknown_types=options["unknowntypes"])
+        context.style = replace(context.style, unknown_types=options["unknowntypes"])
     kept = slot.options if slot is not None and slot.plugin == options["plugin"] else {}
     if slot is not None:
-        plugin.slot = slot.name
-        plugin.two_phase, plugin.two_phase_since = slot.two_phase, int(slot.two_phase_at)
+        context.slot = slot.name
+        context.two_phase, context.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     given = {name.removeprefix(OPTION): value for name, value in options.items() if name.startswith(OPTION)}
     start_up(plugin, {**kept, **given}, major)
-    if slot is not None and plugin.two_phase and not slot.two_phase:
+    if slot is not None and context.two_phase and not slot.two_phase:
         raise UsageError(
             f'replication slot "{slot.name}" gives prepared transactions when they commit',
             hint="Create the slot with two_phase, or leave the option out.",
@@ -56,7 +57,7 @@ def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) 
         )
     if "publication" in options:
         plugin.choose(publication_names(options["publication"]))
-    if plugin.streams:
+    if plugin.wants.streaming:
         raise UsageError(
             "transactions in progress are not streamed into DataFrames",
             detail="How a block is told depends on what was printed of its transaction before; the windows of a DataFrame are printed apart.",
@@ -68,14 +69,15 @@ def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) 
 
 def printed_schema(plugin: OutputPlugin) -> pa.Schema:
     """Positions are numbers, as in the rows of tables. Binary output is binary."""
-    data = pa.binary() if plugin.writes_binary else pa.string()
+    data = pa.binary() if plugin.wants.binary_output else pa.string()
     return pa.schema([("lsn", pa.int64()), ("xid", pa.int64()), ("data", data)])
 
 
 def printed(window: Pipeline, plugin: OutputPlugin, state: str | None) -> PrintedWindow:
     """What the plugin makes of a window, with the publications that are defined in a state location, if there is one."""
     of = window.catalogs.state
-    plugin.definitions = definitions_in(state, of.system, of.database) if state and plugin.publication_names is not None else ()
+    if state and plugin.wants.publication_names is not None:
+        plugin.context.definitions = definitions_in(state, of.system, of.database)
     return window.printed(plugin)
 
 
@@ -91,7 +93,7 @@ def printed_rows(window: PrintedWindow) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(lines: Lines, plugin: OutputPlugin) -> pa.RecordBatch:
-    texts = lines.texts if plugin.writes_binary else as_text(lines.texts, plugin)
+    texts = lines.texts if plugin.wants.binary_output else as_text(lines.texts, plugin)
     offsets = pa.py_buffer(texts.offsets.astype(np.int32))
     data = pa.Array.from_buffers(pa.binary(), len(lines), [None, offsets, pa.py_buffer(np.ascontiguousarray(texts.data))])
     schema = printed_schema(plugin)

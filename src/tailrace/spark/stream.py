@@ -30,7 +30,7 @@ from tailrace.pipeline import Pipeline
 from tailrace.pipeline.consumer import Consumer
 from tailrace.pipeline.subscribing import definitions_in
 from tailrace.plan.demand import OF_TABLES, Demand
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
 from tailrace.spark.changed_table import ChangedTable, has_partitions
 from tailrace.spark.offset import Offset

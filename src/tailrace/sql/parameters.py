@@ -68,7 +68,7 @@ class Parameters:
 
     @property
     def of_plugin(self) -> dict[str, str]:
-        """As `OutputPlugin.under` takes them."""
+        """As `DecodingContext.set_parameters` takes them."""
         values = {name: str(getattr(self.style, field)) for name, field in PARAMETERS.items()}
         return values | ({_WORK_MEM: self.work_mem} if self.work_mem else {})
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.slots.session import Session
 from tailrace.slots.slot import Slot
 

@@ -1,7 +1,9 @@
-"""The half of a plugin written per change that lives with the ordered driver: it has the callbacks called in the order of the stream.
+"""The half of a plugin written per change that lives with the ordered driver: it has the callbacks called in the order of the
+stream.
 
-What the driver asks it for it answers with a note (`EVENT` and a number) of what is to be called; the notes come back in order, among the changes
-that workers made texts of (`callbacks/formatter.py`), and now callbacks are called, and what they write takes the place of the note.
+What the driver asks it for it answers with a note (`EVENT` and a number) of what is to be called; the notes come back in order,
+among the changes that workers made texts of (`callbacks/formatter.py`), and now callbacks are called, and what they write takes
+the place of the note.
 """
 
 from __future__ import annotations
@@ -20,15 +22,15 @@ from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter
 from tailrace.plugins.callbacks.catalogs import CatalogMoment, CatalogReader
-from tailrace.plugins.callbacks.change import Change, Shape, read_change
+from tailrace.plugins.callbacks.change import Change, ChangeShape, read_change
 from tailrace.plugins.callbacks.context import Context, OutputOptions
 from tailrace.plugins.callbacks.formatter import CHANGE, EVENT, ONE, CallbackFormatter, read_rows
 from tailrace.plugins.callbacks.plugin import Plugin, check_callbacks, implements
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin, PlanFacts, RelationUses
+from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
+from tailrace.plugins.relation_callbacks import PlanFacts, RelationCallbacks, RelationUses
 from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.values import Texts
-from tailrace.wal import xact
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,12 @@ class _Limit:
         return self._rows >= self._most
 
 
-class CalledPlugin(OutputPlugin):
+class CalledPlugin(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCallbacks):
     """A plugin with the manual's callbacks, as the driver takes one.
 
-    Sent to another process, it travels as it was before `startup`, so that this may open what cannot be sent; there it is started up again when it is
-    asked for something first.
+    Sent to another process, it travels as it was before `startup`, so that this may open what cannot be sent; there it is started
+    up again when it is asked for something first.
     """
-
-    tells_relations = True
-    skips_empty_transactions = False
 
     def __init__(self, plugin: Plugin, name: str = "") -> None:
         super().__init__()
@@ -78,10 +77,7 @@ class CalledPlugin(OutputPlugin):
         self._before_startup = copy(plugin)
         self._was_sent = False
         self.name = name or type(plugin).__name__
-        self.context = Context(plugin=self.name)
-        self.takes_messages = implements(plugin, "message")
-        self.streams = implements(plugin, "stream_start")
-        self.needs_commits = self._is_parallel or plugin.typed
+        self.callback_context = Context(plugin=self.name)
         self._notes: list[tuple[str, int, tuple[Any, ...], CatalogMoment | None]] = []
         self._uses: RelationUses | None = None
         self._txn: Transaction | None = None
@@ -93,26 +89,23 @@ class CalledPlugin(OutputPlugin):
     def _is_parallel(self) -> bool:
         return self.plugin.parallel or implements(self.plugin, "change_batch")
 
-    # -- its life --------------------------------------------------------------------------------------------------------------------
+    # -- its life ----------------------------------------------------------------------------------------------------------------
 
-    def created(self, options: Mapping[str, str | None], major: int) -> None:
-        self._start(options, major, is_init=True)
-
-    def startup(self, options: Mapping[str, str | None], major: int) -> None:
-        self._start(options, major, is_init=False)
-
-    def _start(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> None:
-        self.style = replace(self.style, major=major)
-        self.context = Context(plugin=self.name, slot=self.slot, major=major, options=options, _is_alone=self._is_parallel)
-        output = OutputOptions()
-        self.context.call("startup", None, self.plugin.startup, output, is_init, writes=False)
-        self.context.binary_output = self.writes_binary = output.binary_output
-        self.receives_rewrites = output.receive_rewrites
-        self.two_phase = self.two_phase and implements(self.plugin, "prepare")
+    def started(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> OutputPluginOptions:
+        context = Context(plugin=self.name, slot=self.context.slot, major=major, options=options, _is_alone=self._is_parallel)
+        self.callback_context, output = context, OutputOptions()
+        context.call("startup", None, self.plugin.startup, output, is_init, writes=False)
+        context.binary_output = output.binary_output
+        self.context.two_phase = self.context.two_phase and implements(self.plugin, "prepare")
+        return OutputPluginOptions(
+            binary_output=output.binary_output, receive_rewrites=output.receive_rewrites,
+            streaming=implements(self.plugin, "stream_start"), messages=implements(self.plugin, "message"),
+            commits=self._is_parallel or self.plugin.typed,
+        )  # fmt: skip
 
     def shutdown(self) -> None:
         if not self._was_sent:
-            self.context.call("shutdown", None, self.plugin.shutdown, writes=False)
+            self.callback_context.call("shutdown", None, self.plugin.shutdown, writes=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "plugin": self._before_startup, "_was_sent": True}
@@ -121,18 +114,18 @@ class CalledPlugin(OutputPlugin):
         """In the process that it was sent to, once."""
         if self._was_sent:
             self._was_sent = False
-            self._start(self.context.options, self.context.major, is_init=False)
+            self.startup(self.callback_context.options, self.callback_context.major)
 
     @property
     def formatter(self) -> CallbackFormatter:
         self._start_again()
-        return CallbackFormatter(self.plugin, self.context.alone(), self.style, self.codec)
+        return CallbackFormatter(self.plugin, self.callback_context.alone(), self.context.style, self.context.codec)
 
     @property
     def demand(self) -> Demand:
         asked = super().demand
         if asked.two_phase is not None:
-            asked = replace(asked, two_phase=TwoPhase(self.two_phase_since, self._answers(self._filters_prepared)))
+            asked = replace(asked, two_phase=TwoPhase(self.context.two_phase_since, self._answers(self._filters_prepared)))
         return asked
 
     @property
@@ -140,35 +133,32 @@ class CalledPlugin(OutputPlugin):
         return self._answers(self._filters_origin) if implements(self.plugin, "filter_by_origin") else None
 
     def _answers(self, ask: Callable[..., bool]) -> _Answers:
-        return _Answers(type(self.plugin), tuple(self.context.options.items()), ask)
+        return _Answers(type(self.plugin), tuple(self.callback_context.options.items()), ask)
 
     def _filters_origin(self, origin: int) -> bool:
         self._start_again()
-        return bool(self.context.call("filter_by_origin", None, self.plugin.filter_by_origin, origin, writes=False))
+        return bool(self.callback_context.call("filter_by_origin", None, self.plugin.filter_by_origin, origin, writes=False))
 
     def _filters_prepared(self, xid: int, gid: str) -> bool:
         self._start_again()
-        return bool(self.context.call("filter_prepare", None, self.plugin.filter_prepare, xid, gid, writes=False))
+        return bool(self.callback_context.call("filter_prepare", None, self.plugin.filter_prepare, xid, gid, writes=False))
 
-    def planned(self, about: PlanFacts) -> None:
+    def planned(self, facts: PlanFacts) -> None:
         self._reader = None
         if not self._is_parallel:
-            self._reader = CatalogReader(about.history, self.style, self.codec, typed=self.plugin.typed)
+            self._reader = CatalogReader(facts.history, self.context.style, self.context.codec, typed=self.plugin.typed)
 
-    # -- notes of what is to be called --------------------------------------------------------------------------------------------------
+    # -- notes of what is to be called -------------------------------------------------------------------------------------------
 
     def _note(self, callback: str, lsn: int, *args: Any, moment: CatalogMoment | None = None) -> bytes:
         self._notes.append((callback, lsn, args, moment))
         return EVENT + b"%d" % (len(self._notes) - 1)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
-        prepared = (transactions.kind == xact.PREPARE).tolist()
-        return Texts.of(
-            [
-                self._note("begin_prepare" if is_prepared else "begin", each.first_lsn, each)
-                for each, is_prepared in zip(transactions, prepared, strict=True)
-            ]
-        )
+        return Texts.of([self._note("begin", each.first_lsn, each) for each in transactions])
+
+    def begin_prepare_texts(self, transactions: Transactions) -> Texts:
+        return Texts.of([self._note("begin_prepare", each.first_lsn, each) for each in transactions])
 
     def commit_texts(self, transactions: Transactions) -> Texts:
         return Texts.of([self._note("commit", each.end_lsn, each, each.commit_lsn) for each in transactions])
@@ -221,12 +211,12 @@ class CalledPlugin(OutputPlugin):
     def stream_message_text(self, message: LogicalMessage, xid: int) -> bytes:
         return self._noted_message("stream_message", message)
 
-    def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
-        """Nothing is told of relations; but which are used is now known."""
+    def relation_texts(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
+        """Nothing is written of relations; but which are used is now known."""
         self._uses = uses
         return np.zeros(0, np.int64), Texts.of([])
 
-    # -- calling ----------------------------------------------------------------------------------------------------------------------
+    # -- calling -----------------------------------------------------------------------------------------------------------------
 
     def finished(self, lines: Lines) -> Lines:
         offsets, data = lines.texts.offsets, lines.texts.data
@@ -236,9 +226,9 @@ class CalledPlugin(OutputPlugin):
         plain = kind == ord(ONE)
         rows = np.ones(len(lines), np.int64)
         made: list[bytes] = []
-        shapes: dict[int, Shape] = {}
+        shapes: dict[int, ChangeShape] = {}
         raw = data.tobytes() if not plain.all() else b""
-        limit = _Limit(lines, self.upto_nchanges - self._rows_given) if self.upto_nchanges else None
+        limit = _Limit(lines, self.context.upto_nchanges - self._rows_given) if self.context.upto_nchanges else None
         for place in np.flatnonzero(~plain).tolist():
             if limit is not None and limit.is_reached(place, rows):
                 lines = lines.part(0, limit.stop)
@@ -277,7 +267,7 @@ class CalledPlugin(OutputPlugin):
         order[~of_theirs] = len(theirs) + np.arange(len(made))
         return Texts.merged([theirs, Texts.of(made)], order)
 
-    def _called(self, place: int, text: bytes, lsn: int, shapes: dict[int, Shape]) -> list[bytes]:
+    def _called(self, place: int, text: bytes, lsn: int, shapes: dict[int, ChangeShape]) -> list[bytes]:
         """What is written of one thing in the stream."""
         if not text:
             return []
@@ -286,28 +276,28 @@ class CalledPlugin(OutputPlugin):
         if text[:1] != CHANGE:
             return read_rows(text)
         uses = self._uses
-        assert uses is not None, "relations_told comes first"
+        assert uses is not None, "relation_texts comes first"
         number = int(uses.relation[place])
-        shape = shapes.get(number) or shapes.setdefault(number, Shape(uses.relations[number]))
+        shape = shapes.get(number) or shapes.setdefault(number, ChangeShape(uses.relations[number]))
         change = shape.change(read_change(text[1:], typed=self.plugin.typed), lsn)
         callback = "stream_change" if self._in_stream else "change"
-        self.context.reads(self._reader, CatalogMoment(lsn + 1, int(uses.ordinal[place])))
-        self.context.call(callback, lsn, getattr(self.plugin, callback), self._txn, shape.relation, change)
-        return self.context.take_written()
+        self.callback_context.reads(self._reader, CatalogMoment(lsn + 1, int(uses.ordinal[place])))
+        self.callback_context.call(callback, lsn, getattr(self.plugin, callback), self._txn, shape.relation, change)
+        return self.callback_context.take_written()
 
     def _note_called(self, callback: str, lsn: int, args: tuple[Any, ...], moment: CatalogMoment | None) -> list[bytes]:
-        self.context.reads(self._reader, moment or self._moment_of(callback, args[0]))
+        self.callback_context.reads(self._reader, moment or self._moment_of(callback, args[0]))
         if callback in _BEGINNING:
             self._txn, self._in_stream = args[0], callback == "stream_start"
         elif callback in ("truncate", "stream_truncate"):
             args = (self._txn, *args)
         elif callback in ("message", "stream_message"):
             args = (self._txn if args[0] is None else _of_nothing(args[0]), *args[1:])
-        self.context.call(callback, lsn, getattr(self.plugin, callback), *args)
+        self.callback_context.call(callback, lsn, getattr(self.plugin, callback), *args)
         if callback in _ENDING:
             self._txn, self._in_stream = None, False
-        self.context.reads(None, None)
-        return self.context.take_written()
+        self.callback_context.reads(None, None)
+        return self.callback_context.take_written()
 
     def _moment_of(self, callback: str, txn: Transaction) -> CatalogMoment | None:
         """Where a transaction begins, and where it ends. When it is told of again, the server has no snapshot for it."""
@@ -317,7 +307,7 @@ class CalledPlugin(OutputPlugin):
 
     def _ordinal_of(self, txn: Transaction) -> int:
         """Its number among all of the plan."""
-        every = self.transactions
+        every = self.context.transactions
         assert every is not None, "the driver sets it"
         first, stop = np.searchsorted(every.commit_lsn, [txn.commit_lsn, txn.commit_lsn + 1])
         return int(first) + int(np.flatnonzero(every.xid[first:stop] == txn.xid)[0])

@@ -1,6 +1,7 @@
 """Catalogs and user catalog tables as a callback sees them: rows as mappings of names to values, like those of changes.
 
-In: the history of a plan, and the moment of a callback. Out: relations, and rows that are the caller's own: there is nothing to write to.
+In: the history of a plan, and the moment of a callback. Out: relations, and rows that are the caller's own: there is nothing to
+write to.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ from tailrace.wal.heap import NO_OLD, OLD_KEY
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`kind` is insert, update, delete or truncate; `lsn` where its record begins. `new` and `old` are rows, None where there is none: `old` the key
-    where that is all that is logged. Columns of which TOAST was not written, as they had not changed, are in `unchanged`, not in the rows.
-    `cascade` and `restart_sequences` are TRUNCATE's."""
+    """`kind` is insert, update, delete or truncate; `lsn` where its record begins. `new` and `old` are rows, None where there is
+    none: `old` the key where that is all that is logged. Columns of which TOAST was not written, as they had not changed, are in
+    `unchanged`, not in the rows. `cascade` and `restart_sequences` are TRUNCATE's."""
 
     kind: str
     lsn: Lsn
@@ -46,7 +46,7 @@ _Plain = tuple[int, tuple[Any, ...] | None, tuple[Any, ...] | None, bool]
 """Kind, new and old values in the order of the columns, whether the old ones are a key. `...` for what is unchanged."""
 
 
-class Shape:
+class ChangeShape:
     """How rows of a relation become mappings."""
 
     def __init__(self, relation: Relation) -> None:

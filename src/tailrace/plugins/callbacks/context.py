@@ -1,4 +1,5 @@
-"""What a callback is given besides its subject: options, where it is, and the way to write (`LogicalDecodingContext` in `replication/logical.h`)."""
+"""What a callback is given besides its subject: options, where it is, and the way to write (`LogicalDecodingContext` in
+`replication/logical.h`)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tailrace.plugins.callbacks.catalogs import CatalogMoment, CatalogReader, Ca
 
 @dataclass(slots=True)
 class OutputOptions:
-    """What a plugin says of itself in `startup` (`OutputPluginOptions`). Binary output may hold any bytes; other output is text."""
+    """What a plugin says of itself in `startup` (`OutputPluginOptions`). Binary output may hold any bytes; other output is
+    text."""
 
     binary_output: bool = False
     receive_rewrites: bool = False
@@ -37,8 +39,8 @@ class _Buffer:
 
 @dataclass(slots=True)
 class Context:
-    """`options` are those that the stream was started with; `slot` is empty where there is none. Output: `prepare_write`, then `out.write` as often
-    as is good, then `write`, which makes a row of it; several make several rows. `emit` does all three."""
+    """`options` are those that the stream was started with; `slot` is empty where there is none. Output: `prepare_write`, then
+    `out.write` as often as is good, then `write`, which makes a row of it; several make several rows. `emit` does all three."""
 
     plugin: str = ""
     slot: str = ""
@@ -54,11 +56,11 @@ class Context:
     _moment: CatalogMoment | None = None
 
     def catalog(self, name: str | int, *columns: str) -> Iterator[CatalogRow]:
-        """The rows of a catalog, or of a user catalog table, as the callback's moment sees them: with what was committed before, and what the
-        transaction itself has done by then. Of all columns, or of these. Values are like those of changes.
+        """The rows of a catalog, or of a user catalog table, as the callback's moment sees them: with what was committed before,
+        and what the transaction itself has done by then. Of all columns, or of these. Values are like those of changes.
 
-        Raises UsageError for a table that is no catalog, MissingHistory for rows that are not known, PluginError outside of the callbacks of a
-        transaction and in plugins that are parallel."""
+        Raises UsageError for a table that is no catalog, MissingHistory for rows that are not known, PluginError outside of the
+        callbacks of a transaction and in plugins that are parallel."""
         reader, moment = self._reading()
         return reader.rows(name, columns, moment)
 
@@ -121,11 +123,11 @@ class Context:
         try:
             return function(self, *args)
         except Exception as error:
-            raise self.told(error, callback, lsn) from error
+            raise self.located(error, callback, lsn) from error
         finally:
             self._accepts = self._prepared = False
 
-    def told(self, error: Exception, callback: str, lsn: int | None) -> TailraceError:
+    def located(self, error: Exception, callback: str, lsn: int | None) -> TailraceError:
         """What a callback raised, saying where."""
         if not isinstance(error, TailraceError):
             error = PluginError(f"{type(error).__name__}: {error}")

@@ -1,7 +1,7 @@
 """The half of a plugin written per change that runs in workers.
 
-What it makes of a change is a text whose first byte says what the rest is: CHANGE, the change itself, for a callback that is called in order; or what
-the plugin wrote of it here, ONE row or several (WROTE).
+What it makes of a change is a text whose first byte says what the rest is: CHANGE, the change itself, for a callback that is
+called in order; or what the plugin wrote of it here, ONE row or several (WROTE).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tailrace.changes import COLUMNS
 from tailrace.decode import Batch
 from tailrace.errors import PluginError
 from tailrace.model import Lsn, Relation, Transaction
-from tailrace.plugins.callbacks.change import Shape, batch_as_arrow, plain_changes, write_change
+from tailrace.plugins.callbacks.change import ChangeShape, batch_as_arrow, plain_changes, write_change
 from tailrace.plugins.callbacks.context import Context
 from tailrace.plugins.callbacks.plugin import Plugin, implements
-from tailrace.plugins.plugin import Formatter
+from tailrace.plugins.formatter import Formatter
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
@@ -39,9 +39,9 @@ class CallbackFormatter(Formatter):
     style: TextStyle
     codec: str = UTF8
 
-    tells_relations = True
+    needs_relations = True
 
-    def knowing(self, names: NameOf | None, codec: str) -> CallbackFormatter:
+    def with_names(self, names: NameOf | None, codec: str) -> CallbackFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def relations_of(self, batch: Batch) -> Sequence[Relation]:
@@ -76,19 +76,21 @@ class CallbackFormatter(Formatter):
             "change", int(batch.lsn[0]), copy(self.plugin).change_batch, self._relation(batch), changes, writes=False
         )
         if not isinstance(texts, pa.Array | pa.ChunkedArray) or len(texts) != len(batch):
-            raise context.told(PluginError(f"change_batch must give an array of {len(batch)} texts"), "change", int(batch.lsn[0]))
+            raise context.located(
+                PluginError(f"change_batch must give an array of {len(batch)} texts"), "change", int(batch.lsn[0])
+            )
         texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
-        told = Texts.joined(ONE.decode(), Texts.of_arrow(texts), rows=len(batch))
+        written = Texts.joined(ONE.decode(), Texts.of_arrow(texts), rows=len(batch))
         if not texts.null_count:
-            return told
-        rows = told.to_bytes()
+            return written
+        rows = written.to_bytes()
         return Texts.of([row if there else write_rows(()) for row, there in zip(rows, texts.is_valid().to_pylist(), strict=True)])
 
     def _called(self, batch: Batch) -> Iterator[bytes]:
         assert batch.commits is not None, "asked for in the demand"
         plugin, context = copy(self.plugin), self.context.alone()
         relation = self._relation(batch)
-        shape = Shape(relation)
+        shape = ChangeShape(relation)
         streamed = np.zeros(len(batch), np.bool_) if batch.stream is None else batch.stream != 0
         last: tuple[int, ...] = ()
         txn: Transaction | None = None

@@ -24,8 +24,8 @@ def base64_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> Texts:
 
 
 def little_endian(bits: Texts) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Texts of binary digits, highest first, as bytes, lowest first: offsets and bytes. Bytes of zeros behind the last other one are left out, as
-    Java's BitSet leaves them out."""
+    """Texts of binary digits, highest first, as bytes, lowest first: offsets and bytes. Bytes of zeros behind the last other one
+    are left out, as Java's BitSet leaves them out."""
     digits, to = as_writable(bits.data), np.zeros(len(bits) + 1, np.int64)
     count_bytes(bits.offsets, digits, to)
     out = np.zeros(to[-1], np.uint8)

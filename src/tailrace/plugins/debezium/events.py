@@ -1,4 +1,4 @@
-"""Changes as Debezium's events: `{"before":…,"after":{"id":1},"source":{…},"transaction":null,"op":"c","ts_ms":…}`."""
+"""EventRows as Debezium's events: `{"before":…,"after":{"id":1},"source":{…},"transaction":null,"op":"c","ts_ms":…}`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tailrace.decode import DELETE, INSERT, OLD_KEY, OLD_ROW, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.plan.stretch import Commits
 from tailrace.plugins.column_texts import UNCHANGED, Words, put, put_word
-from tailrace.plugins.debezium.options import Options
+from tailrace.plugins.debezium.options import DebeziumOptions
 from tailrace.plugins.debezium.schemas import envelope_schema
-from tailrace.plugins.debezium.values import Telling, Told
+from tailrace.plugins.debezium.values import FieldConverter, ValueConverters
+from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.json_text.columns import LONGEST_LITERAL, literal_columns, put_literal
 from tailrace.plugins.json_text.strings import json_string
-from tailrace.plugins.plugin import Formatter
 from tailrace.types.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
@@ -29,7 +29,7 @@ _OPERATIONS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
 
 
 @dataclass(frozen=True)
-class Origin:
+class SourceInfo:
     """What all events have in common: of which `version` they are, and of which database."""
 
     version: str
@@ -40,8 +40,8 @@ class Origin:
 class EventFormatter(Formatter):
     """An event a change; nothing of a change that is skipped."""
 
-    options: Options
-    origin: Origin
+    options: DebeziumOptions
+    origin: SourceInfo
     style: TextStyle
     codec: str = UTF8
 
@@ -49,14 +49,14 @@ class EventFormatter(Formatter):
     def checks_values(self) -> bool:
         return self.style.reads_utf8
 
-    def knowing(self, names: NameOf | None, codec: str) -> EventFormatter:
+    def with_names(self, names: NameOf | None, codec: str) -> EventFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:
         rows, columns = len(batch), batch.columns
         assert batch.commits is not None, "the plugin asks for them"
-        telling = Telling(self.options, self.style, self.codec)
-        how = {column.number: telling.of(column) for column in columns}
+        converters = ValueConverters(self.options, self.style, self.codec)
+        how = {column.number: converters.of(column) for column in columns}
         new, old = (
             literal_columns(values, columns, rows, lambda stored, column: how[column.number].text_of(stored))
             for values in (batch.new, batch.old)
@@ -71,20 +71,19 @@ class EventFormatter(Formatter):
         )
         source = source_texts(self.options, self.origin, batch.commits, batch.lsn)
         end, times = end_texts(batch.commits, batch.lsn), times_texts(batch.commits, rows)
-        told = ~np.isin(batch.kind, [kind for kind, letter in _OPERATIONS.items() if letter in self.options.skipped])
-        changes = Changes(
-            told, batch.number, batch.kind, batch.old_kind, Words.of(source), Words.of(end), Words.of(times), self._key_columns(batch),
-        )  # fmt: skip
+        written = ~np.isin(batch.kind, [kind for kind, letter in _OPERATIONS.items() if letter in self.options.skipped])
+        around = Words.of(source), Words.of(end), Words.of(times)
+        changes = EventRows(written, batch.number, batch.kind, batch.old_kind, *around, self._key_columns(batch))
         a_row = (
             words.openings.longest + words.tables.longest + _FIXED + 2 * len(words.names.data)
             + 2 * (len(words.unavailable.data) + len(words.absent.data)) + 2 * len(columns) * (LONGEST_LITERAL + 1)
         )  # fmt: skip
-        room = a_row * int(told.sum()) + len(source.data) + len(end.data) + len(times.data) + new.room + 2 * old.room
+        room = a_row * int(written.sum()) + len(source.data) + len(end.data) + len(times.data) + new.room + 2 * old.room
         out, offsets = np.empty(room, np.uint8), np.zeros(rows + 1, np.int64)
         write_events(changes, words, new, old, offsets, out)
         return Texts(offsets, out[: offsets[-1]])
 
-    def _opening(self, batch: Batch, i: int, how: dict[int, Told]) -> str:
+    def _opening(self, batch: Batch, i: int, how: dict[int, FieldConverter]) -> str:
         if not self.options.with_schemas:
             return "{"
         columns = [(column, how[column.number]) for column in batch.columns]
@@ -101,8 +100,9 @@ def micros_of(commits: Commits | None, rows: int) -> NDArray[np.int64]:
     return commits.time + _EPOCH_MICROS if commits is not None else np.zeros(rows, np.int64)
 
 
-def source_texts(options: Options, origin: Origin, commits: Commits | None, lsn: NDArray[np.int64]) -> Texts:
-    """`,"source":{…` up to the name of the schema; of what is outside of transactions without a time, which the log does not have."""
+def source_texts(options: DebeziumOptions, origin: SourceInfo, commits: Commits | None, lsn: NDArray[np.int64]) -> Texts:
+    """`,"source":{…` up to the name of the schema; of what is outside of transactions without a time, which the log does not
+    have."""
     head = f',"source":{{"version":{json_string(origin.version)},"connector":"{CONNECTOR}","name":{json_string(options.topic_prefix)},"ts_ms":'
     micros = micros_of(commits, len(lsn))
     before: tuple[str | NDArray[np.int64], ...] = ('\\"', commits.lsn, '\\"') if commits is not None else ("null",)
@@ -119,14 +119,15 @@ def end_texts(commits: Commits | None, lsn: NDArray[np.int64]) -> Texts:
 
 
 def times_texts(commits: Commits | None, rows: int) -> Texts:
-    """What stands behind the operation: when the transaction committed, and not when it was decoded, so that every run gives the same."""
+    """What stands behind the operation: when the transaction committed, and not when it was decoded, so that every run gives the
+    same."""
     micros = micros_of(commits, rows)
     return Texts.joined('","ts_ms":', micros // 1000, ',"ts_us":', micros, ',"ts_ns":', micros * 1000, rows=rows)
 
 
 class EventWords(NamedTuple):
-    """By table what an event begins with, and how its source names the table; by column its name, and what stands for a value that is not known, and
-    for one that an old key lacks; what an event ends with."""
+    """By table what an event begins with, and how its source names the table; by column its name, and what stands for a value
+    that is not known, and for one that an old key lacks; what an event ends with."""
 
     openings: Words
     names: Words
@@ -136,11 +137,11 @@ class EventWords(NamedTuple):
     closing: Words
 
 
-class Changes(NamedTuple):
-    """By row: whether it is told, which of the tables it is of, what happened, what the old tuple is, the texts around the table's name and behind
-    the operation; and by table and column, whether an old key has it."""
+class EventRows(NamedTuple):
+    """By row: whether it is written, which of the tables it is of, what happened, what the old tuple is, the texts around the
+    table's name and behind the operation; and by table and column, whether an old key has it."""
 
-    told: NDArray[np.bool_]
+    written: NDArray[np.bool_]
     number: NDArray[np.int64]
     kind: NDArray[np.uint8]
     old_kind: NDArray[np.uint8]
@@ -162,7 +163,7 @@ def write_events(changes, words, new, old, offsets, out):  # type: ignore[no-unt
     to = np.int64(0)
     every = np.ones(len(new.form), np.bool_)
     for row in range(len(changes.kind)):
-        if changes.told[row]:
+        if changes.written[row]:
             kind, number, old_kind = changes.kind[row], changes.number[row], changes.old_kind[row]
             to = put_word(out, to, words.openings, number)
             to = put(out, to, _BEFORE, 0, len(_BEFORE))
@@ -187,8 +188,8 @@ def write_events(changes, words, new, old, offsets, out):  # type: ignore[no-unt
 
 @inner_kernel
 def put_row(out, to, words, side, row, wanted, other):  # type: ignore[no-untyped-def]
-    """Append the columns of one side of a row; those that are not wanted as absent, and a value that did not change, and is not there, as the other
-    side has it."""
+    """Append the columns of one side of a row; those that are not wanted as absent, and a value that did not change, and is not
+    there, as the other side has it."""
     out[to] = ord("{")
     to += 1
     for column in range(len(side.form)):

@@ -1,5 +1,5 @@
-"""Numbers in JSON: decimals, which Kafka Connect has as bytes in base64, the number without its point, highest byte first, as two's complement;
-and what Java's doubles are told from whole numbers by."""
+"""Numbers in JSON: decimals, which Kafka Connect has as bytes in base64, the number without its point, highest byte first, as
+two's complement; and what Java's doubles are told from whole numbers by."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def special_named(numbers: Texts) -> Texts:
 
 
 def decimal_literals(texts: Texts, valid: Mask, *, variable: bool) -> Texts:
-    """Numbers as they are printed -> strings of base64; or, of a scale of their own, objects with it. NaN and infinities, which have no such form,
-    become null."""
+    """Numbers as they are printed -> strings of base64; or, of a scale of their own, objects with it. NaN and infinities, which
+    have no such form, become null."""
     room = 2 * len(texts.data) + len(texts) * (_VARIABLE + 20)
     offsets, out = np.zeros(len(texts) + 1, np.int64), np.empty(room, np.uint8)
     longest = int(np.diff(texts.offsets).max(initial=0))
@@ -112,7 +112,8 @@ def write_decimals(offsets, data, valid, variable, scratch, to, out):  # type: i
 
 @inner_kernel
 def read_digits(data, start, stop, limbs):  # type: ignore[no-untyped-def]
-    """The digits of a number without its point as limbs of 32 bits, lowest first; how many limbs, and how many digits stood behind the point."""
+    """The digits of a number without its point as limbs of 32 bits, lowest first; how many limbs, and how many digits stood
+    behind the point."""
     used = 0
     chunk = count = scale = 0
     factor = np.int64(1)

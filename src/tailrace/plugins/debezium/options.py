@@ -1,4 +1,4 @@
-"""Options by the names of Debezium's properties, with its defaults; what differs from it says docs/guides/json.md."""
+"""DebeziumOptions by the names of Debezium's properties, with its defaults; what differs from it says docs/guides/json.md."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _REFUSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """`skipped` are operations (c u d t) that are not told."""
+class DebeziumOptions:
+    """`skipped` are operations (c u d t) that are not written."""
 
     topic_prefix: str = "tailrace"
     with_schemas: bool = False
@@ -40,7 +40,7 @@ class Options:
     skipped: frozenset[str] = field(default=frozenset("t"))
 
 
-def parse_options(options: Mapping[str, str | None]) -> Options:
+def parse_options(options: Mapping[str, str | None]) -> DebeziumOptions:
     """Raises UsageError for names and values that are none, or not supported."""
     given: dict[str, object] = {}
     for name, value in options.items():
@@ -62,7 +62,7 @@ def parse_options(options: Mapping[str, str | None]) -> Options:
         else:
             raise UsageError(f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate="22023")
     given.pop("intervals", None)
-    return Options(**given)  # type: ignore[arg-type]
+    return DebeziumOptions(**given)  # type: ignore[arg-type]
 
 
 def _check_supported(name: str, value: object) -> None:

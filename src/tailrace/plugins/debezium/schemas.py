@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tailrace.model import Column, Relation
-from tailrace.plugins.debezium.values import Told
+from tailrace.plugins.debezium.values import FieldConverter
 
 _ENVELOPE_VERSION = 2
 _CONNECTOR = "io.debezium.connector.postgresql"
@@ -55,10 +55,10 @@ _OP = _field("string", "op", optional=False)
 _END = [_SOURCE, _TRANSACTION, _OP, *_TIMES]
 
 
-def envelope_schema(prefix: str, relation: Relation, columns: Sequence[tuple[Column, Told]]) -> str:
+def envelope_schema(prefix: str, relation: Relation, columns: Sequence[tuple[Column, FieldConverter]]) -> str:
     """Of a table's changes."""
     topic = f"{prefix}.{relation.schema}.{relation.name}"
-    fields = [{**told.schema(optional=not column.not_null), "field": column.name} for column, told in columns]
+    fields = [{**converter.schema(optional=not column.not_null), "field": column.name} for column, converter in columns]
     value = {"type": "struct", "fields": fields, "optional": True, "name": schema_name(f"{topic}.Value")}
     return _compact(
         {

@@ -1,4 +1,5 @@
-"""What a column is to Kafka Connect: its schema there, and its values as JSON literals (Debezium, PostgreSQL connector, "Data type mappings")."""
+"""What a column is to Kafka Connect: its schema there, and its values as JSON literals (Debezium, PostgreSQL connector, "Data
+type mappings")."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Column, PgType
 from tailrace.plugins.debezium.binary import base64_texts, little_endian
 from tailrace.plugins.debezium.numbers import are_special, decimal_literals, special_named, with_points
-from tailrace.plugins.debezium.options import ADAPTIVE, CONNECT, DOUBLE, HEX, PRECISE, STRING, Options
+from tailrace.plugins.debezium.options import ADAPTIVE, CONNECT, DOUBLE, HEX, PRECISE, STRING, DebeziumOptions
 from tailrace.plugins.debezium.zoned_times import zoned_texts
 from tailrace.plugins.json_text import columns as form
 from tailrace.plugins.json_text.columns import printed
@@ -38,9 +39,10 @@ _TIME = PgType(1083, "pg_catalog", "time", "time without time zone", "b", 8, 8)
 
 
 @dataclass(frozen=True)
-class Told:
-    """How a column is told: `kind` and `name` of its Connect schema (no name: a plain one) with parameters and a doc, and what makes literals of its
-    values. `fallback` is the literal that stands for a value that is not there and cannot be null; empty: that of the kind."""
+class FieldConverter:
+    """How a column is written: `kind` and `name` of its Connect schema (no name: a plain one) with parameters and a doc, and what
+    makes literals of its values. `fallback` is the literal that stands for a value that is not there and cannot be null; empty:
+    that of the kind."""
 
     kind: str
     text_of: Callable[[Values], tuple[Texts, int]]
@@ -80,43 +82,45 @@ def resolved(column: Column) -> tuple[PgType, int]:
 
 
 @dataclass(frozen=True)
-class Telling:
-    """Finds out how columns are told. `style` and `codec` are those of what is told as text."""
+class ValueConverters:
+    """Finds out how columns are written. `style` and `codec` are those of what is written as text."""
 
-    options: Options
+    options: DebeziumOptions
     style: TextStyle
     codec: str
 
-    def of(self, column: Column) -> Told:
+    def of(self, column: Column) -> FieldConverter:
         pg_type, typmod = resolved(column)
         assert column.type is not None
         if pg_type.oid in _PLAIN:
             kind, how = _PLAIN[pg_type.oid]
-            return Told(kind, lambda stored: (self._printed(stored, column), how))
+            return FieldConverter(kind, lambda stored: (self._printed(stored, column), how))
         if pg_type.oid in _FLOATS:
-            return Told(_FLOATS[pg_type.oid], lambda stored: (with_points(self._printed(stored, column)), form.NUMBER_OR_NAME))
+            return FieldConverter(
+                _FLOATS[pg_type.oid], lambda stored: (with_points(self._printed(stored, column)), form.NUMBER_OR_NAME)
+            )
         make = _MADE.get(pg_type.oid)
         if make is not None:
             return make(self, column, typmod)
         parameters = {"allowed": ",".join(label for _, label in pg_type.labels)} if pg_type.kind == "e" else {}
         name = "io.debezium.data.Enum" if pg_type.kind == "e" else _NAMES.get(pg_type.name, "")
-        return Told("string", lambda stored: (self._printed(stored, column), form.STRING), name, parameters)
+        return FieldConverter("string", lambda stored: (self._printed(stored, column), form.STRING), name, parameters)
 
     def _printed(self, stored: Values, column: Column) -> Texts:
         assert column.type is not None
         return printed(stored, column.type, self.style, self.codec)
 
-    # -- by type -------------------------------------------------------------------------------------------------------------------
+    # -- by type -----------------------------------------------------------------------------------------------------------------
 
-    def numeric(self, column: Column, typmod: int) -> Told:
+    def numeric(self, column: Column, typmod: int) -> FieldConverter:
         mode, is_variable = self.options.decimals, typmod < 0
         scale = 0 if is_variable else max(0, (((typmod - _HEADER) & 0x7FF) ^ 0x400) - 0x400)
         if mode == STRING:
-            return Told(
+            return FieldConverter(
                 "string", lambda stored: (special_named(self._printed(stored, column)), form.STRING), fallback=f'"{0:.{scale}f}"'
             )
         if mode == DOUBLE:
-            return Told("double", lambda stored: (with_points(self._printed(stored, column)), form.NUMBER_OR_NAME))
+            return FieldConverter("double", lambda stored: (with_points(self._printed(stored, column)), form.NUMBER_OR_NAME))
 
         def text_of(stored: Values) -> tuple[Texts, int]:
             texts = self._printed(stored, column)
@@ -129,35 +133,35 @@ class Telling:
                 {"type": "int32", "optional": False, "field": "scale"},
                 {"type": "bytes", "optional": False, "field": "value"},
             )
-            return Told(
+            return FieldConverter(
                 "struct", text_of, "io.debezium.data.VariableScaleDecimal", fields=fields, doc="Variable scaled decimal",
                 fallback=f'{{"scale":0,"value":{_NO_CENTS}}}',
             )  # fmt: skip
         precision = ((typmod - _HEADER) >> 16) & 0xFFFF
         parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
-        return Told("bytes", text_of, _DECIMAL, parameters, fallback=_NO_CENTS)
+        return FieldConverter("bytes", text_of, _DECIMAL, parameters, fallback=_NO_CENTS)
 
-    def money(self, column: Column, typmod: int) -> Told:
+    def money(self, column: Column, typmod: int) -> FieldConverter:
         def precisely(stored: Values) -> tuple[Texts, int]:
             return decimal_literals(_numbers(stored.as_dtype("<i8")), stored.valid, variable=False), form.BARE
 
         mode = self.options.decimals
         if mode == PRECISE:
-            return Told("bytes", precisely, _DECIMAL, {"scale": "2"}, fallback=_NO_CENTS)
+            return FieldConverter("bytes", precisely, _DECIMAL, {"scale": "2"}, fallback=_NO_CENTS)
         if mode == STRING:
-            return Told("string", lambda stored: (_hundredths(stored.as_dtype("<i8")), form.STRING), fallback='"0.00"')
-        return Told("double", lambda stored: (_hundredths(stored.as_dtype("<i8")), form.BARE))
+            return FieldConverter("string", lambda stored: (_hundredths(stored.as_dtype("<i8")), form.STRING), fallback='"0.00"')
+        return FieldConverter("double", lambda stored: (_hundredths(stored.as_dtype("<i8")), form.BARE))
 
-    def bytea(self, column: Column, typmod: int) -> Told:
+    def bytea(self, column: Column, typmod: int) -> FieldConverter:
         if self.options.binaries == HEX:
             style = replace(self.style, bytea_output="hex")
             assert column.type is not None
             pg_type = column.type
-            return Told("string", lambda stored: (printed(stored, pg_type, style, self.codec), form.HEX))
+            return FieldConverter("string", lambda stored: (printed(stored, pg_type, style, self.codec), form.HEX))
         kind = "bytes" if self.options.binaries == "bytes" else "string"
-        return Told(kind, lambda stored: (base64_texts(*stored.payloads), form.STRING))
+        return FieldConverter(kind, lambda stored: (base64_texts(*stored.payloads), form.STRING))
 
-    def bits(self, column: Column, typmod: int) -> Told:
+    def bits(self, column: Column, typmod: int) -> FieldConverter:
         pg_type, _ = resolved(column)
         if pg_type.oid == _BIT and typmod == 1:
 
@@ -167,27 +171,29 @@ class Telling:
                     texts.offsets, np.where(texts.data == ord("1"), np.uint8(ord("t")), np.uint8(ord("f")))
                 ), form.BOOLEAN
 
-            return Told("boolean", as_boolean)
+            return FieldConverter("boolean", as_boolean)
         length = {"length": str(typmod if typmod >= 0 else _MOST_BITS)}
-        return Told(
+        return FieldConverter(
             "bytes", lambda stored: (base64_texts(*little_endian(self._printed(stored, column))), form.STRING), "io.debezium.data.Bits", length
         )  # fmt: skip
 
-    def date(self, column: Column, typmod: int) -> Told:
+    def date(self, column: Column, typmod: int) -> FieldConverter:
         name = "org.apache.kafka.connect.data.Date" if self.options.times == CONNECT else "io.debezium.time.Date"
         # In 32 bits, as there: infinity runs over.
-        return Told("int32", lambda stored: (_numbers(stored.as_dtype("<i4") + np.int32(_EPOCH_DAYS)), form.BARE), name)
+        return FieldConverter("int32", lambda stored: (_numbers(stored.as_dtype("<i4") + np.int32(_EPOCH_DAYS)), form.BARE), name)
 
-    def time(self, column: Column, typmod: int) -> Told:
+    def time(self, column: Column, typmod: int) -> FieldConverter:
         if self.options.times == CONNECT:
             kind, name = "int32", "org.apache.kafka.connect.data.Time"
         elif self.options.times == ADAPTIVE and 0 <= typmod <= _MILLIS:
             kind, name = "int32", "io.debezium.time.Time"
         else:
-            return Told("int64", lambda stored: (_numbers(stored.as_dtype("<i8")), form.BARE), "io.debezium.time.MicroTime")
-        return Told(kind, lambda stored: (_numbers(stored.as_dtype("<i8") // 1000), form.BARE), name)
+            return FieldConverter(
+                "int64", lambda stored: (_numbers(stored.as_dtype("<i8")), form.BARE), "io.debezium.time.MicroTime"
+            )
+        return FieldConverter(kind, lambda stored: (_numbers(stored.as_dtype("<i8") // 1000), form.BARE), name)
 
-    def timestamp(self, column: Column, typmod: int) -> Told:
+    def timestamp(self, column: Column, typmod: int) -> FieldConverter:
         in_millis = self.options.times == CONNECT or 0 <= typmod <= _MILLIS
         name = "io.debezium.time.Timestamp" if in_millis else "io.debezium.time.MicroTimestamp"
 
@@ -200,25 +206,27 @@ class Telling:
             since_epoch = np.where(micros == bounds.max, latest, np.where(micros == bounds.min, earliest, since_epoch))
             return _numbers(since_epoch), form.BARE
 
-        return Told("int64", text_of, "org.apache.kafka.connect.data.Timestamp" if self.options.times == CONNECT else name)
+        return FieldConverter(
+            "int64", text_of, "org.apache.kafka.connect.data.Timestamp" if self.options.times == CONNECT else name
+        )
 
-    def timestamptz(self, column: Column, typmod: int) -> Told:
+    def timestamptz(self, column: Column, typmod: int) -> FieldConverter:
         style, digits = replace(self.style, date_style="ISO, MDY", time_zone="UTC"), typmod if typmod >= 0 else _MICROS
 
         def text_of(stored: Values) -> tuple[Texts, int]:
             assert column.type is not None
             return zoned_texts(printed(stored, column.type, style, self.codec), digits), form.STRING
 
-        return Told("string", text_of, "io.debezium.time.ZonedTimestamp", fallback='"1970-01-01T00:00:00Z"')
+        return FieldConverter("string", text_of, "io.debezium.time.ZonedTimestamp", fallback='"1970-01-01T00:00:00Z"')
 
-    def timetz(self, column: Column, typmod: int) -> Told:
+    def timetz(self, column: Column, typmod: int) -> FieldConverter:
         def text_of(stored: Values) -> tuple[Texts, int]:
             of_day = printed(times_in_utc(stored), _TIME, self.style, self.codec)
             return Texts.joined(of_day, "Z", rows=len(stored)), form.STRING
 
-        return Told("string", text_of, "io.debezium.time.ZonedTime", fallback='"00:00:00Z"')
+        return FieldConverter("string", text_of, "io.debezium.time.ZonedTime", fallback='"00:00:00Z"')
 
-    def interval(self, column: Column, typmod: int) -> Told:
+    def interval(self, column: Column, typmod: int) -> FieldConverter:
         def text_of(stored: Values) -> tuple[Texts, int]:
             micros, days, months = interval_parts(stored)
             # In the order in which Debezium adds them up, in double precision as it does.
@@ -228,7 +236,7 @@ class Telling:
             seconds = in_minutes * 60 + sign * (rest // 1_000_000)
             return _numbers(_long(seconds * 1e6 + sign * (rest % 1_000_000))), form.BARE
 
-        return Told("int64", text_of, "io.debezium.time.MicroDuration")
+        return FieldConverter("int64", text_of, "io.debezium.time.MicroDuration")
 
 
 def _check_finite(texts: Texts, stored: Values, column: Column) -> None:
@@ -272,10 +280,19 @@ _NO_CENTS = '"AA=="'
 _FALLBACKS = {
     "boolean": "false", "int16": "0", "int32": "0", "int64": "0", "float": "0.0", "double": "0.0", "bytes": '""', "string": '""',
 }  # fmt: skip
-_MADE: dict[int, Callable[[Telling, Column, int], Told]] = {
-    form.NUMERIC: Telling.numeric, 790: Telling.money, form.BYTEA: Telling.bytea, _BIT: Telling.bits, 1562: Telling.bits,
-    1082: Telling.date, 1083: Telling.time, 1114: Telling.timestamp, 1184: Telling.timestamptz, 1266: Telling.timetz, 1186: Telling.interval,
-}  # fmt: skip
+_MADE: dict[int, Callable[[ValueConverters, Column, int], FieldConverter]] = {
+    form.NUMERIC: ValueConverters.numeric,
+    790: ValueConverters.money,
+    form.BYTEA: ValueConverters.bytea,
+    _BIT: ValueConverters.bits,
+    1562: ValueConverters.bits,
+    1082: ValueConverters.date,
+    1083: ValueConverters.time,
+    1114: ValueConverters.timestamp,
+    1184: ValueConverters.timestamptz,
+    1266: ValueConverters.timetz,
+    1186: ValueConverters.interval,
+}
 _NAMES = {
     "json": "io.debezium.data.Json", "jsonb": "io.debezium.data.Json", "xml": "io.debezium.data.Xml", "uuid": "io.debezium.data.Uuid",
     "ltree": "io.debezium.data.Ltree",

@@ -1,5 +1,5 @@
-"""Moments as Java prints them in UTC (`DateTimeFormatter.ISO_OFFSET_DATE_TIME`): years behind 9999 with a plus, those before Christ counted on with a
-minus, as many digits of a second as the column has."""
+"""Moments as Java prints them in UTC (`DateTimeFormatter.ISO_OFFSET_DATE_TIME`): years behind 9999 with a plus, those before
+Christ counted on with a minus, as many digits of a second as the column has."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""JSON strings as escape_json() writes them (`utils/adt/json.c`): what stands in quotes is the text itself, but for quotes, backslashes and control
-characters."""
+"""JSON strings as escape_json() writes them (`utils/adt/json.c`): what stands in quotes is the text itself, but for quotes,
+backslashes and control characters."""
 
 from __future__ import annotations
 

@@ -15,101 +15,95 @@ from tailrace.logicalproto.change_writer import fixed_length_messages
 from tailrace.logicalproto.formats import write_message
 from tailrace.model import Lsn
 from tailrace.plan.events import LogicalMessage, Truncation
+from tailrace.plan.origins import OriginFilter, from_elsewhere
+from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.pgoutput.formatter import MessageFormatter
-from tailrace.plugins.pgoutput.options import FIRST_WITH, PARALLEL, Options, parse_options
-from tailrace.plugins.pgoutput.relations import Telling, Told
-from tailrace.plugins.plugin import OutputPlugin, PlanFacts, RelationUses
+from tailrace.plugins.pgoutput.options import FIRST_WITH, PARALLEL, PgOutputOptions, parse_options
+from tailrace.plugins.pgoutput.relations import RelationSync, SentRelations
+from tailrace.plugins.relation_callbacks import PlanFacts, RelationCallbacks, RelationUses
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import CHECKED
 from tailrace.types.values import Texts, as_string
-from tailrace.wal import xact
 
 _FIRST_TO_SKIP_EMPTY = 15
 _CASCADE, _RESTART_IDENTITY = 1, 2
 
 
-class PgOutput(OutputPlugin):
+class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCallbacks):
     """The options are those of its major."""
 
     name = "pgoutput"
-    writes_binary = True
-    tells_relations = True
-    skips_empty_prepared = False
-    streams_nothing = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.options = Options(1, ())
-        self._told = Told()
-        self._telling: Telling | None = None
+        self.options = PgOutputOptions(1, ())
+        self._sent_relations = SentRelations()
+        self._relation_sync: RelationSync | None = None
         self._origins: CatalogTable | None = None
 
-    def created(self, options: Mapping[str, str | None], major: int) -> None:
-        # Those that are to be kept with the slot are checked; which they are may be said later, as on a server.
-        if options:
-            self.startup(options, major)
-
-    def startup(self, options: Mapping[str, str | None], major: int) -> None:
+    def started(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> OutputPluginOptions:
+        if (
+            is_init and not options
+        ):  # which publications may be said later, as on a server; options that are kept with the slot are checked
+            return self.wants
         self.options = parse_options(options, major)
-        self.publication_names = self.options.publication_names
-        self.takes_messages = self.options.messages
-        self.streams = self.options.streaming != "off"
-        self.only_local = self.options.only_local
-        self.skips_empty_transactions = major >= _FIRST_TO_SKIP_EMPTY
-        self.style = replace(self.style, major=major)
-        self.two_phase = (self.two_phase or self.options.two_phase) and major >= FIRST_WITH["two_phase"]
+        self.context.two_phase = (self.context.two_phase or self.options.two_phase) and major >= FIRST_WITH["two_phase"]
+        return OutputPluginOptions(
+            binary_output=True, streaming=self.options.streaming != "off", messages=self.options.messages,
+            publication_names=self.options.publication_names, skip_empty_xacts=major >= _FIRST_TO_SKIP_EMPTY,
+            skip_empty_prepared=False, stream_empty=True,
+        )  # fmt: skip
+
+    @property
+    def filter_by_origin(self) -> OriginFilter | None:
+        return from_elsewhere if self.options.only_local else None
 
     @property
     def memory(self) -> dict[str, Any]:
-        in_stream = {str(xid): sorted(known) for xid, known in self._told.in_stream.items()}
-        return {**super().memory, "told": sorted(self._told.known), "told_in_stream": in_stream, "told_upto": self._told.upto}
+        sent = self._sent_relations
+        in_stream = {str(xid): sorted(known) for xid, known in sent.in_stream.items()}
+        return {**super().memory, "told": sorted(sent.known), "told_in_stream": in_stream, "told_upto": sent.upto}
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         super().recall(memory)
         in_stream = {int(xid): set(known) for xid, known in memory.get("told_in_stream", {}).items()}
-        self._told = Told(set(memory.get("told", ())), in_stream, memory.get("told_upto", 0))
+        self._sent_relations = SentRelations(set(memory.get("told", ())), in_stream, memory.get("told_upto", 0))
 
     @property
     def formatter(self) -> MessageFormatter:
-        return MessageFormatter(self.style, self.options.binary, self.codec)
+        return MessageFormatter(self.context.style, self.options.binary, self.context.codec)
 
-    # -- what depends on the order of the stream ---------------------------------------------------------------------------------------
+    # -- what depends on the order of the stream ---------------------------------------------------------------------------------
 
-    def planned(self, about: PlanFacts) -> None:
-        self._origins = about.history.table("pg_replication_origin")
-        self._telling = Telling(about, self._told, in_utf8=self.is_unsure_of_bytes and self.style.reads_utf8)
+    def planned(self, facts: PlanFacts) -> None:
+        self._origins = facts.history.table("pg_replication_origin")
+        in_utf8 = self.context.is_sql_ascii and self.context.style.reads_utf8
+        self._relation_sync = RelationSync(facts, self._sent_relations, in_utf8=in_utf8)
 
-    def told_upto(self, lsn: Lsn) -> None:
-        if self._telling is not None:
-            self._telling.told_upto(lsn)
+    def written_upto(self, lsn: Lsn) -> None:
+        if self._relation_sync is not None:
+            self._relation_sync.written_upto(lsn)
 
-    def relations_told(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
-        assert self._telling is not None, "planned comes first"
-        told = self._telling.of(uses)
-        return np.array([place for place, _ in told], np.int64), Texts.of([message for _, message in told])
+    def relation_texts(self, uses: RelationUses) -> tuple[NDArray[np.int64], Texts]:
+        assert self._relation_sync is not None, "planned comes first"
+        messages = self._relation_sync.messages(uses)
+        return np.array([place for place, _ in messages], np.int64), Texts.of([message for _, message in messages])
 
-    # -- transactions ------------------------------------------------------------------------------------------------------------------
+    # -- transactions ------------------------------------------------------------------------------------------------------------
 
     def begin_texts(self, transactions: Transactions) -> Texts:
-        if (transactions.kind == xact.COMMIT).all():
-            return fixed_length_messages(b"B", transactions.commit_lsn, transactions.time, transactions.xid)
-        return Texts.of([self._begin(transactions, row) for row in range(len(transactions))])
-
-    def _begin(self, transactions: Transactions, row: int) -> bytes:
-        each = transactions[row]
-        if transactions.kind[row] == xact.PREPARE:
-            return write_message(m.BeginPrepare(each.commit_lsn, each.end_lsn, each.commit_time, each.xid, self._sent(each.gid)))
-        return write_message(m.Begin(each.commit_lsn, each.commit_time, each.xid))
+        return fixed_length_messages(b"B", transactions.commit_lsn, transactions.time, transactions.xid)
 
     def origin_texts(self, transactions: Transactions, ordinals: NDArray[np.int64], first: NDArray[np.int64]) -> Texts:
-        begun = np.where(self.skips_empty_transactions & (first > 0), first, transactions.first_lsn)
+        begun = np.where(self.wants.skip_empty_xacts & (first > 0), first, transactions.first_lsn)
         moments = zip(transactions, ordinals.tolist(), begun.tolist(), strict=True)
         return Texts.of([self._origin(t.origin, t.origin_lsn, ordinal, lsn) for t, ordinal, lsn in moments])
 
     def _origin(self, number: int, origin_lsn: Lsn, ordinal: int, lsn: int) -> bytes:
-        """Where the change at `lsn` comes from, by the name that it sees, numbers being given again; nothing without (`send_repl_origin`)."""
+        """Where the change at `lsn` comes from, by the name that it sees, numbers being given again; nothing without
+        (`send_repl_origin`)."""
         assert self._origins is not None, "planned comes first"
         rows = self._origins.seen_where("roident", number, lsn, ordinal)
         names = [as_string(name) for name in self._origins.of("roname", rows) if name is not None]
@@ -117,6 +111,14 @@ class PgOutput(OutputPlugin):
 
     def commit_texts(self, transactions: Transactions) -> Texts:
         return fixed_length_messages(b"C\0", transactions.commit_lsn, transactions.end_lsn, transactions.time)
+
+    def begin_prepare_texts(self, transactions: Transactions) -> Texts:
+        return Texts.of(
+            [
+                write_message(m.BeginPrepare(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)))
+                for t in transactions
+            ]
+        )
 
     def prepare_texts(self, transactions: Transactions) -> Texts:
         return Texts.of(
@@ -146,7 +148,7 @@ class PgOutput(OutputPlugin):
     def message_text(self, message: LogicalMessage) -> bytes:
         return self._message(message, None)
 
-    # -- blocks of transactions in progress ----------------------------------------------------------------------------------------------
+    # -- blocks of transactions in progress --------------------------------------------------------------------------------------
 
     def stream_start_texts(self, transactions: Transactions, first: NDArray[np.bool_]) -> Texts:
         return Texts.of(
@@ -193,7 +195,7 @@ class PgOutput(OutputPlugin):
 
     def _sent(self, text: str) -> str:
         """In the client's encoding, which is UTF-8."""
-        codec = CHECKED if self.is_unsure_of_bytes and self.style.reads_utf8 else self.codec
+        codec = CHECKED if self.context.is_sql_ascii and self.context.style.reads_utf8 else self.context.codec
         return to_utf8(Texts.of([text]), codec).to_list()[0]
 
 

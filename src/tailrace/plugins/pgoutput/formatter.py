@@ -9,7 +9,7 @@ import numpy as np
 from tailrace.decode import Batch
 from tailrace.logicalproto.change_writer import NO_XID, ChangeHeads, write_changes
 from tailrace.logicalproto.tuple_columns import TupleColumns, tuple_columns
-from tailrace.plugins.plugin import Formatter
+from tailrace.plugins.formatter import Formatter
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
@@ -26,13 +26,13 @@ class MessageFormatter(Formatter):
     binary: bool = False
     codec: str = UTF8
 
-    tells_relations = True
+    needs_relations = True
 
     @property
     def checks_values(self) -> bool:
         return self.style.reads_utf8
 
-    def knowing(self, names: NameOf | None, codec: str) -> MessageFormatter:
+    def with_names(self, names: NameOf | None, codec: str) -> MessageFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:

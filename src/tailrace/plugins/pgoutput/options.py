@@ -1,6 +1,8 @@
-"""The options of pgoutput, checked as its startup callback checks them (`parse_output_parameters` in `replication/pgoutput/pgoutput.c`).
+"""The options of pgoutput, checked as its startup callback checks them (`parse_output_parameters` in
+`replication/pgoutput/pgoutput.c`).
 
-In: options as START_REPLICATION or the SQL functions give them, and the major. Out: `Options`; or UsageError with that major's words.
+In: options as START_REPLICATION or the SQL functions give them, and the major. Out: `PgOutputOptions`; or UsageError with that
+major's words.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _NUMBER = re.compile(r"\s*([+-]?)(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PgOutputOptions:
     """`streaming` is off, on or parallel; with `only_local` (origin none) nothing comes that was replicated from elsewhere."""
 
     proto_version: int
@@ -38,7 +40,7 @@ class Options:
     only_local: bool = False
 
 
-def parse_options(options: Mapping[str, str | None], major: int) -> Options:
+def parse_options(options: Mapping[str, str | None], major: int) -> PgOutputOptions:
     """Each option by itself first, then whether they fit together."""
     version: int | None = None
     names: tuple[str, ...] | None = None
@@ -63,7 +65,7 @@ def parse_options(options: Mapping[str, str | None], major: int) -> Options:
             only_local = _origin(_given(name, value))
     version, names = _checked(version, names, major)
     _check_version_allows(version, streaming, two_phase=two_phase)
-    return Options(version, names, binary, messages, streaming, two_phase, only_local)
+    return PgOutputOptions(version, names, binary, messages, streaming, two_phase, only_local)
 
 
 def _checked(version: int | None, names: tuple[str, ...] | None, major: int) -> tuple[int, tuple[str, ...]]:

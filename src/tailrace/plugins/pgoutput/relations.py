@@ -1,11 +1,14 @@
-"""When pgoutput tells what a relation is, and what it says: Type and Relation messages (`maybe_send_schema` in `replication/pgoutput/pgoutput.c`).
+"""When pgoutput sends a relation, and what it sends: Type and Relation messages (`maybe_send_schema` in
+`replication/pgoutput/pgoutput.c`).
 
-A receiver must know a relation before its first change. It is told again after whatever made stale what the server's cache had of it: the end of a
-transaction with such a command, and that command itself within its transaction (`plan/stale.py`). Streamed transactions are told by themselves, since
-nobody knows yet what becomes of them; what one was told is known to all once it commits.
+A subscriber must know a relation before its first change. The server's RelationSyncCache says whether the schema was sent
+(`schema_sent`); it is sent again after an invalidation: at the end of a transaction with such a command, and behind that command
+within its transaction (`plan/stale.py`). To streamed transactions relations are sent by themselves (`streamed_txns`), since
+nobody knows yet what becomes of them; what was sent in one, the subscriber knows once it commits.
 
-In: which rows are of which relation, in order. Out: the places before which something is to be told, and the messages. What has become stale by the
-end of a plan, though no row of the plan asks for it, is forgotten by then (`told_upto`): the next one knows its own part of the log alone.
+In: which rows are of which relation, in order. Out: the messages, and the places before which they stand. What is invalidated by
+the end of a plan, though no row of the plan asks for it, is forgotten by then (`written_upto`): the next plan knows its own part
+of the log alone.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from tailrace.logicalproto.message import Relation as RelationMessage
 from tailrace.logicalproto.message import RelationColumn, Type
 from tailrace.model import Relation
 from tailrace.plan import Plan
-from tailrace.plugins.plugin import PlanFacts, RelationUses
+from tailrace.plugins.relation_callbacks import PlanFacts, RelationUses
 from tailrace.publications.published import Published
 from tailrace.transactions.fates import BLOCK, STREAM_ABORT
 from tailrace.types.encodings.conversion import check_utf8
@@ -31,15 +34,16 @@ from tailrace.types.values import Texts
 from tailrace.wal import xact
 from tailrace.wal.invalidations import EVERY_RELATION
 
-FIRST_TOLD_TYPE = 10000
+FIRST_GENBKI_OBJECT_ID = 10000
 """Types with smaller oids are the same everywhere (`access/transam.h`, FirstGenbkiObjectId)."""
 _FULL = "f"
 
 
 @dataclass(slots=True)
-class Told:
-    """What the receiver knows: relations (oids), as far as that is not stale; and what it was told within each streamed transaction (full xid). Of
-    what became stale at the end of a transaction, all before `upto` has been forgotten."""
+class SentRelations:
+    """Which relations (oids) the subscriber knows: `known` for good, until they are invalidated (`schema_sent`), and those that
+    were sent in each streamed transaction, by its full xid (`streamed_txns`). All that was invalidated at ends of transactions
+    before `upto` has been forgotten."""
 
     known: set[int] = field(default_factory=set)
     in_stream: dict[int, set[int]] = field(default_factory=dict)
@@ -52,29 +56,31 @@ class Told:
             known.discard(oid)
 
     def end_stream(self, top: int, *, is_commit: bool) -> None:
-        """What a receiver was told in a stream, it knows once that commits, and may have forgotten otherwise (`cleanup_rel_sync_cache`)."""
+        """What was sent in a streamed transaction, the subscriber knows once that commits, and may have forgotten otherwise
+        (`cleanup_rel_sync_cache`)."""
         known = self.in_stream.pop(top, set())
         if is_commit:
             self.known |= known
 
 
-class Telling:
-    """One plan's relations being told. `told` is kept over plans. With `in_utf8`, other names are refused. It travels, without the catalogs."""
+class RelationSync:
+    """Sends the relations of one plan. `sent` is kept over plans. With `in_utf8`, names that are no UTF-8 are refused. It
+    travels, without the catalogs."""
 
-    def __init__(self, facts: PlanFacts, told: Told, *, in_utf8: bool = False) -> None:
+    def __init__(self, facts: PlanFacts, sent: SentRelations, *, in_utf8: bool = False) -> None:
         self._in_utf8 = in_utf8
         self._plan, self._stale, self._publisher = facts.plan, facts.stale, facts.publisher
-        self._told = told
+        self._sent = sent
         self._ended = facts.stale.ended
         by_oid = np.argsort(self._ended.oid, kind="stable")
         self._ended_oids, self._ended_lsns = self._ended.oid[by_oid], self._ended.lsn[by_oid]
         self._changed = np.array(sorted(facts.stale.within), np.int64)
-        self._next_ended = int(np.searchsorted(self._ended.lsn, told.upto))
+        self._next_ended = int(np.searchsorted(self._ended.lsn, sent.upto))
         self._stream_ends = _ends_of_streams(facts.plan)
         self._next_stream_end = 0
         self._passed: dict[tuple[int, int], int] = {}
 
-    def of(self, uses: RelationUses) -> list[tuple[int, bytes]]:
+    def messages(self, uses: RelationUses) -> list[tuple[int, bytes]]:
         """By place, ascending, the messages that must stand before that row."""
         found: list[tuple[int, bytes]] = []
         transactions = self._plan.transactions
@@ -83,28 +89,27 @@ class Telling:
             ordinal, lsn = int(uses.ordinal[place]), int(uses.lsn[place])
             self._end_streams(int(np.searchsorted(self._stream_ends, ordinal)))
             self._forget_stale(ordinal, relation, lsn)
-            known = self._told.known
+            known = self._sent.known
             if streamed[ordinal]:
-                known = self._told.in_stream.setdefault(int(transactions.full_xid[ordinal]), set())
+                known = self._sent.in_stream.setdefault(int(transactions.full_xid[ordinal]), set())
             xid = int(uses.xid[place]) if streamed[ordinal] else None
-            found += [(place, message) for message in self._messages(relation, lsn, ordinal, known, xid)]
+            found += [(place, message) for message in self._described(relation, lsn, ordinal, known, xid)]
         return found
 
-    def told_upto(self, lsn: int) -> None:
-        """All that commits before `lsn` has been told, which may be where the plan's log ends."""
-        side: Literal["left", "right"] = (
-            "right" if lsn >= self._stale.end else "left"
-        )  # blocks end there, and what a crash cut off
+    def written_upto(self, lsn: int) -> None:
+        """All that commits before `lsn` has been written, which may be where the plan's log ends."""
+        # At the log's end blocks end, and what a crash cut off.
+        side: Literal["left", "right"] = "right" if lsn >= self._stale.end else "left"
         ends = self._plan.transactions.commit_lsn[self._stream_ends]
         self._end_streams(int(np.searchsorted(ends, lsn, side)))
         self._forget(int(np.searchsorted(self._ended.lsn, lsn, side)))
-        self._told.upto = max(self._told.upto, lsn)
+        self._sent.upto = max(self._sent.upto, lsn)
 
-    # -- where something may have to be told ------------------------------------------------------------------------------------------
+    # -- where a relation may have to be sent ------------------------------------------------------------------------------------
 
     def _candidates(self, uses: RelationUses) -> Iterator[tuple[int, Relation]]:
-        """Rows before which their relation may not be known: its first, its first of each streamed transaction, those behind whatever made it stale,
-        and TRUNCATEs."""
+        """Rows before which their relation may not be known: its first, its first of each streamed transaction, those behind
+        whatever made it stale, and TRUNCATEs."""
         places = [(place, relation) for place, truncation in uses.truncations for relation in truncation.relations]
         for number, mine in _by_relation(uses.relation, len(uses.relations)):
             relation = uses.relations[number]
@@ -112,8 +117,8 @@ class Telling:
         yield from sorted(places, key=lambda pair: pair[0])
 
     def _first_of_parts(self, uses: RelationUses, mine: NDArray[np.int64], relation: Relation) -> NDArray[np.int64]:
-        """Of the rows of a relation, in order, those that are the first behind one of these events, or the first at all; and, what does no harm, some
-        that are the first of their transaction."""
+        """Of the rows of a relation, in order, those that are the first behind one of these events, or the first at all; and,
+        what does no harm, some that are the first of their transaction."""
         plan = self._plan
         # Ordinals ascend, as do LSNs within a transaction, so most is asked of transactions, not of rows.
         ordinal = uses.ordinal[mine]
@@ -137,22 +142,22 @@ class Telling:
         either = (slice(*np.searchsorted(oids, (each, each + 1)).tolist()) for each in (oid, EVERY_RELATION))
         return np.sort(np.concatenate([self._ended_lsns[part] for part in either]))
 
-    # -- what is known ----------------------------------------------------------------------------------------------------------------
+    # -- what is known -----------------------------------------------------------------------------------------------------------
 
     def _forget_stale(self, ordinal: int, relation: Relation, lsn: int) -> None:
-        """What the receiver no longer knows where this transaction is told, before the row at `lsn`."""
+        """Forget what was invalidated before this row of the transaction."""
         self._forget(int(np.searchsorted(self._ended.lsn, self._plan.transactions.commit_lsn[ordinal])))
         points = self._stale.points(ordinal, relation.oid)
         passed = bisect_left(points, lsn)
         # What lies before the rows of a streamed transaction has been passed with its blocks before, which end like transactions.
         if passed != self._passed.get((ordinal, relation.oid), bisect_left(points, self._plan.streams.since[ordinal])):
-            self._told.forget(relation.oid)
+            self._sent.forget(relation.oid)
             self._passed[ordinal, relation.oid] = passed
 
     def _forget(self, stop: int) -> None:
         """What has become stale at the first so many ends of transactions is not known any more."""
         for oid in self._ended.oid[self._next_ended : stop].tolist():
-            self._told.forget(oid)
+            self._sent.forget(oid)
         self._next_ended = max(self._next_ended, stop)
 
     def _end_streams(self, stop: int) -> None:
@@ -160,12 +165,12 @@ class Telling:
         transactions = self._plan.transactions
         for ordinal in self._stream_ends[self._next_stream_end : stop].tolist():
             xid = int(transactions.full_xid[ordinal])
-            self._told.end_stream(self._plan.streams.tops.get(xid, xid), is_commit=int(transactions.kind[ordinal]) == xact.COMMIT)
+            self._sent.end_stream(self._plan.streams.tops.get(xid, xid), is_commit=int(transactions.kind[ordinal]) == xact.COMMIT)
         self._next_stream_end = max(self._next_stream_end, stop)
 
-    # -- what is told -----------------------------------------------------------------------------------------------------------------
+    # -- what is sent ------------------------------------------------------------------------------------------------------------
 
-    def _messages(self, relation: Relation, lsn: int, ordinal: int, known: set[int], xid: int | None) -> Iterator[bytes]:
+    def _described(self, relation: Relation, lsn: int, ordinal: int, known: set[int], xid: int | None) -> Iterator[bytes]:
         """Of the table that it is published as, then of itself, what is not known."""
         publisher = self._publisher
         if relation.oid in known or publisher is None:
@@ -173,14 +178,14 @@ class Telling:
         what = publisher.published_at(relation, lsn, ordinal)
         if what is None:
             return
-        # The table that it goes out as is told each time; it counts as told where it has a change of its own, a TRUNCATE.
+        # The ancestor that it is published as is sent each time; it counts as sent where it has a change of its own, a TRUNCATE.
         known.add(relation.oid)
         if self._in_utf8:
             for each in (what.published_as, relation):
                 _check_names(each, what)
         if not what.as_itself:
-            yield from _described(what.published_as, what, xid)
-        yield from _described(relation, what, xid)
+            yield from _relation_messages(what.published_as, what, xid)
+        yield from _relation_messages(relation, what, xid)
 
 
 def _ends_of_streams(plan: Plan) -> NDArray[np.int64]:
@@ -210,11 +215,11 @@ def _among(some: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.
     return np.append(ascending, -1)[place] == some
 
 
-def _described(relation: Relation, what: Published, xid: int | None) -> Iterator[bytes]:
+def _relation_messages(relation: Relation, what: Published, xid: int | None) -> Iterator[bytes]:
     columns = what.shown_of(relation)
     for column in columns:
         assert column.type is not None
-        if column.type.oid >= FIRST_TOLD_TYPE:
+        if column.type.oid >= FIRST_GENBKI_OBJECT_ID:
             base = column.type.base
             yield write_message(Type(column.type.oid, _namespace(base.schema), base.name, xid))
     is_full = relation.replica_identity == _FULL
@@ -235,7 +240,10 @@ def _check_names(relation: Relation, what: Published) -> None:
     names = [relation.schema, relation.name]
     for column in what.shown_of(relation):
         assert column.type is not None
-        names += [column.name, *((column.type.base.schema, column.type.base.name) if column.type.oid >= FIRST_TOLD_TYPE else ())]
+        names += [
+            column.name,
+            *((column.type.base.schema, column.type.base.name) if column.type.oid >= FIRST_GENBKI_OBJECT_ID else ()),
+        ]
     check_utf8(Texts.of([name.encode("utf-8", "surrogateescape") for name in names]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,8 @@ from numpy.typing import NDArray
 from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plan.origins import OriginFilter, from_elsewhere
+from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.test_decoding.lines import LineFormatter, qualified_name
 from tailrace.settings import bool_option
 from tailrace.transactions.fates import Transactions
@@ -20,19 +20,19 @@ from tailrace.types.times.moments import format_moments
 from tailrace.types.values import Texts
 
 OPTIONS = {
-    "include-xids": ("include_xids", "xids after BEGIN and COMMIT (on)"),
-    "include-timestamp": ("include_timestamp", "when the transaction committed, in TimeZone (off)"),
-    "skip-empty-xacts": ("skips_empty_transactions", "no BEGIN and COMMIT around nothing (off)"),
-    "only-local": ("only_local", "nothing that was replicated from elsewhere, as its origin says (off)"),
-    "include-rewrites": ("receives_rewrites", "rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write anew (off)"),
-    "stream-changes": ("streams", "large transactions in blocks before they end, one line a change (off)"),
-    "force-binary": ("writes_binary", "the output is declared binary, and is printed in hex (off)"),
+    "include-xids": "xids after BEGIN and COMMIT (on)",
+    "include-timestamp": "when the transaction committed, in TimeZone (off)",
+    "skip-empty-xacts": "no BEGIN and COMMIT around nothing (off)",
+    "only-local": "nothing that was replicated from elsewhere, as its origin says (off)",
+    "include-rewrites": "rows that ALTER TABLE or REFRESH MATERIALIZED VIEW write anew (off)",
+    "stream-changes": "large transactions in blocks before they end, one line a change (off)",
+    "force-binary": "the output is declared binary, and is printed in hex (off)",
 }
-"""Name -> our attribute, and what it does."""
+"""What each does."""
 
 
-class TestDecoding(OutputPlugin):
-    """Options as the original's. Time stamps print in UTC unless `style` says otherwise."""
+class TestDecoding(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks):
+    """Options as the original's. Time stamps print in UTC unless the session's parameters say otherwise."""
 
     name = "test_decoding"
     __test__ = False  # pytest: not a test
@@ -41,22 +41,30 @@ class TestDecoding(OutputPlugin):
         super().__init__()
         self.include_xids = True
         self.include_timestamp = False
-        self.skips_empty_transactions = False
         self.only_local = False
         self.major = 18
 
-    def startup(self, options: Mapping[str, str | None], major: int) -> None:
-        self.major = major
-        self.style = replace(self.style, major=major)
-        self.messages_begin = major >= 17
+    def started(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> OutputPluginOptions:
+        given = dict.fromkeys(OPTIONS, False) | {"include-xids": True}
         for name, value in options.items():
             if name not in OPTIONS:
                 raise UsageError(f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate="22023")
-            setattr(self, OPTIONS[name][0], bool_option(name, value))
+            given[name] = bool_option(name, value)
+        self.major = major
+        self.include_xids, self.include_timestamp = given["include-xids"], given["include-timestamp"]
+        self.only_local = given["only-local"]
+        return OutputPluginOptions(
+            binary_output=given["force-binary"], receive_rewrites=given["include-rewrites"], streaming=given["stream-changes"],
+            skip_empty_xacts=given["skip-empty-xacts"], messages_begin=major >= 17,
+        )  # fmt: skip
+
+    @property
+    def filter_by_origin(self) -> OriginFilter | None:
+        return from_elsewhere if self.only_local else None
 
     @property
     def formatter(self) -> LineFormatter:
-        return LineFormatter(self.major, self.style, self.include_xids)
+        return LineFormatter(self.major, self.context.style, self.include_xids)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         xids = (" ", transactions.xid) if self.include_xids else ()
@@ -66,11 +74,13 @@ class TestDecoding(OutputPlugin):
         xids = (" ", transactions.xid) if self.include_xids else ()
         return Texts.joined("COMMIT", *xids, *self._times(transactions), rows=len(transactions))
 
-    # -- two phases ------------------------------------------------------------------------------------------------------------------
+    # -- two phases --------------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def filter_prepare(xid: int, gid: str) -> bool:
         return "_nodecode" in gid
+
+    begin_prepare_texts = begin_texts
 
     def prepare_texts(self, transactions: Transactions) -> Texts:
         return self._phase("PREPARE TRANSACTION", transactions)
@@ -82,14 +92,14 @@ class TestDecoding(OutputPlugin):
         return self._phase("ROLLBACK PREPARED", transactions)
 
     def _phase(self, what: str, transactions: Transactions) -> Texts:
-        gids = to_utf8(Texts.of([quote_literal(gid) for gid in transactions.gids]), self.codec)
+        gids = to_utf8(Texts.of([quote_literal(gid) for gid in transactions.gids]), self.context.codec)
         xids = (", txid ", transactions.xid) if self.include_xids else ()
         return Texts.joined(f"{what} ", gids, *xids, *self._times(transactions), rows=len(transactions))
 
     def _times(self, transactions: Transactions) -> tuple[str | Texts, ...]:
         if not self.include_timestamp:
             return ()
-        return " (at ", format_moments(transactions.time, self.style), ")"
+        return " (at ", format_moments(transactions.time, self.context.style), ")"
 
     def truncate_text(self, truncation: Truncation) -> str:
         names = ", ".join(qualified_name(relation, self.major) for relation in truncation.relations)
@@ -100,9 +110,9 @@ class TestDecoding(OutputPlugin):
         head = (
             f"message: transactional: {int(message.ordinal >= 0)} prefix: {message.prefix}, sz: {len(message.content)} content:"
         )
-        return to_utf8(Texts.of([head.encode("utf-8", "surrogateescape") + message.content]), self.codec).data.tobytes()
+        return to_utf8(Texts.of([head.encode("utf-8", "surrogateescape") + message.content]), self.context.codec).data.tobytes()
 
-    # -- blocks of transactions in progress --------------------------------------------------------------------------------------------
+    # -- blocks of transactions in progress --------------------------------------------------------------------------------------
 
     def stream_start_texts(self, transactions: Transactions, first: NDArray[np.bool_]) -> Texts:
         return self._of_stream("opening a streamed block for transaction", transactions)
@@ -114,7 +124,7 @@ class TestDecoding(OutputPlugin):
         return self._of_stream("committing streamed transaction", transactions, *self._times(transactions))
 
     def stream_prepare_texts(self, transactions: Transactions) -> Texts:
-        gids = to_utf8(Texts.of([quote_literal(gid) for gid in transactions.gids]), self.codec)
+        gids = to_utf8(Texts.of([quote_literal(gid) for gid in transactions.gids]), self.context.codec)
         xids = (" TXN ", gids, ", txid ", transactions.xid) if self.include_xids else (" ", gids)
         return Texts.joined("preparing streamed transaction", *xids, *self._times(transactions), rows=len(transactions))
 
@@ -126,7 +136,7 @@ class TestDecoding(OutputPlugin):
 
     def stream_message_text(self, message: LogicalMessage, xid: int) -> bytes:
         head = f"streaming message: transactional: 1 prefix: {message.prefix}, sz: {len(message.content)}"
-        return to_utf8(Texts.of([head]), self.codec).data.tobytes()
+        return to_utf8(Texts.of([head]), self.context.codec).data.tobytes()
 
     def _of_stream(self, what: str, transactions: Transactions, *more: str | Texts) -> Texts:
         xids = (" TXN ", transactions.xid) if self.include_xids else ()

@@ -13,7 +13,7 @@ from tailrace.decode import DELETE, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
 from tailrace.plugins.column_texts import NULL, UNCHANGED, ColumnTexts, Words, put, put_word
-from tailrace.plugins.plugin import Formatter
+from tailrace.plugins.formatter import Formatter
 from tailrace.types import registry
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import UTF8
@@ -36,14 +36,14 @@ def _bytes(*texts: str) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class LineFormatter(Formatter):
-    """`major` decides which words are quoted; `include_xids`, what is told of streamed changes."""
+    """`major` decides which words are quoted; `include_xids`, what is written of streamed changes."""
 
     major: int
     style: TextStyle
     include_xids: bool = True
     codec: str = UTF8
 
-    def knowing(self, names: NameOf | None, codec: str) -> LineFormatter:
+    def with_names(self, names: NameOf | None, codec: str) -> LineFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:
@@ -52,8 +52,8 @@ class LineFormatter(Formatter):
             return self._lines(batch)
         streamed, others = np.flatnonzero(stream), np.flatnonzero(stream == 0)
         xids = (" TXN ", stream[streamed]) if self.include_xids else (" transaction",)
-        told = Texts.joined("streaming change for", *xids, rows=len(streamed))
-        return Texts.merged([told, self._lines(batch.take(others))], np.argsort(np.concatenate([streamed, others])))
+        written = Texts.joined("streaming change for", *xids, rows=len(streamed))
+        return Texts.merged([written, self._lines(batch.take(others))], np.argsort(np.concatenate([streamed, others])))
 
     def _lines(self, batch: Batch) -> Texts:
         columns, rows = batch.columns, len(batch)
@@ -67,7 +67,7 @@ class LineFormatter(Formatter):
         )
         out = np.empty(rows * longest + new.room + old.room, np.uint8)
         offsets = np.zeros(rows + 1, np.int64)
-        write_lines(Changes(batch.number, batch.kind, batch.has_old), heads, labels, new, old, offsets, out)
+        write_lines(LineRows(batch.number, batch.kind, batch.has_old), heads, labels, new, old, offsets, out)
         return Texts(offsets, out[: offsets[-1]])
 
     def _quoted(self, stored: Values, column: Column) -> tuple[Texts, int, int]:
@@ -92,7 +92,7 @@ def _type(column: Column) -> PgType:
     return column.type
 
 
-class Changes(NamedTuple):
+class LineRows(NamedTuple):
     """By row: which of the tables it is of, what happened, and whether there is an old tuple."""
 
     number: NDArray[np.int64]

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter, among
+from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import Formatter, OutputPlugin
+from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions
 from tailrace.plugins.wal2json.one_a_change import OneAChange
 from tailrace.plugins.wal2json.one_a_transaction import OneATransaction
-from tailrace.plugins.wal2json.options import FIRST_FORMAT, LATEST_FORMAT, Options, parse_options
+from tailrace.plugins.wal2json.options import FIRST_FORMAT, LATEST_FORMAT, Wal2JsonOptions, parse_options
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.values import Texts
@@ -24,21 +24,19 @@ class Wal2Json(OutputPlugin):
     """Options as the original's. It knows neither two phases nor transactions in progress, as the original does not."""
 
     name = "wal2json"
-    may_be_silent = True
-    truncates_one_by_one = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.options = Options()
-        self._format: OneATransaction | OneAChange = OneATransaction(self, self.options)
+        self.options = Wal2JsonOptions()
+        self._format: OneATransaction | OneAChange = OneATransaction(self.context, self.options)
 
-    def startup(self, options: Mapping[str, str | None], major: int) -> None:
-        self.options = parse_options(options)
-        self.style = replace(self.style, major=major)
-        self.two_phase = False
-        self.needs_commits = self.options.include_xids or self.options.include_timestamp or self.options.include_origin
-        self.tells_defaults = self.options.include_default
-        self._format = _FORMATS[self.options.format_version](self, self.options)
+    def started(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> OutputPluginOptions:
+        self.options = given = parse_options(options)
+        self._format = _FORMATS[given.format_version](self.context, given)
+        return OutputPluginOptions(
+            truncate_each=True, may_write_nothing=True, column_defaults=given.include_default,
+            commits=given.include_xids or given.include_timestamp or given.include_origin,
+        )  # fmt: skip
 
     @property
     def filter_by_origin(self) -> OriginFilter | None:
@@ -58,10 +56,10 @@ class Wal2Json(OutputPlugin):
         return self._format.truncate_text(truncation)
 
     def message_text(self, message: LogicalMessage) -> bytes:
-        if not self.options.tells_prefix(message.prefix):
+        if not self.options.writes_prefix(message.prefix):
             return b""
         content = message.content.split(b"\0", 1)[0]
-        return to_utf8(Texts.of([self._format.message_text(message, content)]), self.codec).data.tobytes()
+        return to_utf8(Texts.of([self._format.message_text(message, content)]), self.context.codec).data.tobytes()
 
     def finished(self, lines: Lines) -> Lines:
         return self._format.finished(lines)

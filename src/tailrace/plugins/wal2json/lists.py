@@ -1,5 +1,5 @@
-"""Changes as wal2json prints them in its format 1, names, types and values of columns in lists of their own: `{"kind":"insert","schema":"public",
-"table":"t","columnnames":["id",…],"columntypes":["integer",…],"columnvalues":[1,…]}`."""
+"""Changes as wal2json prints them in its format 1, names, types and values of columns in lists of their own:
+`{"kind":"insert","schema":"public", "table":"t","columnnames":["id",…],"columntypes":["integer",…],"columnvalues":[1,…]}`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tailrace.decode import DELETE, INSERT, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
 from tailrace.plugins.column_texts import NULL, UNCHANGED, Words, put, put_word
+from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.json_text.columns import LONGEST_LITERAL, literal_columns, put_literal
 from tailrace.plugins.json_text.strings import json_string
-from tailrace.plugins.plugin import Formatter
-from tailrace.plugins.wal2json.objects import default_of, kinds_and_tables, lacking_identity, told_changes, written_as
-from tailrace.plugins.wal2json.options import Options
+from tailrace.plugins.wal2json.objects import default_of, kinds_and_tables, lacking_identity, selected_changes, written_as
+from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
@@ -28,9 +28,9 @@ _VERBS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """White space of `pretty-print`: a tab, the end of a line, a space behind a colon or comma; and what stands before a part of a transaction that
-    is not in a row of its own."""
+class PrettyPrint:
+    """White space of `pretty-print`: a tab, the end of a line, a space behind a colon or comma; and what stands before a part of
+    a transaction that is not in a row of its own."""
 
     tab: str
     line: str
@@ -38,7 +38,7 @@ class Layout:
     before: str
 
     @classmethod
-    def of(cls, options: Options) -> Layout:
+    def of(cls, options: Wal2JsonOptions) -> PrettyPrint:
         tab, line, space = ("\t", "\n", " ") if options.pretty_print else ("", "", "")
         return cls(tab, line, space, "" if options.write_in_chunks else line)
 
@@ -50,34 +50,34 @@ class Layout:
 
 @dataclass(frozen=True)
 class ListFormatter(Formatter):
-    """An object a change, with a comma before it; nothing of a change that is not told."""
+    """An object a change, with a comma before it; nothing of a change that is not written."""
 
-    options: Options
+    options: Wal2JsonOptions
     style: TextStyle
     codec: str = UTF8
 
-    def knowing(self, names: NameOf | None, codec: str) -> ListFormatter:
+    def with_names(self, names: NameOf | None, codec: str) -> ListFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
-    def untold(self, batch: Batch) -> frozenset[str]:
-        lost = told_changes(self.options, batch) & lacking_identity(batch)
+    def warnings(self, batch: Batch) -> frozenset[str]:
+        lost = selected_changes(self.options, batch) & lacking_identity(batch)
         return frozenset(
             f'table "{each.name}" without primary key or replica identity is nothing' for _, each in kinds_and_tables(batch, lost)
         )
 
     def change_texts(self, batch: Batch) -> Texts:
         rows, relations = len(batch), batch.published_as
-        told = told_changes(self.options, batch) & ~lacking_identity(batch)
-        told &= (batch.kind != DELETE) | batch.has_old
+        written = selected_changes(self.options, batch) & ~lacking_identity(batch)
+        written &= (batch.kind != DELETE) | batch.has_old
         new, old = (literal_columns(each, batch.columns, rows, self._text_of) for each in (batch.new, batch.old))
         words = self._words(relations, batch.columns)
         # Room for the longest that it could be; pages that stay untouched cost nothing.
         columns = len(batch.columns)
         a_row = words.heads.longest + words.keys.longest + words.columns.room(columns) + words.identity.room(columns)
         a_row += 2 * columns * LONGEST_LITERAL + len(words.end)
-        out = np.empty(int(told.sum()) * a_row + 2 * new.room + old.room, np.uint8)
+        out = np.empty(int(written.sum()) * a_row + 2 * new.room + old.room, np.uint8)
         offsets = np.zeros(rows + 1, np.int64)
-        changes = Changes(told, batch.number, batch.kind, batch.has_old, self._identities(relations, batch.columns))
+        changes = ListRows(written, batch.number, batch.kind, batch.has_old, self._identities(relations, batch.columns))
         write_lists(changes, words, new, old, offsets, out)
         return Texts(offsets, out[: offsets[-1]])
 
@@ -104,7 +104,7 @@ class ListFormatter(Formatter):
         return np.array([np.isin(numbers, relation.identity or numbers) for relation in relations])
 
     def _words(self, relations: Sequence[Relation], columns: Sequence[Column]) -> ListWords:
-        layout = Layout.of(self.options)
+        layout = PrettyPrint.of(self.options)
         tab, line, space = layout.tab, layout.line, layout.space
         heads = []
         for relation in relations:
@@ -120,11 +120,11 @@ class ListFormatter(Formatter):
         )  # fmt: skip
 
     def _primary_key(self, relation: Relation, columns: Sequence[Column]) -> str:
-        """Names and types of the columns of its primary key, without what stands behind the brace. As wal2json has it since 2.6, whatever the replica
-        identity."""
+        """Names and types of the columns of its primary key, without what stands behind the brace. As wal2json has it since 2.6,
+        whatever the replica identity."""
         if not (self.options.include_pk and relation.primary_key):
             return ""
-        layout = Layout.of(self.options)
+        layout = PrettyPrint.of(self.options)
         tab, line, space = layout.tab, layout.line, layout.space
         mine = [column for column in columns if column.number in relation.primary_key]
         names = f",{space}".join(json_string(column.name) for column in mine)
@@ -136,7 +136,7 @@ class ListFormatter(Formatter):
             f'{4 * tab}"pktypes":{space}[{written}]{line}{3 * tab}}}'
         )
 
-    def _lists(self, columns: Sequence[Column], layout: Layout, key: str) -> Lists:
+    def _lists(self, columns: Sequence[Column], layout: PrettyPrint, key: str) -> Lists:
         """What there is of columns, or of those of the identity, and the brackets around it; the values are last."""
         options, tab, line, space = self.options, layout.tab, layout.line, layout.space
         named: dict[str, list[str]] = {"names": [json_string(column.name) for column in columns]}
@@ -148,8 +148,8 @@ class ListFormatter(Formatter):
             named["positions"] = [str(column.number) for column in columns]
         if options.include_not_null and not key:
             # They come with types, or not at all.
-            told = columns if options.include_types else ()
-            named["optionals"] = ["false" if column.not_null else "true" for column in told]
+            written = columns if options.include_types else ()
+            named["optionals"] = ["false" if column.not_null else "true" for column in written]
         if options.include_default and not key:
             named["defaults"] = [default_of(column) for column in columns]
         indent = (4 if key else 3) * tab
@@ -169,8 +169,9 @@ def _quoted(label: str) -> str:
 
 
 class Lists(NamedTuple):
-    """`openings` of lists, those of values last; `entries` of the lists before them, by list and column, but for lists that are not `filled`; and
-    what closes a list, closes values, stands behind where something follows or nothing does, and between entries."""
+    """`openings` of lists, those of values last; `entries` of the lists before them, by list and column, but for lists that are
+    not `filled`; and what closes a list, closes values, stands behind where something follows or nothing does, and between
+    entries."""
 
     openings: Words
     entries: Words
@@ -178,13 +179,15 @@ class Lists(NamedTuple):
     closings: Words
 
     def room(self, columns: int) -> int:
-        """What all of them take in one row at most, but for values; a word stands behind each entry, each list, and behind the last twice."""
+        """What all of them take in one row at most, but for values; a word stands behind each entry, each list, and behind the
+        last twice."""
         behind = (len(self.filled) + 1) * (columns + 1) + 2
         return len(self.openings.data) + len(self.entries.data) + behind * self.closings.longest
 
 
 class ListWords(NamedTuple):
-    """By table and kind what stands before the lists; by table its primary key; the lists of columns and of the identity; what stands at the end."""
+    """By table and kind what stands before the lists; by table its primary key; the lists of columns and of the identity; what
+    stands at the end."""
 
     heads: Words
     keys: Words
@@ -193,11 +196,11 @@ class ListWords(NamedTuple):
     end: NDArray[np.uint8]
 
 
-class Changes(NamedTuple):
-    """By row: whether it is told, which of the tables it is of, what happened, whether there is an old tuple; by table and column whether that is of
-    the identity."""
+class ListRows(NamedTuple):
+    """By row: whether it is written, which of the tables it is of, what happened, whether there is an old tuple; by table and
+    column whether that is of the identity."""
 
-    told: NDArray[np.bool_]
+    written: NDArray[np.bool_]
     number: NDArray[np.int64]
     kind: NDArray[np.uint8]
     has_old: NDArray[np.bool_]
@@ -212,43 +215,43 @@ def write_lists(changes, words, new, old, offsets, out):  # type: ignore[no-unty
     """The objects of a batch, one after another; offsets[i + 1] becomes the end of row i."""
     to = np.int64(0)
     every = np.ones(len(new.form), np.bool_)
-    told = np.zeros(len(new.form), np.bool_)
+    sent = np.zeros(len(new.form), np.bool_)
     for row in range(len(changes.kind)):
-        if changes.told[row]:
+        if changes.written[row]:
             kind, number = changes.kind[row], changes.number[row]
             has_key = words.keys.bounds[number + 1] > words.keys.bounds[number]
             to = put_word(out, to, words.heads, 3 * number + kind - 1)
             if kind != DELETE:
-                to = put_lists(out, to, words.columns, new, row, every, told, False)
+                to = put_lists(out, to, words.columns, new, row, every, sent, False)
                 to = put_word(out, to, words.columns.closings, _MORE if has_key or kind == UPDATE else _LAST)
             if has_key:
                 to = put_word(out, to, words.keys, number)
                 to = put_word(out, to, words.columns.closings, _LAST if kind == INSERT else _MORE)
             if kind == UPDATE and changes.has_old[row]:
-                to = put_lists(out, to, words.identity, old, row, every, told, True)
+                to = put_lists(out, to, words.identity, old, row, every, sent, True)
             elif kind == UPDATE:
-                to = put_lists(out, to, words.identity, new, row, changes.identity[number], told, True)
+                to = put_lists(out, to, words.identity, new, row, changes.identity[number], sent, True)
             elif kind == DELETE:
-                to = put_lists(out, to, words.identity, old, row, changes.identity[number], told, True)
+                to = put_lists(out, to, words.identity, old, row, changes.identity[number], sent, True)
             to = put(out, to, words.end, 0, len(words.end))
         offsets[row + 1] = to
 
 
 @inner_kernel
-def put_lists(out, to, lists, side, row, wanted, told, is_key):  # type: ignore[no-untyped-def]
-    """Append the lists of one side of a row: of the wanted columns, but for those that were not sent, and of a key but for NULLs. `told` is room for
-    one flag a column."""
+def put_lists(out, to, lists, side, row, wanted, sent, is_key):  # type: ignore[no-untyped-def]
+    """Append the lists of one side of a row: of the wanted columns, but for those that were not sent, and of a key but for NULLs.
+    `written` is room for one flag a column."""
     columns = len(side.form)
     for column in range(columns):
         state = side.state[column, row]
-        told[column] = wanted[column] and state != UNCHANGED and not (is_key and state == NULL)
+        sent[column] = wanted[column] and state != UNCHANGED and not (is_key and state == NULL)
     values, first_entry = len(lists.filled), 0
     for number in range(values + 1):
         to = put_word(out, to, lists.openings, number)
         if number == values or lists.filled[number]:
             first = True
             for column in range(columns):
-                if told[column]:
+                if sent[column]:
                     if not first:
                         to = put_word(out, to, lists.closings, _BETWEEN)
                     first = False

@@ -1,4 +1,5 @@
-"""Changes as wal2json prints them in its format 2: `{"action":"I","schema":"public","table":"t","columns":[{"name":"id",…,"value":1}]}`."""
+"""Changes as wal2json prints them in its format 2:
+`{"action":"I","schema":"public","table":"t","columns":[{"name":"id",…,"value":1}]}`."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
 from tailrace.plan.stretch import Commits
 from tailrace.plugins.column_texts import UNCHANGED, Words, put, put_word
+from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.json_text.columns import (
     BOOL,
     BOOLEAN,
@@ -29,8 +31,7 @@ from tailrace.plugins.json_text.columns import (
     put_literal,
 )
 from tailrace.plugins.json_text.strings import json_string
-from tailrace.plugins.plugin import Formatter
-from tailrace.plugins.wal2json.options import ACTIONS, Options
+from tailrace.plugins.wal2json.options import ACTIONS, Wal2JsonOptions
 from tailrace.types import registry
 from tailrace.types.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
@@ -45,17 +46,17 @@ _KINDS = (INSERT, UPDATE, DELETE)
 
 @dataclass(frozen=True)
 class ObjectFormatter(Formatter):
-    """An object a change; nothing of a change that is not told."""
+    """An object a change; nothing of a change that is not written."""
 
-    options: Options
+    options: Wal2JsonOptions
     style: TextStyle
     codec: str = UTF8
 
-    def knowing(self, names: NameOf | None, codec: str) -> ObjectFormatter:
+    def with_names(self, names: NameOf | None, codec: str) -> ObjectFormatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
-    def untold(self, batch: Batch) -> frozenset[str]:
-        lost = told_changes(self.options, batch) & ~batch.has_old & lacking_identity(batch)
+    def warnings(self, batch: Batch) -> frozenset[str]:
+        lost = selected_changes(self.options, batch) & ~batch.has_old & lacking_identity(batch)
         verbs = {UPDATE: "UPDATE", DELETE: "DELETE"}
         return frozenset(
             f'no tuple identifier for {verbs[kind]} in table "{each.schema}"."{each.name}"'
@@ -64,13 +65,13 @@ class ObjectFormatter(Formatter):
 
     def change_texts(self, batch: Batch) -> Texts:
         rows, relations = len(batch), batch.published_as
-        told = told_changes(self.options, batch) & (batch.has_old | ~lacking_identity(batch))
+        written = selected_changes(self.options, batch) & (batch.has_old | ~lacking_identity(batch))
         words = self._words(relations, batch.columns)
         new, old = (literal_columns(each, batch.columns, rows, self._text_of) for each in (batch.new, batch.old))
         facts = facts_of(self.options, self.style, rows, batch.commits, batch.lsn)
-        changes = Changes(told, batch.number, batch.kind, batch.has_old, as_writable(facts.data), facts.offsets)
-        # Room for the longest that it could be; pages that stay untouched cost nothing. The identity may be told from the new row.
-        heads = np.diff(facts.offsets)[told].sum() + int(told.sum()) * (
+        changes = ObjectRows(written, batch.number, batch.kind, batch.has_old, as_writable(facts.data), facts.offsets)
+        # Room for the longest that it could be; pages that stay untouched cost nothing. The identity may be taken from the new row.
+        heads = np.diff(facts.offsets)[written].sum() + int(written.sum()) * (
             words.tables.longest + _FIXED + 2 * len(words.befores.data) + 2 * len(words.afters.data) + 2 * len(words.keys.data)
             + 2 * len(batch.columns) * (LONGEST_LITERAL + 2)
         )  # fmt: skip
@@ -124,13 +125,15 @@ class ObjectFormatter(Formatter):
         return written_as(column.type, stored, self.options, self.style, self.codec)
 
 
-def told_changes(options: Options, batch: Batch) -> NDArray[np.bool_]:
-    """Which changes are of actions and tables that are told."""
-    told: NDArray[np.bool_] = np.array([options.tells_table(each.schema, each.name) for each in batch.published_as])[batch.number]
+def selected_changes(options: Wal2JsonOptions, batch: Batch) -> NDArray[np.bool_]:
+    """Which changes are of actions and tables that are written."""
+    written: NDArray[np.bool_] = np.array([options.writes_table(each.schema, each.name) for each in batch.published_as])[
+        batch.number
+    ]
     for kind, action in zip(_KINDS, ACTIONS, strict=False):
         if action not in options.actions:
-            told &= batch.kind != kind
-    return told
+            written &= batch.kind != kind
+    return written
 
 
 def lacking_identity(batch: Batch) -> NDArray[np.bool_]:
@@ -146,7 +149,7 @@ def kinds_and_tables(batch: Batch, those: NDArray[np.bool_]) -> list[tuple[int, 
     return [(kind, batch.published_as[number]) for kind, number in pairs.T.tolist()]
 
 
-def written_as(pg_type: PgType, stored: Values, options: Options, style: TextStyle, codec: str) -> tuple[Texts, int]:
+def written_as(pg_type: PgType, stored: Values, options: Wal2JsonOptions, style: TextStyle, codec: str) -> tuple[Texts, int]:
     """Values of a type as texts, and how these become literals."""
     form = STRING
     if pg_type.oid in NUMBERS:
@@ -164,9 +167,14 @@ def default_of(column: Column) -> str:
 
 
 def facts_of(
-    options: Options, style: TextStyle, rows: int, commits: Commits | None, lsn: NDArray[np.int64], *more: NDArray[np.int64]
+    options: Wal2JsonOptions,
+    style: TextStyle,
+    rows: int,
+    commits: Commits | None,
+    lsn: NDArray[np.int64],
+    *more: NDArray[np.int64],
 ) -> Texts:
-    """What is told of the transaction of each row: xid, when it committed, its origin, and positions, `lsn` and more."""
+    """What is written of the transaction of each row: xid, when it committed, its origin, and positions, `lsn` and more."""
     parts: list[str | NDArray[np.integer] | Texts] = []
     if commits is not None and options.include_xids:
         parts += [',"xid":', commits.xid]
@@ -195,8 +203,8 @@ class PlainWords(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """By table and column, whether it is one of the replica identity (all are, where there is none) and of the primary key; by table, whether an
-    UPDATE without an old row has its identity from the new one; and whether primary keys are told."""
+    """By table and column, whether it is one of the replica identity (all are, where there is none) and of the primary key; by
+    table, whether an UPDATE without an old row has its identity from the new one; and whether primary keys are written."""
 
     identity: NDArray[np.bool_]
     primary: NDArray[np.bool_]
@@ -204,10 +212,11 @@ class Keys(NamedTuple):
     tells_primary: bool
 
 
-class Changes(NamedTuple):
-    """By row: whether it is told, which of the tables it is of, what happened, whether there is an old tuple, and what is told of its transaction."""
+class ObjectRows(NamedTuple):
+    """By row: whether it is written, which of the tables it is of, what happened, whether there is an old tuple, and what is
+    written of its transaction."""
 
-    told: NDArray[np.bool_]
+    written: NDArray[np.bool_]
     number: NDArray[np.int64]
     kind: NDArray[np.uint8]
     has_old: NDArray[np.bool_]
@@ -230,7 +239,7 @@ def write_objects(changes, words, keys, new, old, offsets, out):  # type: ignore
     to = np.int64(0)
     every = np.ones(len(new.form), np.bool_)
     for row in range(len(changes.kind)):
-        if changes.told[row]:
+        if changes.written[row]:
             kind, number, has_old = changes.kind[row], changes.number[row], changes.has_old[row]
             to = put(out, to, _VERBS, _ACTION * (kind - 1), _ACTION * kind)
             to = put(out, to, changes.facts, changes.bounds[row], changes.bounds[row + 1])
@@ -253,8 +262,8 @@ def write_objects(changes, words, keys, new, old, offsets, out):  # type: ignore
 
 @inner_kernel
 def put_columns(out, to, words, side, row, wanted, how):  # type: ignore[no-untyped-def]
-    """Append the wanted columns of one side of a row, but for those that were not sent, and the bracket behind them: with values and what stands
-    behind these, with values alone, or without."""
+    """Append the wanted columns of one side of a row, but for those that were not sent, and the bracket behind them: with values
+    and what stands behind these, with values alone, or without."""
     first = True
     for column in range(len(side.form)):
         if not wanted[column] or side.state[column, row] == UNCHANGED:

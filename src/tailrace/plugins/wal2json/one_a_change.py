@@ -10,9 +10,9 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch import commits_of
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin
+from tailrace.plugins.output_plugin import DecodingContext
 from tailrace.plugins.wal2json.objects import ObjectFormatter, facts_of
-from tailrace.plugins.wal2json.options import Options
+from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.transactions.fates import Transactions
 from tailrace.types.values import Texts, as_string
 
@@ -22,14 +22,14 @@ _NAMES = ("xid", "timestamp", "origin")
 
 @dataclass(frozen=True, slots=True)
 class OneAChange:
-    """`plugin` knows the style, and the transactions that are being told."""
+    """`context` has the style, and the transactions that are being written."""
 
-    plugin: OutputPlugin
-    options: Options
+    context: DecodingContext
+    options: Wal2JsonOptions
 
     @property
     def formatter(self) -> ObjectFormatter:
-        return ObjectFormatter(self.options, self.plugin.style, self.plugin.codec)
+        return ObjectFormatter(self.options, self.context.style, self.context.codec)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         return self._transaction("B", transactions)
@@ -42,12 +42,12 @@ class OneAChange:
         if not self.options.include_transaction:
             return Texts.of([""] * rows)
         commits = commits_of(transactions, np.arange(rows))
-        facts = facts_of(self.options, self.plugin.style, rows, commits, transactions.commit_lsn, transactions.end_lsn)
+        facts = facts_of(self.options, self.context.style, rows, commits, transactions.commit_lsn, transactions.end_lsn)
         return Texts.joined(f'{{"action":"{action}"', facts, "}", rows=rows)
 
     def truncate_text(self, truncation: Truncation) -> str:
         (relation,) = truncation.relations
-        if "truncate" not in self.options.actions or not self.options.tells_table(relation.schema, relation.name):
+        if "truncate" not in self.options.actions or not self.options.writes_table(relation.schema, relation.name):
             return ""
         schema = f',"schema":{json_string(relation.schema)}' if self.options.include_schemas else ""
         return f'{{"action":"T"{self._facts(truncation.ordinal, truncation.lsn)}{schema},"table":{json_string(relation.name)}}}'
@@ -65,10 +65,10 @@ class OneAChange:
 
     def _facts(self, ordinal: int, lsn: int) -> str:
         """Of a transaction; of what is outside of one, only the position."""
-        at, style = np.array([lsn], np.int64), self.plugin.style
+        at, style = np.array([lsn], np.int64), self.context.style
         if ordinal >= 0:
-            assert self.plugin.transactions is not None, "the driver sets them"
-            commits = commits_of(self.plugin.transactions, np.array([ordinal]))
+            assert self.context.transactions is not None, "the driver sets them"
+            commits = commits_of(self.context.transactions, np.array([ordinal]))
             return facts_of(self.options, style, 1, commits, at).to_list()[0]
         unknown = (f',"{name}":null' for name, option in zip(_NAMES, _INSIDE_ONLY, strict=True) if getattr(self.options, option))
         return "".join(unknown) + facts_of(self.options, style, 1, None, at).to_list()[0]

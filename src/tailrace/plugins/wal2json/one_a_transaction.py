@@ -1,5 +1,5 @@
-"""Format 1: an object for each transaction, `{"change":[{"kind":"insert",…},{"kind":"update",…}]}`, in one row, or in a row for each part of it
-(`write-in-chunks`). A TRUNCATE is not told."""
+"""Format 1: an object for each transaction, `{"change":[{"kind":"insert",…},{"kind":"update",…}]}`, in one row, or in a row for
+each part of it (`write-in-chunks`). A TRUNCATE is not written."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin
-from tailrace.plugins.wal2json.lists import Layout, ListFormatter
+from tailrace.plugins.output_plugin import DecodingContext
+from tailrace.plugins.wal2json.lists import ListFormatter, PrettyPrint
 from tailrace.plugins.wal2json.objects import positions
-from tailrace.plugins.wal2json.options import Options
+from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.transactions.fates import Transactions
 from tailrace.types.ascii import LEFT_BRACE
 from tailrace.types.times.moments import format_moments
@@ -23,25 +23,25 @@ from tailrace.types.values import Texts, as_string
 
 @dataclass(slots=True)
 class OneATransaction:
-    """`plugin` knows the style. State: what has been given of a transaction that goes on in the next lines, of which the row comes at its end; and
-    whether that has a change yet, since all but the first have a comma before them."""
+    """`context` has the style. State: what has been given of a transaction that goes on in the next lines, of which the row comes
+    at its end; and whether that has a change yet, since all but the first have a comma before them."""
 
-    plugin: OutputPlugin
-    options: Options
+    context: DecodingContext
+    options: Wal2JsonOptions
     _pending: list[NDArray[np.uint8]] = field(default_factory=list)
     _has_change: bool = False
 
     @property
-    def layout(self) -> Layout:
-        return Layout.of(self.options)
+    def layout(self) -> PrettyPrint:
+        return PrettyPrint.of(self.options)
 
     @property
     def formatter(self) -> ListFormatter:
-        return ListFormatter(self.options, self.plugin.style, self.plugin.codec)
+        return ListFormatter(self.options, self.context.style, self.context.codec)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         tab, line, space = self.layout.tab, self.layout.line, self.layout.space
-        style, rows = self.plugin.style, len(transactions)
+        style, rows = self.context.style, len(transactions)
         parts: list[str | NDArray[np.integer] | Texts] = ["{" + line]
         if self.options.include_xids:
             parts += [f'{tab}"xid":{space}', transactions.xid, f",{line}"]
@@ -69,13 +69,14 @@ class OneATransaction:
             '"kind":' + space + '"message"', f'"transactional":{space}{"true" if is_transactional else "false"}',
             f'"prefix":{space}{json_string(message.prefix)}', f'"content":{space}{json_string(as_string(content))}',
         )  # fmt: skip
-        told = f"{{{line}{f',{line}'.join(3 * tab + fact for fact in facts)}{line}{2 * tab}}}"
+        written = f"{{{line}{f',{line}'.join(3 * tab + fact for fact in facts)}{line}{2 * tab}}}"
         if is_transactional:
-            return f"{layout.before}{2 * tab},{told}"
-        return f'{{{line}{tab}"change":{space}[{line}{2 * tab}{told}{line}{tab}]{line}}}'
+            return f"{layout.before}{2 * tab},{written}"
+        return f'{{{line}{tab}"change":{space}[{line}{2 * tab}{written}{line}{tab}]{line}}}'
 
     def finished(self, lines: Lines) -> Lines:
-        """Without the comma before a transaction's first change; and, unless it is written in chunks, a row for each transaction, at its end."""
+        """Without the comma before a transaction's first change; and, unless it is written in chunks, a row for each transaction,
+        at its end."""
         if not len(lines):
             return lines
         is_end = np.zeros(len(lines), np.bool_)

@@ -30,7 +30,7 @@ EVERY_TABLE = Tables(None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Wal2JsonOptions:
     """By the names that wal2json has for them."""
 
     include_transaction: bool = True
@@ -58,21 +58,21 @@ class Options:
     add_msg_prefixes: tuple[str, ...] = ()
     format_version: int = FIRST_FORMAT
 
-    def tells_table(self, schema: str, table: str) -> bool:
-        """Whether changes of it are told."""
+    def writes_table(self, schema: str, table: str) -> bool:
+        """Whether changes of it are written."""
         if any(each.match(schema, table) for each in self.filter_tables):
             return False
         return any(each.match(schema, table) for each in self.add_tables)
 
-    def tells_prefix(self, prefix: str) -> bool:
-        """Whether messages with it are told."""
+    def writes_prefix(self, prefix: str) -> bool:
+        """Whether messages with it are written."""
         return prefix not in self.filter_msg_prefixes and (not self.add_msg_prefixes or prefix in self.add_msg_prefixes)
 
 
-FLAGS = {each.name.replace("_", "-"): each.name for each in fields(Options) if each.type == "bool"}
+FLAGS = {each.name.replace("_", "-"): each.name for each in fields(Wal2JsonOptions) if each.type == "bool"}
 
 
-def parse_options(options: Mapping[str, str | None]) -> Options:
+def parse_options(options: Mapping[str, str | None]) -> Wal2JsonOptions:
     """In the order in which they are given. Raises UsageError."""
     parsed: dict[str, Any] = {}
     for name, value in options.items():
@@ -90,7 +90,7 @@ def parse_options(options: Mapping[str, str | None]) -> Options:
             raise UsageError(
                 f'option "{name}" = "{value if value is not None else "(null)"}" is unknown', sqlstate=_INVALID_VALUE
             )
-    return Options(**parsed)
+    return Wal2JsonOptions(**parsed)
 
 
 def _format_version(name: str, value: str | None) -> int:

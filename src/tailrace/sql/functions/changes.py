@@ -13,7 +13,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline.consumer import Consumer, consuming, consuming_owned
 from tailrace.pipeline.slot_plugin import plugin_of
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.plugin import OutputPlugin, shut_down
+from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_text
 from tailrace.slots.slot import Slot
 from tailrace.sql.functions.calls import Call
@@ -34,7 +34,7 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
     consumer = stack.enter_context(consumer_of(place, slot))
     try:
         plugin = plugin_of(consumer, options, parameters)
-        plugin.upto_nchanges = max(0, most or 0)
+        plugin.context.upto_nchanges = max(0, most or 0)
         with shut_down(plugin):
             _check_form(call, plugin, slot)
             rows, told = _taken(consumer, plugin, upto or None, most or 0, place)
@@ -49,7 +49,7 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
 
 def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:
     """Raise UsageError where text is asked for, and the plugin writes bytes."""
-    if plugin.writes_binary and call.function.columns[-1][1] == "text":
+    if plugin.wants.binary_output and call.function.columns[-1][1] == "text":
         raise UsageError(
             f'logical decoding output plugin "{slot.plugin}" produces binary output, but function "{call.function.signature}" expects '
             "textual data",
@@ -99,9 +99,9 @@ def _taken(consumer: Consumer, plugin: OutputPlugin, upto: Lsn | None, most: int
             enough = _enough(lines, most - count) if most else 0
             if enough:
                 found.append(lines.part(0, enough))
-                return found, found[-1].told_upto(told)
+                return found, found[-1].position_behind(told)
             found.append(lines)
-            told = lines.told_upto(told)
+            told = lines.position_behind(told)
             count += len(lines)
     if consumer.gap:
         place.warn(consumer.gap)
@@ -128,7 +128,7 @@ def _batch(lines: Lines, schema: pa.Schema, plugin: OutputPlugin, *, is_text: bo
     columns = [
         pa.array(lines.lsn.astype(np.uint64)),
         pa.array(lines.xid.astype(np.uint32)),
-        _texts(data, plugin.codec) if is_text else data.cast(pa.binary()),
+        _texts(data, plugin.context.codec) if is_text else data.cast(pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -1,4 +1,4 @@
-"""What a worker makes of a stretch: changes as texts, and which relations they are of."""
+"""What a worker makes of a stretch: its changes as texts with their order keys, for the driver to put in order."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ NO_XIDS: NDArray[np.uint32] = np.zeros(0, np.uint32)
 
 
 @dataclass(slots=True, kw_only=True)
-class Formatted:
-    """Texts with their order keys, sorted by (ordinal, LSN, sequence). Row i is of `relations[relation[i]]`, if that was asked for; where rows are
-    streamed, `xid` is as in a batch. Of what commits before the transaction of the `failure` nothing is missing.
-    `passed_over` are publications that were asked for and are not there; `untold`, in the plugin's words, what it could not tell."""
+class FormattedChanges:
+    """The changes of a stretch as texts, sorted by their order keys (ordinal, LSN, sequence). `driver.format_stretch` makes it,
+    in a worker.
+
+    Row i is of `relations[relation[i]]`, if that was asked for; where rows are streamed, `xid` is as in a batch. Of what commits
+    before the transaction of the `failure` nothing is missing. `passed_over` are publications that were asked for and are not
+    there; `warnings`, in the plugin's words, what it left out."""
 
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
@@ -34,21 +37,21 @@ class Formatted:
     failure: Failure | None = None
     xid: NDArray[np.uint32] = field(default_factory=NO_XIDS.copy)
     passed_over: frozenset[str] = frozenset()
-    untold: frozenset[str] = frozenset()
+    warnings: frozenset[str] = frozenset()
 
-    def part(self, start: int, stop: int) -> Formatted:
+    def part(self, start: int, stop: int) -> FormattedChanges:
         """Rows `[start, stop)`, sharing memory."""
-        return Formatted(
+        return FormattedChanges(
             ordinal=self.ordinal[start:stop], lsn=self.lsn[start:stop], sequence=self.sequence[start:stop],
             texts=self.texts.part(start, stop),
             relations=self.relations, relation=self.relation[start:stop], xid=self.xid[start:stop],
         )  # fmt: skip
 
-    def copied(self) -> Formatted:
+    def copied(self) -> FormattedChanges:
         """The same in memory of its own, so that what it was a part of can be freed."""
-        texts = Texts(self.texts.offsets, self.texts.data.copy())
-        return Formatted(
-            ordinal=self.ordinal.copy(), lsn=self.lsn.copy(), sequence=self.sequence.copy(), texts=texts,
+        return FormattedChanges(
+            ordinal=self.ordinal.copy(), lsn=self.lsn.copy(), sequence=self.sequence.copy(),
+            texts=Texts(self.texts.offsets, self.texts.data.copy()),
             relations=self.relations, relation=self.relation.copy(), xid=self.xid.copy(),
         )  # fmt: skip
 
