@@ -173,6 +173,13 @@ spark = session("local[1]", quiet=True)
 options = {"database": "app", "table": "public.a", "startLsn": sys.argv[2]}
 print(spark.read.format("tailrace").options(**options).load(sys.argv[1]).count())
 """
+STATEMENT = """
+import sys
+from tailrace import spark
+from tailrace.spark.session import session
+query = "SELECT count(*) AS n FROM pg_replication_slots"
+print(spark.sql(session("local[1]", quiet=True), query, source=sys.argv[1], database="app", state=sys.argv[2]).first().n)
+"""
 MIRROR = """
 import sys, tailrace
 from deltalake import DeltaTable
@@ -232,6 +239,10 @@ def reads_a_frame(home: Home, case: Case) -> None:
     assert int(home.printed("python", "-c", FRAME, case.data_dir, case.meta["start_lsn"])) == changes
 
 
+def reads_spark_sql(home: Home, case: Case) -> None:
+    assert home.printed("python", "-c", STATEMENT, case.data_dir, home.path / "state") == "0\n"
+
+
 def brings_java(home: Home, case: Case) -> None:
     """Where there is none: nothing on the PATH but what Spark's own scripts call."""
     tools = home.path / "tools"
@@ -252,6 +263,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], list[Trial]]] = {
     "sql": (("sql",), [prints, computes]),
     "delta": (("delta",), [decodes, mirrors]),
     "spark": (("spark",), [reads_a_frame]),
+    "spark_sql": (("spark", "sql"), [reads_spark_sql]),
     "java": (("spark", "java"), [brings_java]),
 }
 """A name, the extras that are installed, and what is tried."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tailrace.errors import UsageError
+from tailrace.sql.functions.runs_once import FROM, TARGET, VALUE
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.spark_sql.calls import call_with, call_written
-from tailrace.sql.spark_sql.queries import ELSEWHERE, FROM, TARGET, VALUE, Found, found_in
-from tailrace.sql.spark_sql.text import items_of
+from tailrace.sql.spark_sql.grammar import SparkStatement
+from tailrace.sql.spark_sql.queries import ELSEWHERE, FoundName, found_in
 
 FUNCTIONS = functions_of(16)
 GET = "pg_logical_slot_get_changes"
 CALL = f"{GET}('a', NULL, NULL)"
 
 
-def found(text: str, *, escapes: bool = True) -> list[Found]:
-    return found_in(items_of(text, escapes=escapes), FUNCTIONS.keys(), lambda name: name == "pg_replication_slots")
+def found(text: str, *, escapes: bool = True) -> list[FoundName]:
+    return found_in(SparkStatement.of(text, escapes=escapes), FUNCTIONS.keys(), lambda name: name == "pg_replication_slots")
 
 
 @pytest.mark.parametrize(
@@ -95,9 +96,10 @@ def test_what_is_not_closed(text: str) -> None:
     ],
 )  # fmt: skip
 def test_arguments_are_the_same_written_or_given(written: str, given: list[object], named: dict[str, object]) -> None:
-    (only,) = found(f"SELECT * FROM {GET}({written})")
+    text = f"SELECT * FROM {GET}({written})"
+    (only,) = found(text)
     assert only.arguments is not None
-    call = call_written(FUNCTIONS[GET], FUNCTIONS, only.arguments, escapes=True)
+    call = call_written(FUNCTIONS[GET], FUNCTIONS, only.arguments, SparkStatement.of(text, escapes=True))
     assert call is not None
     other = call_with(FUNCTIONS[GET], FUNCTIONS, given, named)
     assert (call.arguments, call.options) == (other.arguments, other.options)
@@ -106,9 +108,10 @@ def test_arguments_are_the_same_written_or_given(written: str, given: list[objec
 
 @pytest.mark.parametrize("argument", ["x", "'a' || 'b'", "'a' 'b'", "lower('A')", "(SELECT 'a')", ":name", "?", r"'a\n'"])
 def test_what_is_no_constant(argument: str) -> None:
-    (only,) = found(f"SELECT * FROM {GET}({argument}, NULL, NULL)")
+    text = f"SELECT * FROM {GET}({argument}, NULL, NULL)"
+    (only,) = found(text)
     assert only.arguments is not None
-    assert call_written(FUNCTIONS[GET], FUNCTIONS, only.arguments, escapes=True) is None
+    assert call_written(FUNCTIONS[GET], FUNCTIONS, only.arguments, SparkStatement.of(text, escapes=True)) is None
 
 
 def test_errors_are_the_servers() -> None:

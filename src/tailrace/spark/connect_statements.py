@@ -23,10 +23,11 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.spark.connected import in_one_task
 from tailrace.spark.pickling import pack, unpack
-from tailrace.sql.functions.calls import FROM, Call
+from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.carrying_out import CarryingOut
 from tailrace.sql.functions.changes import consumer_of
 from tailrace.sql.functions.outcome import Outcome
+from tailrace.sql.functions.runs_once import FROM
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.place import Place
 from tailrace.sql.views.relations import Relations

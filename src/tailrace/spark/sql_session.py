@@ -31,12 +31,13 @@ from tailrace.spark.lsn import register_functions
 from tailrace.spark.registered_functions import register_slot_functions, spark_table
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.carrying_out import check_slots
+from tailrace.sql.functions.runs_once import FROM, TARGET, not_constant
 from tailrace.sql.functions.signatures import NEED_A_SERVER, Function, functions_of
 from tailrace.sql.parameters import Parameters
 from tailrace.sql.place import Place
 from tailrace.sql.spark_sql.calls import call_written
-from tailrace.sql.spark_sql.queries import ELSEWHERE, FROM, TARGET, Found, check_runs_once, found_in
-from tailrace.sql.spark_sql.text import items_of
+from tailrace.sql.spark_sql.grammar import SparkStatement
+from tailrace.sql.spark_sql.queries import ELSEWHERE, FoundName, check_runs_once, found_in
 from tailrace.sql.views.view_columns import views_of
 
 _FEW_BYTES = 256 << 20
@@ -64,8 +65,9 @@ class SqlSession:
         functions = functions_of(major)
         escapes = str(self.spark.conf.get(_ESCAPED, "false")).lower() != "true"
         relations = views_of(major).keys() | tracked_columns(major).keys()
-        found = found_in(items_of(text, escapes=escapes), {*functions, *NEED_A_SERVER}, relations.__contains__)
-        calls = _calls(found, functions, escapes=escapes)
+        statement = SparkStatement.of(text, escapes=escapes)
+        found = found_in(statement, {*functions, *NEED_A_SERVER}, relations.__contains__)
+        calls = [None if each.arguments is None else _call(each, functions, statement) for each in found]
         check_slots([call for call in calls if call is not None])
         if not any(calls) and all(each.arguments is not None for each in found):
             return self.spark.sql(text)
@@ -89,7 +91,7 @@ class SqlSession:
             return self.parameters.under(match[2], None)
         return self.parameters.under(match[2], match[3].strip("'\"")) if match[3] else None
 
-    def _computed(self, text: str, found: Sequence[Found], calls: Sequence[Call | None]) -> DataFrame:
+    def _computed(self, text: str, found: Sequence[FoundName], calls: Sequence[Call | None]) -> DataFrame:
         names = sorted({each.name for each in found if each.arguments is None})
         asked = Asked(names, [call for call in calls if call is not None], self.parameters.of_plugin, self.parameters.as_of)
         with ExitStack() as held, _Views(self.spark) as views:
@@ -139,13 +141,9 @@ class _Views:
             self._spark.catalog.dropTempView(name)
 
 
-def _calls(found: Sequence[Found], functions: Mapping[str, Function], *, escapes: bool) -> list[Call | None]:
-    """The call that each is; None for relations, and for what is left to the functions that are registered: peeks with arguments that are no
+def _call(found: FoundName, functions: Mapping[str, Function], statement: SparkStatement) -> Call | None:
+    """The call that it is; None for what is left to the functions that are registered: peeks with arguments that are no
     constants, and all that stands in another statement than a query."""
-    return [None if each.arguments is None else _call(each, functions, escapes=escapes) for each in found]
-
-
-def _call(found: Found, functions: Mapping[str, Function], *, escapes: bool) -> Call | None:
     function = functions.get(found.name)
     if function is None:
         if found.name in NEED_A_SERVER:
@@ -156,20 +154,19 @@ def _call(found: Found, functions: Mapping[str, Function], *, escapes: bool) -> 
         return None
     assert found.arguments is not None
     try:
-        call = call_written(function, functions, found.arguments, escapes=escapes)
+        call = call_written(function, functions, found.arguments, statement)
     except UsageError as error:
         raise error.in_text(found.start + 1) from None
     if call is None and not (function.is_set and not function.moves):
-        hint = "Call it in FROM, or in a SELECT of its own, with constants."
-        raise UsageError(f"arguments of {function.name} must be constants", hint=hint, sqlstate="0A000").in_text(found.start + 1)
+        raise not_constant(function).in_text(found.start + 1)
     return call
 
 
-def _named(view: str, found: Found) -> str:
+def _named(view: str, found: FoundName) -> str:
     return f"{view} AS {found.name}" if found.is_bare else view
 
 
-def _instead(found: Found, call: Call, rows: pa.Table, views: _Views) -> str:
+def _instead(found: FoundName, call: Call, rows: pa.Table, views: _Views) -> str:
     """What stands in the place of a call: a table in FROM, else the value."""
     if found.where == FROM:
         return _named(views.made(spark_table(rows)), found)

@@ -13,13 +13,13 @@ from typing import Any
 from tailrace.errors import TailraceError, UsageError
 from tailrace.expressions.analysis.parsing import constants_of
 from tailrace.sql import kinds
+from tailrace.sql.functions import runs_once
+from tailrace.sql.functions.runs_once import FROM, TARGET, VALUE, not_constant, refused_call
 from tailrace.sql.functions.signatures import NEED_A_SERVER, REQUIRED, Function
 from tailrace.sql.grammar import ast, children, name_of
 
 _OUR_SCHEMAS = ("", "pg_catalog")
 NO_FUNCTION = "No function matches the given name and argument types. You might need to add explicit type casts."
-FROM, TARGET, VALUE = "FROM", "target", "value"
-"""Where a call stands: in FROM; as the only thing that a SELECT without FROM is for; or in an expression."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Finder:
         elif isinstance(node, ast.SelectStmt):
             self._select(node, context)
         elif isinstance(node, ast.SubLink):
-            inside = _Context(context.why_not or "in a subquery of an expression, which may run again, or not at all")
+            inside = _Context(context.why_not or runs_once.IN_SUBQUERY)
             self.walk(node.testexpr, inside)
             self.walk(node.subselect, inside)
         else:
@@ -77,9 +77,9 @@ class _Finder:
     def _select(self, node: Any, context: _Context) -> None:
         why = context.why_not
         if node.limitCount is not None and _is_zero(node.limitCount):
-            why = why or "in a query with LIMIT 0, which does not run it"
+            why = why or runs_once.LIMIT_ZERO
         if node.whereClause is not None and not _has_column(node.whereClause):
-            why = why or "in a query whose WHERE does not depend on rows, which may not run it"
+            why = why or runs_once.CONSTANT_WHERE
         if node.withClause is not None:
             self._with(node, why)
         for side in (node.larg, node.rarg):
@@ -89,12 +89,12 @@ class _Finder:
             self._from(item, _Context(why, FROM))
         alone = not node.fromClause and node.whereClause is None and node.groupClause is None
         for target in node.targetList or ():
-            inside = _Context(why or ("" if alone else "for each row of a query"), TARGET if alone else VALUE)
+            inside = _Context(why or ("" if alone else runs_once.PER_ROW), TARGET if alone else VALUE)
             value = target.val
             if alone and isinstance(value, ast.A_Indirection) and len(value.indirection) == 1 and _is_field(value.indirection[0]):
                 value = value.arg
             self.walk(value, inside)
-        per_row = _Context(why or "for each row of a query")
+        per_row = _Context(why or runs_once.PER_ROW)
         for part in (
             "whereClause",
             "groupClause",
@@ -113,8 +113,8 @@ class _Finder:
         for cte in node.withClause.ctes:
             uses = sum(_uses(part, cte.ctename) for part in children(node) if part is not node.withClause)
             uses += sum(_uses(other.ctequery, cte.ctename) for other in node.withClause.ctes if other is not cte)
-            unused = "" if uses else "in a WITH query that nothing refers to, which does not run"
-            recursive = "in a recursive query" if node.withClause.recursive else ""
+            unused = "" if uses else runs_once.UNUSED
+            recursive = runs_once.RECURSIVE if node.withClause.recursive else ""
             self.walk(cte.ctequery, _Context(why or recursive or unused))
 
     def _from(self, item: Any, context: _Context) -> None:
@@ -123,9 +123,9 @@ class _Finder:
         elif isinstance(item, ast.JoinExpr):
             self._from(item.larg, context)
             self._from(item.rarg, context)
-            self.walk(item.quals, _Context(context.why_not or "for each row of a query"))
+            self.walk(item.quals, _Context(context.why_not or runs_once.PER_ROW))
         elif isinstance(item, ast.RangeSubselect):
-            why = context.why_not or ("in a LATERAL subquery, which runs for each row" if item.lateral else "")
+            why = context.why_not or (runs_once.IN_LATERAL_SUBQUERY if item.lateral else "")
             self.walk(item.subquery, _Context(why))
         else:
             self.walk(item, context)
@@ -155,11 +155,11 @@ class _Finder:
                 self.walk(each, _Context(context.why_not or "in the argument of another function"))
             return
         if context.why_not and function.moves:
-            raise _runs_once(function, context.why_not).in_text(node.location + 1)
+            raise refused_call(function, context.why_not).in_text(node.location + 1)
         if node.over or node.agg_filter or node.agg_distinct or node.agg_star or node.agg_order:
             raise UsageError(f"{name} is not an aggregate function", sqlstate="42809").in_text(node.location + 1)
         if context.where == VALUE and (function.is_record or function.moves):
-            raise _runs_once(function, "in an expression").in_text(node.location + 1)
+            raise refused_call(function, runs_once.IN_EXPRESSION).in_text(node.location + 1)
         call = Call(function, node, context.where)
         self._match(call)
         self.calls.append(call)
@@ -242,12 +242,10 @@ class _Finder:
             assert len(self.calls) == before
             if not called.function.is_record:
                 return _Constant(called, called.function.columns[0][1], call.position)
-        if isinstance(node, ast.SubLink) or _has_column(node):
-            hint = "Call it in FROM, or in a SELECT of its own, with constants."
-            raise UsageError(f"arguments of {call.function.name} must be constants", hint=hint, sqlstate="0A000").in_text(
-                call.position
-            )
-        raise UsageError(f"arguments of {call.function.name} must be constants", sqlstate="0A000").in_text(call.position)
+        refusal = (
+            not_constant(call.function) if isinstance(node, ast.SubLink) or _has_column(node) else not_constant(call.function, "")
+        )
+        raise refusal.in_text(call.position)
 
     def _literal(self, node: Any) -> _Constant:
         at = self.places.get(id(node), 0) + 1
@@ -297,17 +295,6 @@ def _no_such_function(call: Call, given: Sequence[_Constant]) -> UsageError:
 
 def _needs_a_server(what: str) -> UsageError:
     return UsageError(f"{what} needs a server", hint="Give --connect DSN, and it is sent there.", sqlstate="0A000")
-
-
-def _runs_once(function: Function, why: str) -> UsageError:
-    if function.moves:
-        message, hint = (
-            f"{function.name} cannot be called {why}",
-            "It must run exactly once: call it in FROM, or in a SELECT of its own.",
-        )
-    else:
-        message, hint = f"{function.name} cannot be called {why}", "Call it in FROM."
-    return UsageError(message, hint=hint, sqlstate="0A000")
 
 
 def _is_zero(node: Any) -> bool:

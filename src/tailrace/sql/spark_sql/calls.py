@@ -1,7 +1,7 @@
 """Calls of the interface's functions with arguments as Spark SQL writes them, or as its functions are given them.
 
-In: tokens, or values. Out: the `Call` that PostgreSQL's own grammar and rules make of the same arguments, with its errors. Positions may be
-numbers: that is what they are in rows here.
+In: sqlglot's trees of arguments, or values. Out: the `Call` that PostgreSQL's own grammar and rules make of the same arguments,
+with its errors. Positions may be numbers: that is what they are in rows here.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sqlglot import exp
+
 from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.sql.functions.calls import Call, calls_of
 from tailrace.sql.functions.signatures import Function
 from tailrace.sql.grammar import parsed
-from tailrace.sql.spark_sql.text import NUMBER, STRING, Group, Item, Token, string_value
+from tailrace.sql.spark_sql.grammar import SparkStatement
 
+_KINDS = exp.DataType.Type
 _TYPES = {
-    "STRING": "text", "BIGINT": "int8", "LONG": "int8", "INT": "int4", "INTEGER": "int4", "BOOLEAN": "bool", "PG_LSN": "pg_lsn", "TEXT": "text",
-    "NAME": "name",
+    _KINDS.TEXT: "text", _KINDS.BIGINT: "int8", _KINDS.INT: "int4", _KINDS.BOOLEAN: "bool", _KINDS.INET: "pg_lsn",
+    _KINDS.NAME: "name",
 }  # fmt: skip
-_WORDS = frozenset({"NULL", "TRUE", "FALSE"})
 
 
 def call_with(function: Function, functions: Mapping[str, Function], arguments: Sequence[Any], named: Mapping[str, Any]) -> Call:
@@ -31,12 +33,15 @@ def call_with(function: Function, functions: Mapping[str, Function], arguments: 
     return _call(function, functions, given)
 
 
-def call_written(function: Function, functions: Mapping[str, Function], group: Group, *, escapes: bool) -> Call | None:
-    """The call with the arguments in these parentheses; None if one of them is no constant. Raises UsageError as the server does."""
+def call_written(
+    function: Function, functions: Mapping[str, Function], arguments: Sequence[exp.Expression], statement: SparkStatement
+) -> Call | None:
+    """The call with arguments as they stand in a statement; None if one of them is no constant. Raises UsageError as the
+    server does."""
     given: list[str] = []
-    for place, items in enumerate(_separated(group.items)):
-        name = items[0].name if len(items) > 2 and isinstance(items[0], Token) and _is(items[1], "=>") else ""
-        text = _constant(items[2:] if name else items, functions, escapes=escapes)
+    for place, argument in enumerate(arguments):
+        name, value = (argument.name.lower(), argument.expression) if isinstance(argument, exp.Kwarg) else ("", argument)
+        text = _constant(value, functions, statement)
         if text is None:
             return None
         text = _positioned(text, function, place=place, name=name)
@@ -77,71 +82,52 @@ def _literal(value: Any) -> str:
     return str(value) if isinstance(value, int) else quote_literal(str(value))
 
 
-# -- as it is written ----------------------------------------------------------------------------------------------------------------
+# -- as it is written ----------------------------------------------------------------------------------------------------
 
 
-def _separated(items: Sequence[Item]) -> list[Sequence[Item]]:
-    """What stands between commas."""
-    commas = [at for at, item in enumerate(items) if _is(item, ",")]
-    bounds = zip([0, *(at + 1 for at in commas)], [*commas, len(items)], strict=True)
-    return [items[start:end] for start, end in bounds] if items else []
-
-
-def _is(item: Item, symbol: str) -> bool:
-    return isinstance(item, Token) and item.is_symbol(symbol)
-
-
-def _constant(items: Sequence[Item], functions: Mapping[str, Function], *, escapes: bool) -> str | None:
+def _constant(node: exp.Expression, functions: Mapping[str, Function], statement: SparkStatement) -> str | None:
     """A constant as PostgreSQL writes it; None for what is none, or is not understood."""
-    if len(items) > 2 and _is(items[-2], "::"):
-        return _cast(_constant(items[:-2], functions, escapes=escapes), items[-1:])
-    first = items[0] if items else None
-    if not isinstance(first, Token):
-        return None
-    if len(items) == 1:
-        return _one(first, escapes=escapes)
-    if first.word == "VARIADIC":
-        text = _constant(items[1:], functions, escapes=escapes)
+    if isinstance(node, exp.Null | exp.Boolean):
+        return "NULL" if isinstance(node, exp.Null) else str(node.this).lower()
+    if isinstance(node, exp.Literal):
+        return _literal_written(node, statement)
+    if isinstance(node, exp.RawString):
+        return quote_literal(str(node.this))
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        text = _constant(node.this, functions, statement)
+        return None if text is None else f"-{text}"
+    if isinstance(node, exp.Variadic):
+        text = _constant(node.this, functions, statement)
         return None if text is None else "VARIADIC " + text.removeprefix("VARIADIC ")
-    second = items[1]
-    if len(items) != 2:
+    if isinstance(node, exp.Cast):
+        text, kind = _constant(node.this, functions, statement), _TYPES.get(node.to.this)
+        if isinstance(node.this, exp.Literal) and _written(node.this, statement)[-1:].isalpha():
+            return text  # 3L
+        return None if text is None or kind is None else f"({text})::{kind}"
+    if not isinstance(node, exp.Array | exp.Anonymous):
         return None
-    if first.text in "+-" and isinstance(second, Token) and second.kind == NUMBER:
-        text = _one(second, escapes=escapes)
-        return None if text is None else first.text + text
-    if first.word == "PG_LSN" and isinstance(second, Token) and second.kind == STRING:
-        return _cast(_one(second, escapes=escapes), [first])
-    return _applied(first, second, functions, escapes=escapes) if isinstance(second, Group) else None
-
-
-def _one(token: Token, *, escapes: bool) -> str | None:
-    if token.kind == STRING:
-        value = string_value(token, escapes=escapes)
-        return None if value is None else quote_literal(value)
-    if token.kind == NUMBER:
-        digits = token.text.rstrip("lLsSyY")
-        return digits if digits.replace(".", "", 1).isdecimal() else None
-    return token.word if token.word in _WORDS else None
-
-
-def _applied(first: Token, group: Group, functions: Mapping[str, Function], *, escapes: bool) -> str | None:
-    """An array, a cast, a position, or a function of ours that only reads."""
-    if first.word == "CAST" and len(group.items) > 2 and isinstance(group.items[-2], Token) and group.items[-2].word == "AS":
-        return _cast(_constant(group.items[:-2], functions, escapes=escapes), group.items[-1:])
-    parts = [_constant(each, functions, escapes=escapes) for each in _separated(group.items)]
-    texts = [each for each in parts if each is not None]
-    if len(texts) < len(parts):
+    texts = [text for each in node.expressions if (text := _constant(each, functions, statement)) is not None]
+    if len(texts) < len(node.expressions):
         return None
-    if first.word == "ARRAY":
+    if isinstance(node, exp.Array):
         return f"VARIADIC ARRAY[{', '.join(texts)}]::text[]"
-    if first.word in ("PG_LSN", "LSN_VALUE") and len(texts) == 1:
+    name = node.name.lower()
+    if name in ("pg_lsn", "lsn_value") and len(texts) == 1:
         return f"({texts[0]})::pg_lsn"
-    function = functions.get(first.name)
-    if function is None or function.moves or function.is_record:
+    function = functions.get(name)
+    return None if function is None or function.moves or function.is_record else f"{function.name}({', '.join(texts)})"
+
+
+def _literal_written(node: exp.Literal, statement: SparkStatement) -> str | None:
+    """A number that has an exponent is not understood, nor a string in which a backslash says something."""
+    written = _written(node, statement)
+    if not written:
         return None
-    return f"{function.name}({', '.join(texts)})"
+    if node.is_string:
+        return None if statement.escapes and "\\" in written else quote_literal(str(node.this))
+    return str(node.this) if str(node.this).replace(".", "", 1).isdecimal() else None
 
 
-def _cast(text: str | None, kind: Sequence[Item]) -> str | None:
-    name = _TYPES.get(kind[0].word) if isinstance(kind[0], Token) else None
-    return None if text is None or name is None else f"({text})::{name}"
+def _written(node: exp.Literal, statement: SparkStatement) -> str:
+    """As it stands in the statement; empty where sqlglot has put it there."""
+    return statement.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else ""
