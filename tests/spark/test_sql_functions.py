@@ -25,7 +25,7 @@ from tailrace.storage.slot_location import SlotLocation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tailrace.spark.sql_session import SqlSession
+    from tailrace.spark.statement_session import SqlSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 GET, PEEK = "pg_logical_slot_get_changes", "pg_logical_slot_peek_changes"

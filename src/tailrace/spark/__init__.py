@@ -9,7 +9,7 @@ from tailrace.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from tailrace.spark.sql_session import SqlSession
+    from tailrace.spark.statement_session import SqlSession
 
 
 def changes(spark: SparkSession, source: str, **options: str) -> DataFrame:
@@ -79,7 +79,7 @@ def sql_session(spark: SparkSession, source: str, database: str, state: str) -> 
     at hand before a slot moves. `register` is done, too. Close it, or use it in a `with`: it ends temporary slots. Raises UsageError if there is no
     such source.
     """
-    from tailrace.spark.sql_session import session_on  # noqa: PLC0415 - pyspark
+    from tailrace.spark.statement_session import session_on  # noqa: PLC0415 - pyspark
 
     return session_on(spark, source, database, state)
 

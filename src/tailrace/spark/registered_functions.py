@@ -1,7 +1,7 @@
 """The functions of the manual's SQL interface, registered with a Spark session.
 
 Those that peek are table functions, which Spark may call as often as it likes. Those that move a slot refuse, since Spark calls again what it
-retries, shows or joins; `spark.sql_session` carries them out. Positions are numbers, as in all rows here.
+retries, shows or joins; `spark.statement_session` carries them out. Positions are numbers, as in all rows here.
 """
 
 from __future__ import annotations
