@@ -21,7 +21,7 @@ from measure import measured
 from support.servers import Server
 from tailrace.cli.slot import create
 from tailrace.model import Lsn
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 MAJOR = 16
 _SETTINGS = {"max_wal_size": "2GB", "wal_keep_size": "3GB", "shared_buffers": "256MB", "checkpoint_timeout": "5min"}

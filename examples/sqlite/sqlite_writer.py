@@ -5,8 +5,8 @@ import sqlite3
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.replication.writers import Writer
 from tailrace.slots.session import Session
-from tailrace.storage.writers import Writer
 
 
 class Sqlite(Writer):

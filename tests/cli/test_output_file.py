@@ -23,9 +23,9 @@ from support.servers import Server
 from support.slots import TAILRACE, create_both, theirs
 from support.waiting import until
 from tailrace.cli.slot import create
+from tailrace.replication.output_position import WRITING, Position
 from tailrace.storage.birth import born
 from tailrace.storage.file_lock import FileLock
-from tailrace.storage.output_position import WRITING, Position
 
 pytestmark = pytest.mark.postgres
 TRIALS = [pytest.param(seed, marks=[] if seed < 2 else pytest.mark.marathon) for seed in range(100)]

@@ -20,7 +20,7 @@ from support.decoding import check_equal
 from support.servers import Server
 from support.slots import TAILRACE, create_both, theirs
 from support.waiting import until
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 _LONGEST_LIFE = 4.0

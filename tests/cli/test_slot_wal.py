@@ -13,7 +13,7 @@ from support.command import Run
 from support.segments import NAME
 from support.servers import Server
 from tailrace.model import Lsn
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 

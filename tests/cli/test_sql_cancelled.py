@@ -19,7 +19,7 @@ import pytest
 from support.servers import Server
 from support.slots import create_both, theirs
 from tailrace.model import Lsn
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 GET = "pg_logical_slot_get_changes('mine', NULL, NULL)"

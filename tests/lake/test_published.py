@@ -22,7 +22,7 @@ from tailrace.pipeline.defining import define, source_moment
 from tailrace.pipeline.log_feed import LogFeed, open_feed
 from tailrace.publications.published import PublicationWarning
 from tailrace.publications.statements import parse_statement
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.window import WindowSize
 
 pytestmark = pytest.mark.postgres

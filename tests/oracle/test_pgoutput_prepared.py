@@ -13,10 +13,10 @@ from support.servers import Server
 from tailrace.cli.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
-from tailrace.pipeline.slot_plugin import plugin_of
-from tailrace.storage.slot_location import SlotLocation
-from tailrace.storage.writers import Rows
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.slot_plugin import plugin_of
+from tailrace.replication.writers import Rows
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 OPTIONS = {**PLAIN, "proto_version": "3", "two_phase": "on"}

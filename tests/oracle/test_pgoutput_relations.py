@@ -17,8 +17,8 @@ from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 MAJORS = [16, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 17, 18))]

@@ -22,8 +22,8 @@ from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 MAJORS = (18, 14, 16, 15, 17)

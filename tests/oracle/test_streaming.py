@@ -13,9 +13,9 @@ from support.servers import Server
 from support.slots import create_both, ours, theirs
 from support.streaming import split_rows
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 MAJORS = (14, 15, 16, 17, 18)

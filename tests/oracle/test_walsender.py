@@ -31,9 +31,9 @@ from tailrace.logicalproto.change_reader import ChangeReader
 from tailrace.logicalproto.message_flow import MessageReader, MessageWriter
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import Consumer, consuming
 from tailrace.plugins.pgoutput import PgOutput
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import Consumer, consuming
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.types.values import Texts
 
 pytestmark = pytest.mark.postgres

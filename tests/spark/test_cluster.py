@@ -28,8 +28,8 @@ from support.spark_driver import Driver
 from support.together import together
 from support.waiting import until
 from tailrace.pipeline import Runner
-from tailrace.pipeline.consumer import consuming
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.window import WindowSize
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from support.slots import create_both, theirs
 from support.spark_connect import ConnectServer
 from support.spark_driver import Driver
 from tailrace.model import Lsn
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

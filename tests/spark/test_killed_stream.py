@@ -16,7 +16,7 @@ from support.spark_driver import Driver
 from support.waiting import until
 from tailrace.catalog.statefile import write_state
 from tailrace.pipeline import LocalRunner, Source, capture
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 _APP = "stream"

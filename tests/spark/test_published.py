@@ -23,10 +23,10 @@ from tailrace.pipeline.defining import define, source_moment
 from tailrace.pipeline.log_feed import open_feed
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.publications.statements import parse_statement
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.pickling import pack
-from tailrace.storage.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 

@@ -20,7 +20,7 @@ from sql.places import Said, ours, session_on, theirs
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,7 @@ from support.put_back import copied, put_back, written_beyond
 from support.servers import Server
 from support.slots import create_both, theirs
 from tailrace.model import Lsn
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 _APP = "stream"

@@ -12,8 +12,8 @@ import pytest
 
 from support.command import Run
 from tailrace.errors import CorruptFile, TailraceError, UsageError
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.place import Place
-from tailrace.storage.slot_location import SlotLocation
 
 SYSTEM = 7
 

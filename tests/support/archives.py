@@ -16,7 +16,7 @@ from tailrace.catalog.statefile import write_state
 from tailrace.cli.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
-from tailrace.pipeline.consumer import Consumer
+from tailrace.replication.acquired import Consumer
 
 
 @contextmanager

@@ -26,8 +26,8 @@ from tailrace.cli.new_slot import NewSlot
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
-from tailrace.pipeline.slot_creation import Moment
 from tailrace.plugins.registry import register_plugin
+from tailrace.replication.creation import Moment
 from tailrace.sql.place import Place
 from tailrace.sql.query.duckdb_engine import run
 from tailrace.sql.session import Session

@@ -9,9 +9,9 @@ from pathlib import Path
 from support.servers import Server
 from tailrace.cli.slot import create
 from tailrace.model import Lsn
-from tailrace.pipeline.consumer import Consumer
 from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.replication.acquired import Consumer
 from tailrace.settings import WORK_MEM
 
 TAILRACE = Path(sys.executable).with_name("tailrace")

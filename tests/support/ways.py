@@ -29,18 +29,18 @@ from tailrace.errors import TailraceError
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, open_pipeline
 from tailrace.pipeline.asked import Asked
-from tailrace.pipeline.consumer import consuming
-from tailrace.pipeline.receiving import receive_into
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import begin, carry, planned, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
 from tailrace.plugins.output_plugin import OutputPlugin
+from tailrace.replication.acquired import consuming
+from tailrace.replication.receiving import receive_into
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.writers import Calling, Rows
 from tailrace.slots.mark import read_mark, write_mark
 from tailrace.slots.session import Session
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source
-from tailrace.storage.writers import Calling, Rows
 from tailrace.transactions.outline import outline
 from tailrace.wal.index import Index
 

@@ -12,9 +12,9 @@ from tailrace.cli.progress import warn
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.errors import count_of
 from tailrace.model import Lsn
-from tailrace.storage.archive import Cleanup, WaysBack, clean_up, look_through
+from tailrace.replication.archive import Cleanup, WaysBack, clean_up, look_through
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segments import Segment
-from tailrace.storage.slot_location import SlotLocation
 
 app = typer.Typer(help="Archives of write-ahead log.", no_args_is_help=True, add_completion=False)
 

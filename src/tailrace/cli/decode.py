@@ -24,8 +24,8 @@ from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named
 from tailrace.publications.subscription import publication_names
 from tailrace.publications.timeline import Definitions
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.index_store import IndexStore
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.types.style import PARAMETERS, TextStyle
 from tailrace.window import WindowSize, parse_size
 

@@ -16,13 +16,13 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted, warn
 from tailrace.pipeline import Source
-from tailrace.pipeline.slot_creation import Moment, consistent_place
 from tailrace.plan.carried import Carried
 from tailrace.plugins.registry import announce_slot
+from tailrace.replication.creation import Moment, consistent_place
+from tailrace.replication.slot_location import SlotLocation, new_identity
 from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.server_settings import setting_of
-from tailrace.storage.slot_location import SlotLocation, new_identity
 from tailrace.window import WindowSize
 
 _NAMED = 5

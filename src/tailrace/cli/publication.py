@@ -16,8 +16,8 @@ from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import JsonOption, write_json
 from tailrace.errors import UsageError
 from tailrace.publications.publication import Publication
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segment_files import open_segments
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import wal_of
 
 if TYPE_CHECKING:  # what reads SQL and evaluates it takes a while to load, and no other verb needs it

@@ -22,20 +22,20 @@ from tailrace.cli.slot_rows import row_of, shown, write_slot
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline.consumer import Consumer, consuming, consuming_new
-from tailrace.pipeline.receiving import receive_into
-from tailrace.pipeline.slot_creation import Moment
-from tailrace.pipeline.slot_plugin import plugin_of
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import shut_down
 from tailrace.plugins.printing import Printed, as_json_rows, as_lines, as_psql
+from tailrace.replication.acquired import Consumer, consuming, consuming_new
+from tailrace.replication.creation import Moment
+from tailrace.replication.output_file import output_to
+from tailrace.replication.receiving import receive_into
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.slot_plugin import plugin_of
+from tailrace.replication.writers import Writer, writer_named
 from tailrace.slots.location import format_settings
 from tailrace.slots.slot import Slot
-from tailrace.storage.output_file import output_to
 from tailrace.storage.segment_files import open_segments
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import wal_of
-from tailrace.storage.writers import Writer, writer_named
 from tailrace.window import WindowSize, parse_size
 
 app = typer.Typer(help="Replication slots.", no_args_is_help=True, add_completion=False)

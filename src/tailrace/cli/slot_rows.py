@@ -10,9 +10,9 @@ from typing import Any
 from tailrace.cli.progress import warn
 from tailrace.cli.tables import write_json
 from tailrace.errors import TailraceError
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.slot_wal import status_of
 from tailrace.slots.slot import Slot, WalStatus
-from tailrace.storage.slot_location import SlotLocation
-from tailrace.storage.slot_wal import status_of
 
 
 def write_slot(location: SlotLocation, name: str, plain: str, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tailrace.catalog.state import CatalogState
 from tailrace.publications.subscription import Subscription, publication_names
 from tailrace.publications.timeline import Definitions
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.storage.state_location import StateLocation
 from tailrace.types.style import TextStyle
 
 TEXT_STYLE = TextStyle()
@@ -27,4 +27,4 @@ def subscription(
 
 def definitions_in(state: str | Path, system: int, database: int) -> Definitions:
     """What is defined there for the database, which is known by its oid."""
-    return SlotLocation.open(Path(state)).publications.read(system, database, "").in_order
+    return StateLocation.open(Path(state)).publications.read(system, database, "").in_order

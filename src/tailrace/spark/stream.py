@@ -27,11 +27,11 @@ from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import decode_piece
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import Pipeline
-from tailrace.pipeline.consumer import Consumer
 from tailrace.pipeline.subscribing import definitions_in
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
+from tailrace.replication.acquired import Consumer
 from tailrace.spark.changed_table import ChangedTable, has_partitions
 from tailrace.spark.offset import Offset
 from tailrace.spark.pickling import pack, unpack

@@ -18,12 +18,12 @@ from tailrace.catalog.history import History
 from tailrace.catalog.statefile import read_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import Consumer, consuming, consuming_new
 from tailrace.pipeline.following import open_patiently
-from tailrace.pipeline.from_mark import catalogs_at_end
-from tailrace.pipeline.slot_creation import Moment, consistent_place
+from tailrace.replication.acquired import Consumer, consuming, consuming_new
+from tailrace.replication.creation import Moment, consistent_place
+from tailrace.replication.from_mark import catalogs_at_end
+from tailrace.replication.slot_location import SlotLocation, new_identity
 from tailrace.slots.slot import Slot
-from tailrace.storage.slot_location import SlotLocation, new_identity
 from tailrace.storage.source import Source
 from tailrace.user_cache import user_cache
 

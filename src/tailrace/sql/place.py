@@ -16,12 +16,12 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
+from tailrace.replication.origin_file import OriginFile
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.directory import DataDirectory
-from tailrace.storage.origin_file import OriginFile
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source, wal_of
 
 if TYPE_CHECKING:

@@ -77,3 +77,9 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """What writers left there that were killed; for who knows that none is at work."""
+    for path in folder.glob(f".*{UNFINISHED}"):
+        path.unlink()

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline.consumer import Consumer, consuming, consuming_owned
-from tailrace.pipeline.slot_plugin import plugin_of
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_text
+from tailrace.replication.acquired import Consumer, consuming, consuming_owned
+from tailrace.replication.slot_plugin import plugin_of
 from tailrace.slots.slot import Slot
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.outcome import Outcome

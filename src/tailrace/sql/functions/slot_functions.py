@@ -10,14 +10,14 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline.slot_creation import consistent_place
 from tailrace.plugins.registry import announce_slot
+from tailrace.replication.creation import consistent_place
+from tailrace.replication.slot_location import new_identity
 from tailrace.slots.slot import Slot, check_name
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.changes import consumer_of
 from tailrace.sql.functions.outcome import Outcome, one_row
 from tailrace.sql.place import Place
-from tailrace.storage.slot_location import new_identity
 
 _NAMED = 5
 _FIRST_WITH_PARAMETER_ERROR = 18

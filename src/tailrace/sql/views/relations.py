@@ -15,13 +15,13 @@ from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn, Relation
+from tailrace.replication.slot_wal import status_of
 from tailrace.slots.slot import Slot, WalStatus
 from tailrace.sql.functions.outcome import table_of
 from tailrace.sql.functions.signatures import Columns
 from tailrace.sql.kinds import ARROW
 from tailrace.sql.place import Place
 from tailrace.sql.views.view_columns import catalog_columns, views_of
-from tailrace.storage.slot_wal import status_of
 
 if TYPE_CHECKING:
     from tailrace.pipeline.defining import SourceMoment

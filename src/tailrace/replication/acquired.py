@@ -19,18 +19,18 @@ from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import Pipeline
 from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.following import Followed, WalRemoved, open_patiently, weight_of
-from tailrace.pipeline.from_mark import sharing
-from tailrace.pipeline.line_of_history import check_line, check_taken, timeline_at
 from tailrace.pipeline.runner import Runner
-from tailrace.pipeline.same_log import check_same, fitting_mark, stood_in
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import carry, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.decodable import ends_for
 from tailrace.plan.demand import Demand
+from tailrace.replication.from_mark import sharing
+from tailrace.replication.same_log import check_same, fitting_mark, stood_in
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.timelines import check_line, check_taken, timeline_at
 from tailrace.slots.slot import WAL_REMOVED, Slot
 from tailrace.storage.segments import Segments
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source
 from tailrace.transactions.blocks import StreamedByXid
 from tailrace.transactions.fates import NEVER

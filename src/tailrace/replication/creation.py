@@ -21,18 +21,18 @@ from tailrace.pipeline import check_holds, opened
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.first_pass import read_through
 from tailrace.pipeline.following import Followed, up_to_its_end
-from tailrace.pipeline.from_mark import known_at_end
-from tailrace.pipeline.line_of_history import timeline_at
 from tailrace.pipeline.runner import Runner
-from tailrace.pipeline.same_log import stood_in
 from tailrace.pipeline.scanning import AS_SUITS, scan_stretch
 from tailrace.pipeline.windows import begin, carry
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import OF_TABLES
+from tailrace.replication.from_mark import known_at_end
+from tailrace.replication.same_log import stood_in
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.timelines import timeline_at
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source, wal_of
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.wal import xact

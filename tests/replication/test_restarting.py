@@ -13,9 +13,9 @@ from support.slots import create_both, ours, theirs
 from support.watching import opened_places
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segments import segment_name
-from tailrace.storage.slot_location import SlotLocation
 
 CELL = 64  # segments: so much of the log is kept, or forgotten, together
 SWITCHES = f"""DO $$ BEGIN FOR i IN 1..{CELL} LOOP

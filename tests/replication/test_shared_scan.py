@@ -19,10 +19,10 @@ from support.servers import Server
 from support.slots import ours, theirs
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.stored_indexes import SharedIndexes
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 SLOTS = 10

@@ -14,11 +14,11 @@ from support.slots import theirs
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
-from tailrace.pipeline.receiving import receive_into
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.storage.output_file import output_to
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.output_file import output_to
+from tailrace.replication.receiving import receive_into
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 
@@ -43,7 +43,7 @@ def test_amid_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             for segment in away.iterdir():
                 segment.rename(archive / segment.name)
 
-        monkeypatch.setattr("tailrace.pipeline.receiving.time.sleep", give_back)
+        monkeypatch.setattr("tailrace.replication.receiving.time.sleep", give_back)
         with pytest.raises(MissingHistory):
             _receive(state, file, upto, take_away)
         give_back()

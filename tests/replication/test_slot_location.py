@@ -25,8 +25,8 @@ from support.decoding import state_before
 from tailrace.errors import CorruptFile, MissingHistory, TailraceError, UnsupportedFile, UsageError
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.slot import WAL_REMOVED, Slot
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.transactions.scanned_log import Earlier
 
 SYSTEM = 7_400_000_000_000_000_001
@@ -52,7 +52,7 @@ def process(location: SlotLocation, program: str) -> Iterator[subprocess.Popen[s
     prelude = (
         f"import sys, time, random\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
         "from pathlib import Path\nfrom dataclasses import replace\nfrom tailrace.model import Lsn\n"
-        "from tailrace.storage.slot_location import SlotLocation\nlocation = SlotLocation.open(Path(sys.argv[1]))\n"
+        "from tailrace.replication.slot_location import SlotLocation\nlocation = SlotLocation.open(Path(sys.argv[1]))\n"
     )
     child = subprocess.Popen([sys.executable, "-c", prelude + program, str(location.path)], stdout=subprocess.PIPE, text=True)
     try:
@@ -262,7 +262,7 @@ def test_temporary_slots_go_with_their_owner(location: SlotLocation) -> None:
         location.create_slot(slot_of("t", temporary=True))
     with process(
         location,
-        "from storage.test_slot_location import slot_of\nwith location.created(slot_of('a', temporary=True)):\n"
+        "from replication.test_slot_location import slot_of\nwith location.created(slot_of('a', temporary=True)):\n"
         "    print('ready', flush=True)\n    time.sleep(600)\n",
     ) as child:
         assert location.active_pid("a") == child.pid

@@ -17,8 +17,8 @@ from support.watching import opened_places
 from tailrace.cli.slot import create
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 MAJORS = [pytest.param(14, marks=pytest.mark.matrix), 16, pytest.param(18, marks=pytest.mark.matrix)]

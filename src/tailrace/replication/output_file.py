@@ -1,7 +1,7 @@
 """The file that a consumer writes, so that every line is in it exactly once whatever is killed when.
 
-Beside the file lies its position (:mod:`tailrace.storage.output_position`). It is written once the file is synced, and the slot confirms after that.
-So whoever comes next cuts the file to what counts and goes on from there, and what was written behind it comes again.
+Beside the file lies its position (`replication.output_position`). It is written once the file is synced, and the slot confirms after that. So whoever
+comes next cuts the file to what counts and goes on from there, and what was written behind it comes again.
 
     write … write │ fsync of the file │ position, synced │ slot confirmed
 
@@ -26,13 +26,13 @@ from typing import BinaryIO
 from tailrace.errors import FailedWrite, UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.printing import Printed, as_lines
+from tailrace.replication.output_position import POSITION, WRITING, Position, Reach, checksum_before
+from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.session import Session
 from tailrace.slots.slot import Slot
 from tailrace.storage.birth import as_time, born
 from tailrace.storage.file_lock import FileLock
-from tailrace.storage.output_position import POSITION, WRITING, Position, Reach, checksum_before
 from tailrace.storage.whole_file import write_whole
-from tailrace.storage.writers import Rows, Writer
 
 _DISAGREES, _IN_USE = "55000", "55006"
 

@@ -14,9 +14,9 @@ from support.servers import Server
 from support.slots import create_both, ours, theirs
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner, Source
-from tailrace.pipeline.consumer import consuming
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.wal.merge import merged
 
 pytestmark = pytest.mark.postgres

@@ -16,8 +16,8 @@ from support.slots import ours, theirs
 from support.threads import run_threads
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import Consumer, consuming
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import Consumer, consuming
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 MAJORS = [pytest.param(14, marks=pytest.mark.matrix), 16, pytest.param(18, marks=pytest.mark.matrix)]

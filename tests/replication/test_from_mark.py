@@ -14,9 +14,9 @@ from support.watching import opened_places
 from tailrace.cli.slot import create
 from tailrace.errors import TailraceError, UsageError
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segments import segment_name
-from tailrace.storage.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 

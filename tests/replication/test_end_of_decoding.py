@@ -9,7 +9,7 @@ import pytest
 
 from support.command import Run
 from support.servers import Server
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 

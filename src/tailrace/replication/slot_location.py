@@ -1,12 +1,7 @@
-"""A state location: the directory in which the slots of one system's log are kept, with what they share (docs/state_location.md).
+"""The slots of one system's log, in a state location: a folder each (`replication/slot.c`; docs/state_location.md).
 
-    location                          whose log, and how many slots
-    place                             where the directory lies, so that a copy of it is told
     slots/NAME/slot, slots/NAME/owner what `slots.slot` says; the lock of who consumes it
-    marks/                            `storage.marks`
-    index/                            `storage.index_store`
-    publications/                     `storage.publication_files`
-    lock                              one at a time changes the set of slots, or looks who owns one
+    marks/                            `replication.marks`
 
 A change of the set of slots counts from the moment when a folder is renamed, so a process that is killed has made it or has not. What it leaves
 besides has a dot in its name, which no slot has; whoever comes next removes it. The system lets go of a dead owner's lock, so its slot is free, or
@@ -18,7 +13,6 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,124 +21,25 @@ from pathlib import Path
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
-from tailrace.slots.location import Settings, parse_settings, read_location, write_location
+from tailrace.replication.marks import MarkFile, Marks, any_mark
 from tailrace.slots.slot import Slot, check_name, read_slot, write_slot
 from tailrace.storage.file_lock import FileLock
-from tailrace.storage.index_store import IndexStore
-from tailrace.storage.marks import MarkFile, Marks, any_mark
-from tailrace.storage.place import check_place, move_here, settle
-from tailrace.storage.publication_files import PublicationFiles
-from tailrace.storage.whole_file import UNFINISHED, make_folder, sync_folder, write_whole
+from tailrace.storage.state_location import StateLocation
+from tailrace.storage.whole_file import make_folder, remove_unfinished, sync_folder, write_whole
 
-_LOCATION, _LOCK, _SLOT, _OWNER = "location", "lock", "slot", "owner"
+_SLOT, _OWNER = "slot", "owner"
 _BEING_MADE, _DROPPED = ".made", ".dropped"
 
 
 @dataclass(frozen=True, slots=True)
-class SlotLocation:
-    """May be used by threads; each that consumes a slot owns it for itself."""
+class SlotLocation(StateLocation):
+    """The slots of a state location, and their marks. May be used by threads; each that consumes a slot owns it for itself."""
 
-    path: Path
-    warn: Callable[[str], None] = warnings.warn
-    """Is told of marks and indexes that cannot be used."""
-    is_cache: bool = False
-    """Whether a copy of it does no harm."""
     _owned: dict[str, FileLock] = field(default_factory=dict, repr=False, compare=False)
-
-    @classmethod
-    def create(
-        cls, path: Path, system: int, *, max_replication_slots: int = 10, max_slot_wal_keep_size: int = -1,
-        warn: Callable[[str], None] = warnings.warn, is_cache: bool = False,
-    ) -> SlotLocation:  # fmt: skip
-        """A new one, in a directory that is empty or not there."""
-        make_folder(path)
-        location = cls(path, warn, is_cache)
-        with location._locked():
-            if location._file.exists():
-                hint = "Name another directory, or use the slots of this one."
-                raise UsageError(f'"{path}" is a state location already', hint=hint)
-            if any(not each.name.startswith(".") and each.name != _LOCK for each in path.iterdir()):
-                raise UsageError(
-                    f'directory "{path}" exists but is not empty', hint="A state location needs a directory of its own."
-                )
-            if not is_cache:
-                settle(path)
-            write_whole(location._file, write_location(Settings(system, max_replication_slots, max_slot_wal_keep_size)))
-        return location
-
-    @classmethod
-    def open(cls, path: Path, *, warn: Callable[[str], None] = warnings.warn, is_cache: bool = False) -> SlotLocation:
-        """Raises UsageError if there is none, or if it is a copy, and as `read_location` does. Removes what processes left that were killed."""
-        location = cls._found(path, warn, is_cache)
-        with location._locked():
-            if not is_cache:
-                check_place(path)
-            location._sweep()
-        return location
-
-    @classmethod
-    def take_over(cls, path: Path, *, warn: Callable[[str], None] = warnings.warn) -> SlotLocation:
-        """One that was moved here, or restored: it belongs here from now on. Raises UsageError if the one that it is a copy of is still there."""
-        location = cls._found(path, warn, False)
-        with location._locked():
-            move_here(path)
-        return location
-
-    @classmethod
-    def _found(cls, path: Path, warn: Callable[[str], None], is_cache: bool) -> SlotLocation:
-        location = cls(path, warn, is_cache)
-        if not location._file.is_file():
-            raise UsageError(
-                f'"{path}" is not a state location', hint="Name the directory in which slots were created, or create one there."
-            )
-        _ = location.settings
-        return location
-
-    @classmethod
-    def open_or_create(
-        cls, path: Path, system: int, *, warn: Callable[[str], None] = warnings.warn, is_cache: bool = False
-    ) -> SlotLocation:  # fmt: skip
-        """Of this system, whichever it is."""
-        if not (path / _LOCATION).exists():
-            try:
-                return cls.create(path, system, warn=warn, is_cache=is_cache)
-            except UsageError:
-                if not (path / _LOCATION).exists():  # or else somebody was faster
-                    raise
-        location = cls.open(path, warn=warn, is_cache=is_cache)
-        location.check_system(system)
-        return location
-
-    @property
-    def settings(self) -> Settings:
-        return read_location(self._file.read_bytes(), str(self._file))
-
-    def configure(self, pairs: Mapping[str, str | None]) -> Settings:
-        """Change the settings that are named (`parse_settings`); what they are then."""
-        with self._locked():
-            settings = parse_settings(self.settings, pairs)
-            write_whole(self._file, write_location(settings))
-        return settings
-
-    def check_system(self, system: int) -> None:
-        """Raise UsageError unless this is the system whose slots are kept here."""
-        if (mine := self.settings.system) != system:
-            raise UsageError(
-                f'the slots in "{self.path}" are of system {mine}, not of {system}',
-                hint="Each system needs a state location of its own.",
-            )
 
     @property
     def mark_store(self) -> Marks:
         return Marks(self.path / "marks", self.warn)
-
-    @property
-    def publications(self) -> PublicationFiles:
-        return PublicationFiles(self.path / "publications")
-
-    @property
-    def index_store(self) -> IndexStore:
-        return IndexStore(self.path / "index", self.warn)
 
     def slots(self) -> list[Slot]:
         """All, by name. Raises CorruptFile if the file of one is damaged."""
@@ -321,7 +216,7 @@ class SlotLocation:
 
     def _sweep(self) -> None:
         """Remove temporary slots of the dead, and what is left of changes that were not finished, or not wholly."""
-        _remove_unfinished(self.path)
+        remove_unfinished(self.path)
         for folder in (self.path / "slots").glob("*.*"):
             shutil.rmtree(folder)
         for name in self._names():
@@ -346,7 +241,7 @@ class SlotLocation:
         """What it is by then, since the owner before may have saved it until its lock was taken."""
         self._owned[name] = lock
         try:
-            _remove_unfinished(self._folder(name))
+            remove_unfinished(self._folder(name))
             yield self._read(name)
         finally:
             if lock.is_held:  # in a forked child it is not
@@ -361,10 +256,6 @@ class SlotLocation:
         finally:
             lock.release()
 
-    @property
-    def _file(self) -> Path:
-        return self.path / _LOCATION
-
     def _folder(self, name: str) -> Path:
         return self.path / "slots" / name
 
@@ -373,23 +264,10 @@ class SlotLocation:
         if not self._folder(name).is_dir():
             raise _undefined(name)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = FileLock.wait(self.path / _LOCK)
-        try:
-            yield
-        finally:
-            lock.release()
-
 
 def new_identity() -> str:
     """For a slot that is created."""
     return uuid.uuid4().hex
-
-
-def _remove_unfinished(folder: Path) -> None:
-    for path in folder.glob(f".*{UNFINISHED}"):
-        path.unlink()
 
 
 def _undefined(name: str) -> UsageError:

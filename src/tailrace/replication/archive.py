@@ -18,12 +18,12 @@ from pathlib import Path
 
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.slot_wal import lose, status_of
 from tailrace.slots.slot import Slot
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segment, Segments, in_place
-from tailrace.storage.slot_location import SlotLocation
-from tailrace.storage.slot_wal import lose, status_of
 from tailrace.storage.ways_back import BACKUP_HISTORY, Need, needs_of_backups, needs_of_states
 
 _HISTORY = re.compile(r"[0-9A-F]{8}\.history")

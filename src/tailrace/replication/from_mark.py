@@ -14,14 +14,14 @@ from tailrace.errors import MissingHistory
 from tailrace.model import STRETCH_BYTES, Lsn
 from tailrace.pipeline import Catalogs
 from tailrace.pipeline.following import Followed, open_patiently, weight_of
-from tailrace.pipeline.line_of_history import check_line
 from tailrace.pipeline.runner import Runner
-from tailrace.pipeline.same_log import fitting_mark
 from tailrace.pipeline.scanning import Scanning
 from tailrace.pipeline.windows import carry
 from tailrace.plan.carried import Carried
+from tailrace.replication.same_log import fitting_mark
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.timelines import check_line
 from tailrace.storage.segments import Segments
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import Source
 from tailrace.transactions.fates import fates_of
 from tailrace.wal.xlog import LOGICAL

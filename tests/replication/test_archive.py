@@ -22,8 +22,8 @@ from support.waiting import until
 from tailrace.catalog.statefile import read_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 COPIED = "cp %p {archive}/.%f && mv {archive}/.%f {archive}/%f"

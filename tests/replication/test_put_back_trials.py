@@ -15,7 +15,7 @@ from support.put_back import copied, put_back
 from support.servers import Server
 from support.slots import THEIRS
 from tailrace.model import Lsn
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 TRIALS = [pytest.param(seed, marks=[] if seed < 1 else pytest.mark.marathon) for seed in range(100)]

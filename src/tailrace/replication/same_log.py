@@ -11,10 +11,10 @@ from functools import partial
 
 from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline.line_of_history import left_at
 from tailrace.plan.carried import Carried
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.timelines import left_at
 from tailrace.storage.segments import Segments
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.wal.stood import Difference, Kind, Stood, difference, stood_before
 
 

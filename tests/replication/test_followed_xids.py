@@ -13,9 +13,9 @@ from support.servers import Server
 from support.slots import create_both, ours, theirs
 from support.xids import near_the_end
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
 from tailrace.plan.carried import Carried
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 

@@ -20,11 +20,11 @@ from support.slots import TAILRACE, create_both, theirs
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
-from tailrace.pipeline.receiving import receive_into
 from tailrace.plugins.registry import plugin_named
-from tailrace.storage.slot_location import SlotLocation
-from tailrace.storage.writers import GROUP, Calling, Rows, Writer, writer_named
+from tailrace.replication.acquired import consuming
+from tailrace.replication.receiving import receive_into
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.writers import GROUP, Calling, Rows, Writer, writer_named
 
 EXAMPLE = Path(__file__).parents[2] / "examples/sqlite"
 _spec = importlib.util.spec_from_file_location("sqlite_writer", EXAMPLE / "sqlite_writer.py")
@@ -154,7 +154,7 @@ def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = metadata.EntryPoints(
         metadata.EntryPoint(name, target, GROUP) for name, target in (("lines", "builtins:print"), ("none", "builtins:int"))
     )
-    monkeypatch.setattr("tailrace.storage.writers.entry_points", lambda group: entries.select(group=group))
+    monkeypatch.setattr("tailrace.replication.writers.entry_points", lambda group: entries.select(group=group))
     assert isinstance(writer_named("lines", {}), Calling)
     with pytest.raises(UsageError, match='unrecognized writer option "x"'):
         writer_named("lines", {"x": "1"})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tailrace.pipeline.consumer import Consumer
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
+from tailrace.replication.acquired import Consumer
 
 
 def plugin_of(consumer: Consumer, options: Mapping[str, str | None], parameters: Mapping[str, str]) -> OutputPlugin:

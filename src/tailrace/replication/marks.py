@@ -19,7 +19,7 @@ from tailrace.plan.carried import Carried
 from tailrace.slots.mark import read_mark, write_mark
 from tailrace.slots.slot import Slot
 from tailrace.storage.file_lock import FileLock
-from tailrace.storage.whole_file import UNFINISHED, make_folder, write_whole
+from tailrace.storage.whole_file import make_folder, remove_unfinished, write_whole
 
 _NAME = re.compile(r"([0-9A-F]{8})-([0-9A-F]{16})\.mark")
 _KEPT = 2
@@ -89,8 +89,7 @@ class Marks:
             for folder in self.directory.iterdir():
                 if not folder.is_dir():
                     continue
-                for path in folder.glob(f".*{UNFINISHED}"):
-                    path.unlink()
+                remove_unfinished(folder)
                 marks = self.of(int(folder.name)) if folder.name.isdecimal() else []
                 mine = [slot for slot in slots if str(slot.database_oid) == folder.name and not slot.invalidation_reason]
                 needed = {mark for slot in mine for mark in _needed(slot, marks)}

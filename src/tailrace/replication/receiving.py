@@ -11,11 +11,11 @@ from functools import partial
 
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
-from tailrace.pipeline.consumer import Consumer
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time
+from tailrace.replication.acquired import Consumer
+from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.session import Session
-from tailrace.storage.writers import Rows, Writer
 
 POLL = 0.05
 """Seconds between two looks at a log in which nothing is new."""

@@ -1,7 +1,7 @@
 """Who writes what a plugin prints (the manual's "Logical Decoding Output Writers"): a base class for writers, and writers by name.
 
 A writer is found by its name in the entry point group `tailrace.writers`, which names a subclass of `Writer`, or a function that takes `Rows`.
-`pipeline/receiving.py` calls it:
+`replication/receiving.py` calls it:
 
     begin │ write … write, whole, write … │ durable_upto, slot confirmed │ write …
 

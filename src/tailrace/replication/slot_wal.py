@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.slot import WAL_REMOVED, Slot, WalStatus, wal_status
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import open_segments
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.storage.source import wal_of
 from tailrace.storage.spool import spool_directory, with_copies
 

@@ -17,10 +17,10 @@ from tailrace.cli.slot import create
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
 from tailrace.plan.demand import OF_TABLES
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segments import segment_name
-from tailrace.storage.slot_location import SlotLocation
 from tailrace.window import WindowSize
 
 pytestmark = pytest.mark.postgres
