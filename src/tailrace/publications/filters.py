@@ -1,12 +1,15 @@
 """Row filters, made ready to be asked: the one place of this folder that knows how expressions are read, analysed and evaluated.
 
-In: a `RowFilter`, and the relation whose rows it is asked about. Out: a condition that tells of columns of values which rows pass. A filter of the
-catalog is a tree already; one of SQL is analysed again, against the columns by the names that they had when it was written.
+In: a `RowFilter`, and the relation whose rows it is asked about. Out: a condition that tells of columns of values which rows pass.
+A filter of the catalog is a node tree already. One of SQL is analysed against the columns by the names that they had when it was
+written; `stored_filters` does so once, where a log is planned, so that what travels to workers are node trees.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +22,7 @@ from tailrace.expressions.evaluate import Facts, Filter, compile_filter
 from tailrace.expressions.evaluate.collations import Collation
 from tailrace.expressions.evaluate.refusals import refused
 from tailrace.expressions.evaluate.vectors import DEFAULT_COLLATION
-from tailrace.expressions.node_tree import read_filter
+from tailrace.expressions.node_tree import read_filter, write_node_tree
 from tailrace.model import Relation
 from tailrace.publications.publication import NODE_TREE, RowFilter
 from tailrace.types.encodings.server_encodings import NAMES
@@ -43,29 +46,53 @@ class FilterCompiler:
     def __call__(self, row_filters: tuple[RowFilter, ...], relation: Relation) -> Filter:
         """What lets a row through that one of the filters does. They are one OR, as on the server: behind one that is true none is evaluated. Raises
         UsageError for what is not evaluated, and for a column that is no longer what it was."""
-        try:
-            for row_filter in row_filters:
-                self._check_characters(row_filter)
+        with _of_table(relation):
             each = tuple(self.expression(row_filter, relation) for row_filter in row_filters)
             return compile_filter(each[0] if len(each) == 1 else tree.Or(each), relation.live_columns, self.facts)
-        except UsageError as error:
-            error.context = error.context or f'WHERE clause of a publication, table "{relation}"'
-            raise
 
-    def _check_characters(self, row_filter: RowFilter) -> None:
-        """A filter in SQL is in UTF-8: its characters beyond ASCII would be other bytes than those of the rows."""
-        if row_filter.form != NODE_TREE and not row_filter.text.isascii() and self.facts.encoding not in _AS_WRITTEN:
-            raise refused(f"characters beyond ASCII in a database whose encoding is {self.facts.encoding}")
+    def stored(self, row_filter: RowFilter, relation: Relation) -> RowFilter:
+        """The filter as a server would keep it of this relation. Raises UsageError as the call does."""
+        with _of_table(relation):
+            return RowFilter(write_node_tree(self.expression(row_filter, relation), max(self.major, FIRST_WITH_FILTERS)))
 
     def columns_of(self, row_filter: RowFilter, relation: Relation) -> tuple[int, ...]:
         """The attribute numbers of the columns that it reads."""
         return tuple(tree.columns_of(self.expression(row_filter, relation)))
 
     def expression(self, row_filter: RowFilter, relation: Relation) -> tree.Expression:
-        """The filter's tree, for this relation."""
+        """The filter's tree, for this relation. What is written in SQL is in UTF-8: its characters beyond ASCII would be other bytes than those of
+        the rows in other encodings."""
         if row_filter.form == NODE_TREE:
             return read_filter(row_filter.text)
+        if not row_filter.text.isascii() and self.facts.encoding not in _AS_WRITTEN:
+            raise refused(f"characters beyond ASCII in a database whose encoding is {self.facts.encoding}")
         return analysed(row_filter, named_as_then(relation, row_filter), self.major, self.facts.style)
+
+
+@contextmanager
+def _of_table(relation: Relation) -> Iterator[None]:
+    """Errors say of which table the filter is."""
+    try:
+        yield
+    except UsageError as error:
+        error.context = error.context or f'WHERE clause of a publication, table "{relation}"'
+        raise
+
+
+StoredFilters = Mapping[tuple[RowFilter, Relation], RowFilter | UsageError]
+"""What a server would keep of filters in SQL, of relations; or its error."""
+
+
+def stored_filters(compiler: FilterCompiler, wanted: Iterable[tuple[RowFilter, Relation]]) -> StoredFilters:
+    """Those of the filters that are in SQL."""
+    found: dict[tuple[RowFilter, Relation], RowFilter | UsageError] = {}
+    for row_filter, relation in wanted:
+        if row_filter.form != NODE_TREE and (row_filter, relation) not in found:
+            try:
+                found[row_filter, relation] = compiler.stored(row_filter, relation)
+            except UsageError as error:
+                found[row_filter, relation] = error
+    return found
 
 
 def analysed(row_filter: RowFilter, relation: Relation, major: int, style: TextStyle) -> tree.Expression:

@@ -22,7 +22,7 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
 from tailrace.publications.entry import RelationEntry, is_publishable
-from tailrace.publications.filters import FilterCompiler, facts_of
+from tailrace.publications.filters import FilterCompiler, StoredFilters, facts_of, stored_filters
 from tailrace.publications.publication import RowFilter
 from tailrace.publications.published import Published, check_found, published
 from tailrace.publications.replica_identity import replica_identity_error
@@ -40,12 +40,13 @@ _COMMANDS = {UPDATE: "update", DELETE: "delete"}
 
 @dataclass(slots=True)
 class Publisher:
-    """`major` is the source's. `made` says from where on publications exist, as far as that is known; `passed_over` are those that changes
-    were published without, since they do not exist there."""
+    """`major` is the source's. `stored` are node trees of filters in SQL. `made` says from where on publications exist, as far as that is known;
+    `passed_over` are those that changes were published without, since they do not exist there."""
 
     timeline: EntryTimeline
     major: int
     compile: Compile
+    stored: StoredFilters = field(default_factory=dict)
     made: Mapping[str, Lsn] = field(default_factory=dict)
     passed_over: set[str] = field(default_factory=set)
     _published: dict[tuple[int, int], Published] = field(default_factory=dict, repr=False)
@@ -53,15 +54,18 @@ class Publisher:
     _kept: list[object] = field(default_factory=list, repr=False)
 
     def __getstate__(self) -> tuple[object, ...]:
-        return self.timeline, self.major, self.compile, self.made
+        return self.timeline, self.major, self.compile, self.stored, self.made
 
-    def __setstate__(self, state: tuple[EntryTimeline, int, Compile, Mapping[str, Lsn]]) -> None:
-        self.timeline, self.major, self.compile, self.made = state
+    def __setstate__(self, state: tuple[EntryTimeline, int, Compile, StoredFilters, Mapping[str, Lsn]]) -> None:
+        self.timeline, self.major, self.compile, self.stored, self.made = state
         self.passed_over, self._published, self._conditions, self._kept = set(), {}, {}, []
 
     def part(self, oids: Collection[int], ordinals: Collection[int]) -> Publisher:
         """One of these relations and transactions."""
-        return Publisher(self.timeline.part(oids, ordinals), self.major, self.compile, self.made)
+        timeline = self.timeline.part(oids, ordinals)
+        tables = {table for oid in oids for table in timeline.tables_of(oid)} if self.stored else ()
+        stored = {each: found for each, found in self.stored.items() if (each[1].rewrite_of or each[1].oid) in tables}
+        return Publisher(timeline, self.major, self.compile, stored, self.made)
 
     def tables_of(self, relation: Relation) -> tuple[Relation, ...]:
         """The tables as which changes of a relation are published, whenever they are; each version, and none where nothing is."""
@@ -190,8 +194,14 @@ class Publisher:
         key = row_filters, id(relation)
         if key not in self._conditions:
             self._kept.append(relation)
-            self._conditions[key] = self.compile(row_filters, relation)
+            self._conditions[key] = self.compile(tuple(self._stored(each, relation) for each in row_filters), relation)
         return self._conditions[key]
+
+    def _stored(self, row_filter: RowFilter, relation: Relation) -> RowFilter:
+        found = self.stored.get((row_filter, relation), row_filter)
+        if isinstance(found, UsageError):
+            raise found
+        return found
 
     def _all_conditions(self, what: Published) -> dict[int, Condition | None]:
         """Those of each action. They are all prepared before the first change, so an error of one is raised whatever that change is."""
@@ -210,10 +220,10 @@ def publisher_of(
 ) -> Publisher:
     """The publisher of all that comes out of a plan, for who asks for publications of these names. Filters are evaluated with the settings of
     `style`."""
-    compile_filter = FilterCompiler(history.major, facts_of(history, style))
-    return Publisher(
-        timeline_of(plan, history, names, definitions), history.major, compile_filter, _made(history, names, definitions)
-    )
+    compiler = FilterCompiler(history.major, facts_of(history, style))
+    timeline = timeline_of(plan, history, names, definitions)
+    stored = stored_filters(compiler, timeline.filters_of(plan.relations)) if definitions else {}
+    return Publisher(timeline, history.major, compiler, stored, _made(history, names, definitions))
 
 
 def _made(history: History, names: Sequence[str], definitions: Definitions) -> dict[str, Lsn]:

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from tailrace.catalog.history import History
 from tailrace.catalog.moments import Committed, moments_of
 from tailrace.errors import MissingHistory
+from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.publications.entry import RelationEntry, Standing, member_of, published_place
 from tailrace.publications.historic import SourcePublications
-from tailrace.publications.publication import Publication
+from tailrace.publications.publication import Publication, RowFilter
 from tailrace.transactions.fates import NEVER
 
 NOTHING = RelationEntry()
@@ -85,6 +86,18 @@ class EntryTimeline:
             for spans in (each.common.get(oid), *(own.get(oid) for own in each.own.values())):
                 found |= {id(entry): entry for entry in (spans.entries if spans else ())}
         yield from found.values()
+
+    def tables_of(self, oid: int) -> set[int]:
+        """The oids as which changes of a relation are published."""
+        return {oid if entry.published_as is None else entry.published_as.oid for entry in self.entries_of(oid)}
+
+    def filters_of(self, relations: Iterable[Relation]) -> Iterator[tuple[RowFilter, Relation]]:
+        """Every filter that may be asked about changes of these relations, and the relation that it is of."""
+        for relation in relations:
+            for entry in self.entries_of(relation.rewrite_of or relation.oid):
+                for member in entry.members:
+                    if member.filter is not None:
+                        yield member.filter, entry.published_as or relation
 
     def part(self, oids: Collection[int], ordinals: Collection[int]) -> EntryTimeline:
         """What tells of these relations to these transactions."""
