@@ -26,7 +26,7 @@ from tailrace.plan.stretch import StretchPlan
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.plugins.printing import print_rows, with_newlines
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.publications.publish import Publisher, publisher_of
+from tailrace.publications.publishing.publisher import Publisher, publisher_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.segments import Segments
 from tailrace.types.style import TextStyle

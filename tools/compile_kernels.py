@@ -113,7 +113,7 @@ def filters_asked() -> None:
     from tailrace.expressions import tree  # noqa: PLC0415
     from tailrace.expressions.evaluate import compile_filter  # noqa: PLC0415
     from tailrace.model import Column  # noqa: PLC0415
-    from tailrace.publications.row_filter import OLD, chosen  # noqa: PLC0415
+    from tailrace.publications.publishing.row_filter import OLD, chosen  # noqa: PLC0415
     from tailrace.types.built_in import built_in_type  # noqa: PLC0415
     from tailrace.types.registry import parse_texts  # noqa: PLC0415
     from tailrace.types.values import Texts  # noqa: PLC0415
@@ -171,9 +171,9 @@ def as_messages(pipeline) -> None:  # type: ignore[no-untyped-def]
     """What pgoutput sends of the rows that were inserted, as text and in binary form."""
     from tailrace.plugins.pgoutput import PgOutput  # noqa: PLC0415
     from tailrace.plugins.printing import as_psql  # noqa: PLC0415
-    from tailrace.publications.publication import Actions, Publication  # noqa: PLC0415
+    from tailrace.publications.publication import Publication, PublicationActions  # noqa: PLC0415
 
-    everything = Publication("everything", all_tables=True, actions=Actions(insert=True), defined_here=True)
+    everything = Publication("everything", all_tables=True, actions=PublicationActions(insert=True), defined_here=True)
     for binary in ("false", "true"):
         plugin = PgOutput()
         plugin.startup({"proto_version": "1", "publication_names": everything.name, "binary": binary}, MAJOR)

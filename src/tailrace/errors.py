@@ -142,6 +142,10 @@ class Overtaken(TailraceError):
     default_sqlstate = "40001"
 
 
+class PublicationWarning(UserWarning):
+    """A publication that was asked for does not exist; the stream goes on without it."""
+
+
 class PeerError(TailraceError):
     """A server, a client or another process broke the protocol or went away."""
 

@@ -18,7 +18,7 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import Truncation
 from tailrace.plan.pieces import Piece
-from tailrace.publications.pieces import PublishedPiece, published_batches
+from tailrace.publications.publishing.published_pieces import PublishedPiece, published_batches
 from tailrace.wal.stood import Difference, Stood
 
 Result = TypeVar("Result")

@@ -11,6 +11,7 @@ import pytest
 from support.pgoutput import Sent, read_sent
 from support.servers import Server
 from tailrace import tables_to_copy
+from tailrace.errors import PublicationWarning
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.mirror import Mirrored, mirror
 from tailrace.lake.reading import read_table
@@ -20,8 +21,7 @@ from tailrace.pipeline import LocalRunner, Scanning
 from tailrace.pipeline.copying import TableToCopy
 from tailrace.pipeline.defining import define, source_moment
 from tailrace.pipeline.log_feed import LogFeed, open_feed
-from tailrace.publications.published import PublicationWarning
-from tailrace.publications.statements import parse_statement
+from tailrace.publications.commands.statements import parse_statement
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.window import WindowSize
 

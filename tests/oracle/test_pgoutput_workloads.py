@@ -25,8 +25,8 @@ from tailrace.errors import TailraceError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.defining import define, source_moment
-from tailrace.publications.statements import parse_statement
-from tailrace.publications.timeline import Definitions
+from tailrace.publications.commands.statements import parse_statement
+from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.storage.publication_files import PublicationFiles
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]

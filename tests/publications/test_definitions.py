@@ -15,19 +15,21 @@ from tailrace.errors import CorruptFile, InsufficientLogging, UnsupportedFile, U
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline
 from tailrace.pipeline.defining import SourceMoment, define
-from tailrace.publications.definition_file import Definitions, Stage, read_definitions, write_definitions
-from tailrace.publications.filters import FilterCompiler, facts_of
-from tailrace.publications.naming import Moment
-from tailrace.publications.publication import SQL, Actions, Publication, PublishedTable, RowFilter
-from tailrace.publications.publish import publisher_of
-from tailrace.publications.statements import parse_statement
+from tailrace.publications.catalog_snapshot import CatalogSnapshot
+from tailrace.publications.commands.definition_file import Definitions, DefinitionStage, read_definitions, write_definitions
+from tailrace.publications.commands.statements import parse_statement
+from tailrace.publications.publication import SQL, Publication, PublicationActions, PublishedTable, RowFilter
+from tailrace.publications.publishing.filter_compiler import FilterCompiler, facts_of
+from tailrace.publications.publishing.publisher import publisher_of
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.types.style import TextStyle
 
 FILTER = RowFilter("a > 5 AND c = 'é'", SQL, ((1, "a"), (3, "c")), ((4, "{CONST}"),))
 TABLES = (PublishedTable(16384, (1, 3), FILTER), PublishedTable(16390))
-SOME = Publication("p", "me", actions=Actions(insert=True), via_root=True, tables=TABLES, schemas=(2200,), defined_here=True)
-STAGES = (Stage(Lsn(0x1000), "CREATE PUBLICATION p", (SOME,)), Stage(Lsn(0x2000), "DROP PUBLICATION p", ()))
+SOME = Publication(
+    "p", "me", actions=PublicationActions(insert=True), via_root=True, tables=TABLES, schemas=(2200,), defined_here=True
+)
+STAGES = (DefinitionStage(Lsn(0x1000), "CREATE PUBLICATION p", (SOME,)), DefinitionStage(Lsn(0x2000), "DROP PUBLICATION p", ()))
 DEFINED = Definitions(7, 5, "shop", STAGES)
 
 
@@ -43,14 +45,14 @@ def test_the_file_in_both_directions() -> None:
 def test_each_stage_holds_from_its_lsn_on() -> None:
     assert [DEFINED.at(lsn) for lsn in (0xFFF, 0x1000, 0x1FFF, 0x2000)] == [(), (SOME,), (SOME,), ()]
     with pytest.raises(UsageError, match="have changed at 0/2000, they cannot change at 0/1FFF"):
-        DEFINED.then(Stage(Lsn(0x1FFF), "", ()))
+        DEFINED.then(DefinitionStage(Lsn(0x1FFF), "", ()))
 
 
 def test_a_change_that_fails_leaves_the_file(tmp_path: Path) -> None:
     files = PublicationFiles(tmp_path / "publications")
     assert files.change(7, 5, "shop", lambda found: found.then(STAGES[0])).current == (SOME,)
     with pytest.raises(UsageError):
-        files.change(7, 5, "shop", lambda found: found.then(Stage(Lsn(1), "", ())))
+        files.change(7, 5, "shop", lambda found: found.then(DefinitionStage(Lsn(1), "", ())))
     assert files.read(7, 5, "shop") == Definitions(7, 5, "shop", STAGES[:1])
     with pytest.raises(UsageError, match="are of system 7, not of 8"):
         files.read(8, 5, "shop")
@@ -87,7 +89,7 @@ def _check_told(pipeline: Pipeline, told: Told, files: PublicationFiles) -> None
     text = text.replace("w1", "ours").replace("TABLE ", "TABLE sc.")
 
     def run(at: int, statement: str) -> Definitions:
-        here = SourceMoment(1, history.database, DBNAME, Moment(history, at), TextStyle())
+        here = SourceMoment(1, history.database, DBNAME, CatalogSnapshot(history, at), TextStyle())
         return define(files, here, parse_statement(statement), statement).definitions
 
     def sent(definitions: Definitions) -> list[Sent]:
@@ -125,7 +127,7 @@ def _check_refusals(pipeline: Pipeline, told: Told) -> None:
     compile_filter = FilterCompiler(16, facts_of(pipeline.history, TextStyle()))
     relation = pipeline.history.relation_named("sc", "x", told.stop)
     assert relation is not None
-    for actions, refused in ((Actions(insert=True), False), (Actions(insert=True, update=True), True)):
+    for actions, refused in ((PublicationActions(insert=True), False), (PublicationActions(insert=True, update=True), True)):
         ours = Publication("ours", actions=actions, tables=(PublishedTable(relation.oid),), defined_here=True)
         if refused:
             with pytest.raises(InsufficientLogging, match='cannot update table "x" because it does not have a replica') as caught:

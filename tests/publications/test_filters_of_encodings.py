@@ -7,8 +7,8 @@ import pytest
 from tailrace.errors import UsageError
 from tailrace.expressions.evaluate import Facts
 from tailrace.model import Column, Relation
-from tailrace.publications.filters import FilterCompiler
 from tailrace.publications.publication import SQL, RowFilter
+from tailrace.publications.publishing.filter_compiler import FilterCompiler
 from tailrace.types.built_in import built_in_type
 from tailrace.types.values import Values
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tailrace.decode import DELETE, INSERT, NO_OLD, OLD_KEY, OLD_ROW, UPDATE, Batch
-from tailrace.errors import InsufficientLogging, UsageError
+from tailrace.errors import InsufficientLogging, PublicationWarning, UsageError
 from tailrace.model import Column, PgType, Relation
-from tailrace.publications.entry import Member, RelationEntry
-from tailrace.publications.publication import ALL_ACTIONS, Actions, RowFilter
-from tailrace.publications.publish import Publisher
-from tailrace.publications.published import PublicationWarning, warn_of
-from tailrace.publications.timeline import EntrySpans, EntryTimeline, Generation
+from tailrace.publications.publication import ALL_ACTIONS, PublicationActions, RowFilter
+from tailrace.publications.publishing.entry_timeline import EntrySpans, EntryTimeline, Generation
+from tailrace.publications.publishing.published_relation import warn_of_missing
+from tailrace.publications.publishing.publisher import Publisher
+from tailrace.publications.publishing.relation_sync_entry import PublicationRelation, RelationSyncEntry
 from tailrace.types.values import Mask, Values
 
 INT = PgType(23, "pg_catalog", "int4", "integer", "b", 4, 4)
@@ -52,12 +52,15 @@ class Long(Above):
 
 
 def member(
-    name: str = "p", actions: Actions = ALL_ACTIONS, row_filter: RowFilter | None = None, columns: tuple[int, ...] | None = None
-) -> Member:
-    return Member(name, actions, columns, row_filter, "n", False, False)
+    name: str = "p",
+    actions: PublicationActions = ALL_ACTIONS,
+    row_filter: RowFilter | None = None,
+    columns: tuple[int, ...] | None = None,
+) -> PublicationRelation:
+    return PublicationRelation(name, actions, columns, row_filter, "n", False, False)
 
 
-def publisher(entry: RelationEntry, condition: object = None, major: int = 16) -> Publisher:
+def publisher(entry: RelationSyncEntry, condition: object = None, major: int = 16) -> Publisher:
     spans = {TABLE.oid: EntrySpans((0,), (entry,))}
     timeline = EntryTimeline((0,), (Generation(spans, {}),))
     return Publisher(timeline, major, lambda *_: condition or Above())  # type: ignore[arg-type,return-value]
@@ -110,7 +113,7 @@ CHAIN = batch(
 
 
 def test_the_four_cases() -> None:
-    entry = RelationEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),))
+    entry = RelationSyncEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),))
     (made,) = publisher(entry).publish(CHAIN)
     none: list[object] = [None, None]
     assert told(made) == [
@@ -120,17 +123,17 @@ def test_the_four_cases() -> None:
 
 
 def test_without_filters_only_deletes_that_say_nothing_are_dropped() -> None:
-    (made,) = publisher(RelationEntry(ALL_ACTIONS, None, (member(),))).publish(CHAIN)
+    (made,) = publisher(RelationSyncEntry(ALL_ACTIONS, None, (member(),))).publish(CHAIN)
     assert made.lsn.tolist() == list(range(100, 110))
 
 
 @pytest.mark.parametrize("action", ["insert", "update", "delete"])
 def test_actions_have_filters_of_their_own(action: str) -> None:
     """One publication filters, the other publishes one action of all rows."""
-    entry = RelationEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE), member("q", Actions(**{action: True}))))
+    entry = RelationSyncEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE), member("q", PublicationActions(**{action: True}))))
     kind = {"insert": INSERT, "update": UPDATE, "delete": DELETE}[action]
     (made,) = publisher(entry).publish(CHAIN)
-    (filtered,) = publisher(RelationEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),))).publish(CHAIN)
+    (filtered,) = publisher(RelationSyncEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),))).publish(CHAIN)
     every = [lsn for lsn in CHAIN.lsn[CHAIN.kind == kind].tolist() if lsn != 110]
     rest = [row for row in told(filtered) if CHAIN.kind[row[0] - 100] != kind]
     assert [row for row in told(made) if CHAIN.kind[row[0] - 100] == kind] == [
@@ -144,17 +147,17 @@ def test_unchanged_values_come_from_the_old_row_where_an_update_becomes_an_inser
         [(UPDATE, (1, None), OLD_ROW, (1, b"long value")), (UPDATE, (9, None), OLD_ROW, (1, b"long value")), (UPDATE, (9, None), OLD_ROW, (9, b"no"))],  # noqa: E501
         unchanged=(0, 1, 2),
     )  # fmt: skip
-    (made,) = publisher(RelationEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),))).publish(full)
+    (made,) = publisher(RelationSyncEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),))).publish(full)
     assert told(made)[0] == (101, INSERT, [9, b"long value"], NO_OLD, [None, None])
     assert told(made)[1] == (102, UPDATE, [9, "unchanged"], OLD_ROW, [9, b"no"])
-    (long,) = publisher(RelationEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),)), Long()).publish(full)
+    (long,) = publisher(RelationSyncEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),)), Long()).publish(full)
     assert [row[:3] for row in told(long)] == [(100, UPDATE, [1, "unchanged"]), (101, UPDATE, [9, "unchanged"])]
 
 
 def test_a_value_that_the_log_does_not_have_is_not_guessed() -> None:
     unknown = batch([(UPDATE, (9, b"x"), NO_OLD, None), (UPDATE, (9, None), NO_OLD, None)], unchanged=(1,))
     with pytest.raises(InsufficientLogging, match="reads column 2") as caught:
-        list(publisher(RelationEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),)), Long()).publish(unknown))
+        list(publisher(RelationSyncEntry(ALL_ACTIONS, None, (member(row_filter=IS_LARGE),)), Long()).publish(unknown))
     assert caught.value.lsn == 101
 
 
@@ -166,7 +169,7 @@ def test_a_partition_goes_out_with_its_roots_columns() -> None:
         kind="p",
         columns=(Column(1, "v", TEXT, -1, -1, 4), Column(2, "gone", None, -1, 4, 4), Column(3, "id", INT, -1, 4, 4)),
     )
-    entry = RelationEntry(ALL_ACTIONS, root, (member(row_filter=IS_LARGE),))
+    entry = RelationSyncEntry(ALL_ACTIONS, root, (member(row_filter=IS_LARGE),))
     (made,) = publisher(entry, Above((3,))).publish(CHAIN.part(0, 2))
     assert (made.published_relation, made.relation, [(column.number, column.name) for column in made.columns]) == (
         root,
@@ -174,13 +177,13 @@ def test_a_partition_goes_out_with_its_roots_columns() -> None:
         [(1, "v"), (3, "id")],
     )
     assert [_list(column) for column in made.new] == [[b"b"], [10]]
-    only = RelationEntry(ALL_ACTIONS, root, (member(columns=(3,)),))
+    only = RelationSyncEntry(ALL_ACTIONS, root, (member(columns=(3,)),))
     (listed,) = publisher(only).publish(CHAIN.part(0, 2))
     assert [_list(column) for column in listed.new] == [[1, 10]]
 
 
 def test_a_missing_publication_stops_the_stream_before_18() -> None:
-    entry = RelationEntry(ALL_ACTIONS, None, (member(),), missing=("nope",))
+    entry = RelationSyncEntry(ALL_ACTIONS, None, (member(),), missing=("nope",))
     with pytest.raises(UsageError, match='publication "nope" does not exist') as caught:
         list(publisher(entry, major=17).publish(CHAIN))
     assert caught.value.sqlstate == "42704"
@@ -188,12 +191,12 @@ def test_a_missing_publication_stops_the_stream_before_18() -> None:
     assert len(list(passing_over.publish(CHAIN))) == 1
     assert passing_over.passed_over == {"nope"}
     with pytest.warns(PublicationWarning, match='^skipped loading publication "nope"\nDETAIL:  .* at this point in the WAL'):
-        warn_of(passing_over.passed_over)
+        warn_of_missing(passing_over.passed_over)
 
 
 def test_transactions_that_see_another_entry() -> None:
     """Others see nothing published up to 104; transaction 1 published it itself from 101 on."""
-    nothing, all_of_it = RelationEntry(), RelationEntry(ALL_ACTIONS, None, (member(),))
+    nothing, all_of_it = RelationSyncEntry(), RelationSyncEntry(ALL_ACTIONS, None, (member(),))
     common = {TABLE.oid: EntrySpans((0, 104), (nothing, all_of_it))}
     own = {1: {TABLE.oid: EntrySpans((0, 101), (nothing, all_of_it))}}
     timeline = EntryTimeline((0,), (Generation(common, own),))
@@ -204,4 +207,6 @@ def test_transactions_that_see_another_entry() -> None:
 
 def test_what_cannot_be_published_is_not() -> None:
     for other in (replace(TABLE, persistence="u"), replace(TABLE, oid=13000), replace(TABLE, kind="m")):
-        assert list(publisher(RelationEntry(ALL_ACTIONS, None, (member(),))).publish(replace(CHAIN, relations=(other,)))) == []
+        assert (
+            list(publisher(RelationSyncEntry(ALL_ACTIONS, None, (member(),))).publish(replace(CHAIN, relations=(other,)))) == []
+        )

@@ -9,8 +9,8 @@ from support.cases import DBNAME
 from support.decoding import opened
 from support.servers import Server
 from tailrace.pipeline.defining import SourceMoment, refused_changes
-from tailrace.publications.historic import SourcePublications
-from tailrace.publications.naming import Moment
+from tailrace.publications.catalog_snapshot import CatalogSnapshot
+from tailrace.publications.source_publications import SourcePublications
 from tailrace.types.style import TextStyle
 
 TABLES = (
@@ -78,7 +78,7 @@ def test_as_the_server_refuses(major: int) -> None:
         server.stop()
         history = opened(server.data_dir).history
     for what in publications:
-        here = SourceMoment(0, 0, DBNAME, Moment(history, at[what]), TextStyle())
+        here = SourceMoment(0, 0, DBNAME, CatalogSnapshot(history, at[what]), TextStyle())
         (publication,) = SourcePublications(history).all_at(at[what])
         ours = {}
         for error in refused_changes(here, publication):

@@ -12,13 +12,13 @@ from support.cases import DBNAME
 from support.decoding import opened
 from support.servers import Server
 from tailrace.errors import UsageError
-from tailrace.publications.definitions import Defining
-from tailrace.publications.filters import FilterCompiler, analysed, facts_of, filter_text
-from tailrace.publications.historic import SourcePublications
-from tailrace.publications.naming import Moment
+from tailrace.publications.catalog_snapshot import CatalogSnapshot
+from tailrace.publications.commands.publicationcmds import PublicationCommands
+from tailrace.publications.commands.statements import parse_statement
+from tailrace.publications.describe import PublicationDescriber
 from tailrace.publications.publication import SQL, RowFilter
-from tailrace.publications.shown import Shower
-from tailrace.publications.statements import parse_statement
+from tailrace.publications.publishing.filter_compiler import FilterCompiler, analysed, facts_of, filter_text
+from tailrace.publications.source_publications import SourcePublications
 from tailrace.types.style import TextStyle
 
 TABLES = (
@@ -84,7 +84,7 @@ def _theirs(server: Server, statement: str) -> tuple[str, ...]:
     return ("ok",)
 
 
-def _ours(defining: Defining, statement: str) -> tuple[str, ...]:
+def _ours(defining: PublicationCommands, statement: str) -> tuple[str, ...]:
     try:
         defining.run(parse_statement(statement))
     except UsageError as error:
@@ -117,7 +117,7 @@ def test_as_the_server_does(major: int) -> None:
         server.checkpoint()
         server.stop()
         history = opened(server.data_dir).history
-    moment = Moment(history, end)
+    moment = CatalogSnapshot(history, end)
     style = TextStyle()
 
     def analyse(where, table):
@@ -128,7 +128,7 @@ def test_as_the_server_does(major: int) -> None:
             raise
         return RowFilter(where.text, SQL, tuple((column.number, column.name) for column in table.live_columns))
 
-    defining = Defining(moment, major, {}, frozenset(), analyse)
+    defining = PublicationCommands(moment, major, {}, frozenset(), analyse)
     ours = [_ours(defining, statement) for statement in STATEMENTS]
     # Where in a statement a name stands is told of a WHERE clause only.
     assert [
@@ -137,9 +137,9 @@ def test_as_the_server_does(major: int) -> None:
         if mine != other and (mine[:3] != other[:3] or mine[3])
     ] == []
     assert {outcome[0] for outcome in theirs} >= {"ok", "42601", "42710", "42703", "42P01", "22023", "42704", "3F000", "55000"}
-    later = Moment(history, int(history.table("pg_publication").rows.begin.max()) + 1)
+    later = CatalogSnapshot(history, int(history.table("pg_publication").rows.begin.max()) + 1)
     compiler = FilterCompiler(major, facts_of(history, style))
-    shower = Shower(later, major, lambda row_filter, table: filter_text(compiler, row_filter, table))
+    shower = PublicationDescriber(later, major, lambda row_filter, table: filter_text(compiler, row_filter, table))
     assert "\n".join(shower.listed(list(defining.defined.values()))) + "\n" == shown[0]
     # What the source itself has is the same, but for how a WHERE clause is written down.
     found = {each.name: each for each in SourcePublications(history).all_at(later.lsn + (1 << 40))}

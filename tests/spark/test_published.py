@@ -22,7 +22,7 @@ from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.pipeline.defining import define, source_moment
 from tailrace.pipeline.log_feed import open_feed
 from tailrace.plugins.pgoutput import PgOutput
-from tailrace.publications.statements import parse_statement
+from tailrace.publications.commands.statements import parse_statement
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.jobs import SparkRunner

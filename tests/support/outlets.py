@@ -20,7 +20,7 @@ from tailrace.pipeline import Pipeline
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
-from tailrace.publications.publication import ALL_ACTIONS, Actions, Publication
+from tailrace.publications.publication import ALL_ACTIONS, Publication, PublicationActions
 
 Row = tuple[int, int, bytes]
 """LSN, xid, and what was printed."""
@@ -30,7 +30,7 @@ DEFINITIONS = (
         0,
         (
             Publication(PUBLICATION, all_tables=True, actions=ALL_ACTIONS, defined_here=True),
-            Publication(INSERTS, all_tables=True, actions=Actions(insert=True, truncate=True), defined_here=True),
+            Publication(INSERTS, all_tables=True, actions=PublicationActions(insert=True, truncate=True), defined_here=True),
         ),
     ),
 )

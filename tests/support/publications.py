@@ -22,8 +22,8 @@ from tailrace.catalog.moments import Committed
 from tailrace.decode import DELETE, INSERT, UPDATE, Batch, decode_by_descriptor
 from tailrace.errors import TailraceError
 from tailrace.pipeline import Pipeline
-from tailrace.publications.publish import Publisher
-from tailrace.publications.timeline import Definitions, EntryTimeline, entry_timeline
+from tailrace.publications.publishing.entry_timeline import Definitions, EntryTimeline, entry_timeline
+from tailrace.publications.publishing.publisher import Publisher
 from tailrace.types import registry
 
 SLOT = "s"

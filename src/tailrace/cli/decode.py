@@ -22,8 +22,8 @@ from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named
+from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.publications.subscription import publication_names
-from tailrace.publications.timeline import Definitions
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS, TextStyle

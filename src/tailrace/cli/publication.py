@@ -22,8 +22,8 @@ from tailrace.storage.source import wal_of
 
 if TYPE_CHECKING:  # what reads SQL and evaluates it takes a while to load, and no other verb needs it
     from tailrace.pipeline.defining import SourceMoment
-    from tailrace.publications.shown import Shower
-    from tailrace.publications.statements import Statement
+    from tailrace.publications.commands.statements import Statement
+    from tailrace.publications.describe import PublicationDescriber
 
 app = typer.Typer(help="Publications.", no_args_is_help=True, add_completion=False)
 StateOption = Annotated[Path, typer.Option("--state", help="State location: the directory in which publications are kept.")]
@@ -116,7 +116,7 @@ def show(
 
 def _parsed(text: str, verb: str) -> tuple[str, Statement]:
     """The whole statement, which may have been given without its first two words, and what it says."""
-    from tailrace.publications.statements import CreatePublication, DropPublication, parse_statement  # noqa: PLC0415
+    from tailrace.publications.commands.statements import CreatePublication, DropPublication, parse_statement  # noqa: PLC0415
 
     words = text.split(None, 2)
     is_whole = len(words) > 1 and words[0].upper() in (CREATE, ALTER, DROP) and words[1].upper() == "PUBLICATION"
@@ -166,11 +166,11 @@ def _all(here: SourceMoment, state: Path, at: str) -> list[Publication]:
     return sorted([*defined, *own], key=lambda publication: publication.name)
 
 
-def _shower(here: SourceMoment) -> Shower:
-    from tailrace.publications.filters import filter_text  # noqa: PLC0415
-    from tailrace.publications.shown import Shower  # noqa: PLC0415
+def _shower(here: SourceMoment) -> PublicationDescriber:
+    from tailrace.publications.describe import PublicationDescriber  # noqa: PLC0415
+    from tailrace.publications.publishing.filter_compiler import filter_text  # noqa: PLC0415
 
-    return Shower(here.moment, here.major, lambda found, table: filter_text(here.compiler, found, table))
+    return PublicationDescriber(here.moment, here.major, lambda found, table: filter_text(here.compiler, found, table))
 
 
 def _write(lines: list[str]) -> None:

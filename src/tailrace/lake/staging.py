@@ -28,8 +28,8 @@ from tailrace.errors import TailraceError
 from tailrace.feed import Decoder, Feed
 from tailrace.model import Lsn, Relation
 from tailrace.plan.pieces import Piece
-from tailrace.publications.pieces import PublishedPiece
-from tailrace.publications.published import warn_of
+from tailrace.publications.publishing.published_pieces import PublishedPiece
+from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.types.registry import ArrowStyle
 
@@ -157,7 +157,7 @@ def stage_changes(
                 else:
                     of_table.files.append(each)
             done(1)
-    warn_of(passed_over)
+    warn_of_missing(passed_over)
     return staged
 
 

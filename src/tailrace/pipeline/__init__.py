@@ -46,9 +46,9 @@ from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.relation_callbacks import PlanFacts, RelationCallbacks
-from tailrace.publications.pieces import published_pieces
-from tailrace.publications.publish import Publisher, publisher_of
-from tailrace.publications.published import warn_of
+from tailrace.publications.publishing.published_pieces import published_pieces
+from tailrace.publications.publishing.published_relation import warn_of_missing
+from tailrace.publications.publishing.publisher import Publisher, publisher_of
 from tailrace.publications.subscription import Subscription, shown_relation
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
@@ -227,7 +227,7 @@ class Pipeline:
     def _warning_behind(self, printed: PrintedWindow) -> Iterator[Lines]:
         yield from printed.lines(self.runner)
         if printed.publisher is not None:
-            warn_of(printed.publisher.passed_over)
+            warn_of_missing(printed.publisher.passed_over)
 
     def printed(self, plugin: OutputPlugin) -> PrintedWindow:
         """The same, to be run elsewhere."""

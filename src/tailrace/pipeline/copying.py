@@ -19,12 +19,17 @@ from tailrace.pipeline.defining import SourceMoment, source_moment
 from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.subscribing import definitions_in
-from tailrace.publications.entry import is_publishable
-from tailrace.publications.filters import filter_text
-from tailrace.publications.historic import SourcePublications
-from tailrace.publications.published import Filters, check_found, published, warn_of
+from tailrace.publications.publishing.entry_timeline import Definitions, Entries
+from tailrace.publications.publishing.filter_compiler import filter_text
+from tailrace.publications.publishing.published_relation import (
+    Filters,
+    check_publications_exist,
+    published_relation,
+    warn_of_missing,
+)
+from tailrace.publications.publishing.relation_sync_entry import is_publishable
+from tailrace.publications.source_publications import SourcePublications
 from tailrace.publications.subscription import publication_names
-from tailrace.publications.timeline import Definitions, Entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +79,15 @@ def _published(here: SourceMoment, names: Sequence[str], definitions: Definition
         if relation is None or not is_publishable(relation):
             continue
         entry = entries.entry(oid, lsn, -1)
-        check_found(entry, here.major)
+        check_publications_exist(entry, here.major)
         missing |= set(entry.missing)
         if entry.published_as is None and entry.actions.rows:
-            what = published(entry, relation, here.major)
+            what = published_relation(entry, relation, here.major)
             by_action = {"insert": what.insert, "update": what.update, "delete": what.delete}
             where = {name: _text(here, found, relation) for name, found in by_action.items() if getattr(what.actions, name)}
             columns = tuple(column.name for column in what.columns)
             yield TableToCopy(relation.schema, relation.name, relation.kind, columns, where, _text(here, what.copy, relation))
-    warn_of(missing)
+    warn_of_missing(missing)
 
 
 def _text(here: SourceMoment, filters: Filters, relation: Relation) -> str | None:

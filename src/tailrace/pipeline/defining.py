@@ -17,15 +17,15 @@ from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.pipeline import open_pipeline
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.demand import OF_TABLES
-from tailrace.publications.definition_file import Definitions, Stage
-from tailrace.publications.definitions import Defining
-from tailrace.publications.entry import RelationEntry, is_publishable, member_of, published_place
-from tailrace.publications.filters import FilterCompiler, analysed, facts_of
-from tailrace.publications.historic import SourcePublications
-from tailrace.publications.naming import Moment
+from tailrace.publications.catalog_snapshot import CatalogSnapshot
+from tailrace.publications.commands.definition_file import Definitions, DefinitionStage
+from tailrace.publications.commands.publicationcmds import PublicationCommands
+from tailrace.publications.commands.statements import Statement, WhereClause
 from tailrace.publications.publication import SQL, Publication, RowFilter
-from tailrace.publications.replica_identity import DELETE, UPDATE, replica_identity_error
-from tailrace.publications.statements import Statement, WhereText
+from tailrace.publications.publishing.filter_compiler import FilterCompiler, analysed, facts_of
+from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry, is_publishable, member_of, publish_as
+from tailrace.publications.publishing.replica_identity import DELETE, UPDATE, replica_identity_error
+from tailrace.publications.source_publications import SourcePublications
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.storage.source import Source
 from tailrace.types.style import TextStyle
@@ -38,7 +38,7 @@ class SourceMoment:
     system: int
     database_oid: int
     database: str
-    moment: Moment
+    moment: CatalogSnapshot
     style: TextStyle
 
     @property
@@ -77,7 +77,7 @@ def source_moment(
             hint=f"Catalogs are known from {Lsn(pipeline.history.known_from)} to {end}.",
             lsn=at,
         )
-    moment = Moment(pipeline.history, int(end if at is None else at))
+    moment = CatalogSnapshot(pipeline.history, int(end if at is None else at))
     return SourceMoment(opened.segments.system, pipeline.catalogs.state.database, database, moment, style)
 
 
@@ -99,17 +99,19 @@ def define(files: PublicationFiles, here: SourceMoment, statement: Statement, te
     def changed(definitions: Definitions) -> Definitions:
         defined = {publication.name: publication for publication in definitions.current}
         names = frozenset(publication.name for publication in here.of_source)
-        defining = Defining(here.moment, here.major, defined, names, lambda where, table: _analysed(here, where, table))
+        defining = PublicationCommands(
+            here.moment, here.major, defined, names, lambda where, table: _analysed(here, where, table)
+        )
         tags.append(defining.run(statement))
         notices.extend(defining.notices)
         publications = tuple(defining.defined[name] for name in sorted(defining.defined))
-        return definitions.then(Stage(here.lsn, text, publications))
+        return definitions.then(DefinitionStage(here.lsn, text, publications))
 
     definitions = files.change(here.system, here.database_oid, here.database, changed)
     return Done(tags[0], tuple(notices), definitions)
 
 
-def _analysed(here: SourceMoment, where: WhereText, table: Relation) -> RowFilter:
+def _analysed(here: SourceMoment, where: WhereClause, table: Relation) -> RowFilter:
     """A filter that the server would take, and that can be evaluated here, with the names that its columns have now. Positions of errors are those in
     the statement."""
     names = tuple((column.number, column.name) for column in table.live_columns)
@@ -133,14 +135,14 @@ def refused_changes(here: SourceMoment, publication: Publication) -> Iterator[Ta
         standing = source.standing(oid, here.moment.lsn)
         if standing is None or standing.kind != "r":
             continue
-        actions, place, counting = published_place(standing, [publication])
+        actions, place, counting = publish_as(standing, [publication])
         if not counting:
             continue
         relation = here.moment.relation(oid)
         if relation is None or not is_publishable(relation):
             continue
         above = here.moment.relation(place.oid) if place.level else None
-        entry = RelationEntry(actions, above, tuple(member_of(each, place) for each in counting))
+        entry = RelationSyncEntry(actions, above, tuple(member_of(each, place) for each in counting))
         for command in (UPDATE, DELETE):
             error = replica_identity_error(entry, relation, command, here.major, here.compiler.columns_of, everywhere=True)
             if error is not None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tailrace.catalog.state import CatalogState
+from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.publications.subscription import Subscription, publication_names
-from tailrace.publications.timeline import Definitions
 from tailrace.storage.state_location import StateLocation
 from tailrace.types.style import TextStyle
 

@@ -36,8 +36,8 @@ from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.ordering import in_order
 from tailrace.plugins.output_plugin import OutputPlugin, PluginWarning
-from tailrace.publications.entry import RelationEntry
-from tailrace.publications.publish import Publisher
+from tailrace.publications.publishing.publisher import Publisher
+from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry
 from tailrace.types.encodings.server_encodings import unchecked
 from tailrace.types.values import Texts
 
@@ -58,7 +58,7 @@ def format_stretch(plan: StretchPlan, read: Reader, formatter: Formatter, publis
     failure: Failure | None = None
     codec = plan.codec if formatter.checks_values else unchecked(plan.codec)
 
-    def formatted(entry: RelationEntry | None, part: Batch) -> list[tuple[Batch, Texts]]:
+    def formatted(entry: RelationSyncEntry | None, part: Batch) -> list[tuple[Batch, Texts]]:
         shown = [part] if publisher is None or entry is None else list(publisher.publish_part(part, entry))
         warned.update(*(formatter.warnings(batch) for batch in shown))
         return [(batch, formatter.with_names(batch.names, codec).change_texts(batch)) for batch in shown]

@@ -26,7 +26,7 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
-from tailrace.publications.timeline import Definitions
+from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.settings import WORK_MEM, parse_work_mem
 from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.encodings.server_encodings import UTF8

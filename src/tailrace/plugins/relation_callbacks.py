@@ -18,7 +18,7 @@ from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
 from tailrace.plan.stale import Stale
-from tailrace.publications.publish import Publisher
+from tailrace.publications.publishing.publisher import Publisher
 from tailrace.types.values import Texts
 
 

@@ -1,8 +1,8 @@
-"""A publication: which tables, which of their changes, and which columns and rows (`catalog/pg_publication.h`, pg_publication_rel.h).
+"""A publication: which tables, which of their changes, and which columns and rows (`catalog/pg_publication.h`,
+pg_publication_rel.h).
 
-In: nothing. Out: the nouns of this folder. Tables and schemas are known by their oids, columns by attribute numbers, as PostgreSQL knows them: a
-table that is renamed remains published.
-"""
+In: nothing. Out: the nouns of this folder. Tables and schemas are known by their oids, columns by attribute numbers, as
+PostgreSQL knows them: a table that is renamed remains published."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STORED_GENERATED_COLUMNS = "s"
 
 
 @dataclass(frozen=True, slots=True)
-class Actions:
+class PublicationActions:
     """The changes that are published (`PublicationActions`)."""
 
     insert: bool = False
@@ -25,8 +25,8 @@ class Actions:
     delete: bool = False
     truncate: bool = False
 
-    def __or__(self, other: Actions) -> Actions:
-        return Actions(
+    def __or__(self, other: PublicationActions) -> PublicationActions:
+        return PublicationActions(
             self.insert or other.insert, self.update or other.update, self.delete or other.delete, self.truncate or other.truncate
         )
 
@@ -36,15 +36,15 @@ class Actions:
         return self.insert or self.update or self.delete
 
 
-NO_ACTIONS = Actions()
-ALL_ACTIONS = Actions(insert=True, update=True, delete=True, truncate=True)
+NO_ACTIONS = PublicationActions()
+ALL_ACTIONS = PublicationActions(insert=True, update=True, delete=True, truncate=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A WHERE clause. `text` is an expression in the `form` of the catalog (pg_node_tree), whose columns are attribute numbers, or in SQL. `names`
-    are, for SQL, the table's columns by the number and the name that they had when it was written, and `generated` the expressions of its virtual
-    generated columns, which stand for those columns."""
+    """A WHERE clause. `text` is an expression in the `form` of the catalog (pg_node_tree), whose columns are attribute numbers,
+    or in SQL. `names` are, for SQL, the table's columns by the number and the name that they had when it was written, and
+    `generated` the expressions of its virtual generated columns, which stand for those columns."""
 
     text: str
     form: str = NODE_TREE
@@ -54,7 +54,8 @@ class RowFilter:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A table of a publication: the attribute numbers of its column list, in ascending order, and its WHERE clause, if it has them."""
+    """A table of a publication: the attribute numbers of its column list, in ascending order, and its WHERE clause, if it has
+    them."""
 
     oid: int
     columns: tuple[int, ...] | None = None
@@ -63,13 +64,13 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """`tables` and `schemas` are what it names itself; `owner` the name of a role. One that is `defined_here` is in a state location of ours, and the
-    server that wrote the log knows nothing of it."""
+    """`tables` and `schemas` are what it names itself; `owner` the name of a role. One that is `defined_here` is in a state
+    location of ours, and the server that wrote the log knows nothing of it."""
 
     name: str
     owner: str = ""
     all_tables: bool = False
-    actions: Actions = ALL_ACTIONS
+    actions: PublicationActions = ALL_ACTIONS
     via_root: bool = False
     generated_columns: str = NO_GENERATED_COLUMNS
     tables: tuple[PublishedTable, ...] = ()

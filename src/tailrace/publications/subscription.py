@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from tailrace.catalog.history import History
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Relation
-from tailrace.publications.entry import RelationEntry
-from tailrace.publications.historic import SourcePublications
-from tailrace.publications.published import check_found, published, shown_columns
-from tailrace.publications.timeline import Definitions, Entries
+from tailrace.publications.publishing.entry_timeline import Definitions, Entries
+from tailrace.publications.publishing.published_relation import check_publications_exist, published_relation, shown_columns
+from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry
+from tailrace.publications.source_publications import SourcePublications
 from tailrace.transactions.fates import NEVER
 from tailrace.types.identifiers import split_identifiers
 from tailrace.types.style import TextStyle
@@ -22,7 +22,8 @@ from tailrace.types.style import TextStyle
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Publications that are asked for by their `names`; `definitions` are those of ours. Filters are evaluated with the settings of `style`."""
+    """Publications that are asked for by their `names`; `definitions` are those of ours. Filters are evaluated with the settings
+    of `style`."""
 
     names: tuple[str, ...]
     definitions: Definitions = ()
@@ -30,7 +31,8 @@ class Subscription:
 
 
 def publication_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Names one by one, or as a list in one text, as publication_names of pgoutput has them. Raises UsageError if there are none."""
+    """Names one by one, or as a list in one text, as publication_names of pgoutput has them. Raises UsageError if there are
+    none."""
     names = publication_list(given) if isinstance(given, str) else tuple(given)
     if not names:
         raise UsageError("publication_names parameter missing", sqlstate="22023")
@@ -46,14 +48,14 @@ def publication_list(text: str) -> tuple[str, ...]:
 
 
 def shown_relation(history: History, relation: Relation, to: Subscription, upto: int) -> Relation | None:
-    """The relation with the columns that are published of it where the log ends (`upto`), or were last; None if nothing ever was of it as itself.
-    Raises as a change of it would at that end, if none could have been published before."""
+    """The relation with the columns that are published of it where the log ends (`upto`), or were last; None if nothing ever was
+    of it as itself. Raises as a change of it would at that end, if none could have been published before."""
     trouble: TailraceError | None = None
     for number, entry in enumerate(_entries_before(history, relation.oid, to, upto)):
         try:
-            check_found(entry, history.major)
+            check_publications_exist(entry, history.major)
             if entry.published_as is None and entry.actions.rows:
-                what = published(entry, relation, history.major)
+                what = published_relation(entry, relation, history.major)
                 return only_columns(relation, {column.number for column in shown_columns(relation, what.listed, what.generated)})
         except TailraceError as error:
             trouble = trouble if number else error
@@ -63,8 +65,8 @@ def shown_relation(history: History, relation: Relation, to: Subscription, upto:
 
 
 def only_columns(relation: Relation, numbers: Collection[int]) -> Relation:
-    """The relation with these of its columns. Where one is left out, an identity that needs it is none, and what was written before a column came is
-    not known."""
+    """The relation with these of its columns. Where one is left out, an identity that needs it is none, and what was written
+    before a column came is not known."""
     live = {column.number for column in relation.live_columns}
     if live <= set(numbers):
         return relation
@@ -75,7 +77,7 @@ def only_columns(relation: Relation, numbers: Collection[int]) -> Relation:
     return replace(relation, columns=columns, identity=identity, primary_key=primary_key)
 
 
-def _entries_before(history: History, oid: int, to: Subscription, upto: int) -> Iterator[RelationEntry]:
+def _entries_before(history: History, oid: int, to: Subscription, upto: int) -> Iterator[RelationSyncEntry]:
     """What held for who left the catalogs alone, from `upto` backwards."""
     source = SourcePublications(history)
     stages = [(0, ()), *(stage for stage in to.definitions if stage[0] < upto)]

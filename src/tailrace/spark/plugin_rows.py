@@ -24,7 +24,7 @@ from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_text, few_at_a_time
 from tailrace.plugins.registry import plugin_named
-from tailrace.publications.published import warn_of
+from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.publications.subscription import publication_names
 from tailrace.slots.slot import Slot
 from tailrace.spark.pickling import pack, unpack
@@ -89,7 +89,7 @@ def printed_rows(window: PrintedWindow) -> Iterator[pa.RecordBatch]:
             for few in few_at_a_time(lines):
                 yield _batch(few, window.plugin)
     if window.publisher is not None:
-        warn_of(window.publisher.passed_over)
+        warn_of_missing(window.publisher.passed_over)
 
 
 def _batch(lines: Lines, plugin: OutputPlugin) -> pa.RecordBatch:

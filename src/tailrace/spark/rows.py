@@ -19,8 +19,8 @@ from tailrace.errors import UsageError
 from tailrace.feed import Decoder
 from tailrace.model import Relation
 from tailrace.plan.pieces import Piece
-from tailrace.publications.pieces import PublishedPiece
-from tailrace.publications.published import warn_of
+from tailrace.publications.publishing.published_pieces import PublishedPiece
+from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.settings import bool_option
 from tailrace.spark.change_feed import ASKED, feed_batch, feed_schema
 from tailrace.spark.change_feed import DEFAULT as FEED_COLUMNS
@@ -83,7 +83,7 @@ def rows_of(decode: Decoder, piece: Piece, tables: Sequence[ChangedTable], shape
             for start in range(0, len(changes), _ROWS):
                 yield changes.slice(start, _ROWS)
     if isinstance(piece, PublishedPiece):
-        warn_of(piece.publisher.passed_over)
+        warn_of_missing(piece.publisher.passed_over)
 
 
 def oids_of(tables: Sequence[ChangedTable]) -> frozenset[int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.errors import UsageError
-from tailrace.publications.definition_file import Definitions, read_definitions, write_definitions
+from tailrace.publications.commands.definition_file import Definitions, read_definitions, write_definitions
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.whole_file import make_folder, write_whole
 

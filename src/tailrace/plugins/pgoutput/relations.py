@@ -27,7 +27,7 @@ from tailrace.logicalproto.message import RelationColumn, Type
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plugins.relation_callbacks import PlanFacts, RelationUses
-from tailrace.publications.published import Published
+from tailrace.publications.publishing.published_relation import PublishedRelation
 from tailrace.transactions.fates import BLOCK, STREAM_ABORT
 from tailrace.types.encodings.conversion import check_utf8
 from tailrace.types.values import Texts
@@ -215,7 +215,7 @@ def _among(some: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.
     return np.append(ascending, -1)[place] == some
 
 
-def _relation_messages(relation: Relation, what: Published, xid: int | None) -> Iterator[bytes]:
+def _relation_messages(relation: Relation, what: PublishedRelation, xid: int | None) -> Iterator[bytes]:
     columns = what.shown_of(relation)
     for column in columns:
         assert column.type is not None
@@ -235,7 +235,7 @@ def _relation_messages(relation: Relation, what: Published, xid: int | None) -> 
     )  # fmt: skip
 
 
-def _check_names(relation: Relation, what: Published) -> None:
+def _check_names(relation: Relation, what: PublishedRelation) -> None:
     """Raises UsageError for the first name, of those that are sent, that is not UTF-8."""
     names = [relation.schema, relation.name]
     for column in what.shown_of(relation):

@@ -15,7 +15,7 @@ from tailrace.expressions.analysis import Session
 from tailrace.expressions.deparse import deparse
 from tailrace.expressions.node_tree import read_node_tree
 from tailrace.model import FIRST_NORMAL_OID, Relation
-from tailrace.publications.naming import Moment
+from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.types.style import TextStyle
 
 UNKNOWN = "(not shown)"
@@ -24,7 +24,7 @@ _GENERATED = {"s": "generated always as ({}) stored", "v": "generated always as 
 _AS_A_CALL, _NOT_WRITTEN = 0, 2
 
 
-def default_texts(moment: Moment, relation: Relation, style: TextStyle) -> dict[int, str]:
+def default_texts(moment: CatalogSnapshot, relation: Relation, style: TextStyle) -> dict[int, str]:
     """By attribute number; columns without a default are not among them."""
     history = moment.history
     attributes = history.table("pg_attribute")

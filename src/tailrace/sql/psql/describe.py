@@ -16,7 +16,7 @@ from tailrace.catalog.history import History
 from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import UsageError
 from tailrace.model import FIRST_NORMAL_OID, Column, Relation
-from tailrace.publications.naming import Moment
+from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.sql.psql.column_defaults import default_texts
 from tailrace.sql.result_text import TextColumn
 from tailrace.types.style import TextStyle
@@ -37,7 +37,7 @@ class Described:
     footers: list[str] | None = None
 
 
-def listed(moment: Moment, kinds: str) -> Described:
+def listed(moment: CatalogSnapshot, kinds: str) -> Described:
     """\\d and \\dt: relations of these kinds that are on the search path."""
     history = moment.history
     classes, roles = history.table("pg_class"), history.table("pg_authid")
@@ -57,7 +57,7 @@ def listed(moment: Moment, kinds: str) -> Described:
     return Described(_texts(("Schema", "Name", "Type", "Owner"), sorted(rows)), "List of relations")
 
 
-def described(moment: Moment, name: str, published_by: Sequence[str] = (), style: TextStyle | None = None) -> Described:
+def described(moment: CatalogSnapshot, name: str, published_by: Sequence[str] = (), style: TextStyle | None = None) -> Described:
     """\\d NAME. `style` knows the names behind oids. Raises UsageError (42P01) if there is none."""
     relation = _named(moment, name)
     defaults, collations = default_texts(moment, relation, style or TextStyle()), _collations(moment, relation)
@@ -75,7 +75,7 @@ def described(moment: Moment, name: str, published_by: Sequence[str] = (), style
     return Described(_texts(("Column", "Type", "Collation", "Nullable", "Default"), rows), title, footers)
 
 
-def _collations(moment: Moment, relation: Relation) -> dict[int, str]:
+def _collations(moment: CatalogSnapshot, relation: Relation) -> dict[int, str]:
     """By attribute number, those that are not their types' own."""
     history = moment.history
     attributes, types, collations = (history.table(name) for name in ("pg_attribute", "pg_type", "pg_collation"))
@@ -89,12 +89,12 @@ def _collations(moment: Moment, relation: Relation) -> dict[int, str]:
     return found
 
 
-def relation_of(moment: Moment, name: str) -> Relation:
+def relation_of(moment: CatalogSnapshot, name: str) -> Relation:
     """A table by its name, which may have its schema. Raises UsageError (42P01)."""
     return _named(moment, name)
 
 
-def _named(moment: Moment, name: str) -> Relation:
+def _named(moment: CatalogSnapshot, name: str) -> Relation:
     schema, _, bare = name.rpartition(".")
     for each in [schema] if schema else moment.search_path:
         found = moment.history.relation_named(_folded(each), _folded(bare), moment.lsn)
@@ -107,7 +107,7 @@ def _folded(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
 
 
-def _indexes(moment: Moment, relation: Relation) -> list[str]:
+def _indexes(moment: CatalogSnapshot, relation: Relation) -> list[str]:
     history = moment.history
     indexes, classes = history.table("pg_index"), history.table("pg_class")
     lines = []

@@ -9,11 +9,11 @@ import numpy as np
 
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.pipeline.defining import SourceMoment
-from tailrace.publications.entry import Standing, is_publishable, topmost_level
-from tailrace.publications.filters import filter_text
-from tailrace.publications.historic import SourcePublications
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication
-from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS, STORED
+from tailrace.publications.publishing.filter_compiler import filter_text
+from tailrace.publications.publishing.published_relation import FIRST_WITH_GENERATED_COLUMNS, STORED
+from tailrace.publications.publishing.relation_sync_entry import RelationAncestry, is_publishable, topmost_level
+from tailrace.publications.source_publications import SourcePublications
 
 _FIRST_WITH_ROW_FILTERS, _FIRST_WITHOUT_GENERATED = 15, 16
 
@@ -31,7 +31,7 @@ def published_tables(here: SourceMoment, publications: list[Publication]) -> Ite
         yield from rows
 
 
-def _publishable(here: SourceMoment) -> list[tuple[Relation, Standing]]:
+def _publishable(here: SourceMoment) -> list[tuple[Relation, RelationAncestry]]:
     classes = here.moment.history.table("pg_class")
     rows = classes.rows.seen(np.arange(len(classes.rows)), here.moment.lsn, -1)
     source = SourcePublications(here.moment.history)
@@ -46,7 +46,7 @@ def _publishable(here: SourceMoment) -> list[tuple[Relation, Standing]]:
     return found
 
 
-def _has(publication: Publication, standing: Standing) -> bool:
+def _has(publication: Publication, standing: RelationAncestry) -> bool:
     """Whether the relation is listed: of a partition tree its leaves, or with publish_via_partition_root its topmost member."""
     itself = publication.all_tables or publication.table(standing.oid) is not None or standing.schema in publication.schemas
     above = topmost_level(publication, standing.ancestors) if not publication.all_tables else len(standing.ancestors)
@@ -55,7 +55,9 @@ def _has(publication: Publication, standing: Standing) -> bool:
     return standing.kind != "p" and (itself or above > 0)
 
 
-def _shown(here: SourceMoment, publication: Publication, relation: Relation, standing: Standing) -> tuple[list[str], str | None]:
+def _shown(
+    here: SourceMoment, publication: Publication, relation: Relation, standing: RelationAncestry
+) -> tuple[list[str], str | None]:
     """The names of its columns, and its row filter as pg_get_expr prints it."""
     table = None if publication.all_tables else publication.table(standing.oid)
     if standing.schema in publication.schemas:

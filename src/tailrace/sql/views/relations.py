@@ -25,8 +25,8 @@ from tailrace.sql.views.view_columns import catalog_columns, views_of
 
 if TYPE_CHECKING:
     from tailrace.pipeline.defining import SourceMoment
+    from tailrace.publications.describe import PublicationDescriber
     from tailrace.publications.publication import Publication
-    from tailrace.publications.shown import Shower
 
 _OURS = ("", "pg_catalog")
 
@@ -129,13 +129,13 @@ class Relations:
         return sorted([*defined, *own], key=lambda publication: publication.name)
 
     @property
-    def shower(self) -> Shower:
+    def shower(self) -> PublicationDescriber:
         """What prints publications as psql does."""
-        from tailrace.publications.filters import filter_text  # noqa: PLC0415
-        from tailrace.publications.shown import Shower  # noqa: PLC0415
+        from tailrace.publications.describe import PublicationDescriber  # noqa: PLC0415
+        from tailrace.publications.publishing.filter_compiler import filter_text  # noqa: PLC0415
 
         here = self.here
-        return Shower(here.moment, here.major, lambda found, table: filter_text(here.compiler, found, table))
+        return PublicationDescriber(here.moment, here.major, lambda found, table: filter_text(here.compiler, found, table))
 
     def published_by(self, relation: Relation) -> list[str]:
         """The publications that have a table, with what they have of it, as psql prints them."""

@@ -1,8 +1,7 @@
 """Pieces of a log, and the publisher of what is in them: what a worker must have to give published changes and no others.
 
-In: a plan's pieces. Out: pieces, and batches, each of one version of a table as which changes are published. A partition that goes out as another
-table is that table here, with its columns by that one's numbers.
-"""
+In: a plan's pieces. Out: pieces, and batches, each of one version of a table as which changes are published. A partition that
+goes out as another table is that table here, with its columns by that one's numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from tailrace.decode import Batch, Reader, decode_by_descriptor
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.pieces import Piece, pieces_of
-from tailrace.publications.publish import Publisher
+from tailrace.publications.publishing.publisher import Publisher
 
 
 @dataclass(frozen=True, slots=True)

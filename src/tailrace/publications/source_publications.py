@@ -1,8 +1,7 @@
 """The publications of a source, as its own catalogs had them at any moment, and where its relations stood.
 
-In: a history. Out: `Publication`s, whole or as far as they are about some relations; the `Standing` of a relation; and which rows of catalogs an
-answer is made of, so that it is known when it may be another.
-"""
+In: a history. Out: `Publication`s, whole or as far as they are about some relations; the `RelationAncestry` of a relation; and
+which rows of catalogs an answer is made of, so that it is known when it may be another."""
 
 from __future__ import annotations
 
@@ -17,22 +16,22 @@ from tailrace.catalog.history import History
 from tailrace.catalog.moments import About, about_relation
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
-from tailrace.publications.entry import Standing
-from tailrace.publications.publication import NO_GENERATED_COLUMNS, Actions, Publication, PublishedTable, RowFilter
+from tailrace.publications.publication import NO_GENERATED_COLUMNS, Publication, PublicationActions, PublishedTable, RowFilter
+from tailrace.publications.publishing.relation_sync_entry import RelationAncestry
 
 _KEPT_HEADS = 1 << 12
 
 
 class SourcePublications:
-    """What a database's pg_publication, pg_publication_rel and pg_publication_namespace say. As in a `History`, a change at `lsn` in committed
-    transaction `ordinal` (-1: one that touched no catalog) asks."""
+    """What a database's pg_publication, pg_publication_rel and pg_publication_namespace say. As in a `History`, a change at `lsn`
+    in committed transaction `ordinal` (-1: one that touched no catalog) asks."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         self._head = lru_cache(_KEPT_HEADS)(self._read_head)
         self._ancestors_ever: dict[int, tuple[int, ...]] = {}
 
-    # -- publications ----------------------------------------------------------------------------------------------------------------
+    # -- publications ------------------------------------------------------------------------------------------------------------
 
     def all_at(self, lsn: int, ordinal: int = -1) -> list[Publication]:
         """Every publication, whole, by name."""
@@ -42,8 +41,9 @@ class SourcePublications:
         return [found for name in names if (found := self.named(name, lsn, ordinal)) is not None]
 
     def named(self, name: str, lsn: int, ordinal: int = -1, about: Sequence[tuple[int, int]] | None = None) -> Publication | None:
-        """The publication of that name, None if there is none; with `about`, with only what it says of these relations, each an oid and its schema's
-        oid. Raises MissingHistory for a WHERE clause that is stored out of line, elsewhere than in what is known."""
+        """The publication of that name, None if there is none; with `about`, with only what it says of these relations, each an
+        oid and its schema's oid. Raises MissingHistory for a WHERE clause that is stored out of line, elsewhere than in what is
+        known."""
         oid, head = self._head(name, lsn, ordinal)
         if head is None:
             return None
@@ -73,7 +73,7 @@ class SourcePublications:
             name=name,
             owner=self._role(int(publications["pubowner"][row]), lsn, ordinal),
             all_tables=bool(publications["puballtables"][row]),
-            actions=Actions(**flags),
+            actions=PublicationActions(**flags),
             via_root=bool(publications["pubviaroot"][row]),
             generated_columns=NO_GENERATED_COLUMNS if generated is None else chr(generated[row]),
         )
@@ -109,9 +109,9 @@ class SourcePublications:
         rows = roles.seen_where("oid", oid, lsn, ordinal)
         return roles.name("rolname", int(rows[-1])) if len(rows) else f"unknown (OID={oid})"
 
-    # -- relations -------------------------------------------------------------------------------------------------------------------
+    # -- relations ---------------------------------------------------------------------------------------------------------------
 
-    def standing(self, oid: int, lsn: int, ordinal: int = -1) -> Standing | None:
+    def standing(self, oid: int, lsn: int, ordinal: int = -1) -> RelationAncestry | None:
         """Where a relation stands; None if there is none."""
         classes = self.history.table("pg_class")
         rows = classes.seen_where("oid", oid, lsn, ordinal)
@@ -119,10 +119,11 @@ class SourcePublications:
             return None
         row = int(rows[-1])
         ancestors = self._ancestors(oid, lsn, ordinal) if classes["relispartition"][row] else ()
-        return Standing(oid, int(classes["relnamespace"][row]), chr(classes["relkind"][row]), ancestors)
+        return RelationAncestry(oid, int(classes["relnamespace"][row]), chr(classes["relkind"][row]), ancestors)
 
     def _ancestors(self, oid: int, lsn: int, ordinal: int) -> tuple[tuple[int, int], ...]:
-        """The partitioned tables above a partition, nearest first; none above one that is being detached (`get_partition_ancestors`)."""
+        """The partitioned tables above a partition, nearest first; none above one that is being detached
+        (`get_partition_ancestors`)."""
         classes, inherits = self.history.table("pg_class"), self.history.table("pg_inherits")
         found: list[tuple[int, int]] = []
         while True:
@@ -137,10 +138,11 @@ class SourcePublications:
             if not classes["relispartition"][rows[-1]]:
                 return tuple(found)
 
-    # -- when an answer may be another -------------------------------------------------------------------------------------------------
+    # -- when an answer may be another -------------------------------------------------------------------------------------------
 
     def about(self, oid: int, names: Collection[str]) -> Iterator[About]:
-        """All catalog rows, of any time, that tell what publications of these names say of the relation, and as what it is published."""
+        """All catalog rows, of any time, that tell what publications of these names say of the relation, and as what it is
+        published."""
         table = self.history.table
         above = self._above_ever(oid)
         schemas: set[int] = set()

@@ -1,8 +1,7 @@
 """Publications as psql shows them: `\\dRp`, `\\dRp+`, and under a table in `\\d` (`bin/psql/describe.c`).
 
-In: publications, and the catalogs at one moment, which know what tables, columns and schemas are called then. Out: lines, or values for JSON. The
-columns are those that a psql of the source's major has.
-"""
+In: publications, and the catalogs at one moment, which know what tables, columns and schemas are called then. Out: lines, or
+values for JSON. The columns are those that a psql of the source's major has."""
 
 from __future__ import annotations
 
@@ -11,20 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace.model import Relation
-from tailrace.publications.entry import is_publishable
-from tailrace.publications.naming import Moment
+from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication, PublishedTable, RowFilter
-from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS
+from tailrace.publications.publishing.published_relation import FIRST_WITH_GENERATED_COLUMNS
+from tailrace.publications.publishing.relation_sync_entry import is_publishable
 
 FilterText = Callable[[RowFilter, Relation], str]
 """A WHERE clause as pg_get_expr prints it, in its parentheses."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shower:
+class PublicationDescriber:
     """Shows publications as of one moment."""
 
-    moment: Moment
+    moment: CatalogSnapshot
     major: int
     filter_text: FilterText
 
@@ -48,7 +47,8 @@ class Shower:
         return [*_aligned("List of publications", heads, rows), _count(len(rows)), ""]
 
     def of_table(self, publications: Sequence[Publication], relation: Relation) -> list[str]:
-        """What `\\d` prints under a table: a line for each that names it or its schema, or has all tables; not for those of a partition's root."""
+        """What `\\d` prints under a table: a line for each that names it or its schema, or has all tables; not for those of a
+        partition's root."""
         lines = []
         for each in sorted(publications, key=lambda each: each.name):
             named = [table for table in each.tables if table.oid == relation.oid]

@@ -1,9 +1,10 @@
 """What publications say of each relation, over a part of the log: what a worker must know to publish its changes.
 
-In: a history, the names of publications, definitions of ours if there are any, the transactions to be shown, and the relations with changes. Out:
-`EntryTimeline`, small and without a history: by relation, spans of the log with the `RelationEntry` that holds there; once for transactions that left
-the catalogs alone, and once for each that changed what an entry is made of. Publications that are defined here hold from a transaction on, in commit
-order; so there is one set of spans for each *generation*, which is the transactions that are told with the same definitions.
+In: a history, the names of publications, definitions of ours if there are any, the transactions to be shown, and the relations
+with changes. Out: `EntryTimeline`, small and without a history: by relation, spans of the log with the `RelationSyncEntry` that
+holds there; once for transactions that left the catalogs alone, and once for each that changed what an entry is made of.
+Publications that are defined here hold from a transaction on, in commit order; so there is one set of spans for each
+*generation*, which is the transactions that are told with the same definitions.
 
 Most relations have one entry for the whole span, and equal entries are one object.
 """
@@ -22,12 +23,12 @@ from tailrace.catalog.moments import Committed, moments_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Relation
 from tailrace.plan import Plan
-from tailrace.publications.entry import RelationEntry, Standing, member_of, published_place
-from tailrace.publications.historic import SourcePublications
 from tailrace.publications.publication import Publication, RowFilter
+from tailrace.publications.publishing.relation_sync_entry import RelationAncestry, RelationSyncEntry, member_of, publish_as
+from tailrace.publications.source_publications import SourcePublications
 from tailrace.transactions.fates import NEVER
 
-NOTHING = RelationEntry()
+NOTHING = RelationSyncEntry()
 """Of what nobody publishes."""
 
 
@@ -36,16 +37,17 @@ class EntrySpans:
     """After `starts[i]`, up to and including the next start, `entries[i]` holds."""
 
     starts: tuple[int, ...]
-    entries: tuple[RelationEntry, ...]
+    entries: tuple[RelationSyncEntry, ...]
 
-    def at(self, lsn: int) -> RelationEntry:
+    def at(self, lsn: int) -> RelationSyncEntry:
         place = bisect_left(self.starts, lsn)
         return self.entries[place - 1] if place else NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """By relation, what holds for transactions that left the catalogs alone (`common`), and by ordinal and relation for others (`own`)."""
+    """By relation, what holds for transactions that left the catalogs alone (`common`), and by ordinal and relation for others
+    (`own`)."""
 
     common: Mapping[int, EntrySpans]
     own: Mapping[int, Mapping[int, EntrySpans]]
@@ -61,27 +63,27 @@ class EntryTimeline:
     since: tuple[int, ...]
     generations: tuple[Generation, ...]
 
-    def entry_at(self, oid: int, lsn: int, ordinal: int) -> RelationEntry:
+    def entry_at(self, oid: int, lsn: int, ordinal: int) -> RelationSyncEntry:
         """The entry of a relation for a change at `lsn` in that transaction."""
         spans = self.generations[bisect_right(self.since, ordinal) - 1].spans_of(oid, ordinal)
         return spans.at(lsn) if spans else NOTHING
 
     def parts(
         self, oid: int, lsn: NDArray[np.int64], ordinal: NDArray[np.int64]
-    ) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
+    ) -> Iterator[tuple[RelationSyncEntry, NDArray[np.int64]]]:
         """The changes of a relation, by number, in parts that have one entry each; those of a part in their order."""
         if not len(lsn):
             return
-        by_entry: dict[int, tuple[RelationEntry, list[NDArray[np.int64]]]] = {}
+        by_entry: dict[int, tuple[RelationSyncEntry, list[NDArray[np.int64]]]] = {}
         for spans, rows in self._by_spans(oid, ordinal):
             for entry, mine in _by_place(spans, rows, lsn):
                 by_entry.setdefault(id(entry), (entry, []))[1].append(mine)
         for entry, parts in by_entry.values():
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
-    def entries_of(self, oid: int) -> Iterator[RelationEntry]:
+    def entries_of(self, oid: int) -> Iterator[RelationSyncEntry]:
         """Every entry that a relation has for anybody, each once."""
-        found: dict[int, RelationEntry] = {}
+        found: dict[int, RelationSyncEntry] = {}
         for each in self.generations:
             for spans in (each.common.get(oid), *(own.get(oid) for own in each.own.values())):
                 found |= {id(entry): entry for entry in (spans.entries if spans else ())}
@@ -135,7 +137,7 @@ class EntryTimeline:
 
 def _by_place(
     spans: EntrySpans | None, rows: NDArray[np.int64], lsn: NDArray[np.int64]
-) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
+) -> Iterator[tuple[RelationSyncEntry, NDArray[np.int64]]]:
     """These rows by the entry that holds where they stand."""
     mine = lsn if len(rows) == len(lsn) else lsn[rows]
     starts = spans.starts if spans else ()
@@ -148,7 +150,8 @@ def _by_place(
 
 
 Definitions = Sequence[tuple[int, Sequence[Publication]]]
-"""Publications that are defined here, all of them, by the LSN from which on transactions that commit are told with them; in that order."""
+"""Publications that are defined here, all of them, by the LSN from which on transactions that commit are told with them; in that
+order."""
 
 
 def timeline_of(plan: Plan, history: History, names: Sequence[str], definitions: Definitions = ()) -> EntryTimeline:
@@ -166,14 +169,15 @@ def timeline_of(plan: Plan, history: History, names: Sequence[str], definitions:
 def entry_timeline(
     history: History, relations: Iterable[int], names: Sequence[str], transactions: Committed, since: int, definitions: Definitions = (),
 ) -> EntryTimeline:  # fmt: skip
-    """What publications of these names say of the relations (oids), to transactions from `since` on, the first LSN with a change."""
+    """What publications of these names say of the relations (oids), to transactions from `since` on, the first LSN with a
+    change."""
     oids = sorted(set(relations))
     stages = [(0, ()), *definitions]
     first = [0, *np.searchsorted(transactions.commits, [lsn for lsn, _ in definitions]).tolist()]
     # What no transaction is told with is left out: the last definitions that begin at an ordinal hold there.
     kept = [i for i in range(len(stages)) if i + 1 == len(stages) or first[i + 1] > first[i]]
     source = SourcePublications(history)
-    made: dict[RelationEntry, RelationEntry] = {}
+    made: dict[RelationSyncEntry, RelationSyncEntry] = {}
     generations = [Entries(source, names, stages[i][1], made).generation(oids, transactions, since) for i in kept]
     return EntryTimeline(tuple(first[i] for i in kept), tuple(generations))
 
@@ -186,7 +190,7 @@ class Entries:
         source: SourcePublications,
         names: Sequence[str],
         defined: Sequence[Publication],
-        made: dict[RelationEntry, RelationEntry],
+        made: dict[RelationSyncEntry, RelationSyncEntry],
     ) -> None:
         self._source = source
         self._names = names
@@ -206,7 +210,7 @@ class Entries:
 
     def _spans(self, oid: int, since: int, points: Sequence[int], ordinal: int) -> EntrySpans:
         starts: list[int] = []
-        entries: list[RelationEntry] = []
+        entries: list[RelationSyncEntry] = []
         for point in [since - 1, *points]:
             entry = self.entry(oid, max(point + 1, self._source.history.known_from), ordinal)
             entry = self._made.setdefault(entry, entry)
@@ -215,16 +219,16 @@ class Entries:
                 entries.append(entry)
         return EntrySpans(tuple(starts), tuple(entries))
 
-    def entry(self, oid: int, lsn: int, ordinal: int) -> RelationEntry:
-        """What holds for a change at `lsn`. Nothing is published of a relation that is not there; an error about catalogs is for changes that lie
-        there, and for nobody else."""
+    def entry(self, oid: int, lsn: int, ordinal: int) -> RelationSyncEntry:
+        """What holds for a change at `lsn`. Nothing is published of a relation that is not there; an error about catalogs is for
+        changes that lie there, and for nobody else."""
         try:
             standing = self._source.standing(oid, lsn, ordinal)
             return self._entry(standing, lsn, ordinal) if standing else NOTHING
         except MissingHistory as error:
-            return RelationEntry(unknown=error.message)
+            return RelationSyncEntry(unknown=error.message)
 
-    def _entry(self, standing: Standing, lsn: int, ordinal: int) -> RelationEntry:
+    def _entry(self, standing: RelationAncestry, lsn: int, ordinal: int) -> RelationSyncEntry:
         about = ((standing.oid, standing.schema), *standing.ancestors)
         publications: list[Publication] = []
         missing: list[str] = []
@@ -234,7 +238,7 @@ class Entries:
                 missing.append(name)
             else:
                 publications.append(found)
-        actions, place, counting = published_place(standing, publications)
+        actions, place, counting = publish_as(standing, publications)
         above = self._source.history.relation_by_oid(place.oid, lsn, ordinal) if place.level else None
         members = tuple(member_of(publication, place) for publication in counting) if actions.rows else ()
-        return RelationEntry(actions, above, members, tuple(missing))
+        return RelationSyncEntry(actions, above, members, tuple(missing))

@@ -1,9 +1,8 @@
 """Row filters, made ready to be asked: the one place of this folder that knows how expressions are read, analysed and evaluated.
 
-In: a `RowFilter`, and the relation whose rows it is asked about. Out: a condition that tells of columns of values which rows pass.
-A filter of the catalog is a node tree already. One of SQL is analysed against the columns by the names that they had when it was
-written; `stored_filters` does so once, where a log is planned, so that what travels to workers are node trees.
-"""
+In: a `RowFilter`, and the relation whose rows it is asked about. Out: a condition that tells of columns of values which rows
+pass. A filter of the catalog is a node tree already. One of SQL is analysed against the columns by the names that they had when
+it was written; `stored_filters` does so once, where a log is planned, so that what travels to workers are node trees."""
 
 from __future__ import annotations
 
@@ -44,8 +43,8 @@ class FilterCompiler:
     facts: Facts
 
     def __call__(self, row_filters: tuple[RowFilter, ...], relation: Relation) -> Filter:
-        """What lets a row through that one of the filters does. They are one OR, as on the server: behind one that is true none is evaluated. Raises
-        UsageError for what is not evaluated, and for a column that is no longer what it was."""
+        """What lets a row through that one of the filters does. They are one OR, as on the server: behind one that is true none
+        is evaluated. Raises UsageError for what is not evaluated, and for a column that is no longer what it was."""
         with _of_table(relation):
             each = tuple(self.expression(row_filter, relation) for row_filter in row_filters)
             return compile_filter(each[0] if len(each) == 1 else tree.Or(each), relation.live_columns, self.facts)
@@ -60,8 +59,8 @@ class FilterCompiler:
         return tuple(tree.columns_of(self.expression(row_filter, relation)))
 
     def expression(self, row_filter: RowFilter, relation: Relation) -> tree.Expression:
-        """The filter's tree, for this relation. What is written in SQL is in UTF-8: its characters beyond ASCII would be other bytes than those of
-        the rows in other encodings."""
+        """The filter's tree, for this relation. What is written in SQL is in UTF-8: its characters beyond ASCII would be other
+        bytes than those of the rows in other encodings."""
         if row_filter.form == NODE_TREE:
             return read_filter(row_filter.text)
         if not row_filter.text.isascii() and self.facts.encoding not in _AS_WRITTEN:
@@ -113,7 +112,8 @@ def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relat
 
 
 def named_as_then(relation: Relation, row_filter: RowFilter) -> Relation:
-    """The relation with the names that its columns had when the filter was written. Columns that came later have none that it could mean."""
+    """The relation with the names that its columns had when the filter was written. Columns that came later have none that it
+    could mean."""
     names = dict(row_filter.names)
     columns = tuple(
         replace(column, name=names.get(column.number, f"........{column.number}........")) for column in relation.columns
@@ -142,7 +142,8 @@ def facts_of(history: History, style: TextStyle) -> Facts:
 
 
 def _collations(history: History) -> tuple[tuple[int, Collation], ...]:
-    """Those that a filter may name beside the default one: of what initdb found on its machine, some hundreds, what a number in a filter can mean."""
+    """Those that a filter may name beside the default one: of what initdb found on its machine, some hundreds, what a number in a
+    filter can mean."""
     table = history.table("pg_collation")
     filters = history.table("pg_publication_rel").rows.columns.get("prqual", ())
     numbers = {_UNICODE, *(int(number) for text in filters if text for number in re.findall(rb"\b\d{3,5}\b", text))}

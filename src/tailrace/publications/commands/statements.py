@@ -1,8 +1,7 @@
 """CREATE, ALTER and DROP PUBLICATION as PostgreSQL reads them (`parser/gram.y`; `commands/publicationcmds.c`).
 
-In: the text of a statement. Out: one of the values below, with names as they were written; nothing is looked up here. Raises UsageError with the
-server's words for what is no such statement (42601), with the position of the character.
-"""
+In: the text of a statement. Out: one of the values below, with names as they were written; nothing is looked up here. Raises
+UsageError with the server's words for what is no such statement (42601), with the position of the character."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _ACTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class WhereText:
+class WhereClause:
     """A WHERE clause as it was written, without its parentheses; it begins at this character of the statement (from 0)."""
 
     text: str
@@ -32,14 +31,14 @@ class WhereText:
 
 
 @dataclass(frozen=True, slots=True)
-class TableNamed:
+class PublicationTable:
     """A table of a publication. `schema` is empty where the search path decides; with ONLY, `inherits` is False."""
 
     schema: str
     name: str
     inherits: bool = True
     columns: tuple[str, ...] | None = None
-    where: WhereText | None = None
+    where: WhereClause | None = None
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}" if self.schema else self.name
@@ -50,7 +49,7 @@ CURRENT_SCHEMA = None
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class DefElem:
     """An option as it was written; without a value if none was."""
 
     name: str
@@ -58,8 +57,8 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
-    tables: tuple[TableNamed, ...] = ()
+class PublicationObjects:
+    tables: tuple[PublicationTable, ...] = ()
     schemas: tuple[str | None, ...] = ()
 
 
@@ -67,21 +66,21 @@ class Objects:
 class CreatePublication:
     name: str
     all_tables: bool
-    objects: Objects
-    options: tuple[Option, ...]
+    objects: PublicationObjects
+    options: tuple[DefElem, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AlterObjects:
     name: str
     action: str
-    objects: Objects
+    objects: PublicationObjects
 
 
 @dataclass(frozen=True, slots=True)
 class AlterOptions:
     name: str
-    options: tuple[Option, ...]
+    options: tuple[DefElem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def parse_statement(text: str) -> Statement:
     return statement
 
 
-def _statement(parsed: Any, wheres: Iterator[WhereText]) -> Statement | None:
+def _statement(parsed: Any, wheres: Iterator[WhereClause]) -> Statement | None:
     node: Any = parsed
     match parsed:
         case ast.CreatePublicationStmt():
@@ -145,8 +144,8 @@ def _statement(parsed: Any, wheres: Iterator[WhereText]) -> Statement | None:
     return None
 
 
-def _objects(nodes: Sequence[Any] | None, wheres: Iterator[WhereText]) -> Objects:
-    tables: list[TableNamed] = []
+def _objects(nodes: Sequence[Any] | None, wheres: Iterator[WhereClause]) -> PublicationObjects:
+    tables: list[PublicationTable] = []
     schemas: list[str | None] = []
     for node in nodes or ():
         if node.pubobjtype == enums.PublicationObjSpecType.PUBLICATIONOBJ_TABLE:
@@ -154,15 +153,15 @@ def _objects(nodes: Sequence[Any] | None, wheres: Iterator[WhereText]) -> Object
             columns = None if table.columns is None else tuple(column.sval for column in table.columns)
             where = None if table.whereClause is None else next(wheres)
             relation = table.relation
-            tables.append(TableNamed(relation.schemaname or "", relation.relname, bool(relation.inh), columns, where))
+            tables.append(PublicationTable(relation.schemaname or "", relation.relname, bool(relation.inh), columns, where))
         else:
             named = node.pubobjtype == enums.PublicationObjSpecType.PUBLICATIONOBJ_TABLES_IN_SCHEMA
             schemas.append(node.name if named else CURRENT_SCHEMA)
-    return Objects(tuple(tables), tuple(schemas))
+    return PublicationObjects(tuple(tables), tuple(schemas))
 
 
-def _options(nodes: Sequence[Any] | None) -> tuple[Option, ...]:
-    return tuple(Option(node.defname, _value(node.arg)) for node in nodes or ())
+def _options(nodes: Sequence[Any] | None) -> tuple[DefElem, ...]:
+    return tuple(DefElem(node.defname, _value(node.arg)) for node in nodes or ())
 
 
 def _value(given: Any) -> str | int | None:
@@ -184,7 +183,7 @@ def _value(given: Any) -> str | int | None:
     raise UsageError(f"this is no value of an option: {node}", sqlstate="42601")
 
 
-def _where_texts(text: str) -> Iterator[WhereText]:
+def _where_texts(text: str) -> Iterator[WhereClause]:
     """What stands in parentheses behind each WHERE, but not in the parentheses of another."""
     depth = begin = 0
     waiting = False
@@ -198,4 +197,4 @@ def _where_texts(text: str) -> Iterator[WhereText]:
             depth -= 1
             if depth == 0:
                 waiting = False
-                yield WhereText(text[begin : token.start], begin)
+                yield WhereClause(text[begin : token.start], begin)

@@ -1,9 +1,8 @@
 """Publications that are defined here: what a statement makes of them (`commands/publicationcmds.c`), and from when on.
 
-In: a statement, the publications as they are, and the catalogs of the source at that moment. Out: the publications as they are then, and what the
-server would print. Names become oids here and stay what they are, so that a table may be renamed; all checks and errors are the server's. Who uses
-tailrace may read the whole log: nobody's privileges are asked for.
-"""
+In: a statement, the publications as they are, and the catalogs of the source at that moment. Out: the publications as they are
+then, and what the server would print. Names become oids here and stay what they are, so that a table may be renamed; all checks
+and errors are the server's. Who uses tailrace may read the whole log: nobody's privileges are asked for."""
 
 from __future__ import annotations
 
@@ -12,10 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from tailrace.errors import UsageError
 from tailrace.model import Relation
-from tailrace.publications.naming import Moment, check_publishable, column_numbers
-from tailrace.publications.options import Given, parse_options
-from tailrace.publications.publication import ALL_ACTIONS, NO_GENERATED_COLUMNS, Publication, PublishedTable, RowFilter
-from tailrace.publications.statements import (
+from tailrace.publications.catalog_snapshot import CatalogSnapshot, check_publishable, column_numbers
+from tailrace.publications.commands.publication_options import PublicationOptions, parse_options
+from tailrace.publications.commands.statements import (
     ADD,
     DROP,
     SET,
@@ -24,22 +22,23 @@ from tailrace.publications.statements import (
     AlterOwner,
     CreatePublication,
     DropPublication,
+    PublicationTable,
     RenamePublication,
     Statement,
-    TableNamed,
-    WhereText,
+    WhereClause,
 )
+from tailrace.publications.publication import ALL_ACTIONS, NO_GENERATED_COLUMNS, Publication, PublishedTable, RowFilter
 
-Analyse = Callable[[WhereText, Relation], RowFilter]
+Analyse = Callable[[WhereClause, Relation], RowFilter]
 """Checks a WHERE clause of a table, and makes it a filter."""
 
 
 @dataclass(slots=True)
-class Defining:
-    """The publications that are `defined`, by name, at one moment of the source; `of_source` are the names of those that the source has itself.
-    `notices` are what the server would say besides."""
+class PublicationCommands:
+    """The publications that are `defined`, by name, at one moment of the source; `of_source` are the names of those that the
+    source has itself. `notices` are what the server would say besides."""
 
-    moment: Moment
+    moment: CatalogSnapshot
     major: int
     defined: dict[str, Publication]
     of_source: frozenset[str]
@@ -71,7 +70,7 @@ class Defining:
                 self._alter_objects(statement)
         return "ALTER PUBLICATION"
 
-    # -- statements --------------------------------------------------------------------------------------------------------------------
+    # -- statements --------------------------------------------------------------------------------------------------------------
 
     def _create(self, statement: CreatePublication) -> None:
         self._check_free(statement.name)
@@ -129,7 +128,7 @@ class Defining:
             altered = self._with_schemas(self._with_tables(empty, relations, has_schemas=bool(schemas)), schemas)
         self.defined[statement.name] = altered
 
-    # -- their parts -------------------------------------------------------------------------------------------------------------------
+    # -- their parts -------------------------------------------------------------------------------------------------------------
 
     def _publication(self, name: str) -> Publication:
         if name not in self.defined:
@@ -144,9 +143,9 @@ class Defining:
     def _schemas(self, names: Sequence[str | None]) -> list[int]:
         return list(dict.fromkeys(self.moment.schema(name) for name in names))
 
-    def _opened(self, tables: Sequence[TableNamed]) -> list[tuple[Relation, TableNamed]]:
+    def _opened(self, tables: Sequence[PublicationTable]) -> list[tuple[Relation, PublicationTable]]:
         """The tables, with those that inherit from them, each once (`OpenTableList`)."""
-        found: dict[int, tuple[Relation, TableNamed]] = {}
+        found: dict[int, tuple[Relation, PublicationTable]] = {}
         for named in tables:
             relation = self.moment.table(named)
             if relation.oid in found:
@@ -161,7 +160,7 @@ class Defining:
         return list(found.values())
 
     def _with_tables(
-        self, publication: Publication, relations: Sequence[tuple[Relation, TableNamed]], *, has_schemas: bool
+        self, publication: Publication, relations: Sequence[tuple[Relation, PublicationTable]], *, has_schemas: bool
     ) -> Publication:
         """The publication with these tables, too."""
         filters: dict[int, RowFilter] = {}
@@ -202,7 +201,7 @@ class Defining:
         return replace(publication, schemas=tuple(sorted((*publication.schemas, *schemas))))
 
     def _without(
-        self, publication: Publication, relations: Sequence[tuple[Relation, TableNamed]], schemas: Sequence[int]
+        self, publication: Publication, relations: Sequence[tuple[Relation, PublicationTable]], schemas: Sequence[int]
     ) -> Publication:
         for relation, named in relations:
             if named.columns is not None:
@@ -235,14 +234,14 @@ class Defining:
                 )
 
 
-def _check_not_twice(again: TableNamed, before: TableNamed, relation: Relation) -> None:
+def _check_not_twice(again: PublicationTable, before: PublicationTable, relation: Relation) -> None:
     """A table may be named twice if neither time says more of it."""
     for what, each in (("WHERE clauses", "where"), ("column lists", "columns")):
         if getattr(again, each) is not None or getattr(before, each) is not None:
             raise UsageError(f'conflicting or redundant {what} for table "{relation.name}"', sqlstate="42710")
 
 
-def _with_options(publication: Publication, given: Given) -> Publication:
+def _with_options(publication: Publication, given: PublicationOptions) -> Publication:
     return replace(
         publication,
         actions=given.actions or publication.actions,

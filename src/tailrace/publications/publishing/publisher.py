@@ -1,8 +1,8 @@
 """Changes -> the changes that publications publish (`pgoutput_change` in `replication/pgoutput/pgoutput.c`).
 
-In: batches as they come out of decoding, and an `EntryTimeline`. Out: batches of what is published, before anything is formatted: without actions and
-rows that are not published, with UPDATEs that a filter makes INSERTs or DELETEs, with the columns that are shown, and as the partitioned table that
-a partition goes out as. Which transactions there are is not asked here.
+In: batches as they come out of decoding, and an `EntryTimeline`. Out: batches of what is published, before anything is formatted:
+without actions and rows that are not published, with UPDATEs that a filter makes INSERTs or DELETEs, with the columns that are
+shown, and as the partitioned table that a partition goes out as. Which transactions there are is not asked here.
 
 A `Publisher` travels to workers. It keeps what it found out, and nothing that was published.
 """
@@ -21,27 +21,37 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
-from tailrace.publications.entry import RelationEntry, is_publishable
-from tailrace.publications.filters import FilterCompiler, StoredFilters, facts_of, stored_filters
 from tailrace.publications.publication import RowFilter
-from tailrace.publications.published import Published, check_found, published
-from tailrace.publications.replica_identity import replica_identity_error
-from tailrace.publications.row_filter import NEW, NONE, Changes, Condition, Tuples, chosen, filtered, from_old
-from tailrace.publications.timeline import Definitions, EntryTimeline, timeline_of
+from tailrace.publications.publishing.entry_timeline import Definitions, EntryTimeline, timeline_of
+from tailrace.publications.publishing.filter_compiler import FilterCompiler, StoredFilters, facts_of, stored_filters
+from tailrace.publications.publishing.published_relation import PublishedRelation, check_publications_exist, published_relation
+from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry, is_publishable
+from tailrace.publications.publishing.replica_identity import replica_identity_error
+from tailrace.publications.publishing.row_filter import (
+    NEW,
+    NONE,
+    RowChanges,
+    RowColumns,
+    RowCondition,
+    chosen,
+    filtered,
+    from_old,
+)
 from tailrace.transactions.fates import NEVER
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 
-Compile = Callable[[tuple[RowFilter, ...], Relation], Condition]
-"""Makes filters of a relation, of which one must be met, ready to be asked. `columns` of a `Condition` are that relation's numbers."""
+Compile = Callable[[tuple[RowFilter, ...], Relation], RowCondition]
+"""Makes filters of a relation, of which one must be met, ready to be asked. `columns` of a `RowCondition` are that relation's
+numbers."""
 
 _COMMANDS = {UPDATE: "update", DELETE: "delete"}
 
 
 @dataclass(slots=True)
 class Publisher:
-    """`major` is the source's. `stored` are node trees of filters in SQL. `made` says from where on publications exist, as far as that is known;
-    `passed_over` are those that changes were published without, since they do not exist there."""
+    """`major` is the source's. `stored` are node trees of filters in SQL. `made` says from where on publications exist, as far as
+    that is known; `passed_over` are those that changes were published without, since they do not exist there."""
 
     timeline: EntryTimeline
     major: int
@@ -49,8 +59,8 @@ class Publisher:
     stored: StoredFilters = field(default_factory=dict)
     made: Mapping[str, Lsn] = field(default_factory=dict)
     passed_over: set[str] = field(default_factory=set)
-    _published: dict[tuple[int, int], Published] = field(default_factory=dict, repr=False)
-    _conditions: dict[tuple[tuple[RowFilter, ...], int], Condition] = field(default_factory=dict, repr=False)
+    _published: dict[tuple[int, int], PublishedRelation] = field(default_factory=dict, repr=False)
+    _conditions: dict[tuple[tuple[RowFilter, ...], int], RowCondition] = field(default_factory=dict, repr=False)
     _kept: list[object] = field(default_factory=list, repr=False)
 
     def __getstate__(self) -> tuple[object, ...]:
@@ -77,18 +87,20 @@ class Publisher:
         return tuple(dict.fromkeys(entry.published_as or relation for entry in entries))
 
     def publish(self, batch: Batch) -> Iterator[Batch]:
-        """What is published of changes of relations with one tuple descriptor; each batch has one `Published`. Raises UsageError for publications
-        that are missing or contradict each other, InsufficientLogging where the replica identity does not suffice."""
+        """What is published of changes of relations with one tuple descriptor; each batch has one `PublishedRelation`. Raises
+        UsageError for publications that are missing or contradict each other, InsufficientLogging where the replica identity does
+        not suffice."""
         for entry, part in self.parts(batch):
             yield from self.publish_part(part, entry)
 
-    def parts(self, batch: Batch) -> Iterator[tuple[RelationEntry, Batch]]:
+    def parts(self, batch: Batch) -> Iterator[tuple[RelationSyncEntry, Batch]]:
         """The changes with the same entry, in their order. Relations that cannot be published have none."""
         for entry, rows in self._by_entry(batch):
             yield entry, batch if len(rows) == len(batch) else batch.take(rows)
 
-    def publish_part(self, batch: Batch, entry: RelationEntry) -> Iterator[Batch]:
-        """What is published of changes that have this entry; at most one. Whether it raises is a matter of each change by itself."""
+    def publish_part(self, batch: Batch, entry: RelationSyncEntry) -> Iterator[Batch]:
+        """What is published of changes that have this entry; at most one. Whether it raises is a matter of each change by
+        itself."""
         first = batch.relations[batch.number[0]]
         self._check_found(entry, int(batch.lsn[0]))
         if not entry.actions.rows:
@@ -101,7 +113,7 @@ class Publisher:
         if len(shown):
             yield shown if what.as_itself else replace(shown, published_as=(what.published_as,) * len(batch.relations))
 
-    def published_at(self, relation: Relation, lsn: int, ordinal: int) -> Published | None:
+    def published_at(self, relation: Relation, lsn: int, ordinal: int) -> PublishedRelation | None:
         """What is published of a relation, as a change at `lsn` saw it; None if nothing is. Raises as `publish`."""
         if not is_publishable(relation):
             return None
@@ -116,7 +128,8 @@ class Publisher:
                 yield replace(truncation, relations=relations)
 
     def truncated(self, truncation: Truncation) -> tuple[Relation, ...]:
-        """The relations of a TRUNCATE that are published. A partition that goes out as another table is not; that table is, if it was named."""
+        """The relations of a TRUNCATE that are published. A partition that goes out as another table is not; that table is, if it
+        was named."""
         found: list[Relation] = []
         for relation in truncation.relations:
             what = self.published_at(relation, truncation.lsn, truncation.ordinal)
@@ -125,8 +138,8 @@ class Publisher:
         return tuple(found)
 
     def rewritten(self, batch: Batch) -> Iterator[Batch]:
-        """Of rows that ALTER TABLE wrote anew, what a copy of the table would have. There are none of a table that is published as another,
-        or without one of the actions: such rows are not to be replaced."""
+        """Of rows that ALTER TABLE wrote anew, what a copy of the table would have. There are none of a table that is published
+        as another, or without one of the actions: such rows are not to be replaced."""
         for entry, rows in self.timeline.parts(batch.relation.rewrite_of, batch.lsn, batch.ordinal):
             self._check_found(entry, int(batch.lsn[rows[0]]))
             actions = entry.actions
@@ -142,11 +155,11 @@ class Publisher:
             if (kind != 0).any():
                 yield _with_columns(part.take(np.flatnonzero(kind != 0)), what, place)
 
-    # -- by entry --------------------------------------------------------------------------------------------------------------------
+    # -- by entry ----------------------------------------------------------------------------------------------------------------
 
-    def _by_entry(self, batch: Batch) -> Iterator[tuple[RelationEntry, NDArray[np.int64]]]:
+    def _by_entry(self, batch: Batch) -> Iterator[tuple[RelationSyncEntry, NDArray[np.int64]]]:
         lsn, ordinal = batch.lsn, batch.ordinal
-        found: dict[int, tuple[RelationEntry, list[NDArray[np.int64]]]] = {}
+        found: dict[int, tuple[RelationSyncEntry, list[NDArray[np.int64]]]] = {}
         for number, rows in batch.rows_by_relation:
             relation = batch.relations[number]
             if is_publishable(relation):
@@ -158,9 +171,9 @@ class Publisher:
         for entry, parts in found.values():
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
-    def _check_found(self, entry: RelationEntry, lsn: int) -> None:
+    def _check_found(self, entry: RelationSyncEntry, lsn: int) -> None:
         try:
-            check_found(entry, self.major)
+            check_publications_exist(entry, self.major)
         except UsageError as error:
             made = self.made.get(entry.missing[0])
             if made is not None and lsn < made:
@@ -169,14 +182,14 @@ class Publisher:
             raise
         self.passed_over.update(entry.missing)
 
-    def _published_of(self, entry: RelationEntry, relation: Relation) -> Published:
+    def _published_of(self, entry: RelationSyncEntry, relation: Relation) -> PublishedRelation:
         key = id(entry), id(relation)
         if key not in self._published:
             self._kept += [entry, relation]  # so that nobody else has their ids
-            self._published[key] = published(entry, relation, self.major)
+            self._published[key] = published_relation(entry, relation, self.major)
         return self._published[key]
 
-    def _check_identities(self, batch: Batch, entry: RelationEntry) -> None:
+    def _check_identities(self, batch: Batch, entry: RelationSyncEntry) -> None:
         """Raise for the first UPDATE or DELETE that the server would have refused, had it known of the publication."""
         for kind, command in _COMMANDS.items():
             mine = np.flatnonzero(batch.kind == kind)
@@ -190,7 +203,7 @@ class Publisher:
     def _columns_of(self, row_filter: RowFilter, relation: Relation) -> Sequence[int]:
         return self._condition((row_filter,), relation).columns
 
-    def _condition(self, row_filters: tuple[RowFilter, ...], relation: Relation) -> Condition:
+    def _condition(self, row_filters: tuple[RowFilter, ...], relation: Relation) -> RowCondition:
         key = row_filters, id(relation)
         if key not in self._conditions:
             self._kept.append(relation)
@@ -203,8 +216,9 @@ class Publisher:
             raise found
         return found
 
-    def _all_conditions(self, what: Published) -> dict[int, Condition | None]:
-        """Those of each action. They are all prepared before the first change, so an error of one is raised whatever that change is."""
+    def _all_conditions(self, what: PublishedRelation) -> dict[int, RowCondition | None]:
+        """Those of each action. They are all prepared before the first change, so an error of one is raised whatever that change
+        is."""
         filters = {INSERT: what.insert, UPDATE: what.update, DELETE: what.delete}
         conditions = {
             kind: None if found is None else self._condition(found, what.published_as) for kind, found in filters.items()
@@ -218,8 +232,8 @@ class Publisher:
 def publisher_of(
     plan: Plan, history: History, names: Sequence[str], style: TextStyle, definitions: Definitions = ()
 ) -> Publisher:
-    """The publisher of all that comes out of a plan, for who asks for publications of these names. Filters are evaluated with the settings of
-    `style`."""
+    """The publisher of all that comes out of a plan, for who asks for publications of these names. Filters are evaluated with the
+    settings of `style`."""
     compiler = FilterCompiler(history.major, facts_of(history, style))
     timeline = timeline_of(plan, history, names, definitions)
     stored = stored_filters(compiler, timeline.filters_of(plan.relations)) if definitions else {}
@@ -240,7 +254,7 @@ def _made(history: History, names: Sequence[str], definitions: Definitions) -> d
     return made
 
 
-def _published_rows(batch: Batch, what: Published, conditions: dict[int, Condition | None]) -> Batch:
+def _published_rows(batch: Batch, what: PublishedRelation, conditions: dict[int, RowCondition | None]) -> Batch:
     """The changes that remain."""
     is_published = np.array([False, what.actions.insert, what.actions.update, what.actions.delete])[batch.kind]
     # A deletion that does not say of what is nothing to send.
@@ -256,28 +270,29 @@ def _published_rows(batch: Batch, what: Published, conditions: dict[int, Conditi
     return _with_columns(batch, what, place)
 
 
-def _places(batch: Batch, what: Published) -> dict[int, int]:
-    """By a column's number in the table that is published, its place in the batch. Columns of a partition are known by their names."""
+def _places(batch: Batch, what: PublishedRelation) -> dict[int, int]:
+    """By a column's number in the table that is published, its place in the batch. Columns of a partition are known by their
+    names."""
     if what.as_itself:
         return {column.number: place for place, column in enumerate(batch.columns)}
     named = {column.name: place for place, column in enumerate(batch.columns)}
     return {column.number: named[column.name] for column in what.published_as.live_columns if column.name in named}
 
 
-def _changes(batch: Batch, place: dict[int, int]) -> Changes:
+def _changes(batch: Batch, place: dict[int, int]) -> RowChanges:
     old = batch.old
-    return Changes(
+    return RowChanges(
         kind=batch.kind,
         old_kind=batch.old_kind,
         lsn=batch.lsn,
-        new=Tuples(lambda number: batch.new[place[number]]),
-        old=None if old is None else Tuples(lambda number: old[place[number]]),
+        new=RowColumns(lambda number: batch.new[place[number]]),
+        old=None if old is None else RowColumns(lambda number: old[place[number]]),
     )
 
 
 def _transformed(batch: Batch, kind: NDArray[np.uint8]) -> Batch:
-    """The batch with these kinds. An INSERT that was an UPDATE has no old row; its new row has what was in that and did not change. A DELETE that was
-    one has no new row."""
+    """The batch with these kinds. An INSERT that was an UPDATE has no old row; its new row has what was in that and did not
+    change. A DELETE that was one has no new row."""
     inserted, deleted = (batch.kind == UPDATE) & (kind == INSERT), (batch.kind == UPDATE) & (kind == DELETE)
     new, old, old_kind = batch.new, batch.old, batch.old_kind
     if inserted.any():
@@ -297,7 +312,7 @@ def _filled(new: Values, old: Values, which: NDArray[np.bool_]) -> Values:
     return from_old(new, replace(old, valid=old.valid & which))
 
 
-def _with_columns(batch: Batch, what: Published, place: dict[int, int]) -> Batch:
+def _with_columns(batch: Batch, what: PublishedRelation, place: dict[int, int]) -> Batch:
     places = [place[column.number] for column in what.columns]
     return replace(
         batch,

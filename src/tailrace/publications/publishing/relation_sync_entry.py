@@ -1,9 +1,9 @@
 """What several publications together say of one relation (`get_rel_sync_entry` in `replication/pgoutput/pgoutput.c`).
 
-In: publications, and where a relation stands: in its schema and below its partitioned tables. Out: `RelationEntry`: the actions that are published of
-it, the ancestor as which it is published, and each publication that counts, with its filter and its columns. It is the same in all majors; what
-columns come of it is not (:mod:`tailrace.publications.published`).
-"""
+In: publications, and where a relation stands: in its schema and below its partitioned tables. Out: `RelationSyncEntry`: the
+actions that are published of it, the ancestor as which it is published, and each publication that counts, with its filter and its
+columns. It is the same in all majors; what columns come of it is not
+(:mod:`tailrace.publications.publishing.published_relation`)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tailrace.model import FIRST_NORMAL_OID, FIRST_UNPINNED_OID, Relation
-from tailrace.publications.publication import NO_ACTIONS, Actions, Publication, RowFilter
+from tailrace.publications.publication import NO_ACTIONS, Publication, PublicationActions, RowFilter
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A relation (`oid`, its `schema`'s oid, its relkind) and the partitioned tables above it, nearest first: the oid and the schema of each.
-    `ancestors` is empty for what is no partition."""
+class RelationAncestry:
+    """A relation (`oid`, its `schema`'s oid, its relkind) and the partitioned tables above it, nearest first: the oid and the
+    schema of each. `ancestors` is empty for what is no partition."""
 
     oid: int
     schema: int
@@ -26,11 +26,11 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class PublicationRelation:
     """A publication that counts for the relation: what it says of the table that is published."""
 
     publication: str
-    actions: Actions
+    actions: PublicationActions
     columns: tuple[int, ...] | None
     filter: RowFilter | None
     generated_columns: str
@@ -39,14 +39,14 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class RelationEntry:
-    """`actions` are of all publications that have the relation; `members` those which publish it as `published_as` (None: as itself), whose numbers
-    of columns count. `missing` are publications that were asked for and are not there; `unknown` says what of the
-    catalogs is not known, so that nothing can be said."""
+class RelationSyncEntry:
+    """`actions` are of all publications that have the relation; `members` those which publish it as `published_as` (None: as
+    itself), whose numbers of columns count. `missing` are publications that were asked for and are not there; `unknown` says what
+    of the catalogs is not known, so that nothing can be said."""
 
-    actions: Actions = NO_ACTIONS
+    actions: PublicationActions = NO_ACTIONS
     published_as: Relation | None = None
-    members: tuple[Member, ...] = ()
+    members: tuple[PublicationRelation, ...] = ()
     missing: tuple[str, ...] = ()
     unknown: str = ""
 
@@ -59,17 +59,21 @@ def topmost_level(publication: Publication, ancestors: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """As which relation a change goes out: the `oid` and the `schema` of the ancestor, so far up (`level`), or of the relation itself (0)."""
+class PublishAs:
+    """As which relation a change goes out: the `oid` and the `schema` of the ancestor, so far up (`level`), or of the relation
+    itself (0)."""
 
     level: int
     oid: int
     schema: int
 
 
-def published_place(standing: Standing, publications: Sequence[Publication]) -> tuple[Actions, Place, list[Publication]]:
-    """Actions, the topmost ancestor as which any of the publications has it published, and those that publish it as that."""
-    actions = Actions()
+def publish_as(
+    standing: RelationAncestry, publications: Sequence[Publication]
+) -> tuple[PublicationActions, PublishAs, list[Publication]]:
+    """PublicationActions, the topmost ancestor as which any of the publications has it published, and those that publish it as
+    that."""
+    actions = PublicationActions()
     level = 0
     counting: list[Publication] = []
     for publication in publications:
@@ -88,14 +92,15 @@ def published_place(standing: Standing, publications: Sequence[Publication]) -> 
         if mine == level:
             counting.append(publication)
     oid, schema = standing.ancestors[level - 1] if level else (standing.oid, standing.schema)
-    return actions, Place(level, oid, schema), counting
+    return actions, PublishAs(level, oid, schema), counting
 
 
-def member_of(publication: Publication, place: Place) -> Member:
-    """What the publication says of the table at this place. One that has the whole schema has no filter, whatever it says of the table."""
+def member_of(publication: Publication, place: PublishAs) -> PublicationRelation:
+    """What the publication says of the table at this place. One that has the whole schema has no filter, whatever it says of the
+    table."""
     table = None if publication.all_tables else publication.table(place.oid)
     whole_schema = place.schema in publication.schemas
-    return Member(
+    return PublicationRelation(
         publication=publication.name,
         actions=publication.actions,
         columns=table.columns if table else None,
@@ -107,5 +112,6 @@ def member_of(publication: Publication, place: Place) -> Member:
 
 
 def is_publishable(relation: Relation) -> bool:
-    """Whether a publication can have it at all (`is_publishable_class`): a permanent ordinary or partitioned table that initdb did not make."""
+    """Whether a publication can have it at all (`is_publishable_class`): a permanent ordinary or partitioned table that initdb
+    did not make."""
     return relation.kind in "rp" and relation.oid >= max(FIRST_NORMAL_OID, FIRST_UNPINNED_OID) and relation.persistence == "p"

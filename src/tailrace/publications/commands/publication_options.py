@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tailrace.errors import UsageError
-from tailrace.publications.publication import NO_GENERATED_COLUMNS, STORED_GENERATED_COLUMNS, Actions
-from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS
-from tailrace.publications.statements import Option
+from tailrace.publications.commands.statements import DefElem
+from tailrace.publications.publication import NO_GENERATED_COLUMNS, STORED_GENERATED_COLUMNS, PublicationActions
+from tailrace.publications.publishing.published_relation import FIRST_WITH_GENERATED_COLUMNS
 from tailrace.settings import def_get_boolean
 from tailrace.types.identifiers import split_identifiers
 
@@ -21,17 +21,17 @@ _ACTIONS = ("insert", "update", "delete", "truncate")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PublicationOptions:
     """None where an option was not given."""
 
-    actions: Actions | None = None
+    actions: PublicationActions | None = None
     via_root: bool | None = None
     generated_columns: str | None = None
 
 
-def parse_options(options: Sequence[Option], major: int) -> Given:
+def parse_options(options: Sequence[DefElem], major: int) -> PublicationOptions:
     """Raises UsageError (42601) for options that this major does not have, and for what is no value of theirs."""
-    actions: Actions | None = None
+    actions: PublicationActions | None = None
     via_root: bool | None = None
     generated: str | None = None
     seen: set[str] = set()
@@ -47,10 +47,10 @@ def parse_options(options: Sequence[Option], major: int) -> Given:
             generated = _parse_generated(option)
         else:
             raise UsageError(f'unrecognized publication parameter: "{option.name}"', sqlstate="42601")
-    return Given(actions, via_root, generated)
+    return PublicationOptions(actions, via_root, generated)
 
 
-def _parse_actions(option: Option) -> Actions:
+def _parse_actions(option: DefElem) -> PublicationActions:
     if option.value is None:
         raise UsageError(f"{option.name} requires a parameter", sqlstate="42601")
     words = split_identifiers(str(option.value))
@@ -59,10 +59,10 @@ def _parse_actions(option: Option) -> Actions:
     for word in words:
         if word not in _ACTIONS:
             raise UsageError(f'unrecognized value for publication option "{_PUBLISH}": "{word}"', sqlstate="42601")
-    return Actions(**{name: name in words for name in _ACTIONS})
+    return PublicationActions(**{name: name in words for name in _ACTIONS})
 
 
-def _parse_generated(option: Option) -> str:
+def _parse_generated(option: DefElem) -> str:
     word = "" if option.value is None else str(option.value)
     if word.lower() not in _GENERATED_VALUES:
         raise UsageError(

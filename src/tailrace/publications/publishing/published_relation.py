@@ -1,9 +1,8 @@
-"""What is published of one version of a relation: the actions, the columns, the filters of each action (`pgoutput_row_filter_init`,
-`pgoutput_column_list_init`, `check_and_init_gencol` in `replication/pgoutput/pgoutput.c`).
+"""What is published of one version of a relation: the actions, the columns, the filters of each action
+(`pgoutput_row_filter_init`, `pgoutput_column_list_init`, `check_and_init_gencol` in `replication/pgoutput/pgoutput.c`).
 
-In: a `RelationEntry`, and the relation as a change saw it. Out: `Published`. Raises UsageError where publications contradict each other, as the
-server does when it comes to the first change of the relation.
-"""
+In: a `RelationSyncEntry`, and the relation as a change saw it. Out: `PublishedRelation`. Raises UsageError where publications
+contradict each other, as the server does when it comes to the first change of the relation."""
 
 from __future__ import annotations
 
@@ -11,26 +10,21 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import MissingHistory, PublicationWarning, UsageError
 from tailrace.model import Column, Relation
-from tailrace.publications.entry import Member, RelationEntry
 from tailrace.publications.publication import (
     NO_GENERATED_COLUMNS,
     STORED_GENERATED_COLUMNS,
-    Actions,
+    PublicationActions,
     RowFilter,
 )
-
-
-class PublicationWarning(UserWarning):
-    """A publication is passed over."""
-
+from tailrace.publications.publishing.relation_sync_entry import PublicationRelation, RelationSyncEntry
 
 FIRST_WITH_GENERATED_COLUMNS = 18
 """Publications of this major may have generated columns; those before never do."""
 COUNTS_EVERY_ATTRIBUTE = 15
-"""For this major, the first with column lists, one has all columns only if no column is generated, or was dropped; for others it has to have those
-that are there and not generated."""
+"""For this major, the first with column lists, one has all columns only if no column is generated, or was dropped; for others it
+has to have those that are there and not generated."""
 FIRST_THAT_PASSES_OVER_MISSING = 18
 """For this major a publication that does not exist is worth a warning; those before stop."""
 STORED, VIRTUAL = "s", "v"
@@ -41,14 +35,15 @@ Filters = tuple[RowFilter, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """`relation` goes out as `published_as`, of which `columns` are shown, by the numbers that they have there. With a column list (`listed`) those
-    are its columns; else all that are not generated, and with `generated` the stored ones, too. Rows that are copied are those that a filter of any
-    action lets through (`copy`; `fetch_table_list`, `fetch_remote_table_info` in `replication/logical/tablesync.c`)."""
+class PublishedRelation:
+    """`relation` goes out as `published_as`, of which `columns` are shown, by the numbers that they have there. With a column
+    list (`listed`) those are its columns; else all that are not generated, and with `generated` the stored ones, too. Rows that
+    are copied are those that a filter of any action lets through (`copy`; `fetch_table_list`, `fetch_remote_table_info` in
+    `replication/logical/tablesync.c`)."""
 
     relation: Relation
     published_as: Relation
-    actions: Actions
+    actions: PublicationActions
     columns: tuple[Column, ...]
     listed: frozenset[int] | None
     generated: bool
@@ -62,17 +57,18 @@ class Published:
         return self.published_as.oid == self.relation.oid
 
     def shown_of(self, relation: Relation) -> tuple[Column, ...]:
-        """The columns that a Relation message of `relation` has. For a partition that goes out as another table the server applies the numbers of
-        that one (`send_relation_and_attrs`), whatever they mean here."""
+        """The columns that a Relation message of `relation` has. For a partition that goes out as another table the server
+        applies the numbers of that one (`send_relation_and_attrs`), whatever they mean here."""
         return shown_columns(relation, self.listed, self.generated)
 
 
-def published(entry: RelationEntry, relation: Relation, major: int) -> Published:
-    """The entry, of this version of its relation. Raises UsageError (0A000) for column lists, or choices of generated columns, that differ."""
+def published_relation(entry: RelationSyncEntry, relation: Relation, major: int) -> PublishedRelation:
+    """The entry, of this version of its relation. Raises UsageError (0A000) for column lists, or choices of generated columns,
+    that differ."""
     as_which = entry.published_as or relation
     generated = _generated(entry.members, as_which, major)
     listed = _column_list(entry.members, as_which, generated, major)
-    return Published(
+    return PublishedRelation(
         relation=relation,
         published_as=as_which,
         actions=entry.actions,
@@ -86,22 +82,22 @@ def published(entry: RelationEntry, relation: Relation, major: int) -> Published
     )
 
 
-def check_found(entry: RelationEntry, major: int) -> None:
-    """Raise UsageError if a publication that was asked for is missing, in majors where that stops the stream; MissingHistory if the catalogs do not
-    tell what is published."""
+def check_publications_exist(entry: RelationSyncEntry, major: int) -> None:
+    """Raise UsageError if a publication that was asked for is missing, in majors where that stops the stream; MissingHistory if
+    the catalogs do not tell what is published."""
     if entry.unknown:
         raise MissingHistory(entry.unknown)
     if entry.missing and major < FIRST_THAT_PASSES_OVER_MISSING:
         raise UsageError(f'publication "{entry.missing[0]}" does not exist', sqlstate="42704")
 
 
-def warn_of(missing: Iterable[str]) -> None:
+def warn_of_missing(missing: Iterable[str]) -> None:
     """What the server warns of instead, in majors where it goes on."""
     for name in sorted(missing):
-        warnings.warn(str(passed_over(name)), PublicationWarning, stacklevel=3)
+        warnings.warn(str(missing_publication(name)), PublicationWarning, stacklevel=3)
 
 
-def passed_over(name: str) -> UsageError:
+def missing_publication(name: str) -> UsageError:
     """A publication that was asked for and is not there."""
     return UsageError(
         f'skipped loading publication "{name}"',
@@ -124,7 +120,7 @@ def _with_types_of(relation: Relation, columns: Iterable[Column]) -> tuple[Colum
     return tuple(replace(of_name.get(column.name, column), number=column.number) for column in columns)
 
 
-def _filters(members: Iterable[Member], publishes: list[bool]) -> Filters:
+def _filters(members: Iterable[PublicationRelation], publishes: list[bool]) -> Filters:
     """The filters of the publications that publish an action; none if one of them has none, or none publishes it."""
     found = [member.filter for member, does in zip(members, publishes, strict=True) if does]
     if not found or None in found:
@@ -132,7 +128,7 @@ def _filters(members: Iterable[Member], publishes: list[bool]) -> Filters:
     return tuple(dict.fromkeys(filter for filter in found if filter is not None))
 
 
-def _generated(members: Iterable[Member], relation: Relation, major: int) -> bool:
+def _generated(members: Iterable[PublicationRelation], relation: Relation, major: int) -> bool:
     """Whether stored generated columns are published. A column list takes precedence over that choice."""
     if major < FIRST_WITH_GENERATED_COLUMNS or not any(column.generated for column in relation.live_columns):
         return False
@@ -145,8 +141,11 @@ def _generated(members: Iterable[Member], relation: Relation, major: int) -> boo
     return next(iter(choices), NO_GENERATED_COLUMNS) == STORED_GENERATED_COLUMNS
 
 
-def _column_list(members: tuple[Member, ...], relation: Relation, generated: bool, major: int) -> frozenset[int] | None:
-    """The attribute numbers of the one column list that all publications have; None for all columns. One that has all columns is none."""
+def _column_list(
+    members: tuple[PublicationRelation, ...], relation: Relation, generated: bool, major: int
+) -> frozenset[int] | None:
+    """The attribute numbers of the one column list that all publications have; None for all columns. One that has all columns is
+    none."""
     every = frozenset(column.number for column in shown_columns(relation, None, generated))
     all_of_them = len(relation.columns) if major == COUNTS_EVERY_ATTRIBUTE else len(every)
     lists: list[frozenset[int] | None] = []

@@ -1,8 +1,8 @@
-"""What the names in a statement mean at one moment of the source, and whether a publication may have it (`catalog/pg_publication.c`).
+"""What the names in a statement mean at one moment of the source, and whether a publication may have it
+(`catalog/pg_publication.c`).
 
-In: a history, a moment, and names. Out: relations, schemas, roles, by oid; with the server's errors for those that are not there, and for tables,
-columns and schemas that no publication may have.
-"""
+In: a history, a moment, and names. Out: relations, schemas, roles, by oid; with the server's errors for those that are not there,
+and for tables, columns and schemas that no publication may have."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tailrace.catalog.defaults import expressions_of
 from tailrace.catalog.history import History
 from tailrace.errors import UsageError
 from tailrace.model import FIRST_UNPINNED_OID, Relation
-from tailrace.publications.published import FIRST_WITH_GENERATED_COLUMNS, VIRTUAL
-from tailrace.publications.statements import TableNamed
+from tailrace.publications.commands.statements import PublicationTable
+from tailrace.publications.publishing.published_relation import FIRST_WITH_GENERATED_COLUMNS, VIRTUAL
 
 _KINDS = {
     "v": "views", "S": "sequences", "i": "indexes", "t": "TOAST tables", "m": "materialized views", "c": "composite types",
@@ -33,7 +33,7 @@ _BOOTSTRAP_SUPERUSER = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class CatalogSnapshot:
     """The catalogs of the source as a transaction that begins at `lsn` sees them."""
 
     history: History
@@ -43,9 +43,9 @@ class Moment:
     def search_path(self) -> tuple[str, ...]:
         return self.history.search_path
 
-    # -- relations -------------------------------------------------------------------------------------------------------------------
+    # -- relations ---------------------------------------------------------------------------------------------------------------
 
-    def table(self, named: TableNamed) -> Relation:
+    def table(self, named: PublicationTable) -> Relation:
         """Raises UsageError if there is none (42P01), or not even its schema (3F000)."""
         if named.schema:
             self.schema(named.schema)
@@ -57,7 +57,8 @@ class Moment:
         raise UsageError(f'relation "{named}" does not exist', sqlstate="42P01")
 
     def virtual_columns(self, table: Relation) -> tuple[tuple[int, str], ...]:
-        """Its virtual generated columns, by number, and their expressions, as pg_attrdef has them; without those that a state of before has not."""
+        """Its virtual generated columns, by number, and their expressions, as pg_attrdef has them; without those that a state of
+        before has not."""
         virtual = {column.number for column in table.live_columns if column.generated == VIRTUAL}
         if not virtual:
             return ()
@@ -79,10 +80,11 @@ class Moment:
                 yield child
                 yield from self.inheriting(child)
 
-    # -- schemas and roles -------------------------------------------------------------------------------------------------------------
+    # -- schemas and roles -------------------------------------------------------------------------------------------------------
 
     def schema(self, name: str | None) -> int:
-        """A schema's oid; of None, the current one's. Raises UsageError (3F000) if there is none, (22023) if it is the system's."""
+        """A schema's oid; of None, the current one's. Raises UsageError (3F000) if there is none, (22023) if it is the
+        system's."""
         oid = self._current_schema() if name is None else self._schema(name)
         if oid is None:
             what = "no schema has been selected for CURRENT_SCHEMA" if name is None else f'schema "{name}" does not exist'
@@ -145,7 +147,8 @@ def check_publishable(relation: Relation) -> None:
 
 
 def column_numbers(relation: Relation, names: tuple[str, ...], major: int) -> tuple[int, ...]:
-    """A column list as ascending attribute numbers. Raises UsageError for columns that no list may have (`pub_collist_validate`)."""
+    """A column list as ascending attribute numbers. Raises UsageError for columns that no list may have
+    (`pub_collist_validate`)."""
     known = {column.name: column for column in relation.live_columns}
     numbers: list[int] = []
     for name in names:

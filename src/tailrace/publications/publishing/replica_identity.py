@@ -1,9 +1,9 @@
 """Whether a publication may have the UPDATEs and DELETEs of a table (`CheckCmdReplicaIdentity` in `executor/execReplication.c`,
 `RelationBuildPublicationDesc` in `utils/cache/relcache.c`).
 
-In: what is published of a relation. Out: the error that the server raises for such a statement, if it raises one. The server that wrote the log has
-done so for its own publications, before there was a change; of publications that are defined here it knows nothing, so it is done for each change.
-"""
+In: what is published of a relation. Out: the error that the server raises for such a statement, if it raises one. The server that
+wrote the log has done so for its own publications, before there was a change; of publications that are defined here it knows
+nothing, so it is done for each change."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 
 from tailrace.errors import InsufficientLogging, TailraceError
 from tailrace.model import Relation
-from tailrace.publications.entry import Member, RelationEntry
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, RowFilter
-from tailrace.publications.published import STORED, VIRTUAL
+from tailrace.publications.publishing.published_relation import STORED, VIRTUAL
+from tailrace.publications.publishing.relation_sync_entry import PublicationRelation, RelationSyncEntry
 
 UPDATE, DELETE = "update", "delete"
 _COMMAND = {UPDATE: "update", DELETE: "delete from"}
@@ -28,9 +28,10 @@ ColumnsOf = Callable[[RowFilter, Relation], Iterable[int]]
 
 
 def replica_identity_error(
-    entry: RelationEntry, relation: Relation, command: str, major: int, columns_of: ColumnsOf, *, everywhere: bool = False
+    entry: RelationSyncEntry, relation: Relation, command: str, major: int, columns_of: ColumnsOf, *, everywhere: bool = False
 ) -> TailraceError | None:
-    """What the server raises for an UPDATE or DELETE of `relation`, by the publications that are defined here; by all with `everywhere`."""
+    """What the server raises for an UPDATE or DELETE of `relation`, by the publications that are defined here; by all with
+    `everywhere`."""
     members = [
         member
         for member in entry.members
@@ -56,15 +57,16 @@ def _names(relation: Relation, numbers: Iterable[int]) -> set[str]:
     return {column.name for column in relation.live_columns if column.number in wanted}
 
 
-def _filter_is(member: Member, entry: RelationEntry, relation: Relation, columns_of: ColumnsOf) -> bool:
-    """Whether the filter reads a column outside of the replica identity. Columns of the table that is published are those of the same names here."""
+def _filter_is(member: PublicationRelation, entry: RelationSyncEntry, relation: Relation, columns_of: ColumnsOf) -> bool:
+    """Whether the filter reads a column outside of the replica identity. Columns of the table that is published are those of the
+    same names here."""
     if member.filter is None or relation.replica_identity == "f":
         return False
     as_which = entry.published_as or relation
     return not _names(as_which, columns_of(member.filter, as_which)) <= _identity_names(relation)
 
 
-def _list_is(member: Member, entry: RelationEntry, relation: Relation, _columns_of: ColumnsOf) -> bool:
+def _list_is(member: PublicationRelation, entry: RelationSyncEntry, relation: Relation, _columns_of: ColumnsOf) -> bool:
     """Whether the column list lacks a column of the replica identity. With FULL there must be no list."""
     if member.columns is None:
         return False
@@ -73,8 +75,9 @@ def _list_is(member: Member, entry: RelationEntry, relation: Relation, _columns_
     return not _identity_names(relation) <= _names(entry.published_as or relation, member.columns)
 
 
-def _generated_is(member: Member, _entry: RelationEntry, relation: Relation, _columns_of: ColumnsOf) -> bool:
-    """Whether the replica identity has a generated column that is not published; since 18. With FULL that is every column, list or not."""
+def _generated_is(member: PublicationRelation, _entry: RelationSyncEntry, relation: Relation, _columns_of: ColumnsOf) -> bool:
+    """Whether the replica identity has a generated column that is not published; since 18. With FULL that is every column, list
+    or not."""
     full = relation.replica_identity == "f"
     if member.columns is not None and not full:
         return False

@@ -1,8 +1,8 @@
-"""The publications of one database that are defined here, as a file of a state location keeps them, and both directions of that file.
+"""The publications of one database that are defined here, as a file of a state location keeps them, and both directions of that
+file.
 
-In: stages, each what one statement made of all publications, and from which LSN on. Out: bytes, and back, checked. What was there before stays, so
-that a log is told again as it was told: a transaction is told with the stage that held where it committed.
-"""
+In: stages, each what one statement made of all publications, and from which LSN on. Out: bytes, and back, checked. What was there
+before stays, so that a log is told again as it was told: a transaction is told with the stage that held where it committed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from tailrace.checksummed_file import FileKind
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.publications.publication import Actions, Publication, PublishedTable, RowFilter
+from tailrace.publications.publication import Publication, PublicationActions, PublishedTable, RowFilter
 
 DEFINITIONS_FILE = FileKind(
     "publish",
@@ -25,7 +25,7 @@ DEFINITIONS_FILE = FileKind(
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class DefinitionStage:
     """After the `statement`, these publications are defined, for transactions that commit at `since` or later."""
 
     since: Lsn
@@ -40,7 +40,7 @@ class Definitions:
     system: int
     database_oid: int
     database: str
-    stages: tuple[Stage, ...] = field(default=())
+    stages: tuple[DefinitionStage, ...] = field(default=())
 
     @property
     def current(self) -> tuple[Publication, ...]:
@@ -55,7 +55,7 @@ class Definitions:
         """What holds for a transaction that commits there."""
         return next((stage.publications for stage in reversed(self.stages) if stage.since <= lsn), ())
 
-    def then(self, stage: Stage) -> Definitions:
+    def then(self, stage: DefinitionStage) -> Definitions:
         """With one stage more. Raises UsageError if it is to hold before another that is there."""
         if self.stages and stage.since < self.stages[-1].since:
             raise UsageError(
@@ -76,7 +76,7 @@ def read_definitions(data: bytes, where: str) -> Definitions:
     return DEFINITIONS_FILE.read_as(data, where, {}, lambda facts, _: _definitions(facts))
 
 
-def _stage_facts(stage: Stage) -> dict[str, Any]:
+def _stage_facts(stage: DefinitionStage) -> dict[str, Any]:
     return {
         "since": str(stage.since),
         "statement": stage.statement,
@@ -93,16 +93,16 @@ def _definitions(facts: Mapping[str, Any]) -> Definitions:
     )
 
 
-def _stage(facts: Mapping[str, Any]) -> Stage:
+def _stage(facts: Mapping[str, Any]) -> DefinitionStage:
     publications: Sequence[Mapping[str, Any]] = facts["publications"]
-    return Stage(Lsn.parse(facts["since"]), str(facts["statement"]), tuple(_publication(each) for each in publications))
+    return DefinitionStage(Lsn.parse(facts["since"]), str(facts["statement"]), tuple(_publication(each) for each in publications))
 
 
 def _publication(facts: Mapping[str, Any]) -> Publication:
     return Publication(
         **{
             **facts,
-            "actions": Actions(**facts["actions"]),
+            "actions": PublicationActions(**facts["actions"]),
             "tables": tuple(_table(table) for table in facts["tables"]),
             "schemas": tuple(facts["schemas"]),
         }

@@ -1,7 +1,7 @@
 """Which changes a row filter lets through, and as what (`pgoutput_row_filter` in `replication/pgoutput/pgoutput.c`).
 
-In: the changes of a table as columns, and the conditions of each action. Out: what each change is published as. An UPDATE whose old row is known is
-asked twice:
+In: the changes of a table as columns, and the conditions of each action. Out: what each change is published as. An UPDATE whose
+old row is known is asked twice:
 
     old row   new row
     no        no        is not published
@@ -25,9 +25,9 @@ from tailrace.errors import InsufficientLogging, TailraceError
 from tailrace.types.values import Mask, Values, binary_buffers
 
 
-class Condition(Protocol):
-    """A row filter that is ready to be asked. It reads the `columns` of these attribute numbers. `error` is what preparing it raises, before any
-    row."""
+class RowCondition(Protocol):
+    """A row filter that is ready to be asked. It reads the `columns` of these attribute numbers. `error` is what preparing it
+    raises, before any row."""
 
     @property
     def columns(self) -> Sequence[int]: ...
@@ -45,7 +45,7 @@ ColumnValues = Callable[[int], Values]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuples:
+class RowColumns:
     """The new or the old rows of changes: a column's `Values` by its attribute number."""
 
     of: ColumnValues
@@ -57,19 +57,19 @@ class Tuples:
 
 
 @dataclass(slots=True)
-class Changes:
+class RowChanges:
     """What is asked of changes: their kinds, which of them have an old row, and the rows. `lsn` is of their records."""
 
     kind: NDArray[np.uint8]
     old_kind: NDArray[np.uint8]
     lsn: NDArray[np.int64]
-    new: Tuples
-    old: Tuples | None
+    new: RowColumns
+    old: RowColumns | None
 
 
-def filtered(changes: Changes, conditions: Mapping[int, Condition | None]) -> NDArray[np.uint8]:
-    """What each change is published as: INSERT, UPDATE, DELETE, or 0 for not at all. `conditions` are by action what must be met, None if there is
-    nothing. Raises InsufficientLogging if a condition is about a value that the log does not have."""
+def filtered(changes: RowChanges, conditions: Mapping[int, RowCondition | None]) -> NDArray[np.uint8]:
+    """What each change is published as: INSERT, UPDATE, DELETE, or 0 for not at all. `conditions` are by action what must be met,
+    None if there is nothing. Raises InsufficientLogging if a condition is about a value that the log does not have."""
     kind = changes.kind.copy()
     has_old = changes.old_kind != NO_OLD
     for action, condition in conditions.items():
@@ -93,7 +93,7 @@ def filtered(changes: Changes, conditions: Mapping[int, Condition | None]) -> ND
     return kind
 
 
-def _met(condition: Condition, values: Mapping[int, Values], lsn: NDArray[np.int64]) -> Mask:
+def _met(condition: RowCondition, values: Mapping[int, Values], lsn: NDArray[np.int64]) -> Mask:
     for number, column in values.items():
         if column.unchanged is not None and column.unchanged.any():
             raise InsufficientLogging(
@@ -108,7 +108,8 @@ NEW, OLD, NONE = 0, 1, 2
 
 
 def from_old(new: Values, old: Values) -> Values:
-    """The new values; those that the record did not carry because they are unchanged are taken from the old row, if that has them."""
+    """The new values; those that the record did not carry because they are unchanged are taken from the old row, if that has
+    them."""
     if new.unchanged is None:
         return new
     known = new.unchanged & old.valid & (True if old.unchanged is None else ~old.unchanged)
