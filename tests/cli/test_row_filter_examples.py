@@ -123,11 +123,11 @@ class Subscriber:
         for payload in payloads:
             message = reader.read(payload)
             if isinstance(message, m.Insert | m.Update | m.Delete):
-                self._change(message, reader.session.relations[message.relation_oid])
+                self._change(message, reader.flow.relations[message.relation_oid])
                 kinds.append(type(message).__name__)
             elif isinstance(message, m.Truncate):
                 for oid in message.relation_oids:
-                    self.rows_of(reader.session.relations[oid].name).clear()
+                    self.rows_of(reader.flow.relations[oid].name).clear()
                 kinds.append("Truncate")
         return kinds
 
