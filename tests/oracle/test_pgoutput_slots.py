@@ -18,8 +18,8 @@ from tailrace.cli.slot import create
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.consumer import consuming
-from tailrace.storage.slot_location import SlotLocation
+from tailrace.replication.acquired import consuming
+from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 SETTINGS: dict[str, str | int] = {"autovacuum": "off", "logical_decoding_work_mem": "64kB"}

@@ -100,10 +100,10 @@ class _File(Writer):
     def begin(self, slot: Slot) -> None:
         super().begin(slot)
         self._slot = slot
-        if (found := self._check(self._said())) not in (None, self._path):
-            _Locked.of(
-                found
-            ).release()  # whoever is refused has made no new file, nor kept it from the one who writes the old one
+        found = self._check(self._said())
+        if found is not None and found != self._path:
+            # Whoever is refused has made no new file by then, nor kept it from the one who still writes the old one.
+            _Locked.of(found).release()
         with self._opening():
             said = self._said()  # whoever had the lock until now may have written it
             self._cut(said)
