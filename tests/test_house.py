@@ -21,7 +21,7 @@ from tailrace.wal.xact import Ends
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 
-FOUNDATION = ("version", "user_cache", "kernels", "memcpy", "ragged", "errors", "model", "settings", "checksummed_file")
+FOUNDATION = ("version", "user_cache", "kernels", "memcpy", "ragged", "errors", "majors", "model", "settings", "checksummed_file")
 STAGES = (
     "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
     "feed", "past", "logicalproto", "plugins", "wire", "slots", "apply",

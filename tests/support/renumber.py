@@ -218,7 +218,7 @@ class _Log:
         if opcode in (xact.ASSIGNMENT, xact.INVALIDATIONS):
             return []
         end = np.zeros(xact.E_FIELDS, np.int64)
-        assert xact.parse_end(record, parsed, self._form.stats_item, self._form.prepare_header, end)
+        assert xact.parse_end(record, parsed, self._form.stats_item, xact.PREPARE_HEADERS[self._form.major].size, end)
         places = [int(end[xact.E_SUBXACTS]) + 4 * i for i in range(int(end[xact.E_SUBXACT_COUNT]))]
         if opcode == xact.PREPARE:
             places.append(main + xact.PREPARE_XID_AT)

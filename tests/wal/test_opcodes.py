@@ -14,7 +14,7 @@ from tailrace.errors import CorruptWal, TailraceError, UnsupportedWal
 from tailrace.model import PAGE_SIZE, Lsn, Stretch
 from tailrace.pipeline import LocalRunner, scan_log
 from tailrace.storage.segment_files import open_segments
-from tailrace.wal import framing, heap, opcodes, records, xact
+from tailrace.wal import framing, heap, heap_records, opcodes, records, xact
 from tailrace.wal.framing import LONG_HEADER
 from tailrace.wal.index import Index
 from tailrace.wal.opcodes import Meaning, meaning_of
@@ -123,7 +123,7 @@ def test_ends_that_promise_more_than_they_have(major: int) -> None:
         data = np.frombuffer(_record(major, XACT, opcode | 0x80, bytes(main)), np.uint8).copy()
         parsed, end = records.new_parsed(), np.zeros(xact.E_FIELDS, np.int64)
         assert records.parse(data, 0, len(data), form.image_compressed, parsed)
-        if xact.parse_end(data, parsed, form.stats_item, form.prepare_header, end):
+        if xact.parse_end(data, parsed, form.stats_item, xact.PREPARE_HEADERS[major].size, end):
             for at, count, size in (
                 (xact.E_SUBXACTS, xact.E_SUBXACT_COUNT, 4),
                 (xact.E_GID, xact.E_GID_LENGTH, 1),
@@ -241,7 +241,7 @@ def _check_heap_record(major: int, parsed: np.ndarray, main: bytes, before: tupl
     elif opcode == heap.INPLACE:
         assert 1 <= _u16(main, heap.INPLACE_OFFNUM_AT) <= 291
         messages = int.from_bytes(main[16:20], "little") if major >= 18 else 0
-        assert len(main) == FORMATS[major].inplace_header + 16 * messages
+        assert len(main) == heap_records.Inplace.LAYOUTS[major].size + 16 * messages
         met.add("inplace")
     elif opcode == heap.TRUNCATE:
         assert (len(main) - heap.TRUNCATE_RELIDS_AT) == 4 * int.from_bytes(main[4:8], "little")

@@ -170,6 +170,6 @@ def test_a_page_header_is_written_as_it_was_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("major", FORMATS)
 def test_sizes_that_kernels_go_by(major: int) -> None:
-    assert FORMATS[major].prepare_header == xact.PREPARE_HEADERS[major].size
+    assert xact.PREPARE_HEADERS[major].size == (64 if major == 14 else 72)
     assert xlog.Checkpoint.LAYOUTS[major].size == 88
     assert (heap.SIZE_OF_DELETE, heap.SIZE_OF_UPDATE) == (8, 14)

@@ -6,8 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tailrace.wal.structs import U32, Layout, Struct, always, read_u32s, write_u32s
+from tailrace.majors import Compared
+from tailrace.wal.structs import U32, Layout, Struct, read_u32s, write_u32s
 
+COMPARED = Compared(__name__, "commands/dbcommands_xlog.h", upto=18)
 OPCODE = 0xF0
 
 
@@ -15,7 +17,7 @@ OPCODE = 0xF0
 class CreateDatabaseFileCopy(Struct):
     """xl_dbase_create_file_copy_rec (xl_dbase_create_rec of 14): the files of another database are copied."""
 
-    LAYOUTS = always({"database": U32, "tablespace": U32, "source_database": U32, "source_tablespace": U32})
+    LAYOUTS = COMPARED.always(Layout({"database": U32, "tablespace": U32, "source_database": U32, "source_tablespace": U32}))
 
     database: int
     tablespace: int
@@ -27,7 +29,7 @@ class CreateDatabaseFileCopy(Struct):
 class CreateDatabaseWalLog(Struct):
     """xl_dbase_create_wal_log_rec: what the database has from its template follows in the log, block by block."""
 
-    LAYOUTS = always({"database": U32, "tablespace": U32})
+    LAYOUTS = COMPARED.always(Layout({"database": U32, "tablespace": U32}))
 
     database: int
     tablespace: int

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.majors import PRUNE_FREEZE_RECORDS, supports
 from tailrace.model import PG_EPOCH, Locator, Lsn
 from tailrace.wal import dbase, heap, heap_records, logicalmsg, records, relmap, smgr, standby, xact, xlog
 from tailrace.wal.record_header import RecordHeader
@@ -67,7 +69,7 @@ def describe(buf: NDArray[np.uint8], at: int, length: int, lsn: int, form: WalFo
     """The record `buf[at : at + length]`; `parsed` is room for its headers. Raises CorruptWal if its data are too short for what it is."""
     records.parse(buf, at, length, form.image_compressed, parsed)
     header = RecordHeader.read(buf[at : at + length].tobytes(), form.major)
-    kinds, mask = _KINDS[form.major].get(header.manager, ({}, 0xF0))
+    kinds, mask = _kinds(form.major).get(header.manager, ({}, 0xF0))
     opcode = header.info & mask
     kind = kinds.get(opcode, _Kind(f"0x{opcode:02X}"))
     init = "+INIT" if header.manager in (HEAP, HEAP2) and header.info & heap.INIT_PAGE else ""
@@ -318,29 +320,29 @@ _HEAP2_IN_ALL = {
     heap.LOCK_UPDATED: _Kind("LOCK_UPDATED", heap_records.Lock, _delete_or_lock),
     heap.NEW_CID: _Kind("NEW_CID", heap_records.NewCid, _new_cid),
 }
-_HEAP2_14 = _HEAP2_IN_ALL | {
+_HEAP2_UNTIL_16 = _HEAP2_IN_ALL | {
     heap.PRUNE: _Kind("PRUNE", heap_records.Prune, _prune),
     heap.VACUUM: _Kind("VACUUM", heap_records.Vacuum, lambda says: f"nunused: {says.nunused}"),
     heap.FREEZE_PAGE: _Kind("FREEZE_PAGE", heap_records.FreezePage, _freeze_page),
 }
-_HEAP2_17 = _HEAP2_IN_ALL | {
+_HEAP2 = _HEAP2_IN_ALL | {
     heap.PRUNE: _Kind("PRUNE_ON_ACCESS", heap_records.PruneFreeze, _flags),
     heap.VACUUM: _Kind("PRUNE_VACUUM_SCAN", heap_records.PruneFreeze, _flags),
     heap.FREEZE_PAGE: _Kind("PRUNE_VACUUM_CLEANUP", heap_records.PruneFreeze, _flags),
 }
-_HEAP2 = {14: _HEAP2_14, 15: _HEAP2_14, 16: _HEAP2_14, 17: _HEAP2_17, 18: _HEAP2_17}
 
-_KINDS = {
-    major: {
+
+@cache
+def _kinds(major: int) -> dict[int, tuple[dict[int, _Kind], int]]:
+    """By resource manager: its kinds of records by opcode, and which bits of xl_info are the opcode."""
+    return {
         XLOG: (_XLOG, xlog.OPCODE),
         XACT: (_XACT, xact.OPCODE),
         SMGR: (_SMGR, smgr.OPCODE),
-        DBASE: (_dbase(form), dbase.OPCODE),
+        DBASE: (_dbase(FORMATS[major]), dbase.OPCODE),
         RELMAP: (_RELMAP, relmap.OPCODE),
         STANDBY: (_STANDBY, standby.OPCODE),
-        HEAP2: (_HEAP2[major], heap.OPCODE),
+        HEAP2: (_HEAP2 if supports(major, PRUNE_FREEZE_RECORDS) else _HEAP2_UNTIL_16, heap.OPCODE),
         HEAP: (_HEAP, heap.OPCODE),
         LOGICALMSG: (_LOGICALMSG, logicalmsg.OPCODE),
     }
-    for major, form in FORMATS.items()
-}

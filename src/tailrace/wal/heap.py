@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
+from tailrace.majors import OLDEST
 from tailrace.wal.heap_records import Delete, Inplace, Insert, MultiInsert, NewCid, Truncate, Update
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2
 from tailrace.wal.structs import Struct
 from tailrace.wal.unaligned import u8, u16
-from tailrace.wal.versions import FORMATS
 
 # HEAP opcodes, info & 0x70
 INSERT = 0x00
@@ -63,12 +63,12 @@ TRUNCATE_RESTART_SEQUENCES = 0x02
 
 def _at(record: type[Struct], field: str) -> int:
     """Where a field stands. Kernels go by one number, so it is no module to be loaded if majors differ."""
-    (at,) = {record.LAYOUTS[major].at(field) for major in FORMATS}
+    (at,) = {layout.at(field) for layout in record.LAYOUTS.values()}
     return at
 
 
 def _size(record: type[Struct]) -> int:
-    (size,) = {record.LAYOUTS[major].size for major in FORMATS}
+    (size,) = {layout.size for layout in record.LAYOUTS.values()}
     return size
 
 
@@ -84,7 +84,7 @@ DELETE_OFFNUM_AT = _at(Delete, "offnum")
 DELETE_FLAGS_AT = _at(Delete, "flags")
 SIZE_OF_DELETE = _size(Delete)
 INPLACE_OFFNUM_AT = _at(Inplace, "offnum")
-SIZE_OF_INPLACE = Inplace.LAYOUTS[min(FORMATS)].size  # what 18 put behind it no kernel reads
+SIZE_OF_INPLACE = Inplace.LAYOUTS[OLDEST].size  # what 18 put behind it no kernel reads
 MULTI_INSERT_FLAGS_AT = _at(MultiInsert, "flags")
 MULTI_INSERT_NTUPLES_AT = _at(MultiInsert, "ntuples")
 MULTI_INSERT_OFFNUMS_AT = _size(MultiInsert)

@@ -8,15 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tailrace.majors import Compared
 from tailrace.model import Locator, Lsn
-from tailrace.wal.structs import BOOL, I64, LOCATOR, LSN, U8, U16, U32, Layout, Struct, always, read_u32s, since, write_u32s
+from tailrace.wal.structs import BOOL, I64, LOCATOR, LSN, U8, U16, U32, Layout, Struct, read_u32s, write_u32s
+
+COMPARED = Compared(__name__, "access/heapam_xlog.h", upto=18)
 
 
 @dataclass(frozen=True, slots=True)
 class Insert(Struct):
     """xl_heap_insert"""
 
-    LAYOUTS = always({"offnum": U16, "flags": U8})
+    LAYOUTS = COMPARED.always(Layout({"offnum": U16, "flags": U8}))
 
     offnum: int
     flags: int
@@ -26,7 +29,7 @@ class Insert(Struct):
 class Delete(Struct):
     """xl_heap_delete; the old tuple, or its key, may follow."""
 
-    LAYOUTS = always({"xmax": U32, "offnum": U16, "infobits": U8, "flags": U8})
+    LAYOUTS = COMPARED.always(Layout({"xmax": U32, "offnum": U16, "infobits": U8, "flags": U8}))
 
     xmax: int
     offnum: int
@@ -38,7 +41,9 @@ class Delete(Struct):
 class Update(Struct):
     """xl_heap_update, of HOT updates too; the old tuple, or its key, may follow."""
 
-    LAYOUTS = always({"old_xmax": U32, "old_offnum": U16, "old_infobits": U8, "flags": U8, "new_xmax": U32, "new_offnum": U16})
+    LAYOUTS = COMPARED.always(
+        Layout({"old_xmax": U32, "old_offnum": U16, "old_infobits": U8, "flags": U8, "new_xmax": U32, "new_offnum": U16})
+    )
 
     old_xmax: int
     old_offnum: int
@@ -74,7 +79,7 @@ class Truncate:
 class Confirm(Struct):
     """xl_heap_confirm: a speculative insert stands."""
 
-    LAYOUTS = always({"offnum": U16})
+    LAYOUTS = COMPARED.always(Layout({"offnum": U16}))
 
     offnum: int
 
@@ -83,7 +88,7 @@ class Confirm(Struct):
 class Lock(Struct):
     """xl_heap_lock, and xl_heap_lock_updated, which is laid out alike."""
 
-    LAYOUTS = always({"xmax": U32, "offnum": U16, "infobits": U8, "flags": U8})
+    LAYOUTS = COMPARED.always(Layout({"xmax": U32, "offnum": U16, "infobits": U8, "flags": U8}))
 
     xmax: int
     offnum: int
@@ -95,7 +100,7 @@ class Lock(Struct):
 class Inplace(Struct):
     """xl_heap_inplace; since 18 with invalidation messages, `nmsgs` of them behind it."""
 
-    LAYOUTS = since(
+    LAYOUTS = COMPARED.table(
         {
             14: Layout({"offnum": U16}),
             18: Layout({"offnum": U16, "database": U32, "tablespace": U32, "relcache_init_file": BOOL, "nmsgs": U32}),
@@ -113,7 +118,7 @@ class Inplace(Struct):
 class MultiInsert(Struct):
     """xl_heap_multi_insert; the tuples' offnums follow, unless the page is new."""
 
-    LAYOUTS = always({"flags": U8, "ntuples": U16})
+    LAYOUTS = COMPARED.always(Layout({"flags": U8, "ntuples": U16}))
 
     flags: int
     ntuples: int
@@ -123,10 +128,13 @@ class MultiInsert(Struct):
 class NewCid(Struct):
     """xl_heap_new_cid: command ids of a row of a catalog. The tid is a block number in two halves, high first, and an offnum."""
 
-    LAYOUTS = always(
-        {
-            "top_xid": U32, "cmin": U32, "cmax": U32, "combocid": U32, "locator": LOCATOR, "block_high": U16, "block_low": U16, "offnum": U16,
-        }
+    LAYOUTS = COMPARED.always(
+        Layout(
+            {
+                "top_xid": U32, "cmin": U32, "cmax": U32, "combocid": U32, "locator": LOCATOR, "block_high": U16, "block_low": U16,
+                "offnum": U16,
+            }
+        )
     )  # fmt: skip
 
     top_xid: int
@@ -147,7 +155,7 @@ class NewCid(Struct):
 class Visible(Struct):
     """xl_heap_visible"""
 
-    LAYOUTS = always({"horizon": U32, "flags": U8})
+    LAYOUTS = COMPARED.always(Layout({"horizon": U32, "flags": U8}))
 
     horizon: int
     flags: int
@@ -157,8 +165,8 @@ class Visible(Struct):
 class Rewrite(Struct):
     """xl_heap_rewrite_mapping: where rows of a catalog went when it was rewritten."""
 
-    LAYOUTS = always(
-        {"mapped_xid": U32, "mapped_db": U32, "mapped_rel": U32, "offset": I64, "num_mappings": U32, "start_lsn": LSN}
+    LAYOUTS = COMPARED.always(
+        Layout({"mapped_xid": U32, "mapped_db": U32, "mapped_rel": U32, "offset": I64, "num_mappings": U32, "start_lsn": LSN})
     )
 
     mapped_xid: int
@@ -173,7 +181,7 @@ class Rewrite(Struct):
 class Prune(Struct):
     """xl_heap_prune, until 16."""
 
-    LAYOUTS = since(
+    LAYOUTS = COMPARED.table(
         {
             14: Layout({"horizon": U32, "nredirected": U16, "ndead": U16}),
             16: Layout({"horizon": U32, "nredirected": U16, "ndead": U16, "is_catalog": BOOL}),
@@ -190,7 +198,7 @@ class Prune(Struct):
 class Vacuum(Struct):
     """xl_heap_vacuum, until 16."""
 
-    LAYOUTS = always({"nunused": U16})
+    LAYOUTS = COMPARED.always(Layout({"nunused": U16}))
 
     nunused: int
 
@@ -199,7 +207,7 @@ class Vacuum(Struct):
 class FreezePage(Struct):
     """xl_heap_freeze_page, until 16. Since that tuples that are frozen alike share a plan."""
 
-    LAYOUTS = since(
+    LAYOUTS = COMPARED.table(
         {
             14: Layout({"horizon": U32, "ntuples": U16}),
             16: Layout({"horizon": U32, "nplans": U16, "is_catalog": BOOL}),
@@ -216,7 +224,7 @@ class FreezePage(Struct):
 class PruneFreeze(Struct):
     """xl_heap_prune, since 17, of all that prunes, vacuums and freezes. What was a reason once is not written any more."""
 
-    LAYOUTS = always({"reason": U8, "flags": U8})
+    LAYOUTS = COMPARED.always(Layout({"reason": U8, "flags": U8}))
 
     reason: int
     flags: int

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
+from tailrace.majors import INVALIDATIONS_OF_ALL_RELATIONS, Compared, supports
 from tailrace.ragged import ranges
 from tailrace.wal import xact
 from tailrace.wal.kept import MainData
@@ -100,30 +101,29 @@ def write_invalidations(messages: Invalidations) -> NDArray[np.uint8]:
     return rows.view(np.uint8)
 
 
-CACHES_OF_RELATIONS = {14: (), 15: (48, 49, 51), 16: (36, 48, 49, 51), 18: (38,)}
-"""By the major in which that came: the caches whose changes make stale what pgoutput keeps of every relation (`init_rel_sync_cache`): PUBLICATIONOID,
-PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, of which 18 asks RELSYNC instead; from 16 on NAMESPACEOID. In 14 publications decide what is sent, but
-not whether a relation is told again. Their numbers are places in an enumeration
-(`utils/syscache.h`), seen on servers of each major."""
+COMPARED = Compared(
+    __name__, "storage/sinval.h, enum SysCacheIdentifier (utils/syscache.h) and init_rel_sync_cache (pgoutput.c)", upto=18
+)
+CACHES_OF_RELATIONS = COMPARED.table({14: (), 15: (48, 49, 51), 16: (36, 48, 49, 51), 18: (38,)})
+"""The caches whose changes make stale what pgoutput keeps of every relation (`init_rel_sync_cache`): PUBLICATIONOID, PUBLICATIONNAMESPACEMAP and
+PUBLICATIONRELMAP, of which 18 asks RELSYNC instead; from 16 on NAMESPACEOID. In 14 publications decide what is sent, but not whether a relation is
+told again. Their numbers are places in an enumeration (`utils/syscache.h`), seen on servers of each major."""
 
 
-_CATALOGS_OF_RELATIONS = {14: (), 15: (6104, 6106, 6237), 16: (2615, 6104, 6106, 6237), 18: (2615,)}
+_CATALOGS_OF_RELATIONS = COMPARED.table({14: (), 15: (6104, 6106, 6237), 16: (2615, 6104, 6106, 6237), 18: (2615,)})
 """The catalogs that are behind these caches: pg_namespace, pg_publication, pg_publication_rel, pg_publication_namespace. One that is rewritten
 empties them."""
 
 
 NOTHING = -1
-_FIRST_WITH_ALL_AT_ONCE = 15
-"""In 14 a message for all relations at once (ALTER PUBLICATION of FOR ALL TABLES) finds none (`rel_sync_cache_relation_cb`)."""
 
 
 def made_stale(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
     """By message, the oid of the relation of `database` that it makes stale: EVERY_RELATION if it does all of them, NOTHING if it does none."""
-    since = max(each for each in CACHES_OF_RELATIONS if each <= major)
-    caches, catalogs = CACHES_OF_RELATIONS[since], _CATALOGS_OF_RELATIONS[since]
+    caches, catalogs = CACHES_OF_RELATIONS[major], _CATALOGS_OF_RELATIONS[major]
     here = np.isin(messages.database, (0, database))
     named = np.isin(messages.id, (RELCACHE, RELSYNC)) & here
-    if major < _FIRST_WITH_ALL_AT_ONCE:
+    if not supports(major, INVALIDATIONS_OF_ALL_RELATIONS):  # a message of ALTER PUBLICATION … FOR ALL TABLES finds none
         named &= messages.object != EVERY_RELATION
     every = (np.isin(messages.id, caches) | ((messages.id == CATALOG) & np.isin(messages.object, catalogs))) & here
     return np.where(named, messages.object, np.where(every, EVERY_RELATION, NOTHING))

@@ -2,9 +2,7 @@
 
 PostgreSQL's decoding stops at an opcode that it does not know of a manager that it decodes, and passes over all records of the others
 (`replication/logical/decode.c`). So do we; and since catalogs are replayed here from the log alone, the managers that make, move and cut files are as
-strict as PostgreSQL's recovery is (`smgr_redo`, `dbase_redo`, `relmap_redo`). The opcodes are those of `access/heapam_xlog.h`, `access/xact.h`,
-`catalog/pg_control.h`, `catalog/storage_xlog.h`, `commands/dbcommands_xlog.h`, `replication/message.h`, `storage/standbydefs.h` and
-`utils/relmapper.h`.
+strict as PostgreSQL's recovery is (`smgr_redo`, `dbase_redo`, `relmap_redo`).
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.majors import CHECKPOINT_REDO_RECORDS, Compared, supports
 from tailrace.wal import heap, logicalmsg, relmap, smgr, standby, xact, xlog
 from tailrace.wal.records import NEEDS_BLOCK
 from tailrace.wal.resource_managers import (
@@ -32,6 +31,12 @@ from tailrace.wal.resource_managers import (
 )
 from tailrace.wal.versions import FORMATS
 
+COMPARED = Compared(
+    __name__,
+    "the opcodes in access/heapam_xlog.h, access/xact.h, catalog/pg_control.h, catalog/storage_xlog.h, commands/dbcommands_xlog.h, "
+    "replication/message.h, storage/standbydefs.h and utils/relmapper.h, and the managers in access/rmgrlist.h",
+    upto=18,
+)
 MANAGERS = 256
 OPCODES = 16
 """The upper four bits of xl_info are a manager's own; those below are XLogInsert's, of any record."""
@@ -64,7 +69,7 @@ _XLOG = {
     xlog.FPI: _REPLAYED,
     xlog.OVERWRITE_CONTRECORD: _DECODED,
 }
-_XLOG_17 = _XLOG | {xlog.CHECKPOINT_REDO: _PASSED_OVER}
+_XLOG_WITH_REDO = _XLOG | {xlog.CHECKPOINT_REDO: _PASSED_OVER}
 _XACT = {
     xact.COMMIT: _DECODED,
     xact.PREPARE: _DECODED,
@@ -126,10 +131,11 @@ _LEAST = {
 
 @cache
 def _known(major: int) -> dict[int, dict[int, Meaning]]:
+    COMPARED.check(major)
     form = FORMATS[major]
     created = {form.dbase_create_copy: _REPLAYED, form.dbase_create_wal_log: _REPLAYED, form.dbase_drop: _REPLAYED}
     return {
-        XLOG: _XLOG_17 if major >= 17 else _XLOG,
+        XLOG: _XLOG_WITH_REDO if supports(major, CHECKPOINT_REDO_RECORDS) else _XLOG,
         XACT: _XACT,
         SMGR: _SMGR,
         DBASE: {opcode: meaning for opcode, meaning in created.items() if opcode >= 0},

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tailrace.majors import OLDEST, Compared
 from tailrace.model import Lsn
 from tailrace.wal.crc import record_crc
-from tailrace.wal.structs import LSN, U8, U16, U32, Struct, always
+from tailrace.wal.structs import LSN, U8, U16, U32, Layout, Struct
 
+COMPARED = Compared(__name__, "access/xlogrecord.h", upto=18)
 # Behind the header come fragments, each begun by its id: block references have 0 to 32 (XLR_MAX_BLOCK_ID), others XLR_BLOCK_ID_…
 ID_DATA_SHORT = 255  # main data, their length in one byte
 ID_DATA_LONG = 254  # main data, their length in four
@@ -24,7 +26,9 @@ ID_TOP_XID = 252  # the xid of the top-level transaction
 class RecordHeader(Struct):
     """XLogRecord. `previous` is where the record before begins."""
 
-    LAYOUTS = always({"length": U32, "xid": U32, "previous": LSN, "info": U8, "manager": U8, "unused": U16, "crc": U32})
+    LAYOUTS = COMPARED.always(
+        Layout({"length": U32, "xid": U32, "previous": LSN, "info": U8, "manager": U8, "unused": U16, "crc": U32})
+    )
 
     length: int
     xid: int
@@ -35,7 +39,7 @@ class RecordHeader(Struct):
     crc: int = 0
 
 
-_LAYOUT = RecordHeader.LAYOUTS[14]
+_LAYOUT = RecordHeader.LAYOUTS[OLDEST]  # as in every major
 H_LENGTH = _LAYOUT.at("length")
 H_XID = _LAYOUT.at("xid")
 H_PREVIOUS = _LAYOUT.at("previous")

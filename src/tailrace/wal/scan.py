@@ -39,7 +39,7 @@ from tailrace.wal.resource_managers import HEAP, HEAP2, IGNORED, XACT
 from tailrace.wal.rooms import EndRoom, FileRoom, KeptRoom, Record, Room, XidRoom, is_full, new_room
 from tailrace.wal.unaligned import u8, u32, u64
 from tailrace.wal.versions import WalFormat
-from tailrace.wal.xact import Ends, parse_end
+from tailrace.wal.xact import PREPARE_HEADERS, Ends, parse_end
 
 PASSED_OVER = np.array([manager in IGNORED for manager in range(256)])
 """Resource managers whose records count for their xid and nothing else."""
@@ -58,8 +58,9 @@ class ScanFormat(NamedTuple):
     @classmethod
     def of(cls, form: WalFormat) -> ScanFormat:
         return cls(
-            form.image_compressed, form.stats_item, form.prepare_header, form.inplace_is_change, opcodes.requirements(form.major)
-        )
+            form.image_compressed, form.stats_item, PREPARE_HEADERS[form.major].size, form.inplace_is_change,
+            opcodes.requirements(form.major),
+        )  # fmt: skip
 
 
 class Walked(NamedTuple):

@@ -9,8 +9,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.wal.structs import BOOL, U32, Layout, Struct, always, read_u32s, write_u32s
+from tailrace.majors import Compared
+from tailrace.wal.structs import BOOL, U32, Layout, Struct, read_u32s, write_u32s
 
+COMPARED = Compared(__name__, "storage/standbydefs.h", upto=18)
 OPCODE = 0xF0
 LOCK = 0x00
 RUNNING_XACTS = 0x10
@@ -81,7 +83,7 @@ class StandbyLocks:
 class StandbyInvalidations(Struct):
     """xl_invalidations, without the messages themselves; decoding does not need them."""
 
-    LAYOUTS = always({"database": U32, "tablespace": U32, "relcache_init_file": BOOL, "count": U32})
+    LAYOUTS = COMPARED.always(Layout({"database": U32, "tablespace": U32, "relcache_init_file": BOOL, "count": U32}))
 
     database: int
     tablespace: int

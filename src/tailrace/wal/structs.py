@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailrace.errors import CorruptWal
 from tailrace.model import Locator, Lsn
-from tailrace.wal.versions import FORMATS
 
 
 class CType(NamedTuple):
@@ -90,16 +89,6 @@ def check_length(data: bytes, size: int) -> None:
     """Raise CorruptWal unless there are `size` bytes of `data`."""
     if len(data) < size:
         raise CorruptWal(f"invalid length of record data: expected at least {size}, got {len(data)}")
-
-
-def since(layouts: Mapping[int, Layout]) -> dict[int, Layout]:
-    """A layout for each major, of a table that names those from which on it is another."""
-    return {major: layouts[max(first for first in layouts if first <= major)] for major in FORMATS}
-
-
-def always(types: Mapping[str, CType], *, padded: bool = False) -> dict[int, Layout]:
-    """The same layout for each major."""
-    return dict.fromkeys(FORMATS, Layout(types, padded=padded))
 
 
 class Struct:

@@ -1,20 +1,21 @@
-"""What differs between majors in WAL records, as data. A release not listed here is refused by name, never guessed at."""
+"""The WAL of each major, as data: the magic of its pages, and what its records differ in beside their layouts, which stand where the structs do. A
+release not listed here is refused by name, never guessed at."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tailrace.errors import UnsupportedWal
+from tailrace.majors import NEWEST, Compared
 
 
 @dataclass(frozen=True, slots=True)
 class WalFormat:
-    """The layout of one major's WAL.
+    """The WAL of one major.
 
     `page_magic` is XLOG_PAGE_MAGIC (`access/xlog_internal.h`). Image bits are BKPIMAGE_* (`access/xlogrecord.h`): `image_apply` marks
     images that replay installs; the others name the compression. `stats_item` is sizeof(xl_xact_stats_item), 0 before there was one.
-    `inplace_header` is the length of xl_heap_inplace before its messages; `inplace_is_change` whether decoding treats it as one.
-    `dbase_*` are opcodes of the DBASE resource manager; `prepare_header` is sizeof(xl_xact_prepare).
+    `inplace_is_change`: whether decoding treats an in-place update as a change. `dbase_*` are opcodes of the DBASE resource manager.
     """
 
     major: int
@@ -24,8 +25,6 @@ class WalFormat:
     image_lz4: int
     image_zstd: int
     stats_item: int
-    prepare_header: int
-    inplace_header: int
     inplace_is_change: bool
     dbase_create_copy: int
     dbase_create_wal_log: int
@@ -37,44 +36,25 @@ class WalFormat:
         return self.image_pglz | self.image_lz4 | self.image_zstd
 
 
-_15_TO_17 = {
-    "image_apply": 0x02,
-    "image_pglz": 0x04,
-    "image_lz4": 0x08,
-    "image_zstd": 0x10,
-    "stats_item": 12,
-    "prepare_header": 72,
-    "inplace_header": 2,
-    "inplace_is_change": True,
-    "dbase_create_copy": 0x00,
-    "dbase_create_wal_log": 0x10,
-    "dbase_drop": 0x20,
-    "custom_resource_managers": True,
+_14 = WalFormat(
+    14, 0xD10D, image_apply=0x04, image_pglz=0x02, image_lz4=0, image_zstd=0, stats_item=0, inplace_is_change=True, dbase_create_copy=0x00,
+    dbase_create_wal_log=-1, dbase_drop=0x10, custom_resource_managers=False,
+)  # fmt: skip
+_15 = WalFormat(
+    15, 0xD110, image_apply=0x02, image_pglz=0x04, image_lz4=0x08, image_zstd=0x10, stats_item=12, inplace_is_change=True,
+    dbase_create_copy=0x00, dbase_create_wal_log=0x10, dbase_drop=0x20, custom_resource_managers=True,
+)  # fmt: skip
+_KNOWN = {
+    14: _14,
+    15: _15,
+    16: replace(_15, major=16, page_magic=0xD113),
+    17: replace(_15, major=17, page_magic=0xD116),
+    18: replace(_15, major=18, page_magic=0xD118, stats_item=16, inplace_is_change=False),
 }
-_14: dict[str, int | bool] = {
-    **_15_TO_17,
-    "image_apply": 0x04,
-    "image_pglz": 0x02,
-    "image_lz4": 0,
-    "image_zstd": 0,
-    "stats_item": 0,
-    "prepare_header": 64,
-    "dbase_create_wal_log": -1,
-    "dbase_drop": 0x10,
-    "custom_resource_managers": False,
-}
-_18: dict[str, int | bool] = {**_15_TO_17, "stats_item": 16, "inplace_header": 20, "inplace_is_change": False}
-
-FORMATS: dict[int, WalFormat] = {
-    form.major: form
-    for form in (
-        WalFormat(14, 0xD10D, **_14),  # type: ignore[arg-type]
-        WalFormat(15, 0xD110, **_15_TO_17),  # type: ignore[arg-type]
-        WalFormat(16, 0xD113, **_15_TO_17),  # type: ignore[arg-type]
-        WalFormat(17, 0xD116, **_15_TO_17),  # type: ignore[arg-type]
-        WalFormat(18, 0xD118, **_18),  # type: ignore[arg-type]
-    )
-}
+COMPARED = Compared(
+    __name__, "access/xlog_internal.h (XLOG_PAGE_MAGIC), access/xlogrecord.h (BKPIMAGE_*) and access/xact.h (xl_xact_stats_item)", upto=max(_KNOWN)
+)  # fmt: skip
+FORMATS = COMPARED.made(_KNOWN.__getitem__)
 _BY_MAGIC = {form.page_magic: form for form in FORMATS.values()}
 _MAGIC_OF_OTHERS = {
     0xD101: "PostgreSQL 11 or older",
@@ -88,7 +68,9 @@ def owner_of_magic(magic: int) -> str:
     form = _BY_MAGIC.get(magic)
     if form is not None:
         return f"PostgreSQL {form.major}"
-    return _MAGIC_OF_OTHERS.get(magic, "a PostgreSQL newer than 18" if 0xD118 < magic <= 0xD1FF else "")
+    return _MAGIC_OF_OTHERS.get(
+        magic, f"a PostgreSQL newer than {NEWEST}" if FORMATS[NEWEST].page_magic < magic <= 0xD1FF else ""
+    )
 
 
 def format_of_magic(magic: int, file: str) -> WalFormat:

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
 from tailrace.kernels import inner_kernel, kernel
+from tailrace.majors import NEWEST, Compared
 from tailrace.model import Lsn
 from tailrace.ragged import bounds_of, lists_of
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, ORIGIN, XID
-from tailrace.wal.structs import BOOL, I64, LSN, U16, U32, Layout, read_u32s, since, write_u32s
+from tailrace.wal.structs import BOOL, I64, LSN, U16, U32, Layout, read_u32s, write_u32s
 from tailrace.wal.unaligned import u16, u32, u64
 from tailrace.wal.versions import WalFormat
 
+COMPARED = Compared(__name__, "access/xact.h", upto=18)
 # info & 0x70
 COMMIT = 0x00
 PREPARE = 0x10
@@ -57,8 +59,8 @@ _COUNTS = {"nsubxacts": U32, "ncommitrels": U32, "nabortrels": U32}
 _COUNTS_15 = _COUNTS | {"ncommitstats": U32, "nabortstats": U32}
 _BEFORE = {"magic": U32, "total_len": U32, "xid": U32, "database": U32, "prepared_at": I64, "owner": U32}
 _BEHIND = {"ninvalmsgs": U32, "initfileinval": BOOL, "gidlen": U16, "origin_lsn": LSN, "origin_timestamp": I64}
-PREPARE_HEADERS = since({14: Layout(_BEFORE | _COUNTS | _BEHIND), 15: Layout(_BEFORE | _COUNTS_15 | _BEHIND)})
-_PREPARE = PREPARE_HEADERS[15]
+PREPARE_HEADERS = COMPARED.table({14: Layout(_BEFORE | _COUNTS | _BEHIND), 15: Layout(_BEFORE | _COUNTS_15 | _BEHIND)})
+_PREPARE = PREPARE_HEADERS[NEWEST]
 PREPARE_XID_AT = _PREPARE.at("xid")
 _PREPARE_DATABASE_AT = _PREPARE.at("database")
 _PREPARED_AT_AT = _PREPARE.at("prepared_at")
@@ -203,7 +205,7 @@ class End:
 def read_end(buf: NDArray[np.uint8], parsed: NDArray[np.int64], form: WalFormat) -> End:
     """One record, of which `parsed` are the headers. Raises CorruptWal if its chunks do not add up."""
     end = np.zeros(E_FIELDS, np.int64)
-    if not parse_end(buf, parsed, form.stats_item, form.prepare_header, end):
+    if not parse_end(buf, parsed, form.stats_item, PREPARE_HEADERS[form.major].size, end):
         raise CorruptWal("invalid length of transaction record")
     says = end.tolist()
     subxids = buf[says[E_SUBXACTS] :][: _SIZE_OF_XID * says[E_SUBXACT_COUNT]]

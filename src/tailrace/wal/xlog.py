@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tailrace.majors import Compared
 from tailrace.model import Lsn
-from tailrace.wal.structs import BOOL, I32, I64, LSN, U32, U64, Layout, Struct, always, chars, since
+from tailrace.wal.structs import BOOL, I32, I64, LSN, U32, U64, Layout, Struct, chars
 
+COMPARED = Compared(__name__, "catalog/pg_control.h and access/xlog_internal.h", upto=18)
 OPCODE = 0xF0
 CHECKPOINT_SHUTDOWN = 0x00
 CHECKPOINT_ONLINE = 0x10
@@ -40,7 +42,7 @@ class Checkpoint(Struct):
     """CheckPoint, of shutdown and online checkpoints, and in pg_control. Recovery begins at `redo`; `next_xid`, with its epoch, was the next there.
     `time` counts seconds since 1970."""
 
-    LAYOUTS = since(
+    LAYOUTS = COMPARED.table(
         {
             14: Layout(_BEGINNING_OF_CHECKPOINT | _REST_OF_CHECKPOINT, padded=True),
             17: Layout(_BEGINNING_OF_CHECKPOINT | {"wal_level": I32} | _REST_OF_CHECKPOINT, padded=True),
@@ -70,7 +72,7 @@ class Checkpoint(Struct):
 class NextOid(Struct):
     """XLOG_NEXTOID: oids up to here may have been given out."""
 
-    LAYOUTS = always({"next_oid": U32})
+    LAYOUTS = COMPARED.always(Layout({"next_oid": U32}))
 
     next_oid: int
 
@@ -79,7 +81,7 @@ class NextOid(Struct):
 class BackupEnd(Struct):
     """XLOG_BACKUP_END: a base backup that began at `start` is consistent from here on."""
 
-    LAYOUTS = always({"start": LSN})
+    LAYOUTS = COMPARED.always(Layout({"start": LSN}))
 
     start: Lsn
 
@@ -88,12 +90,14 @@ class BackupEnd(Struct):
 class ParameterChange(Struct):
     """xl_parameter_change: what was set when the server started, where it was not so before."""
 
-    LAYOUTS = always(
-        {
-            "max_connections": I32, "max_worker_processes": I32, "max_wal_senders": I32, "max_prepared_xacts": I32, "max_locks_per_xact": I32,
-            "wal_level": I32, "wal_log_hints": BOOL, "track_commit_timestamp": BOOL,
-        },
-        padded=True,
+    LAYOUTS = COMPARED.always(
+        Layout(
+            {
+                "max_connections": I32, "max_worker_processes": I32, "max_wal_senders": I32, "max_prepared_xacts": I32,
+                "max_locks_per_xact": I32, "wal_level": I32, "wal_log_hints": BOOL, "track_commit_timestamp": BOOL,
+            },
+            padded=True,
+        )
     )  # fmt: skip
 
     max_connections: int
@@ -110,7 +114,7 @@ class ParameterChange(Struct):
 class RestorePoint(Struct):
     """xl_restore_point. `time` counts microseconds since PG_EPOCH; `name` ends with the first zero."""
 
-    LAYOUTS = always({"time": I64, "name": chars(64)})
+    LAYOUTS = COMPARED.always(Layout({"time": I64, "name": chars(64)}))
 
     time: int
     name: bytes
@@ -120,7 +124,7 @@ class RestorePoint(Struct):
 class FullPageWritesChange(Struct):
     """XLOG_FPW_CHANGE"""
 
-    LAYOUTS = always({"full_page_writes": BOOL})
+    LAYOUTS = COMPARED.always(Layout({"full_page_writes": BOOL}))
 
     full_page_writes: bool
 
@@ -129,7 +133,7 @@ class FullPageWritesChange(Struct):
 class EndOfRecovery(Struct):
     """xl_end_of_recovery: a promotion to `timeline`; what was open then has no end but this. `time` counts microseconds since PG_EPOCH."""
 
-    LAYOUTS = since(
+    LAYOUTS = COMPARED.table(
         {
             14: Layout({"time": I64, "timeline": U32, "previous_timeline": U32}, padded=True),
             17: Layout({"time": I64, "timeline": U32, "previous_timeline": U32, "wal_level": I32}, padded=True),
@@ -146,7 +150,7 @@ class EndOfRecovery(Struct):
 class OverwriteContrecord(Struct):
     """xl_overwrite_contrecord: the record at `overwritten` was cut off by a crash. `time` counts microseconds since PG_EPOCH."""
 
-    LAYOUTS = always({"overwritten": LSN, "time": I64})
+    LAYOUTS = COMPARED.always(Layout({"overwritten": LSN, "time": I64}))
 
     overwritten: Lsn
     time: int
