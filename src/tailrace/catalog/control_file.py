@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tailrace.errors import CorruptFile, UnsupportedWal
+from tailrace.majors import OLDEST, Compared
 from tailrace.model import Lsn
 from tailrace.wal.crc import crc32c
-from tailrace.wal.structs import BOOL, F64, I32, I64, LSN, U32, U64, Layout, chars, since
+from tailrace.wal.structs import BOOL, F64, I32, I64, LSN, U32, U64, Layout, chars
 from tailrace.wal.xlog import Checkpoint
 
+_MAJOR_OF_CATALOG = {202107181: 14, 202209061: 15, 202307071: 16, 202406281: 17, 202506291: 18}
+COMPARED = Compared(
+    __name__, "catalog/catversion.h and ControlFileData (catalog/pg_control.h)", upto=max(_MAJOR_OF_CATALOG.values())
+)
 # ControlFileData
 _VERSIONS = {"system": U64, "control_version": U32, "catalog_version": U32}
 _FACTS = {
-    "state": U32, "time": I64, "checkpoint": LSN, "checkpoint_copy": chars(Checkpoint.LAYOUTS[14].size), "unlogged_lsn": LSN,
+    "state": U32, "time": I64, "checkpoint": LSN, "checkpoint_copy": chars(Checkpoint.LAYOUTS[OLDEST].size), "unlogged_lsn": LSN,
     "min_recovery_point": LSN, "min_recovery_timeline": U32, "backup_start": LSN, "backup_end": LSN, "backup_end_required": BOOL,
     "wal_level": I32, "wal_log_hints": BOOL, "max_connections": I32, "max_worker_processes": I32, "max_wal_senders": I32,
     "max_prepared_xacts": I32, "max_locks_per_xact": I32, "track_commit_timestamp": BOOL, "max_align": U32, "float_format": F64,
@@ -21,13 +26,12 @@ _FACTS = {
     "toast_max_chunk_size": U32, "large_object_block_size": U32, "float8_by_value": BOOL, "data_checksum_version": U32,
 }  # fmt: skip
 _AUTHENTICATION = {"mock_authentication_nonce": chars(32), "crc": U32}
-CONTROL_FILE = since(
+CONTROL_FILE = COMPARED.table(
     {
         14: Layout(_VERSIONS | _FACTS | _AUTHENTICATION),
         18: Layout(_VERSIONS | _FACTS | {"default_char_signedness": BOOL} | _AUTHENTICATION),
     }
 )
-_MAJOR_OF_CATALOG = {202107181: 14, 202209061: 15, 202307071: 16, 202406281: 17, 202506291: 18}
 _SHUT_DOWN = 1
 """DB_SHUTDOWNED. A standby that was stopped has another state: it has replayed more than its checkpoint says."""
 

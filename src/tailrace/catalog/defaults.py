@@ -14,13 +14,13 @@ from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.expressions.analysis import Session
 from tailrace.expressions.deparse import deparse
 from tailrace.expressions.node_tree import read_node_tree
+from tailrace.majors import ROW_FILTERS
 from tailrace.model import Column, Lsn, Relation
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History
     from tailrace.types.style import TextStyle
 
-_FIRST_ANALYSED = 15
 _NAMES = frozenset({REGCLASS, REGPROC})
 
 
@@ -68,7 +68,7 @@ def session_at(history: History, style: TextStyle, reg_types: frozenset[int], ls
     """Prints expressions with the names of that moment."""
     names = names_at(history, reg_types, lsn, ordinal)
     style = replace(style, names=lambda reg_type, named: names.get((reg_type, named)))
-    return Session(major=max(history.major, _FIRST_ANALYSED), style=style)
+    return Session(major=max(history.major, ROW_FILTERS.first), style=style)
 
 
 def _text(node_tree: str, relation: Relation, column: Column, session: Session) -> str:

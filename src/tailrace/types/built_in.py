@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
+from tailrace.majors import Compared
 from tailrace.model import PgType
 
+COMPARED = Compared(__name__, "pg_type of a server (tools/built_in_types.py)", upto=18)
 _SCHEMA = "pg_catalog"
 
 

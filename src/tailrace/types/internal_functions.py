@@ -10,8 +10,10 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+from tailrace.majors import Compared
 from tailrace.model import InternalFunctions
 
+COMPARED = Compared(__name__, "pg_type and pg_proc of a server (tools/built_in_types.py)", upto=18)
 INTERNAL_LANGUAGE = 12
 """The oid of LANGUAGE internal (`catalog/pg_language.dat`)."""
 UNKNOWN = -1

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tailrace.errors import UsageError
+from tailrace.majors import NEWEST
 from tailrace.types.search_path import DEFAULT_SEARCH_PATH, read_search_path
 from tailrace.types.values import Texts
 
@@ -53,7 +54,7 @@ class TextStyle:
     role: str = ""
     client_encoding: str = "UTF8"
     collation_mismatch: str = "error"
-    major: int = 18
+    major: int = NEWEST
     names: NameOf | None = field(default=None, compare=False)
     to_client: ToClient | None = field(default=None, compare=False)
     unknown_types: str = "error"

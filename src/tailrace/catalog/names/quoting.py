@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from tailrace.majors import NEWEST, Compared
+
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
-# Keywords of a category other than UNRESERVED. The few that later majors added are harmless to leave out of earlier ones only if a
-# user names a column so; they are kept apart for that reason.
-_KEYWORDS = frozenset(
+_FIRST = frozenset(
     """all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast char character check
     coalesce collate collation column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
     current_timestamp current_user dec decimal default deferrable desc distinct do else end except exists extract false fetch float for foreign
@@ -20,15 +20,18 @@ _KEYWORDS = frozenset(
     variadic verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot
     xmlserialize xmltable""".split()
 )
-_SINCE_16 = frozenset("json_array json_arrayagg json_object json_objectagg system_user".split())
-_SINCE_17 = frozenset("json json_exists json_query json_scalar json_serialize json_table json_value merge_action".split())
+_MORE = _FIRST | frozenset("json_array json_arrayagg json_object json_objectagg system_user".split())
+_MOST = _MORE | frozenset("json json_exists json_query json_scalar json_serialize json_table json_value merge_action".split())
+
+COMPARED = Compared(__name__, "SELECT word FROM pg_get_keywords() WHERE catcode <> 'U'", upto=18)
+_KEYWORDS = COMPARED.table({14: _FIRST, 16: _MORE, 17: _MOST})
+"""Those of a category other than UNRESERVED."""
 
 
 @lru_cache(maxsize=1 << 16)
-def quote_identifier(name: str, major: int = 18) -> str:
+def quote_identifier(name: str, major: int = NEWEST) -> str:
     """`name`, in double quotes if PostgreSQL of that major would put it in them."""
-    keywords = (name in _KEYWORDS) or (major >= 16 and name in _SINCE_16) or (major >= 17 and name in _SINCE_17)
-    if _PLAIN.match(name) and not keywords:
+    if _PLAIN.match(name) and name not in _KEYWORDS[major]:
         return name
     return '"' + name.replace('"', '""') + '"'
 

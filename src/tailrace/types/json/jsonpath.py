@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass
 
 from tailrace.errors import CorruptWal, UsageError
+from tailrace.majors import JSONPATH_NUMBERS_IN_BRACKETS, Compared, supports
 from tailrace.model import PgType
 from tailrace.types.binary_forms import with_version
 from tailrace.types.codec import format_each
@@ -26,6 +27,7 @@ KINDS = (
     "bigint", "boolean", "date", "decimal", "integer", "number", "string()", "time", "time_tz", "timestamp", "timestamp_tz",
 )  # fmt: skip
 """enum JsonPathItemType; the last line since 17."""
+COMPARED = Compared(__name__, "enum JsonPathItemType (utils/jsonpath.h)", upto=18)
 PRIORITY = {
     "||": 0, "&&": 1, "==": 2, "!=": 2, "<": 2, ">": 2, "<=": 2, ">=": 2, "starts with": 2, "+": 3, "-": 3, "*": 4, "/": 4, "%": 4,
     "plus": 5, "minus": 5,
@@ -51,6 +53,7 @@ ESCAPES = {
 
 def format_jsonpaths(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As jsonpath_out."""
+    COMPARED.check(style.major)
     return format_each(values, lambda payload: _print_path(payload, style.major))
 
 
@@ -164,7 +167,7 @@ class _Node:
         stored = self.payload[start + 4 : start + (self.word(1) >> 2)]
         number = print_numerics(Values.of_payloads([stored], -1)).to_list()[0]
         # 14 forgets the brackets, and prints what it cannot read.
-        return _enclosed(number, self.word(0) != 0 and self.major >= 15)
+        return _enclosed(number, self.word(0) != 0 and supports(self.major, JSONPATH_NUMBERS_IN_BRACKETS))
 
     def _range(self, number: int) -> str:
         first, last = 2 + 2 * number, 3 + 2 * number

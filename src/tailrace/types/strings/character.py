@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.errors import UsageError
+from tailrace.majors import OCTAL_CHARS, supports
 from tailrace.model import PgType
 from tailrace.types.codec import none_of_its_type, parse_each, receive_each
 from tailrace.types.style import TextStyle
@@ -46,7 +47,7 @@ def parse_names(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 def format_chars(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     r"""As charout: one byte; zero prints as nothing, a byte above 127 as \ooo (as itself in 14)."""
     codes = values.as_dtype("u1")
-    high = codes > (127 if style.major >= 15 else 255)
+    high = codes > (127 if supports(style.major, OCTAL_CHARS) else 255)
     grid = np.empty((len(codes), 4), np.uint8)
     grid[:, 0] = np.where(high, ord("\\"), codes)
     for place, shift in ((1, 6), (2, 3), (3, 0)):

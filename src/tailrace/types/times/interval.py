@@ -9,6 +9,7 @@ import re
 import struct
 
 from tailrace.errors import UsageError
+from tailrace.majors import INFINITE_INTERVALS, supports
 from tailrace.model import PgType
 from tailrace.types.codec import format_each, parse_each, syntax_error
 from tailrace.types.style import TextStyle
@@ -29,7 +30,7 @@ def format_intervals(values: Values, pg_type: PgType, style: TextStyle) -> Texts
 def _print(payload: bytes, style: str, major: int) -> str:
     """One interval in the style of that name. Majors before 17 print the extremes as the numbers that they are."""
     micros, days, months = fields = FIELDS.unpack(payload)
-    if major >= 17 and fields in FOREVER:
+    if supports(major, INFINITE_INTERVALS) and fields in FOREVER:
         return "infinity" if micros > 0 else "-infinity"
     sign = -1 if months < 0 else 1
     calendar = sign * (abs(months) // 12), sign * (abs(months) % 12), days
