@@ -27,6 +27,7 @@ from tailrace.expressions.analysis.state import (
 )
 from tailrace.expressions.sql_names import quoted_identifier, quoted_literal, type_label
 from tailrace.expressions.sql_syntax import SYNTAX, WITHOUT_SYNTAX
+from tailrace.majors import XML_INDENT, supports
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
@@ -250,13 +251,9 @@ def _xml(deparser: Deparser, node: tree.XmlExpression) -> str:
     option = "" if node.op not in (3, 6) else "CONTENT " if node.option else "DOCUMENT "
     tail = ""
     if node.op == 6:
-        indent = "" if deparser.catalog.major < INDENTED else " INDENT" if node.indent else " NO INDENT"
+        indent = (" INDENT" if node.indent else " NO INDENT") if supports(deparser.catalog.major, XML_INDENT) else ""
         tail = f" AS {deparser.type_name(node.type, node.typmod)}{indent}"
     return f"{_XML_NAMES[node.op]}({option}{', '.join(parts)}{tail})"
-
-
-INDENTED = 16
-"""The first major with XMLSERIALIZE … INDENT."""
 
 
 def _xml_arguments(deparser: Deparser, node: tree.XmlExpression) -> str:

@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from tailrace.expressions import tree
+from tailrace.majors import IN_ALL, Capability, Compared
 
-ANY_LATER = 1000
+COMPARED = Compared(__name__, "nodes/primnodes.h", upto=18)
 
 NODES: dict[str, tuple[type | None, str]] = {
     "VAR": (
         tree.Column,
-        "varno==1 varattno=attnum vartype=type vartypmod=typmod varcollid=collation varnullingrels==(b)@16 varlevelsup==0 "
-        "varreturningtype==0@18 varnosyn==1 varattnosyn=attnum location",
+        "varno==1 varattno=attnum vartype=type vartypmod=typmod varcollid=collation varnullingrels==(b)@16- varlevelsup==0 "
+        "varreturningtype==0@18- varnosyn==1 varattnosyn=attnum location",
     ),
     "CONST": (None, "consttype consttypmod constcollid constlen constbyval constisnull location constvalue"),
     "OPEXPR": (
@@ -45,7 +46,7 @@ NODES: dict[str, tuple[type | None, str]] = {
     ),
     "ROWCOMPAREEXPR": (
         tree.RowComparison,
-        "rctype=kind@-17 cmptype=kind@18 opnos=operators opfamilies=families inputcollids=input_collations largs=left "
+        "rctype=kind@-17 cmptype=kind@18- opnos=operators opfamilies=families inputcollids=input_collations largs=left "
         "rargs=right",
     ),
     "BOOLEXPR": (None, "boolop args location"),
@@ -57,12 +58,12 @@ NODES: dict[str, tuple[type | None, str]] = {
     "ARRAYEXPR": (
         tree.ArrayOf,
         "array_typeid=type array_collid=collation element_typeid=element_type elements multidims=many_dimensions "
-        "list_start==-1@18 list_end==-1@18 location",
+        "list_start==-1@18- list_end==-1@18- location",
     ),
     "ROWEXPR": (tree.RowOf, "args row_typeid=type row_format=form colnames=names location"),
     "COALESCEEXPR": (tree.Coalesce, "coalescetype=type coalescecollid=collation args location"),
     "MINMAXEXPR": (tree.MinMax, "minmaxtype=type minmaxcollid=collation inputcollid=input_collation op=least:enum args location"),
-    "XMLEXPR": (tree.XmlExpression, "op name named_args arg_names args xmloption=option indent@16 type typmod location"),
+    "XMLEXPR": (tree.XmlExpression, "op name named_args arg_names args xmloption=option indent@16- type typmod location"),
     "NULLTEST": (tree.NullTest, "arg nulltesttype=negated:enum argisrow=of_row location"),
     "BOOLEANTEST": (tree.BooleanTest, "arg booltesttype=kind location"),
     "SQLVALUEFUNCTION": (tree.SqlValue, "op=kind type typmod location"),
@@ -71,7 +72,7 @@ NODES: dict[str, tuple[type | None, str]] = {
     "COERCETODOMAIN": (None, "arg resulttype resulttypmod resultcollid coercionformat location"),
 }  # fmt: skip
 """By the label of a node our class for it, or None where `node_tree` has functions for it; and its fields in the server's order.
-`a` is our attribute `a`, `a=b` is our `b`, and `a==x` says x in whatever is stored. A field with `@16` is there since 16, one
+`a` is our attribute `a`, `a=b` is our `b`, and `a==x` says x in whatever is stored. A field with `@16-` is there since 16, one
 with `@-17` up to 17. With `:enum` a flag of ours is the number 0 or 1 there."""
 LABELS_OF_14 = {
     "CASE": "CASEEXPR", "WHEN": "CASEWHEN", "ARRAY": "ARRAYEXPR", "ROW": "ROWEXPR", "ROWCOMPARE": "ROWCOMPAREEXPR",
@@ -88,13 +89,12 @@ class NodeField:
     attribute: str
     constant: str
     kind: str
-    since: int
-    until: int
+    majors: Capability
 
     @property
     def in_all(self) -> bool:
         """Whether every major has it."""
-        return not self.since and self.until == ANY_LATER
+        return self.majors == IN_ALL
 
 
 def _fields_of(kind: type | None, spec: str) -> Iterator[NodeField]:
@@ -105,8 +105,7 @@ def _fields_of(kind: type | None, spec: str) -> Iterator[NodeField]:
         name, _, constant = field.partition("==")
         name, _, attribute = name.partition("=")
         attribute = "" if constant else attribute or name
-        since, until = (0, int(majors[1:])) if majors.startswith("-") else (int(majors or 0), ANY_LATER)
-        yield NodeField(name, attribute, constant, form or declared.get(attribute, ""), since, until)
+        yield NodeField(name, attribute, constant, form or declared.get(attribute, ""), Capability.of(majors))
 
 
 FIELDS = {label: {field.name: field for field in _fields_of(*node)} for label, node in NODES.items()}

@@ -13,7 +13,8 @@ from typing import Any
 
 from tailrace.errors import UnsupportedWal
 from tailrace.expressions import tree
-from tailrace.expressions.node_fields import FIELDS, LABELS, LABELS_OF_14, NODES
+from tailrace.expressions.node_fields import COMPARED, FIELDS, LABELS, LABELS_OF_14, NODES
+from tailrace.majors import STORED_LOCATIONS, supports
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.types.built_in import built_in_type
 
@@ -22,8 +23,6 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _TO_ESCAPE = re.compile(r"""[ \n\t(){}\\]|\A(?:[<"0-9]|[+-](?=[0-9.]))""")
 """What `outToken` puts a backslash before: what ends a token, and what would make another kind of token of the first letter."""
 
-FIRST_WITHOUT_LOCATIONS = 17
-"""Since 17 what is stored says -1 of where in the statement a node stood (`nodeToString`)."""
 _SIGNED = frozenset({18, 21, 23, 700, 1082})
 """char, smallint, integer, real, date: a Datum of theirs has their sign in all its bytes (`Int32GetDatum` and its like)."""
 _MACADDR8 = 774
@@ -51,6 +50,7 @@ def read_filter(text: str) -> tree.Expression:
 
 def write_node_tree(expression: tree.Expression, major: int) -> str:
     """What a server of that major keeps of a row filter. Raises TypeError for a node that no filter has."""
+    COMPARED.check(major)
     return _node(expression, major)
 
 
@@ -211,7 +211,7 @@ def _node(node: Any, major: int) -> str:
 
 def _facts(node: Any, major: int) -> tuple[str, list[tuple[str, str]]]:
     """The label of a node, and its fields as words."""
-    location = str(-1 if major >= FIRST_WITHOUT_LOCATIONS else node.location)
+    location = str(node.location if supports(major, STORED_LOCATIONS) else -1)
     if isinstance(node, tree.Constant):
         return "CONST", _constant_facts(node, location)
     if isinstance(node, tree.And | tree.Or | tree.Not):
@@ -223,7 +223,7 @@ def _facts(node: Any, major: int) -> tuple[str, list[tuple[str, str]]]:
     label = LABELS[type(node)]
     facts = []
     for field in FIELDS[label].values():
-        if field.since <= major <= field.until:
+        if supports(major, field.majors):
             value = field.constant or (
                 location if field.name == "location" else _word(field.kind, getattr(node, field.attribute), major)
             )

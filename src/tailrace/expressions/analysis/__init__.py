@@ -21,6 +21,7 @@ from tailrace.expressions.analysis.collations import assign_collations
 from tailrace.expressions.analysis.nodes import transform
 from tailrace.expressions.analysis.parsing import Parsed, parse_filter
 from tailrace.expressions.analysis.state import ROW_TYPE, ColumnEntry, ParseState
+from tailrace.majors import NEWEST
 from tailrace.model import FIRST_NORMAL_OID, PgType, Relation
 from tailrace.types.style import TextStyle
 
@@ -35,7 +36,7 @@ class Session:
     """What the analysis depends on beside the text: the major, settings (search path, TimeZone), objects of the database; and what a Relation does
     not say of its columns: collations that differ from their types', and the expressions of virtual generated columns, by attribute number."""
 
-    major: int = 18
+    major: int = NEWEST
     style: TextStyle = field(default_factory=TextStyle)
     user: UserObjects = field(default_factory=UserObjects)
     collations: Mapping[int, int] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.state import CID, OID, ROW_TYPE, TID, XID, Forbidden, Node, ParseState
+from tailrace.majors import RANGE_TABLE_DETAILS, supports
 
 SYSTEM_COLUMNS = {
     "ctid": (-1, TID),
@@ -22,8 +23,6 @@ SYSTEM_COLUMNS = {
     "tableoid": (-6, OID),
 }
 """Their numbers and types (`access/sysattr.h`)."""
-EXPLAINED = 16
-"""The first major that tells in DETAIL, and not as a HINT, why a table cannot be referred to."""
 FURTHEST = 3
 """MAX_FUZZY_DISTANCE: by how much a name may differ from one that is hinted at."""
 
@@ -62,9 +61,9 @@ def transform_column(state: ParseState, raw: Any) -> Node:
 def _wrong_schema(state: ParseState, table: str, location: int) -> UsageError:
     message = f'invalid reference to FROM-clause entry for table "{table}"'
     why = f'There is an entry for table "{table}", but it cannot be referenced from this part of the query.'
-    if state.catalog.major < EXPLAINED:
-        return state.error(message, "42P01", location, hint=why)
-    return state.error(message, "42P01", location, detail=why)
+    if supports(state.catalog.major, RANGE_TABLE_DETAILS):
+        return state.error(message, "42P01", location, detail=why)
+    return state.error(message, "42P01", location, hint=why)
 
 
 def whole_row(location: int) -> tree.Column:

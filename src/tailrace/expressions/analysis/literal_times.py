@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tailrace.errors import UsageError
+from tailrace.majors import DATE_STYLE, said_by
 from tailrace.types.style import TextStyle
 
 SECOND, DAY = 1_000_000, 86_400_000_000
@@ -26,9 +27,6 @@ _MOMENT = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _PYTHONS_CYCLE = 400
-SPELLED = 18
-"""Since this major the name of the setting is spelled as in the documentation."""
-_SETTING = ("datestyle", "DateStyle")
 _WORDS = re.compile(r"now|today|tomorrow|yesterday|allballs|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|[0-9]", re.IGNORECASE)
 
 
@@ -117,7 +115,7 @@ def _days(fields: dict[str, str | None], text: str, style: TextStyle) -> int:
         raise _range_error(text)
     cycles = (year - 2000) // _PYTHONS_CYCLE
     if not 1 <= month <= 12 or not 1 <= day <= 31:
-        hint = f'Perhaps you need a different "{_SETTING[style.major >= SPELLED]}" setting.'
+        hint = f'Perhaps you need a different "{said_by(style.major, DATE_STYLE)}" setting.'
         raise UsageError(f'date/time field value out of range: "{text}"', hint=hint, sqlstate="22008")
     try:
         days = (date(year - _PYTHONS_CYCLE * cycles, month, day) - date(2000, 1, 1)).days + 146_097 * cycles

@@ -18,6 +18,7 @@ from tailrace.errors import TailraceError, UsageError
 from tailrace.expressions.analysis.literal_intervals import read_interval
 from tailrace.expressions.analysis.literal_ranges import canonical_multirange, canonical_range
 from tailrace.expressions.analysis.literal_times import read_date, read_time, read_timestamp
+from tailrace.majors import NUMBERS_IN_OTHER_BASES, WRONG_ELEMENT, said_by, supports
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.types.arrays.stored import stored_arrays
 from tailrace.types.arrays.text import read_array_literal
@@ -34,8 +35,6 @@ _UNDERSCORES = re.compile(r"(?<=[0-9a-fA-FxXoObB])_(?=[0-9a-fA-F])")
 _INTEGERS = {21: ("smallint", 2), 23: ("integer", 4), 20: ("bigint", 8)}
 _FLOAT = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
 _FLOATS = {700: ("real", "<f"), 701: ("double precision", "<d")}
-_NEW_INTEGERS = 16
-"""Since this major the input functions of integers read what the grammar reads."""
 CHAR, RECORD, CSTRING = 18, 2249, 2275
 _CONFIGURATIONS = {3734: 3748, 3769: 3765}
 """regconfig and regdictionary, and the oid of their "simple", the only one that is the same everywhere."""
@@ -44,8 +43,6 @@ _VECTORS = (22, 30)
 """int2vector and oidvector, whose text has no braces."""
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BESIDE_QUOTED = re.compile(r"\x00\s*[^\x00,}\s]|[^\x00{,\s]\s*\x00|\x00\s+\x00")
-_NEW_ARRAYS = 17
-"""Since this major arrays are read by another function, which says otherwise what is wrong with them."""
 _MISSING_ELEMENT = re.compile(r"[{,]\s*[,}]")
 _DIMENSION = re.compile(r"\[(?:([+-]?\d+):)?([+-]?\d+)\]")
 POINT = 600
@@ -159,7 +156,7 @@ def _read_array(state: ParseState, text: str, oid: int, element: int) -> bytes:
     shape, words = read_array_literal(text, pg_type)
     bare = _QUOTED.sub("\0", text)
     if _BESIDE_QUOTED.search(bare):
-        detail = "Incorrectly quoted array element." if state.catalog.major >= _NEW_ARRAYS else "Unexpected array element."
+        detail = said_by(state.catalog.major, WRONG_ELEMENT)
         raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
     if _MISSING_ELEMENT.search(bare) and bare.strip(_SPACE) != "{}":
         raise UsageError(f'malformed array literal: "{text}"', detail='Unexpected "," or "}" character.', sqlstate="22P02")
@@ -174,9 +171,10 @@ def _read_array(state: ParseState, text: str, oid: int, element: int) -> bytes:
 
 def _read_integer(text: str, oid: int, major: int) -> bytes:
     name, width = _INTEGERS[oid]
-    digits = _UNDERSCORES.sub("", text) if major >= _NEW_INTEGERS else text
+    other_bases = supports(major, NUMBERS_IN_OTHER_BASES)
+    digits = _UNDERSCORES.sub("", text) if other_bases else text
     match = _INTEGER.fullmatch(digits)
-    if match is None or (match[2] is None and major < _NEW_INTEGERS):
+    if match is None or (match[2] is None and not other_bases):
         raise syntax_error(name, text)
     number = next(int(match[group], radix) for group, radix in ((2, 10), (3, 16), (4, 8), (5, 2)) if match[group])
     number = -number if match[1] == "-" else number

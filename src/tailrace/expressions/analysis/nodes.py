@@ -33,6 +33,7 @@ from tailrace.expressions.analysis.state import (
     type_of,
 )
 from tailrace.expressions.analysis.type_names import type_of_name
+from tailrace.majors import SQL_JSON_CONSTRUCTORS, SQL_JSON_FUNCTIONS, supports
 
 _JSONB = 3802
 _NAME, _DATE, _TIMETZ, _TIMESTAMPTZ, _TIME, _TIMESTAMP = 19, 1082, 1266, 1184, 1083, 1114
@@ -44,9 +45,12 @@ _VALUE_FUNCTIONS = {
 """current_user and the others are names."""
 _JSON_FUNCTIONS = (BOOL, _JSONB, TEXT, RECORD)
 """What JSON_EXISTS, JSON_QUERY, JSON_VALUE and JSON_TABLE give."""
-_JSON_NODES = {"JsonIsPredicate": (16, BOOL), "JsonParseExpr": (17, 114), "JsonScalarExpr": (17, 114), "JsonSerializeExpr": (17, TEXT),
-               "JsonFuncExpr": (17, TEXT), "JsonObjectConstructor": (16, 114), "JsonArrayConstructor": (16, 114)}  # fmt: skip
-"""SQL/JSON: the major that has it, and its type where nothing else is asked for. No row filter may have it."""
+_JSON_NODES = {
+    "JsonIsPredicate": (SQL_JSON_CONSTRUCTORS, BOOL), "JsonObjectConstructor": (SQL_JSON_CONSTRUCTORS, 114),
+    "JsonArrayConstructor": (SQL_JSON_CONSTRUCTORS, 114), "JsonParseExpr": (SQL_JSON_FUNCTIONS, 114),
+    "JsonScalarExpr": (SQL_JSON_FUNCTIONS, 114), "JsonSerializeExpr": (SQL_JSON_FUNCTIONS, TEXT), "JsonFuncExpr": (SQL_JSON_FUNCTIONS, TEXT),
+}  # fmt: skip
+"""SQL/JSON: who has it, and its type where nothing else is asked for. No row filter may have it."""
 
 
 def transform(state: ParseState, raw: Any) -> Node:
@@ -55,8 +59,8 @@ def transform(state: ParseState, raw: Any) -> Node:
         return make_operator(state, ["="], raw.test, transform(state, raw.value), state.place(raw))
     name = type(raw).__name__
     if name in _JSON_NODES:
-        since, kind = _JSON_NODES[name]
-        if state.catalog.major < since:
+        capability, kind = _JSON_NODES[name]
+        if not supports(state.catalog.major, capability):
             raise state.error("syntax error in SQL/JSON, which this server does not have", "42601", state.place(raw))
         if name == "JsonFuncExpr":
             kind = _JSON_FUNCTIONS[int(raw.op)]

@@ -16,11 +16,10 @@ from pglast import ast
 from pglast.parser import ParseError, parse_sql, parse_sql_json, scan
 
 from tailrace.errors import UsageError
+from tailrace.majors import NUMBERS_IN_OTHER_BASES, supports
 
 _BEFORE = "CREATE PUBLICATION p FOR TABLE t WHERE ("
 _AFTER = ")"
-_NEW_NUMBERS = 16
-"""The first major with 0x1F, 0o17, 0b11 and 1_000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def _syntax_error(error: ParseError, base: int, length: int) -> UsageError:
 
 def _check_numbers(statement: str, major: int, base: int) -> None:
     """Numbers as only newer majors read them, and parameters with something behind."""
-    if major >= _NEW_NUMBERS:
+    if supports(major, NUMBERS_IN_OTHER_BASES):
         return
     for token in scan(statement):
         word = statement[token.start : token.end + 1]

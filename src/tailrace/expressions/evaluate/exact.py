@@ -12,6 +12,7 @@ from math import isqrt
 from typing import NamedTuple
 
 from tailrace.expressions.evaluate.refusals import division_by_zero, evaluation_error
+from tailrace.majors import SQRT_SCALE_BY_WEIGHT, supports
 from tailrace.types.numbers.numeric.stored import (
     INFINITY_HEADER,
     LONG_NEGATIVE,
@@ -291,13 +292,13 @@ def to_integer(value: Numeric, bits: int, label: str) -> int:
 
 
 def square_root(value: Numeric, major: int) -> Numeric:
-    """With at least 16 significant digits; the choice of the scale changed in 16."""
+    """With at least 16 significant digits."""
     if value.kind in (NAN_KIND, PLUS):
         return value
     if sign_of(value) < 0:
         raise evaluation_error("cannot take square root of a negative number", "2201F")
     weight = _first_digit(value)[0] if value.digits else 0
-    half = _half_weight(weight) if major >= 16 else _toward_zero((weight + 1) * 4, 2) - 1
+    half = _half_weight(weight) if supports(major, SQRT_SCALE_BY_WEIGHT) else _toward_zero((weight + 1) * 4, 2) - 1
     scale = min(max(MIN_SIGNIFICANT - half, value.scale, 0), MAX_DISPLAY_SCALE)
     shift = 2 * scale - value.scale
     if shift >= 0:

@@ -13,8 +13,9 @@ from tailrace.expressions.evaluate import calendar, exact
 from tailrace.expressions.evaluate.calendar import DAY, EPOCH_JULIAN, HOUR, MINUTE, SECOND, UNIX_JULIAN, quotient, rest
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.exact import Numeric
-from tailrace.expressions.evaluate.intervals import INFINITE, Interval, checked
+from tailrace.expressions.evaluate.intervals import Interval, checked, finite
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
+from tailrace.majors import INFINITE_UNITS_CHECKED, INTERVAL_QUARTERS, supports
 
 _UNIT_WORDS = {
     "century": "c cent centuries century", "day": "d day days", "decade": "dec decade decades decs", "hour": "h hour hours hr hrs",
@@ -224,8 +225,7 @@ def _clock_as_float(extract: Callable[[str, Any], Numeric], label: str) -> Calla
 
 def _extract_interval(major: int) -> Callable[[str, Interval], Numeric]:
     def run(text: str, value: Interval) -> Numeric:
-        if major >= 17 and value in INFINITE:
-            raise refused("an infinite interval")
+        finite(value, major)
         unit = unit_of(text, INTERVAL_LABEL)
         months, days, clock = value
         years, month = quotient(months, 12), rest(months, 12)
@@ -235,7 +235,7 @@ def _extract_interval(major: int) -> Callable[[str, Interval], Numeric]:
         if unit == "epoch":
             quarters = 4 * days + 4 * 30 * month + 1461 * years
             return Numeric(quarters * 86400 // 4 * SECOND + clock, 6)
-        if unit in ("week", "quarter") and major >= 18:
+        if unit in ("week", "quarter") and supports(major, INTERVAL_QUARTERS):
             raise refused(f'the unit "{unit}" of an interval')
         plain = {
             "day": days, "month": month, "quarter": quotient(month, 3) + 1, "year": years, "decade": quotient(years, 10),
@@ -255,7 +255,8 @@ def _interval_part(major: int) -> Callable[[str, Interval], float | None]:
     def run(text: str, value: Interval) -> float | None:
         unit = unit_of(text, INTERVAL_LABEL)
         months, days, clock = value
-        if unit == "epoch" and not (major >= 17 and value in INFINITE):
+        if unit == "epoch":
+            finite(value, major)
             found = clock / 1000000.0
             found += 365.25 * 86400 * quotient(months, 12)
             found += 30.0 * 86400 * rest(months, 12)
@@ -277,7 +278,7 @@ def _truncate(call: Call) -> Implementation:
 
     def run(text: str, moment: int) -> int:
         if calendar.is_endless(moment):
-            if major >= 18:
+            if supports(major, INFINITE_UNITS_CHECKED):
                 _truncating_unit(text)
             return moment
         unit = _truncating_unit(text)
@@ -318,8 +319,7 @@ def _first_year(unit: str, year: int) -> int:
 
 def _truncate_interval(major: int) -> Callable[[str, Interval], Interval]:
     def run(text: str, value: Interval) -> Interval:
-        if major >= 17 and value in INFINITE:
-            raise refused("an infinite interval")
+        finite(value, major)
         unit = unit_of(text, INTERVAL_LABEL, False)
         months, days, clock = value
         if unit in _CLOCK_UNITS:

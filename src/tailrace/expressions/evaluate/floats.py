@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tailrace.expressions.evaluate.calls import Implementation, columns, made, rows
 from tailrace.expressions.evaluate.integers import LABELS
 from tailrace.expressions.evaluate.refusals import division_by_zero, evaluation_error, out_of_range, refused
+from tailrace.majors import BUCKETS_BY_PORTION, supports
 
 FUNCTIONS: dict[str, Implementation] = {}
 
@@ -198,7 +199,7 @@ FUNCTIONS.update(
         "dsqrt": columns(_square_root), "dround": _plain(np.rint), "dtrunc": _plain(np.trunc), "dceil": _plain(np.ceil), "dfloor": _plain(np.floor),
         "dsign": columns(_sign, True), "dpi": columns(lambda: np.array([math.pi]), True),
         "degrees": columns(_scaled(math.pi / 180.0, True)), "radians": columns(_scaled(math.pi / 180.0, False)),
-        "width_bucket_float8": made(lambda call: rows(partial(_width_bucket, call.facts.style.major >= 16))),
+        "width_bucket_float8": made(lambda call: rows(partial(_width_bucket, supports(call.facts.style.major, BUCKETS_BY_PORTION)))),
         "in_range_float8_float8": rows(_in_range), "in_range_float4_float8": rows(_in_range),
     }
 )  # fmt: skip

@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from tailrace.majors import Compared
+
+COMPARED = Compared(__name__, "pg_proc of a server (tools/filter_functions.py)", upto=18)
+
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tailrace.expressions.evaluate.calendar import DAY, HOUR, MINUTE, SECOND, interval_out_of_range, quotient
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.refusals import division_by_zero, evaluation_error, invalid_parameter, refused
+from tailrace.majors import INFINITE_INTERVALS, supports
 
 Interval = tuple[int, int, int]
 MONTH_DAYS = 30
@@ -33,7 +34,7 @@ def checked(months: int, days: int, micros: int) -> Interval:
 
 def finite(value: Interval, major: int) -> Interval:
     """The interval, unless it is infinite to this major."""
-    if major >= 17 and value in INFINITE:
+    if supports(major, INFINITE_INTERVALS) and value in INFINITE:
         raise refused("an infinite interval")
     return value
 
@@ -190,8 +191,7 @@ def _finite_only(function: Callable[..., object]) -> Implementation:
     """A function that does not know of infinite intervals, of which the newer majors have some."""
 
     def make_it(call: Call) -> Implementation:
-        major = call.facts.style.major
-        if major < 17:
+        if not supports(call.facts.style.major, INFINITE_INTERVALS):
             return rows(function)
 
         def run(*arguments: object) -> object:
@@ -209,8 +209,8 @@ def _finite_only(function: Callable[..., object]) -> Implementation:
 
 
 def _is_finite(call: Call) -> Implementation:
-    major = call.facts.style.major
-    return rows(lambda value: major < 17 or value not in INFINITE, True)
+    infinite = INFINITE if supports(call.facts.style.major, INFINITE_INTERVALS) else ()
+    return rows(lambda value: value not in infinite, True)
 
 
 FUNCTIONS: dict[str, Implementation] = {

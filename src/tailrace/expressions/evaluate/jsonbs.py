@@ -24,6 +24,7 @@ from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_par
 from tailrace.expressions.evaluate.text_order import text_comparison
 from tailrace.expressions.evaluate.vectors import DEFAULT_COLLATION, Facts
 from tailrace.expressions.evaluate.wholes import Array
+from tailrace.majors import JSON_NULL_CASTS, supports
 
 _KINDS = {bool: "boolean", str: "string", Numeric: "numeric", list: "array", dict: "object"}
 
@@ -289,14 +290,14 @@ def two_arrays(keys: Array, values: Array) -> list[tuple[str, str | None]]:
 
 def _cast(label: str, convert: Callable[[Numeric], Any]) -> Implementation:
     def make(call: Call) -> Implementation:
-        major = call.facts.style.major
+        nulls = supports(call.facts.style.major, JSON_NULL_CASTS)
 
         def run(document: Document) -> Any:
             if label == "boolean" and isinstance(document, bool):
                 return document
             if label != "boolean" and isinstance(document, Numeric):
                 return convert(document)
-            if major >= 18 and document == JSON_NULL:
+            if nulls and document == JSON_NULL:
                 return None
             noun = kind_of(document)
             phrase = f"jsonb {noun}"

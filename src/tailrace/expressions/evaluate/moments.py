@@ -32,6 +32,7 @@ from tailrace.expressions.evaluate.calls import Call, Implementation, columns, m
 from tailrace.expressions.evaluate.integers import COMPARISONS, order
 from tailrace.expressions.evaluate.intervals import Interval
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
+from tailrace.majors import BINS_BEFORE_ORIGIN, INFINITE_INTERVALS, supports
 
 TimeTz = tuple[int, int]
 _INT64 = 1 << 63
@@ -223,7 +224,7 @@ def _bin(call: Call) -> Implementation:
             raise evaluation_error("stride must be greater than zero", "22008")
         if not -_INT64 <= moment - origin < _INT64:
             raise calendar.interval_out_of_range()
-        if major < 16 and moment < origin and (moment - origin) % step == 0:
+        if not supports(major, BINS_BEFORE_ORIGIN) and moment < origin and (moment - origin) % step == 0:
             raise refused("function date_bin of a whole number of strides before the origin")
         return valid_moment(origin + (moment - origin) // step * step)
 
@@ -298,7 +299,7 @@ def _timetz(test: Callable[[Any, Any], Any]) -> Implementation:
 
 FUNCTIONS: dict[str, Implementation] = {
     "timestamp_pl_interval": _add(plus), "timestamp_mi_interval": _add(minus), "timestamp_mi": made(
-        lambda call: rows(difference) if call.facts.style.major < 17 else rows(_newer_difference)),
+        lambda call: rows(_newer_difference if supports(call.facts.style.major, INFINITE_INTERVALS) else difference)),
     "date_pl_interval": _add(lambda date, value: _on(date, lambda start: plus(start, value))),
     "date_mi_interval": _add(lambda date, value: _on(date, lambda start: minus(start, value))),
     "interval_pl_date(interval, date)": _add(lambda value, date: _on(date, lambda start: plus(start, value))),

@@ -16,6 +16,7 @@ from tailrace.expressions.evaluate.exact import NAN_KIND, Numeric
 from tailrace.expressions.evaluate.refusals import evaluation_error, refused
 from tailrace.expressions.evaluate.vectors import Vector
 from tailrace.kernels import kernel
+from tailrace.majors import BUCKETS_BY_PORTION, supports
 from tailrace.types.numbers.numeric.stored import (
     INFINITY,
     MINUS_INFINITY,
@@ -288,7 +289,7 @@ FUNCTIONS.update(
         "numeric_scale": rows(lambda value: None if value.kind else value.scale, True),
         "numeric_min_scale": rows(lambda value: None if value.kind else exact.least_scale(value), True),
         "numeric_trim_scale": rows(lambda value: value if value.kind else exact.rounded(value, exact.least_scale(value)), True),
-        "width_bucket_numeric": made(lambda call: rows(partial(_width_bucket, call.facts.style.major >= 16))),
+        "width_bucket_numeric": made(lambda call: rows(partial(_width_bucket, supports(call.facts.style.major, BUCKETS_BY_PORTION)))),
         "pg_size_pretty_numeric": rows(_pretty), "numrange_subdiff": rows(_subdiff),
         "numeric_pg_lsn": rows(_to_lsn), "pg_lsn_pli": rows(_lsn_moved(1)), "pg_lsn_mii": rows(_lsn_moved(-1)),
         "numeric_pl_pg_lsn(numeric, pg_lsn)": rows(lambda distance, lsn: _lsn_moved(1)(lsn, distance)),

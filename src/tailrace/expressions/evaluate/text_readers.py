@@ -10,6 +10,7 @@ from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.forms import text_codec
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, out_of_range
 from tailrace.expressions.evaluate.wholes import Array
+from tailrace.majors import SIZE_UNITS, SIZES_IN_B, VERTICAL_TABS_ARE_SPACE, said_by, supports
 
 _SPACES = " \n\t\r"
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -127,9 +128,9 @@ _UNITS = {"bytes": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40, "pb": 50}
 
 
 def _size_bytes(call: Call) -> Implementation:
-    """A number with a unit. B is bytes since 16."""
+    """A number with a unit."""
     major = call.facts.style.major
-    units = _UNITS | ({"b": 0} if major >= 16 else {})
+    units = _UNITS | ({"b": 0} if supports(major, SIZES_IN_B) else {})
 
     def run(text: str) -> int:
         match = _SIZE.fullmatch(text)
@@ -137,10 +138,7 @@ def _size_bytes(call: Call) -> Implementation:
             raise invalid_parameter(f'invalid size: "{text}"')
         unit = match[2].rstrip(" \t\n\r\f\v")
         if unit and unit.lower() not in units:
-            valid = (
-                '"bytes", "kB", "MB", "GB", "TB", and "PB"' if major < 16 else '"bytes", "B", "kB", "MB", "GB", "TB", and "PB"'
-            )
-            error = invalid_parameter(f'invalid size: "{text}"', f"Valid units are {valid}.")
+            error = invalid_parameter(f'invalid size: "{text}"', f"Valid units are {said_by(major, SIZE_UNITS)}.")
             error.detail = f'Invalid size unit: "{match[2]}".'
             raise error
         with localcontext(prec=2000):
@@ -164,7 +162,7 @@ TEXT = 25
 
 def _parse_ident(call: Call) -> Implementation:
     """Names with dots between them; what is not quoted is folded."""
-    spaces = " \t\n\r\f\v" if call.facts.style.major >= 16 else " \t\n\r\f"
+    spaces = " \t\n\r\f\v" if supports(call.facts.style.major, VERTICAL_TABS_ARE_SPACE) else " \t\n\r\f"
 
     def run(text: str, strict: bool = True) -> Array:
         def invalid(detail: str = "") -> Exception:

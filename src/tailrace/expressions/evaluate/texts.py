@@ -13,6 +13,7 @@ from tailrace.expressions.evaluate.forms import text_codec
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
 from tailrace.expressions.evaluate.vectors import MULTIBYTE
 from tailrace.expressions.evaluate.wholes import Array
+from tailrace.majors import OCTAL_CHARS, supports
 
 LARGEST = 0x3FFFFFFF
 """MaxAllocSize."""
@@ -105,7 +106,7 @@ def overlay(text: str, new: str, start: int, length: int | None = None) -> str:
 
 
 def _chr(call: Call) -> Implementation:
-    utf8, major = call.facts.encoding == "UTF8", call.facts.style.major
+    utf8 = call.facts.encoding == "UTF8"
     most = 0x10FFFF if utf8 else 0x7F if call.facts.encoding in MULTIBYTE else 0xFF
 
     def run(code: int) -> str:
@@ -119,7 +120,7 @@ def _chr(call: Call) -> Implementation:
             raise evaluation_error(f"requested character not valid for encoding: {code}", "54000")
         return chr(code)
 
-    return rows(run, major < 0)
+    return rows(run)
 
 
 def _cased(what: str, how: Callable[[Letters, str], str]) -> Implementation:
@@ -249,9 +250,8 @@ def _bpchar_of_char(value: int) -> str:
 
 
 def _char_value(call: Call) -> Implementation:
-    """Up to 15 a byte beyond ASCII is one byte of text still."""
-    old = call.facts.style.major < 15
-    return rows(_text_of_char, not old)
+    """A byte beyond ASCII is one byte of text still in majors that do not print it as \\ooo."""
+    return rows(_text_of_char, supports(call.facts.style.major, OCTAL_CHARS))
 
 
 def _no_ascii(call: Call) -> Implementation:

@@ -15,11 +15,11 @@ from functools import cache
 from typing import Any, TypeVar
 
 from tailrace.errors import UsageError
+from tailrace.majors import ROW_FILTERS, Capability, Compared, supports
 from tailrace.model import PgType
 from tailrace.types.built_in import built_in_type
 
-MAJORS = (15, 16, 17, 18)
-"""That have row filters, and that the tables know."""
+COMPARED = Compared(__name__, "the catalogs of a server (tools/catalog_tables.py)", upto=18)
 BUILT_IN_SCHEMA = "pg_catalog"
 ARRAY_SUBSCRIPTING = 6179
 """array_subscript_handler: what makes a type with elements an array (`IsTrueArrayType` of `catalog/pg_type.h`)."""
@@ -212,10 +212,10 @@ def _add_names(named: dict[str, Any], rows: Iterable[Any]) -> None:
 @cache
 def built_in_catalog(major: int) -> Catalog:
     """What every cluster of the major has. Raises UsageError for one that has no row filters, or that the tables do not know."""
-    if major not in MAJORS:
-        raise UsageError(
-            f"row filters of PostgreSQL {major} are not known", hint=f"Known are those of {MAJORS[0]} to {MAJORS[-1]}."
-        )
+    if not supports(major, ROW_FILTERS):
+        known = f"Known are those of {ROW_FILTERS.first} to {COMPARED.upto}."
+        raise UsageError(f"row filters of PostgreSQL {major} are not known", hint=known)
+    COMPARED.check(major)
     return Catalog(major)
 
 
@@ -231,7 +231,7 @@ def _rows(table: str, major: int) -> Iterator[list[str]]:
     assert raw is not None
     for line in raw.decode().splitlines():
         *fields, since, until = line.split("\t")
-        if int(since or 0) <= major <= int(until or 99):
+        if supports(major, Capability.of(f"{since}-{until}")):
             yield fields
 
 

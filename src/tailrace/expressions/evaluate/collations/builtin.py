@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from functools import cache
 
 from tailrace.expressions.evaluate.collations.letters import FIXED, Letters, bracketed
+from tailrace.majors import Compared
 
 VERSION = "1"
 """Of all its locales, as pg_collation_actual_version says it."""
 FULL = "PG_UNICODE_FAST"
+COMPARED = Compared(__name__, "common/unicode_version.h (tools/unicode_tables.py)", upto=18)
 _LAYERS = ("17", "18", "18full")
-_FIRST_WITH_16_0 = 18
+_LAYER = COMPARED.table({14: "17", 18: "18"})
 _BITS = {"alpha": 1, "digit": 2, "alnum": 4, "upper": 8, "lower": 16, "space": 32, "punct": 64, "print": 128, "graph": 256}
 _SIGMA, _FINAL_SIGMA = "Σ", "ς"
 _CASED, _IGNORED = 1, 2
@@ -57,7 +59,7 @@ class BuiltinLetters(Letters):
     """`full` is PG_UNICODE_FAST; regular expressions take one character for one there, too."""
 
     def __init__(self, major: int, full: bool) -> None:
-        one = "18" if major >= _FIRST_WITH_16_0 else "17"
+        one = _LAYER[major]
         self.layer, self.full = "18full" if full else one, full
         self._one_upper, self._one_lower = _mapping(one, "upper"), _mapping(one, "lower")
         self._upper, self._lower = _mapping(self.layer, "upper"), _mapping(self.layer, "lower")
