@@ -57,8 +57,7 @@ class Compared:
     def check(self, major: int) -> None:
         """Raise UnsupportedWal unless the module knows what this major has."""
         if major > self.upto:
-            path = f"src/{self.module.replace('.', '/')}"
-            raise UnsupportedWal(f"{path} says nothing of PostgreSQL {major}", hint=f"Compare it with {self.subject}.")
+            raise UnsupportedWal(f"{self.module} says nothing of PostgreSQL {major}", hint=f"Compare it with {self.subject}.")
 
     def table(self, since: Mapping[int, Value]) -> ByMajor[Value]:
         """A value for each major, of a table that names those from which on it is another."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from tailrace.errors import UsageError
+from tailrace.majors import KILOBYTES, NEWEST, said_by
 
 WORK_MEM = 64 << 20
 """PostgreSQL's default of logical_decoding_work_mem, in bytes."""
@@ -36,15 +37,15 @@ def bool_option(name: str, value: str | None) -> bool:
     return meaning
 
 
-def def_get_boolean(name: str, value: str | int | None) -> bool:
-    """The Boolean option of a command; without a value it is true."""
+def def_get_boolean(name: str, value: str | int | None, values: str = "a Boolean value") -> bool:
+    """The Boolean option of a command; without a value it is true. `values` are those that an error says it takes."""
     if value is None:
         return True
     if value in (0, 1) and isinstance(value, int):
         return bool(value)
     if isinstance(value, str) and value.lower() in ("true", "on", "false", "off"):
         return value.lower() in ("true", "on")
-    raise UsageError(f"{name} requires a Boolean value", sqlstate="42601")
+    raise UsageError(f"{name} requires {values}", sqlstate="42601")
 
 
 def parse_int(text: str) -> int | None:
@@ -58,7 +59,7 @@ def parse_int(text: str) -> int | None:
     return round(float(digits)) if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", digits) else None
 
 
-def parse_work_mem(value: str) -> int:
+def parse_work_mem(value: str, major: int = NEWEST) -> int:
     """logical_decoding_work_mem in bytes: a number without a unit is one of kB (`utils/misc/guc.c`)."""
     match = re.fullmatch(r"\s*(\d+)\s*([kMGT]B|B)?\s*", value)
     if match is None:
@@ -70,8 +71,7 @@ def parse_work_mem(value: str) -> int:
         message = f'invalid value for parameter "logical_decoding_work_mem": "{value}"'
         raise UsageError(message, hint="Value exceeds integer range.", sqlstate="22023")
     if size < _LEAST_WORK_MEM:
-        raise UsageError(
-            f'{size >> 10} kB is outside the valid range for parameter "logical_decoding_work_mem" (64 kB .. 2147483647 kB)',
-            sqlstate="22023",
-        )
+        unit = said_by(major, KILOBYTES)
+        bounds = f'the valid range for parameter "logical_decoding_work_mem" (64{unit} .. 2147483647{unit})'
+        raise UsageError(f"{size >> 10} kB is outside {bounds}", sqlstate="22023")
     return size

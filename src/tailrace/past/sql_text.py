@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from tailrace.catalog.names.quoting import quote_identifier, quote_literal
 from tailrace.catalog.names.type_labels import VECTORS, label_with_modifier
+from tailrace.majors import NEWEST
 from tailrace.model import Column, PgType, Relation
 from tailrace.past.row_changes import Absent, Cell
 from tailrace.past.trails import Row
 
-_LATEST = 18
 """Names are quoted as this major does, which is right for all before it."""
 _COMPARED_AS_THEY_ARE = frozenset(
     {
@@ -125,7 +125,7 @@ def literal(cell: Cell, column: Column) -> str:
     if cell is None:
         return "NULL"
     assert not isinstance(cell, Absent)
-    return f"{quote_literal(cell)}::{label_with_modifier(column.type, -1, _LATEST)}"
+    return f"{quote_literal(cell)}::{label_with_modifier(column.type, -1, NEWEST)}"
 
 
 _KEYS_BETWEEN = """CREATE TEMP TABLE tailrace_undo_keys ON COMMIT DROP AS

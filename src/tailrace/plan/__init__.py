@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history import History
+from tailrace.majors import BARE_PREPARES, supports
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, left_out, whole
 from tailrace.plan.decodable import logged_for_decoding
@@ -28,8 +29,6 @@ from tailrace.transactions.fates import BARE_PREPARE, Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index, xact
 from tailrace.wal.index import Index
-
-_FIRST_WITH_BARE_PREPARES = 18
 
 
 @dataclass(slots=True)
@@ -152,8 +151,8 @@ def _have_records(transactions: Transactions, xids: AllXids) -> NDArray[np.bool_
 
 
 def _with_bare_prepares(transactions: Transactions, begun: NDArray[np.bool_], xids: AllXids, major: int) -> Transactions:
-    """Since 18 a prepared transaction that the server has heard of is told at PREPARE though it never begins (`ReorderBufferPrepare`)."""
-    if major < _FIRST_WITH_BARE_PREPARES:
+    """With BARE_PREPARES a prepared transaction that the server has heard of is told at PREPARE though it never begins (`ReorderBufferPrepare`)."""
+    if not supports(major, BARE_PREPARES):
         return transactions
     at_prepare = (transactions.kind == xact.PREPARE) & (transactions.commit_lsn < transactions.end_lsn)
     bare = at_prepare & ~begun & _have_records(transactions, xids)

@@ -14,9 +14,10 @@ import numpy as np
 from tailrace.catalog.defaults import expressions_of
 from tailrace.catalog.history import History
 from tailrace.errors import UsageError
+from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, UNOPENED_RELATIONS_EXPLAINED, supports
 from tailrace.model import FIRST_UNPINNED_OID, Relation
 from tailrace.publications.commands.statements import PublicationTable
-from tailrace.publications.publishing.published_relation import FIRST_WITH_GENERATED_COLUMNS, VIRTUAL
+from tailrace.publications.publishing.published_relation import VIRTUAL
 
 _KINDS = {
     "v": "views", "S": "sequences", "i": "indexes", "t": "TOAST tables", "m": "materialized views", "c": "composite types",
@@ -24,7 +25,6 @@ _KINDS = {
 }  # fmt: skip
 """`errdetail_relkind_not_supported`."""
 _NOT_OPENED = {"i": "an index", "I": "an index", "c": "a composite type"}
-_FIRST_THAT_SAYS_WHY = 16
 _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "cmin", "xmax", "cmax", "tableoid"})
 _PG_CATALOG, _PG_TOAST = 11, 99
 """Oids of schemas (`catalog/pg_namespace.dat`)."""
@@ -129,9 +129,9 @@ def _check_opens(relation: Relation, major: int) -> None:
     """Raise UsageError (42809) for what is no table of any kind (`table_openrv`)."""
     if relation.kind not in _NOT_OPENED:
         return
-    if major < _FIRST_THAT_SAYS_WHY:
-        raise UsageError(f'"{relation.name}" is {_NOT_OPENED[relation.kind]}', sqlstate="42809")
-    raise UsageError(f'cannot open relation "{relation.name}"', detail=_unsupported(_KINDS[relation.kind]), sqlstate="42809")
+    if supports(major, UNOPENED_RELATIONS_EXPLAINED):
+        raise UsageError(f'cannot open relation "{relation.name}"', detail=_unsupported(_KINDS[relation.kind]), sqlstate="42809")
+    raise UsageError(f'"{relation.name}" is {_NOT_OPENED[relation.kind]}', sqlstate="42809")
 
 
 def check_publishable(relation: Relation) -> None:
@@ -157,7 +157,7 @@ def column_numbers(relation: Relation, names: tuple[str, ...], major: int) -> tu
         column = known.get(name)
         if column is None:
             raise UsageError(f'column "{name}" of relation "{relation.name}" does not exist', sqlstate="42703")
-        if column.generated and major < FIRST_WITH_GENERATED_COLUMNS:
+        if column.generated and not supports(major, PUBLISHED_GENERATED_COLUMNS):
             raise UsageError(f'cannot use generated column "{name}" in publication column list', sqlstate="42P10")
         if column.generated == VIRTUAL:
             raise UsageError(f'cannot use virtual generated column "{name}" in publication column list', sqlstate="42P10")

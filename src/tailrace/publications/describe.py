@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.model import Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication, PublishedTable, RowFilter
-from tailrace.publications.publishing.published_relation import FIRST_WITH_GENERATED_COLUMNS
 from tailrace.publications.publishing.relation_sync_entry import is_publishable
 
 FilterText = Callable[[RowFilter, Relation], str]
@@ -64,7 +64,7 @@ class PublicationDescriber:
             "name": publication.name, "owner": publication.owner, "all_tables": publication.all_tables,
             "insert": publication.actions.insert, "update": publication.actions.update, "delete": publication.actions.delete,
             "truncate": publication.actions.truncate, "publish_via_partition_root": publication.via_root,
-            **({"publish_generated_columns": _generated(publication)} if self.major >= FIRST_WITH_GENERATED_COLUMNS else {}),
+            **({"publish_generated_columns": _generated(publication)} if supports(self.major, PUBLISHED_GENERATED_COLUMNS) else {}),
             "tables": [self._table_value(table) for table in self._in_order(publication)],
             "schemas": sorted(self.moment.schema_name(schema) for schema in publication.schemas),
             "defined_here": publication.defined_here,
@@ -76,7 +76,7 @@ class PublicationDescriber:
             "Owner": publication.owner, "All tables": _letter(publication.all_tables), "Inserts": _letter(actions.insert),
             "Updates": _letter(actions.update), "Deletes": _letter(actions.delete), "Truncates": _letter(actions.truncate),
         }  # fmt: skip
-        if self.major >= FIRST_WITH_GENERATED_COLUMNS:
+        if supports(self.major, PUBLISHED_GENERATED_COLUMNS):
             facts["Generated columns"] = _generated(publication)
         return facts | {"Via root": _letter(publication.via_root)}
 

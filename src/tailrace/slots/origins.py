@@ -11,6 +11,7 @@ from typing import Any
 
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.errors import UsageError
+from tailrace.majors import LIMITED_ORIGIN_NAMES, RESERVED_ORIGIN_NAMES, RESERVED_ORIGINS, said_by, supports
 from tailrace.model import Lsn
 
 ORIGINS_FILE = FileKind(
@@ -18,7 +19,6 @@ ORIGINS_FILE = FileKind(
 )
 _MOST = 2**16 - 1
 _LONGEST = 512
-_FIRST_WITH_LENGTH, _FIRST_WITH_ANY_RESERVED = 18, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +74,14 @@ class Origins:
 
 def check_origin_name(name: str, major: int) -> None:
     """Raise UsageError for reserved names (42939) and long ones (54000)."""
-    if major >= _FIRST_WITH_LENGTH and len(name.encode()) > _LONGEST:
+    if supports(major, LIMITED_ORIGIN_NAMES) and len(name.encode()) > _LONGEST:
         raise UsageError(
             "replication origin name is too long", detail=f"Replication origin names must be no longer than {_LONGEST} bytes.",
             sqlstate="54000",
         )  # fmt: skip
-    names_any = major >= _FIRST_WITH_ANY_RESERVED
-    if name.startswith("pg_") or (names_any and name.lower() in ("any", "none")):
-        what = '"any", "none", and names starting with "pg_"' if names_any else 'starting with "pg_"'
-        raise UsageError(
-            f'replication origin name "{name}" is reserved', detail=f"Origin names {what} are reserved.", sqlstate="42939"
-        )
+    if name.startswith("pg_") or (supports(major, RESERVED_ORIGINS) and name.lower() in ("any", "none")):
+        detail = f"Origin names {said_by(major, RESERVED_ORIGIN_NAMES)} are reserved."
+        raise UsageError(f'replication origin name "{name}" is reserved', detail=detail, sqlstate="42939")
 
 
 def write_origins(origins: Origins) -> bytes:

@@ -13,12 +13,13 @@ from tailrace.catalog.rows import CatalogTable
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.change_writer import fixed_length_messages
 from tailrace.logicalproto.formats import write_message
+from tailrace.majors import EMPTY_TRANSACTIONS_SKIPPED, PGOUTPUT_TWO_PHASE, supports
 from tailrace.model import Lsn
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter, from_elsewhere
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.pgoutput.formatter import MessageFormatter
-from tailrace.plugins.pgoutput.options import FIRST_WITH, PARALLEL, PgOutputOptions, parse_options
+from tailrace.plugins.pgoutput.options import PARALLEL, PgOutputOptions, parse_options
 from tailrace.plugins.pgoutput.relations import RelationSync, SentRelations
 from tailrace.plugins.relation_callbacks import PlanFacts, RelationCallbacks, RelationUses
 from tailrace.transactions.epochs import LOW_WORD
@@ -27,7 +28,6 @@ from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import CHECKED
 from tailrace.types.values import Texts, as_string
 
-_FIRST_TO_SKIP_EMPTY = 15
 _CASCADE, _RESTART_IDENTITY = 1, 2
 
 
@@ -49,10 +49,10 @@ class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCall
         ):  # which publications may be said later, as on a server; options that are kept with the slot are checked
             return self.wants
         self.options = parse_options(options, major)
-        self.context.two_phase = (self.context.two_phase or self.options.two_phase) and major >= FIRST_WITH["two_phase"]
+        self.context.two_phase = (self.context.two_phase or self.options.two_phase) and supports(major, PGOUTPUT_TWO_PHASE)
         return OutputPluginOptions(
             binary_output=True, streaming=self.options.streaming != "off", messages=self.options.messages,
-            publication_names=self.options.publication_names, skip_empty_xacts=major >= _FIRST_TO_SKIP_EMPTY,
+            publication_names=self.options.publication_names, skip_empty_xacts=supports(major, EMPTY_TRANSACTIONS_SKIPPED),
             skip_empty_prepared=False, stream_empty=True,
         )  # fmt: skip
 

@@ -12,15 +12,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailrace.errors import UsageError
+from tailrace.majors import (
+    MISSING_OPTIONS_NAMED,
+    ONLY_SUPPORTS,
+    PARALLEL_STREAMING,
+    STREAMING_VALUES,
+    Compared,
+    said_by,
+    supports,
+)
 from tailrace.publications.subscription import publication_list
 from tailrace.settings import def_get_boolean
 
-FIRST_WITH = {
-    "proto_version": 10, "publication_names": 10, "binary": 14, "messages": 14, "streaming": 14, "two_phase": 15, "origin": 16,
-}  # fmt: skip
-"""Since which major there is an option."""
-LATEST_PROTOCOL = {14: 2, 15: 3, 16: 4}
-"""By the major in which it came."""
+COMPARED = Compared(
+    __name__, "parse_output_parameters (pgoutput.c) and LOGICALREP_PROTO_MAX_VERSION_NUM (replication/logicalproto.h)", upto=18
+)
+_FIRST = frozenset({"proto_version", "publication_names", "binary", "messages", "streaming"})
+_NAMES = COMPARED.table({14: _FIRST, 15: _FIRST | {"two_phase"}, 16: _FIRST | {"two_phase", "origin"}})
+_LATEST_PROTOCOL = COMPARED.table({14: 2, 15: 3, 16: 4})
 STREAMING_SINCE, TWO_PHASE_SINCE, PARALLEL_SINCE = 2, 3, 4
 """Protocol versions."""
 _OFF, ON, PARALLEL = "off", "on", "parallel"
@@ -47,7 +56,7 @@ def parse_options(options: Mapping[str, str | None], major: int) -> PgOutputOpti
     binary = messages = two_phase = only_local = False
     streaming = _OFF
     for name, value in options.items():
-        if name not in FIRST_WITH or FIRST_WITH[name] > major:
+        if name not in _NAMES[major]:
             raise UsageError(f"unrecognized pgoutput option: {name}", sqlstate="XX000")
         if name == "proto_version":
             version = _version(_given(name, value))
@@ -69,17 +78,16 @@ def parse_options(options: Mapping[str, str | None], major: int) -> PgOutputOpti
 
 
 def _checked(version: int | None, names: tuple[str, ...] | None, major: int) -> tuple[int, tuple[str, ...]]:
-    if major >= 17:
+    if supports(major, MISSING_OPTIONS_NAMED):
         for name, value in (("proto_version", version), ("publication_names", names)):
             if value is None:
                 raise UsageError(f'option "{name}" missing', sqlstate="22023")
     version = version or 0
-    latest = LATEST_PROTOCOL[max(since for since in LATEST_PROTOCOL if since <= major)]
-    who = "server only supports" if major >= 16 else "we only support"
+    latest, who = _LATEST_PROTOCOL[major], said_by(major, ONLY_SUPPORTS)
     for bad, bound in ((version > latest, f"{latest} or lower"), (version < 1, "1 or higher")):
         if bad:
             raise UsageError(f"client sent proto_version={version} but {who} protocol {bound}", sqlstate="0A000")
-    if not names and major < 17:
+    if not names and not supports(major, MISSING_OPTIONS_NAMED):
         raise UsageError("publication_names parameter missing", sqlstate="22023")
     return version, names or ()
 
@@ -113,14 +121,9 @@ def _version(value: str) -> int:
 
 
 def _streaming(value: str | None, major: int) -> str:
-    if value is not None and value.lower() == PARALLEL and major >= 16:
+    if value is not None and value.lower() == PARALLEL and supports(major, PARALLEL_STREAMING):
         return PARALLEL
-    try:
-        return ON if def_get_boolean("streaming", value) else _OFF
-    except UsageError:
-        if major < 16:
-            raise
-        raise UsageError('streaming requires a Boolean value or "parallel"', sqlstate="42601") from None
+    return ON if def_get_boolean("streaming", value, said_by(major, STREAMING_VALUES)) else _OFF
 
 
 def _origin(value: str) -> bool:

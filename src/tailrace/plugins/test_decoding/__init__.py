@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
+from tailrace.majors import MESSAGES_BEGIN_TRANSACTIONS, NEWEST, supports
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter, from_elsewhere
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
@@ -42,7 +43,7 @@ class TestDecoding(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks):
         self.include_xids = True
         self.include_timestamp = False
         self.only_local = False
-        self.major = 18
+        self.major = NEWEST
 
     def started(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> OutputPluginOptions:
         given = dict.fromkeys(OPTIONS, False) | {"include-xids": True}
@@ -55,7 +56,7 @@ class TestDecoding(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks):
         self.only_local = given["only-local"]
         return OutputPluginOptions(
             binary_output=given["force-binary"], receive_rewrites=given["include-rewrites"], streaming=given["stream-changes"],
-            skip_empty_xacts=given["skip-empty-xacts"], messages_begin=major >= 17,
+            skip_empty_xacts=given["skip-empty-xacts"], messages_begin=supports(major, MESSAGES_BEGIN_TRANSACTIONS),
         )  # fmt: skip
 
     @property

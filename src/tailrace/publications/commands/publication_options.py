@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tailrace.errors import UsageError
+from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.publications.commands.statements import DefElem
 from tailrace.publications.publication import NO_GENERATED_COLUMNS, STORED_GENERATED_COLUMNS, PublicationActions
-from tailrace.publications.publishing.published_relation import FIRST_WITH_GENERATED_COLUMNS
 from tailrace.settings import def_get_boolean
 from tailrace.types.identifiers import split_identifiers
 
@@ -43,7 +43,7 @@ def parse_options(options: Sequence[DefElem], major: int) -> PublicationOptions:
             actions = _parse_actions(option)
         elif option.name == _VIA_ROOT:
             via_root = def_get_boolean(option.name, option.value)
-        elif option.name == _GENERATED and major >= FIRST_WITH_GENERATED_COLUMNS:
+        elif option.name == _GENERATED and supports(major, PUBLISHED_GENERATED_COLUMNS):
             generated = _parse_generated(option)
         else:
             raise UsageError(f'unrecognized publication parameter: "{option.name}"', sqlstate="42601")

@@ -22,12 +22,12 @@ from tailrace.expressions.evaluate.collations import Collation
 from tailrace.expressions.evaluate.refusals import refused
 from tailrace.expressions.evaluate.vectors import DEFAULT_COLLATION
 from tailrace.expressions.node_tree import read_filter, write_node_tree
+from tailrace.majors import ROW_FILTERS
 from tailrace.model import Relation
 from tailrace.publications.publication import NODE_TREE, RowFilter
 from tailrace.types.encodings.server_encodings import NAMES
 from tailrace.types.style import TextStyle
 
-FIRST_WITH_FILTERS = 15
 """Filters that are defined here for a server before that are read as this one reads them."""
 _UNICODE = 963
 """The collation `unicode`, the only one of ICU that each server has (`catalog/pg_collation.dat`)."""
@@ -99,7 +99,7 @@ def analysed(row_filter: RowFilter, relation: Relation, major: int, style: TextS
     from tailrace.expressions.analysis import Session, analyse  # noqa: PLC0415 - workers that filter by the catalog's trees need no parser
 
     generated = {number: read_filter(expression) for number, expression in row_filter.generated}
-    return analyse(row_filter.text, relation, Session(major=max(major, FIRST_WITH_FILTERS), style=style, generated=generated))
+    return analyse(row_filter.text, relation, Session(major=max(major, ROW_FILTERS.first), style=style, generated=generated))
 
 
 def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relation) -> str:
@@ -107,7 +107,7 @@ def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relat
     from tailrace.expressions.analysis import Session  # noqa: PLC0415
     from tailrace.expressions.deparse import deparse  # noqa: PLC0415
 
-    session = Session(major=max(compiler.major, FIRST_WITH_FILTERS), style=compiler.facts.style)
+    session = Session(major=max(compiler.major, ROW_FILTERS.first), style=compiler.facts.style)
     return deparse(compiler.expression(row_filter, relation), relation, session)
 
 

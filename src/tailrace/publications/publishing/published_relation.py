@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tailrace.errors import MissingHistory, PublicationWarning, UsageError
+from tailrace.majors import LISTS_COMPARED_BY_ATTRIBUTES, MISSING_PUBLICATIONS_SKIPPED, PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.model import Column, Relation
 from tailrace.publications.publication import (
     NO_GENERATED_COLUMNS,
@@ -20,13 +21,6 @@ from tailrace.publications.publication import (
 )
 from tailrace.publications.publishing.relation_sync_entry import PublicationRelation, RelationSyncEntry
 
-FIRST_WITH_GENERATED_COLUMNS = 18
-"""Publications of this major may have generated columns; those before never do."""
-COUNTS_EVERY_ATTRIBUTE = 15
-"""For this major, the first with column lists, one has all columns only if no column is generated, or was dropped; for others it
-has to have those that are there and not generated."""
-FIRST_THAT_PASSES_OVER_MISSING = 18
-"""For this major a publication that does not exist is worth a warning; those before stop."""
 STORED, VIRTUAL = "s", "v"
 """pg_attribute.attgenerated."""
 
@@ -87,7 +81,7 @@ def check_publications_exist(entry: RelationSyncEntry, major: int) -> None:
     the catalogs do not tell what is published."""
     if entry.unknown:
         raise MissingHistory(entry.unknown)
-    if entry.missing and major < FIRST_THAT_PASSES_OVER_MISSING:
+    if entry.missing and not supports(major, MISSING_PUBLICATIONS_SKIPPED):
         raise UsageError(f'publication "{entry.missing[0]}" does not exist', sqlstate="42704")
 
 
@@ -130,7 +124,7 @@ def _filters(members: Iterable[PublicationRelation], publishes: list[bool]) -> F
 
 def _generated(members: Iterable[PublicationRelation], relation: Relation, major: int) -> bool:
     """Whether stored generated columns are published. A column list takes precedence over that choice."""
-    if major < FIRST_WITH_GENERATED_COLUMNS or not any(column.generated for column in relation.live_columns):
+    if not supports(major, PUBLISHED_GENERATED_COLUMNS) or not any(column.generated for column in relation.live_columns):
         return False
     choices = {member.generated_columns: None for member in members if member.columns is None}
     if len(choices) > 1:
@@ -145,15 +139,16 @@ def _column_list(
     members: tuple[PublicationRelation, ...], relation: Relation, generated: bool, major: int
 ) -> frozenset[int] | None:
     """The attribute numbers of the one column list that all publications have; None for all columns. One that has all columns is
-    none."""
+    none: all that are there and not generated; in 15, which counts every attribute, only if none is generated, or was dropped."""
     every = frozenset(column.number for column in shown_columns(relation, None, generated))
-    all_of_them = len(relation.columns) if major == COUNTS_EVERY_ATTRIBUTE else len(every)
+    all_of_them = len(relation.columns) if supports(major, LISTS_COMPARED_BY_ATTRIBUTES) else len(every)
+    with_generated = supports(major, PUBLISHED_GENERATED_COLUMNS)
     lists: list[frozenset[int] | None] = []
     for member in members:
         listed = None if member.columns is None else frozenset(member.columns)
-        if major < FIRST_WITH_GENERATED_COLUMNS and listed is not None and len(listed) == all_of_them:
+        if not with_generated and listed is not None and len(listed) == all_of_them:
             listed = None
-        lists.append(every if listed is None and major >= FIRST_WITH_GENERATED_COLUMNS and len(members) > 1 else listed)
+        lists.append(every if listed is None and with_generated and len(members) > 1 else listed)
     if len(set(lists)) > 1:
         raise UsageError(f'cannot use different column lists for table "{relation}" in different publications', sqlstate="0A000")
     return lists[0] if any(member.columns is not None for member in members) and lists else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tailrace.errors import InsufficientLogging, TailraceError
+from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, ROW_FILTERS, supports
 from tailrace.model import Relation
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, RowFilter
 from tailrace.publications.publishing.published_relation import STORED, VIRTUAL
@@ -37,8 +38,12 @@ def replica_identity_error(
         for member in entry.members
         if getattr(member.actions, command) and (member.defined_here or everywhere) and relation.kind != "p"
     ]
-    for broken, detail, since in ((_filter_is, _FILTER, 15), (_list_is, _LIST, 15), (_generated_is, _GENERATED, 18)):
-        if major >= since and any(broken(member, entry, relation, columns_of) for member in members):
+    for capability, broken, detail in (
+        (ROW_FILTERS, _filter_is, _FILTER),
+        (ROW_FILTERS, _list_is, _LIST),
+        (PUBLISHED_GENERATED_COLUMNS, _generated_is, _GENERATED),
+    ):
+        if supports(major, capability) and any(broken(member, entry, relation, columns_of) for member in members):
             return InsufficientLogging(f'cannot {_COMMAND[command]} table "{relation.name}"', detail=detail, sqlstate="42P10")
     if members and not relation.identity and relation.replica_identity != "f":
         return InsufficientLogging(
@@ -76,8 +81,7 @@ def _list_is(member: PublicationRelation, entry: RelationSyncEntry, relation: Re
 
 
 def _generated_is(member: PublicationRelation, _entry: RelationSyncEntry, relation: Relation, _columns_of: ColumnsOf) -> bool:
-    """Whether the replica identity has a generated column that is not published; since 18. With FULL that is every column, list
-    or not."""
+    """Whether the replica identity has a generated column that is not published. With FULL that is every column, list or not."""
     full = relation.replica_identity == "f"
     if member.columns is not None and not full:
         return False
