@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tailrace.errors import TailraceError, UsageError
+from tailrace.majors import FREE_A_SLOT, NEWEST, said_by
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
 from tailrace.replication.marks import MarkFile, Marks, any_mark
@@ -51,10 +52,10 @@ class SlotLocation(StateLocation):
             self._sweep()
             return self._read(name)
 
-    def check_free(self, name: str) -> None:
-        """Raise UsageError unless a slot of this name can be created as things are."""
+    def check_free(self, name: str, major: int = NEWEST) -> None:
+        """Raise UsageError, in the words of this major, unless a slot of this name can be created as things are."""
         with self._locked():
-            self._check_free(name)
+            self._check_free(name, major)
 
     def create_slot(self, slot: Slot, mark: Carried | None = None) -> None:
         """A new slot, which nobody owns, and the mark where it begins."""
@@ -188,15 +189,13 @@ class SlotLocation(StateLocation):
             raise
         return lock
 
-    def _check_free(self, name: str) -> None:
+    def _check_free(self, name: str, major: int = NEWEST) -> None:
         check_name(name)
         self._sweep()
         if self._folder(name).exists():
             raise _duplicate(name)
         if len(self._names()) >= self.settings.max_replication_slots:
-            raise UsageError(
-                "all replication slots are in use", hint='Free one or increase "max_replication_slots".', sqlstate="53400"
-            )
+            raise UsageError("all replication slots are in use", hint=said_by(major, FREE_A_SLOT), sqlstate="53400")
 
     def _take(self, name: str) -> FileLock:
         lock = FileLock.take(self._folder(name) / _OWNER)

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf
 
 from tailrace.errors import UsageError
+from tailrace.majors import NEWEST
 from tailrace.pipeline import LocalRunner
 from tailrace.spark.workers import settle
 from tailrace.sql.functions.carrying_out import CarryingOut
@@ -26,7 +27,6 @@ from tailrace.sql.parameters import Parameters
 from tailrace.sql.place import Place
 from tailrace.sql.spark_sql.calls import call_with
 
-_NEWEST = 18
 _ACTIVE = "55006"
 _PATIENCE, _PAUSE = 30.0, 0.05
 """How long a call waits for a slot that is active, in seconds: Spark may run the calls of a query at the same time."""
@@ -38,7 +38,7 @@ def register_slot_functions(spark: SparkSession, source: str, database: str, sta
     hint = "Call it with tailrace.spark.sql(spark, …), which carries it out once."
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Arrow optimization")  # which wants pandas
-        for function in functions_of(_NEWEST).values():
+        for function in functions_of(NEWEST).values():
             peeks = function.is_set and not function.moves
             kind = "binary" if function.columns[-1][1] == "bytea" else "string"
             made = _peeking(function.name, source, database, state) if peeks else _refusing(function.name, hint)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tailrace.errors import UsageError
+from tailrace.majors import NEWEST, PARAMETERS_SPELLED_AS_DEFINED, supports
 from tailrace.model import Lsn
 from tailrace.settings import parse_work_mem
 from tailrace.types.style import PARAMETERS, TextStyle, read_date_style
@@ -34,13 +35,14 @@ class Parameters:
     def knows(self, name: str) -> bool:
         return name.lower() in (*PARAMETERS, AS_OF, _WORK_MEM)
 
-    def under(self, name: str, value: str | None) -> Parameters:
-        """With a parameter set, or reset with None. Raises UsageError in PostgreSQL's words."""
+    def under(self, name: str, value: str | None, major: int = NEWEST) -> Parameters:
+        """With a parameter set, or reset with None. Raises UsageError in the words of this major."""
+        name = self.shown(name)[0] if supports(major, PARAMETERS_SPELLED_AS_DEFINED) else name
         key = name.lower()
         if key == AS_OF:
             return replace(self, as_of=_position(value))
         if key == _WORK_MEM:
-            return replace(self, work_mem="" if value is None else _size_text(parse_work_mem(value)))
+            return replace(self, work_mem="" if value is None else _size_text(parse_work_mem(value, major)))
         if key not in PARAMETERS:
             raise UsageError(f'unrecognized configuration parameter "{name}"', sqlstate="42704")
         field = PARAMETERS[key]

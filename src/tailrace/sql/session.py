@@ -40,9 +40,6 @@ _HIDING = (
 
 _IN_PARTS = "What is computed here stays here: leave the interface out of the statement, and it goes to the server whole."
 _NESTED = "The statement is nested too deeply: write it with fewer subqueries in each other, operators or UNIONs in a row."
-_FIRST_WITH_UNITS_OF_RANGES = 17
-_FIRST_THAT_SPELLS_PARAMETERS = 18
-"""Errors of earlier majors name a parameter as it was written."""
 
 
 @dataclass(slots=True)
@@ -195,13 +192,7 @@ class Session:
             shown, setting = self.parameters.shown(name)
             return Result([TextColumn(shown, [setting], False)], "SHOW", rows=1)
         value = ", ".join(_word(each) for each in statement.args) if statement.args else None
-        spelled = name if self.place.major < _FIRST_THAT_SPELLS_PARAMETERS else self.parameters.shown(name)[0]
-        try:
-            changed = self.parameters.under(spelled, value)
-        except UsageError as error:
-            if self.place.major < _FIRST_WITH_UNITS_OF_RANGES:
-                error.message = error.message.replace("(64 kB .. 2147483647 kB)", "(64 .. 2147483647)")
-            raise
+        changed = self.parameters.under(name, value, self.place.major)
         if self.server is not None and name.lower() != AS_OF:
             answer = self._sent(text)
             if answer.error:

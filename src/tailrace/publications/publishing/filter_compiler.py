@@ -52,7 +52,7 @@ class FilterCompiler:
     def stored(self, row_filter: RowFilter, relation: Relation) -> RowFilter:
         """The filter as a server would keep it of this relation. Raises UsageError as the call does."""
         with _of_table(relation):
-            return RowFilter(write_node_tree(self.expression(row_filter, relation), max(self.major, FIRST_WITH_FILTERS)))
+            return RowFilter(write_node_tree(self.expression(row_filter, relation), max(self.major, ROW_FILTERS.first)))
 
     def columns_of(self, row_filter: RowFilter, relation: Relation) -> tuple[int, ...]:
         """The attribute numbers of the columns that it reads."""

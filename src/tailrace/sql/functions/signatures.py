@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tailrace.majors import FAILOVER_SLOTS, IN_ALL, Capability, Compared, supports
+
 Columns = tuple[tuple[str, str], ...]
 """Names and types."""
 
@@ -19,7 +21,7 @@ class Argument:
     name: str
     kind: str
     default: object = REQUIRED
-    since: int = 0
+    needs: Capability = IN_ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,6 @@ class Function:
     is_set: bool = False
     moves: bool = False
     variadic: str = ""
-    since: int = 0
 
     @property
     def is_record(self) -> bool:
@@ -76,7 +77,7 @@ _ALL: tuple[Function, ...] = (
         "pg_create_logical_replication_slot",
         (
             Argument("slot_name", "name"), Argument("plugin", "name"), Argument("temporary", "bool", False),
-            Argument("twophase", "bool", False), Argument("failover", "bool", False, since=17),
+            Argument("twophase", "bool", False), Argument("failover", "bool", False, FAILOVER_SLOTS),
         ),
         _SLOT_AND_LSN, strict=True, moves=True,
     ),
@@ -113,10 +114,13 @@ NEED_A_SERVER = frozenset(
 """Those that only a server that writes the log can carry out."""
 
 
+COMPARED = Compared(__name__, "catalog/pg_proc.dat, the functions whose names hold slot, origin or wal", upto=18)
+
+
 def functions_of(major: int) -> dict[str, Function]:
     """What a server of this major has, by name."""
+    COMPARED.check(major)
     return {
-        each.name: replace(each, arguments=tuple(argument for argument in each.arguments if argument.since <= major))
+        each.name: replace(each, arguments=tuple(argument for argument in each.arguments if supports(major, argument.needs)))
         for each in _ALL
-        if each.since <= major
     }

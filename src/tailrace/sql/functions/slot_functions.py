@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tailrace.errors import UsageError
+from tailrace.majors import NO_TARGET_LSN_STATE, SLOTS_MOVED_FROM_ANY_DATABASE, said_by, supports
 from tailrace.model import Lsn
 from tailrace.plugins.registry import announce_slot
 from tailrace.replication.creation import consistent_place
@@ -20,11 +21,7 @@ from tailrace.sql.functions.outcome import Outcome, one_row
 from tailrace.sql.place import Place
 
 _NAMED = 5
-_FIRST_WITH_PARAMETER_ERROR = 18
 _NO_SUCH_FILE = "58P01"
-_FIRST_THAT_QUOTES_PARAMETERS = 17
-_FIRST_THAT_MOVES_ANY_DATABASES = 17
-"""Moving decodes nothing, so it matters to no other where one is connected (`CreateDecodingContext`)."""
 
 
 def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
@@ -41,7 +38,7 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
             sqlstate="0A000",
         )
     location = place.location
-    check_free(place, name)
+    location.check_free(name, place.major)
     segments = place.segments()
     _announce(plugin, name, {}, segments.major)
     runner = place.runner_for(segments.stop_lsn - segments.first_lsn)
@@ -74,16 +71,6 @@ def keep_temporary(place: Place, slot: Slot, mark: Any) -> None:
     stack.enter_context(location.created(slot, mark))
     place.temporary[slot.name] = stack
     place.owned_by[slot.name] = location
-
-
-def check_free(place: Place, name: str) -> None:
-    """Raise UsageError as the server does where a slot of this name is there, or no room for one."""
-    try:
-        place.location.check_free(name)
-    except UsageError as error:
-        if place.major < _FIRST_THAT_QUOTES_PARAMETERS:
-            error.hint = error.hint.replace('"max_replication_slots"', "max_replication_slots")
-        raise
 
 
 def _announce(plugin: str, slot: str, options: Mapping[str, str | None], major: int) -> None:
@@ -120,7 +107,7 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
     location = place.location
     slot = place.slot(name)
     check_name(new)
-    check_free(place, new)
+    location.check_free(new, place.major)
     if slot.invalidation_reason:
         raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
     if slot.database != place.database:  # the server's would be one of this database
@@ -150,10 +137,9 @@ def advance(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> 
     """pg_replication_slot_advance."""
     name, upto = arguments
     if upto == 0:
-        state = "22023" if place.major >= _FIRST_WITH_PARAMETER_ERROR else "XX000"
-        raise UsageError("invalid target WAL LSN", sqlstate=state)
+        raise UsageError("invalid target WAL LSN", sqlstate=said_by(place.major, NO_TARGET_LSN_STATE))
     slot = place.slot(name)
-    if slot.database != place.database and place.major < _FIRST_THAT_MOVES_ANY_DATABASES:
+    if slot.database != place.database and not supports(place.major, SLOTS_MOVED_FROM_ANY_DATABASE):
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
     consumer = held.enter_context(consumer_of(place, slot))
     if upto < slot.confirmed_flush_lsn:

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tailrace.majors import GENERATED_COLUMNS_ALWAYS_SHOWN, PUBLISHED_GENERATED_COLUMNS, ROW_FILTERS, supports
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.pipeline.defining import SourceMoment
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication
 from tailrace.publications.publishing.filter_compiler import filter_text
-from tailrace.publications.publishing.published_relation import FIRST_WITH_GENERATED_COLUMNS, STORED
+from tailrace.publications.publishing.published_relation import STORED
 from tailrace.publications.publishing.relation_sync_entry import RelationAncestry, is_publishable, topmost_level
 from tailrace.publications.source_publications import SourcePublications
-
-_FIRST_WITH_ROW_FILTERS, _FIRST_WITHOUT_GENERATED = 15, 16
 
 
 def published_tables(here: SourceMoment, publications: list[Publication]) -> Iterator[list[Any]]:
@@ -27,7 +26,7 @@ def published_tables(here: SourceMoment, publications: list[Publication]) -> Ite
             if _has(publication, standing):
                 columns, where = _shown(here, publication, relation, standing)
                 row = [publication.name, relation.schema, relation.name]
-                rows.append([*row, columns, where] if here.major >= _FIRST_WITH_ROW_FILTERS else row)
+                rows.append([*row, columns, where] if supports(here.major, ROW_FILTERS) else row)
         yield from rows
 
 
@@ -74,7 +73,7 @@ def _shown(
 
 
 def _is_shown(kind: str, major: int, *, generated: bool) -> bool:
-    """Whether a column is there that no list names; 15 lists generated ones, too, though it does not send them."""
-    if not kind or major < _FIRST_WITHOUT_GENERATED:
+    """Whether a column is there that no list names."""
+    if not kind or supports(major, GENERATED_COLUMNS_ALWAYS_SHOWN):
         return True
-    return major >= FIRST_WITH_GENERATED_COLUMNS and generated and kind == STORED
+    return supports(major, PUBLISHED_GENERATED_COLUMNS) and generated and kind == STORED

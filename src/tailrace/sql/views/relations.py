@@ -14,6 +14,7 @@ from tailrace.catalog.column_values import float4s, int2_vector, oid_vector
 from tailrace.catalog.layouts import layouts_of
 from tailrace.catalog.tracked_columns import tracked_columns
 from tailrace.errors import TailraceError
+from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.model import Lsn, Relation
 from tailrace.replication.slot_wal import status_of
 from tailrace.slots.slot import Slot, WalStatus
@@ -161,7 +162,7 @@ class Relations:
                 actions.truncate,
                 each.via_root,
             ]
-            yield [*values, each.generated_columns] if self.place.major >= 18 else values
+            yield [*values, each.generated_columns] if supports(self.place.major, PUBLISHED_GENERATED_COLUMNS) else values
 
     def _publication_tables(self) -> Iterator[list[Any]]:
         from tailrace.sql.views.published_tables import published_tables  # noqa: PLC0415 - it evaluates SQL

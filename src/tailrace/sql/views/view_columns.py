@@ -2,58 +2,37 @@
 
 from __future__ import annotations
 
-from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.layouts import columns_in, layouts_of
 from tailrace.catalog.tracked_columns import tracked_columns
+from tailrace.majors import Compared
 from tailrace.sql.functions.signatures import Columns
 
-
-def _columns(text: str) -> Columns:
-    return tuple((name, kind) for name, kind in (each.split(":") for each in text.split()))
-
-
-_SLOTS = (
-    "slot_name:name plugin:name slot_type:text datoid:oid database:name temporary:bool active:bool active_pid:int4 xmin:xid catalog_xmin:xid "
-    "restart_lsn:pg_lsn confirmed_flush_lsn:pg_lsn wal_status:text safe_wal_size:int8 two_phase:bool"
-)
-
-
-def _slots(major: int) -> str:
-    if major < 16:
-        return _SLOTS
-    if major == 16:
-        return f"{_SLOTS} conflicting:bool"
-    at = " two_phase_at:pg_lsn" if major >= 18 else ""
-    return f"{_SLOTS}{at} inactive_since:timestamptz conflicting:bool invalidation_reason:text failover:bool synced:bool"
-
-
-_STAT_SLOTS = (
-    "slot_name:text spill_txns:int8 spill_count:int8 spill_bytes:int8 stream_txns:int8 stream_count:int8 stream_bytes:int8 total_txns:int8 "
-    "total_bytes:int8 stats_reset:timestamptz"
-)
-_STAT_REPLICATION = (
-    "pid:int4 usesysid:oid usename:name application_name:text client_addr:inet client_hostname:text client_port:int4 backend_start:timestamptz "
-    "backend_xmin:xid state:text sent_lsn:pg_lsn write_lsn:pg_lsn flush_lsn:pg_lsn replay_lsn:pg_lsn write_lag:interval flush_lag:interval "
-    "replay_lag:interval sync_priority:int4 sync_state:text reply_time:timestamptz"
-)
-_PUBLICATION = "oid:oid pubname:name pubowner:oid puballtables:bool pubinsert:bool pubupdate:bool pubdelete:bool pubtruncate:bool pubviaroot:bool"
-_ORIGIN_STATUS = "local_id:oid external_id:text remote_lsn:pg_lsn local_lsn:pg_lsn"
+_VIEWS = {
+    "pg_replication_slots": """
+        slot_name:name plugin:name slot_type:text datoid:oid database:name temporary:bool active:bool active_pid:int4 xmin:xid catalog_xmin:xid
+        restart_lsn:pg_lsn confirmed_flush_lsn:pg_lsn wal_status:text safe_wal_size:int8 two_phase:bool two_phase_at:pg_lsn:18-
+        inactive_since:timestamptz:17- conflicting:bool:16- invalidation_reason:text:17- failover:bool:17- synced:bool:17-""",
+    "pg_stat_replication_slots": """
+        slot_name:text spill_txns:int8 spill_count:int8 spill_bytes:int8 stream_txns:int8 stream_count:int8 stream_bytes:int8 total_txns:int8
+        total_bytes:int8 stats_reset:timestamptz""",
+    "pg_stat_replication": """
+        pid:int4 usesysid:oid usename:name application_name:text client_addr:inet client_hostname:text client_port:int4
+        backend_start:timestamptz backend_xmin:xid state:text sent_lsn:pg_lsn write_lsn:pg_lsn flush_lsn:pg_lsn replay_lsn:pg_lsn
+        write_lag:interval flush_lag:interval replay_lag:interval sync_priority:int4 sync_state:text reply_time:timestamptz""",
+    "pg_replication_origin_status": "local_id:oid external_id:text remote_lsn:pg_lsn local_lsn:pg_lsn",
+    "pg_publication": """
+        oid:oid pubname:name pubowner:oid puballtables:bool pubinsert:bool pubupdate:bool pubdelete:bool pubtruncate:bool pubviaroot:bool
+        pubgencols:char:18-""",
+    "pg_publication_tables": "pubname:name schemaname:name tablename:name attnames:name[]:15- rowfilter:text:15-",
+    "pg_publication_rel": "oid:oid prpubid:oid prrelid:oid prqual:pg_node_tree:15- prattrs:int2vector:15-",
+}
+COMPARED = Compared(__name__, "catalog/system_views.sql and catalog/pg_publication*.h", upto=18)
+_BY_MAJOR = COMPARED.made(lambda major: {name: columns_in(text, major) for name, text in _VIEWS.items()})
 
 
 def views_of(major: int) -> dict[str, Columns]:
     """By the name of the view, without its schema, which is pg_catalog."""
-    row_filters = major >= 15
-    texts = {
-        "pg_replication_slots": _slots(major),
-        "pg_stat_replication_slots": _STAT_SLOTS,
-        "pg_stat_replication": _STAT_REPLICATION,
-        "pg_replication_origin_status": _ORIGIN_STATUS,
-        "pg_publication": _PUBLICATION + (" pubgencols:char" if major >= 18 else ""),
-        "pg_publication_tables": "pubname:name schemaname:name tablename:name"
-        + (" attnames:name[] rowfilter:text" if row_filters else ""),
-        "pg_publication_rel": "oid:oid prpubid:oid prrelid:oid"
-        + (" prqual:pg_node_tree prattrs:int2vector" if row_filters else ""),
-    }
-    return {name: _columns(text) for name, text in texts.items()}
+    return _BY_MAJOR[major]
 
 
 _KINDS = {
