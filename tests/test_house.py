@@ -15,6 +15,7 @@ import pytest
 
 from support.sampling import MATRIX
 from tailrace.cli.verbs import VERBS
+from tailrace.majors import MAJORS
 from tailrace.wal.index import FORMAT_VERSION, Files, Index, Kept, Xids
 from tailrace.wal.xact import Ends
 
@@ -196,6 +197,61 @@ def _ways_to_read(module: Module) -> set[str]:
     return ways
 
 
+def test_majors_are_asked_by_name() -> None:
+    """What majors differ in is a capability or words in `majors.py`, or a table of a module that says with what it was compared."""
+    judge(
+        {f"{module.name} {how}" for module in INSIDE if module.name != "majors.py" for how in _majors_by_number(module)}, " major"
+    )
+
+
+def _majors_by_number(module: Module) -> set[str]:
+    """Where a major is compared with a number or a constant, is one by default, or is the key of a table."""
+    found = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Compare) and _compares_a_major(node):
+            found.add("compares a major")
+        elif isinstance(node, ast.Call) and _called(node) & {"max", "min"}:
+            if any(map(_names_major, node.args)) and any(map(_is_number, node.args)):
+                found.add("compares a major")
+        elif isinstance(node, ast.arguments):
+            by_place = zip(reversed([*node.posonlyargs, *node.args]), reversed(node.defaults), strict=False)
+            if any(_is_major_by_number(*each) for each in (*by_place, *zip(node.kwonlyargs, node.kw_defaults, strict=True))):
+                found.add("has a number for a major")
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(_is_major_by_number(target, node.value) for target in targets):
+                found.add("has a number for a major")
+        elif isinstance(node, ast.Dict) and "COMPARED" not in module.text and _is_by_major(node):
+            found.add("has a table by major")
+    return found
+
+
+def _compares_a_major(node: ast.Compare) -> bool:
+    sides = [node.left, *node.comparators]
+    in_order = any(isinstance(how, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for how in node.ops)
+    return any(map(_names_major, sides)) and (in_order or any(map(_is_number, sides)))
+
+
+def _is_major_by_number(name: ast.AST, value: ast.AST | None) -> bool:
+    return _names_major(name) and value is not None and _is_number(value)
+
+
+def _is_by_major(node: ast.Dict) -> bool:
+    return len(node.keys) > 1 and {key.value if isinstance(key, ast.Constant) else None for key in node.keys} <= set(MAJORS)
+
+
+def _names_major(node: ast.AST) -> bool:
+    name = getattr(node, "id", getattr(node, "attr", getattr(node, "arg", "")))
+    return str(name).split("_")[-1] == "major"
+
+
+def _is_number(node: ast.AST) -> bool:
+    """A number, or a tuple of some; 0 is no major's."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return any(map(_is_number, node.elts))
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value != 0
+
+
 def test_functions_are_short() -> None:
     long = {
         f"{module.name}: {node.name}"
@@ -247,6 +303,14 @@ def test_the_law_can_be_broken(tmp_path: Path) -> None:
     assert _ways_to_read(Module(path, "plan/bad.py")) == {"struct", "tailrace.wal.unaligned", "frombuffer"}
     path.write_text("def read(data):\n    return int.from_bytes(data[:4]), np.frombuffer(data, np.uint8), data.view('<u4')\n")
     assert _ways_to_read(Module(path, "plan/bad.py")) == {"from_bytes", "view"}
+    for line in ("a.major >= FIRST", "16 <= major < 18", "major == 15", "major in (14, 15)", "max(major, 15)"):
+        path.write_text(f"def read(a, major):\n    return {line}\n")
+        assert _majors_by_number(Module(path, "plan/bad.py")) == {"compares a major"}
+    for line in ("def read(major=18): ...", "def read(*, major: int = 18): ...", "major: int = 18", "self.major = 18"):
+        path.write_text(line)
+        assert _majors_by_number(Module(path, "plan/bad.py")) == {"has a number for a major"}
+    path.write_text("LATEST = {14: 2, 15: 3, 16: 4}\n")
+    assert _majors_by_number(Module(path, "plan/bad.py")) == {"has a table by major"}
 
 
 def test_modules_are_short() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.majors import CHECKPOINT_REDO_RECORDS, Compared, supports
-from tailrace.wal import heap, logicalmsg, relmap, smgr, standby, xact, xlog
+from tailrace.wal import heap, heap_records, logicalmsg, record_header, relmap, smgr, standby, xact, xlog
 from tailrace.wal.records import NEEDS_BLOCK
 from tailrace.wal.resource_managers import (
     DBASE,
@@ -131,7 +131,8 @@ _LEAST = {
 
 @cache
 def _known(major: int) -> dict[int, dict[int, Meaning]]:
-    COMPARED.check(major)
+    for compared in (COMPARED, record_header.COMPARED, heap_records.COMPARED):  # whose structs kernels read by numbers
+        compared.check(major)
     form = FORMATS[major]
     created = {form.dbase_create_copy: _REPLAYED, form.dbase_create_wal_log: _REPLAYED, form.dbase_drop: _REPLAYED}
     return {
