@@ -12,8 +12,8 @@ import _pytest.outcomes
 
 from oracle.test_stories import compare, prepared_cluster
 from support.stories import STORIES, is_of_one_cluster, stories
+from tailrace.majors import MAJORS
 
-MAJORS = (14, 15, 16, 17, 18)
 PAGE = Path(__file__).parents[1] / "docs" / "fidelity.md"
 BEGIN, END = "<!-- stories: made by tests/fidelity.py -->", "<!-- end of stories -->"
 

@@ -27,8 +27,8 @@ from support.live import live_case
 from support.savepoints import run_savepoints
 from support.schedule import make_schedule, run_schedule
 from support.threads import run_threads
+from tailrace.majors import MAJORS
 
-MAJORS = (14, 15, 16, 17, 18)
 TRANSACTIONS = (150, 600, 2000)
 KINDS = ("schedule", "schedule", "threads", "savepoints")
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.servers import Server
+from tailrace.majors import MAJORS
 
 TYPES = Path(__file__).parents[1] / "src/tailrace/types"
-MAJORS = (14, 15, 16, 17, 18)
 GREW = {1033, 1034}
 """aclitem is wider since 16; the table has its newest form, and that of its array."""
 HEADER = ("oid", "name", "kind", "length", "align", "delimiter", "element", "label")

@@ -15,9 +15,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support.servers import Server  # noqa: E402
+from tailrace import majors  # noqa: E402
 
 FOLDER = ROOT / "src/tailrace/expressions/analysis/catalog"
-MAJORS = (15, 16, 17, 18)
+MAJORS = [major for major in majors.MAJORS if majors.supports(major, majors.ROW_FILTERS)]
 FIRST_UNPINNED = 12000
 
 QUERIES = {

@@ -13,12 +13,13 @@ import re
 from pathlib import Path
 
 from support.servers import Server
+from tailrace import majors
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = ROOT / "src/tailrace/expressions/evaluate/functions.tsv"
 COUNTED = ROOT / "tests/cases/row_filters/functions.tsv"
 ORDERINGS = ROOT / "src/tailrace/expressions/evaluate/orderings.tsv"
-MAJORS = (15, 16, 17, 18)
+MAJORS = [major for major in majors.MAJORS if majors.supports(major, majors.ROW_FILTERS)]
 ORDERS = """
 SELECT DISTINCT a.amopopr::int, less.oprcode::int, equal.oprcode::int
 FROM pg_amop a

@@ -18,11 +18,11 @@ from support.segments import forget_other_segments
 from support.servers import Server
 from tailrace.catalog.row_versions import XMAX_MULTI
 from tailrace.errors import InsufficientLogging, MissingHistory
+from tailrace.majors import MAJORS
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
-MAJORS = (14, 15, 16, 17, 18)
 APART = ("SET allow_in_place_tablespaces = on", "CREATE TABLESPACE apart LOCATION ''")
 
 

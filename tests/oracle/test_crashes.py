@@ -13,11 +13,11 @@ from support.damage import cut_off
 from support.decoding import check, check_both_ways, decode
 from support.live import Slot, live_case
 from support.servers import Server
+from tailrace.majors import MAJORS
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
-MAJORS = (14, 15, 16, 17, 18)
 
 
 def _crashes(server: Server) -> None:

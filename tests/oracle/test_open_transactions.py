@@ -12,11 +12,11 @@ from support.live import Slot
 from support.segments import forget_other_segments, forget_segments_before
 from support.servers import Server
 from tailrace.errors import MissingHistory
+from tailrace.majors import MAJORS
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
-MAJORS = (14, 15, 16, 17, 18)
 
 
 @pytest.mark.parametrize("major", MAJORS)

@@ -12,10 +12,10 @@ from support.decoding import opened, text_of
 from support.live import Slot
 from support.normalise import print_rows
 from support.servers import Server
+from tailrace.majors import MAJORS
 from tailrace.plugins.test_decoding import TestDecoding
 
 pytestmark = pytest.mark.matrix
-MAJORS = (14, 15, 16, 17, 18)
 Options = Mapping[str, str]
 
 TWO_PHASES = """

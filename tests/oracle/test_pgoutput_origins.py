@@ -9,9 +9,9 @@ from support.pgoutput_rows import PLAIN, PUBLICATION, check_same, ours, theirs
 from support.sampling import some_of
 from support.servers import Server
 from support.subscriber import put_together
+from tailrace.majors import MAJORS
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
-MAJORS = (14, 15, 16, 17, 18)
 FIRST_AT_ONCE = 16
 """Since then a server can be told to stream every change at once."""
 CREATE, DROP = "SELECT pg_replication_origin_create('{}')", "SELECT pg_replication_origin_drop('{}')"

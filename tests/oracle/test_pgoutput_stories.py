@@ -17,9 +17,9 @@ from support.servers import Server
 from support.stories import read_story, stories, tell
 from support.subscriber import put_together, without_origins
 from tailrace.logicalproto.message import TupleColumn, TupleData
+from tailrace.majors import MAJORS
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
-MAJORS = (14, 15, 16, 17, 18)
 OPTIONS = {
     "text": (PLAIN, False, 14),
     "binary": ({**PLAIN, "binary": "true"}, False, 14),

@@ -22,6 +22,7 @@ from support.schedule import run_schedule
 from support.servers import Server
 from support.subscriber import messages_within, put_together, understood
 from tailrace.errors import TailraceError
+from tailrace.majors import MAJORS
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.defining import define, source_moment
@@ -30,7 +31,6 @@ from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.storage.publication_files import PublicationFiles
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
-MAJORS = (14, 15, 16, 17, 18)
 TRANSACTIONS = 100
 SEEDS = (20261122, 7, 8)
 SETTINGS: dict[str, str | int] = {"autovacuum": "off", "logical_decoding_work_mem": "64kB"}

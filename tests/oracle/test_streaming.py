@@ -12,13 +12,13 @@ from support.live import SLOT
 from support.servers import Server
 from support.slots import create_both, ours, theirs
 from support.streaming import split_rows
+from tailrace.majors import MAJORS
 from tailrace.pipeline import LocalRunner
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
-MAJORS = (14, 15, 16, 17, 18)
 _BLOCK = re.compile(r"(opening|closing) a streamed block for transaction.*")
 
 

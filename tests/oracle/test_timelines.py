@@ -13,11 +13,11 @@ from support.schedule import make_schedule, run_schedule
 from support.servers import Server
 from support.waiting import until
 from tailrace.errors import UsageError
+from tailrace.majors import MAJORS
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
-MAJORS = (14, 15, 16, 17, 18)
 
 
 @pytest.mark.parametrize("major", MAJORS)

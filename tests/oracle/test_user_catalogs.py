@@ -15,6 +15,7 @@ from support.cases import DBNAME
 from support.cuts import random_groups, random_stretches
 from support.servers import Server
 from tailrace.catalog.statefile import read_state, write_state
+from tailrace.majors import MAJORS
 from tailrace.model import Lsn, Relation, Transaction
 from tailrace.pipeline import LocalRunner, Pipeline, Source, capture, open_pipeline
 from tailrace.pipeline.scanning import scan_stretch
@@ -24,7 +25,6 @@ from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import as_output_plugin
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
-MAJORS = (14, 15, 16, 17, 18)
 STEPS = 200
 CLASSES = "oid", "relname", "relkind", "relnatts", "relnamespace", "reltoastrelid", "relfilenode", "reloptions"
 _LOOKED = "looked"
