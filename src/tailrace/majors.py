@@ -139,7 +139,9 @@ JSONPATH_NUMBERS_IN_BRACKETS = Capability(15)  # printJsonPathItem (jsonpath.c):
 NUMBERS_IN_OTHER_BASES = Capability(16)  # 0x1F, 0o17, 0b11 and 1_000 (scan.l), which pg_strtoint32 (numutils.c) reads as well
 SQL_JSON_CONSTRUCTORS = Capability(16)  # JSON_ARRAY, JSON_OBJECT and IS JSON (gram.y)
 SQL_JSON_FUNCTIONS = Capability(17)  # JSON(), JSON_SCALAR, JSON_SERIALIZE, JSON_EXISTS, JSON_QUERY and JSON_VALUE (gram.y)
-STORED_LOCATIONS = Capability(last=16)  # nodeToString (outfuncs.c) keeps where in the statement a node stood; since 17 it writes -1
+STORED_LOCATIONS = Capability(
+    last=16
+)  # nodeToString (outfuncs.c) keeps where in the statement a node stood; since 17 it writes -1
 XML_INDENT = Capability(16)  # XMLSERIALIZE … [NO] INDENT (gram.y; get_rule_expr in ruleutils.c)
 RANGE_TABLE_DETAILS = Capability(
     16
