@@ -66,6 +66,11 @@ def expression_of(pattern: str) -> re.Pattern[str] | None:
     return re.compile("".join(out), re.DOTALL)
 
 
+def ends_in_escape(pattern: str) -> bool:
+    """Whether a backslash stands at its end that escapes nothing."""
+    return expression_of(pattern) is None
+
+
 def like(text: str, pattern: str) -> bool:
     """Whether the whole text matches."""
     expression = expression_of(pattern)
@@ -159,7 +164,7 @@ def _like(negated: bool) -> Implementation:
                 return ~found if negated else found
 
             return whole(run)
-        safe = isinstance(pattern, str) and expression_of(pattern) is not None
+        safe = isinstance(pattern, str) and not ends_in_escape(pattern)
         return rows(lambda text, pattern: like(text, pattern) != negated, safe)
 
     return made(make)
@@ -183,8 +188,8 @@ def _byte_like(negated: bool) -> Implementation:
     return rows(lambda value, pattern: like(value.decode("latin-1"), pattern.decode("latin-1")) != negated)
 
 
-def escaped(pattern: str, escape: str) -> str:
-    """like_escape: the pattern with backslash in place of another escape character."""
+def like_escape(pattern: str, escape: str) -> str:
+    """The pattern with backslash in place of another escape character."""
     if len(escape) > 1:
         raise evaluation_error("invalid escape string", "22025", "Escape string must be empty or one character.")
     if not escape:
@@ -206,11 +211,11 @@ def escaped(pattern: str, escape: str) -> str:
 
 
 def _byte_escaped(pattern: bytes, escape: bytes) -> bytes:
-    return escaped(pattern.decode("latin-1"), escape.decode("latin-1")).encode("latin-1")
+    return like_escape(pattern.decode("latin-1"), escape.decode("latin-1")).encode("latin-1")
 
 
 for _prefix in ("text", "name"):
     FUNCTIONS[f"{_prefix}like"], FUNCTIONS[f"{_prefix}nlike"] = _like(False), _like(True)
     FUNCTIONS[f"{_prefix}iclike"], FUNCTIONS[f"{_prefix}icnlike"] = _ilike(False), _ilike(True)
 FUNCTIONS["bytealike"], FUNCTIONS["byteanlike"] = _byte_like(False), _byte_like(True)
-FUNCTIONS["like_escape"], FUNCTIONS["like_escape_bytea"] = rows(escaped), rows(_byte_escaped)
+FUNCTIONS["like_escape"], FUNCTIONS["like_escape_bytea"] = rows(like_escape), rows(_byte_escaped)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
-from tailrace.expressions.evaluate.regex_translation import translated
+from tailrace.expressions.evaluate.regex_translation import python_pattern
 from tailrace.expressions.evaluate.wholes import Array
 
 
@@ -37,7 +37,7 @@ class Searcher:
 
     def pattern(self, text: str, subject: str, flags: str = "") -> re.Pattern[str]:
         """The pattern for a text that is searched: what is a letter must be known of both, if it matters."""
-        found = translated(text, self.flags + flags, self.letters)
+        found = python_pattern(text, self.flags + flags, self.letters)
         if found.classes and not self.letters.known:
             for each in (text, subject):
                 self.letters.check(each, f'the regular expression "{text}"')
@@ -51,7 +51,7 @@ def _match(negated: bool, flags: str = "") -> Implementation:
         searcher = Searcher(call, flags)
         fixed = call.constant(1)
         if isinstance(fixed, str):
-            found = translated(fixed, flags, searcher.letters)
+            found = python_pattern(fixed, flags, searcher.letters)
             if not found.classes or searcher.letters.known:
                 search = found.pattern.search
                 return rows(lambda text, pattern: (search(text) is not None) != negated, True)

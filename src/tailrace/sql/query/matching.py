@@ -9,16 +9,17 @@ from typing import Any
 
 from pglast import enums
 
+from tailrace.expressions.evaluate.patterns import ends_in_escape, like_escape
 from tailrace.sql.grammar import ast, name_of
 from tailrace.sql.query.allowed import refused
-from tailrace.sql.query.patterns import engine_pattern
 from tailrace.sql.query.positions import called
+from tailrace.sql.query.re2_patterns import re2_pattern
 
 
 def matched(node: Any, operator: str, text: Any) -> Any:
     """`~`, `~*`, `!~`, `!~*`."""
     pattern = _constant(node.rexpr)
-    engine = None if pattern is None else engine_pattern(pattern, folds=operator.endswith("*"))
+    engine = None if pattern is None else re2_pattern(pattern, folds=operator.endswith("*"))
     if engine is None:
         raise refused("a regular expression that is no constant, or not a plain one,", node.location)
     found = called("regexp_matches", text, _text(engine), _text("s"))
@@ -32,13 +33,14 @@ def like(node: Any, operator: str, text: Any) -> Any:
     if isinstance(pattern, ast.FuncCall) and name_of(pattern) == ("pg_catalog", "like_escape") and len(pattern.args) == 2:
         pattern, escape = pattern.args[0], _constant(pattern.args[1])
     value = _constant(pattern)
-    if value is None or escape is None or len(escape) > 1 or _ends_in_escape(value, escape):
+    said = None if value is None or escape is None or len(escape) > 1 else like_escape(value, escape)
+    if said is None or ends_in_escape(said):
         raise refused("a pattern of LIKE that is no constant, or that ends in an escape character,", node.location)
-    if not escape or escape not in value:
-        node.lexpr, node.rexpr = text, pattern
+    if "\\" not in said:
+        node.lexpr, node.rexpr = text, _text(said)
         return node
     name = ("not_" if operator.startswith("!") else "") + ("ilike_escape" if operator.endswith("*") else "like_escape")
-    return called(name, text, pattern, _text(escape))
+    return called(name, text, _text(said), _text("\\"))
 
 
 def _constant(node: Any) -> str | None:
@@ -48,14 +50,3 @@ def _constant(node: Any) -> str | None:
 
 def _text(value: str) -> Any:
     return ast.A_Const(val=ast.String(sval=value))
-
-
-def _ends_in_escape(pattern: str, escape: str) -> bool:
-    at = 0
-    while escape and at < len(pattern):
-        if pattern[at] == escape:
-            if at + 1 == len(pattern):
-                return True
-            at += 1
-        at += 1
-    return False
