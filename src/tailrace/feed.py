@@ -1,21 +1,19 @@
 """What an outlet of typed changes asks for: a `Feed`, wherever its changes come from.
 
-Lake tables and DataFrames are made from a feed and know nothing of what is behind it; `pipeline.Pipeline`, which has planned a log at once, is one,
-and `pipeline.log_feed.LogFeed`, which plans it window by window, another.
+Lake tables and DataFrames are made from a feed and know nothing of what is behind it; `pipeline.Pipeline`, which has planned a
+log at once, is one, and `pipeline.log_feed.LogFeed`, which plans it window by window, another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
 
-from tailrace.catalog.history import History
 from tailrace.decode import Batch, Reader, decode
 from tailrace.model import Lsn, Relation
-from tailrace.plan.demand import Demand
 from tailrace.plan.events import Truncation
 from tailrace.plan.pieces import Piece
 from tailrace.publications.publishing.published_pieces import PublishedPiece, published_batches
@@ -28,8 +26,8 @@ Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The transactions of one system, timeline and database (by oid) that commit in `[start, stop)`. What runs are made of, and positions are
-    compared in. Of all their changes, or of what these `publications` publish."""
+    """The transactions of one system, timeline and database (by oid) that commit in `[start, stop)`. What runs are made of, and
+    positions are compared in. Of all their changes, or of what these `publications` publish."""
 
     system: int
     timeline: int
@@ -55,26 +53,45 @@ class CommittedTruncation:
     truncation: Truncation
 
 
+@dataclass(frozen=True, slots=True)
+class FeedTable:
+    """A table of the source where the span ends, or as it was last before the commit at `dropped` dropped it. Its rows were
+    written anew by rewrites into the relations `rewrites` (by oid: what ALTER TABLE calls transient heaps), and removed by
+    TRUNCATEs: each (commit LSN, LSN)."""
+
+    relation: Relation
+    dropped: Lsn | None = None
+    rewrites: frozenset[int] = frozenset()
+    truncations: tuple[tuple[Lsn, Lsn], ...] = ()
+
+
 class Feed(Protocol):
-    """Committed changes of one database: which there are is known, and each piece of them can be decoded anywhere."""
+    """Committed changes of one database: which tables have changes is known, and each piece of the changes can be decoded
+    anywhere."""
 
     @property
     def span(self) -> Span: ...
 
-    @property
-    def demand(self) -> Demand: ...
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:
-        """Every version of a relation that has changes, and maybe others of the same stretches."""
+    def for_tables(self, outlet: str, *, rewrites: bool = False) -> Feed:
+        """The same changes, and with `rewrites` the rows that ALTER TABLE wrote anew. Raises UsageError if what is in the feed
+        was chosen for another outlet than tables, as which `outlet` is named."""
         ...
 
-    @property
-    def truncations(self) -> Sequence[CommittedTruncation]: ...
+    def tables(self, names: Sequence[tuple[str, str]] = ()) -> Mapping[int, FeedTable]:
+        """By oid, each table that may have changes in the span, and those of these names (schema, name)."""
+        ...
 
-    @property
-    def history(self) -> History:
-        """What tables were, at any moment of the span, as who touched no catalog saw it."""
+    def table(self, oid: int) -> FeedTable | None:
+        """A table that need not have any; None if nothing is known of it."""
+        ...
+
+    def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
+        """The columns of a table that were given another type, and the commits that did so, in order."""
+        ...
+
+    def shown(self, relation: Relation) -> Relation | None:
+        """The relation with those of its columns that come out of the feed, where the span ends; None if none of its changes
+        do."""
         ...
 
     def stood_before(self, lsn: Lsn) -> Stood | None:
@@ -83,10 +100,6 @@ class Feed(Protocol):
 
     def difference(self, stood: Stood) -> Difference | None:
         """How the log differs from the one in which that stood; None if it does not."""
-        ...
-
-    def shown(self, relation: Relation) -> Relation | None:
-        """The relation with those of its columns that come out of the feed, where the span ends; None if none of its changes do."""
         ...
 
     @property
@@ -105,15 +118,12 @@ class Feed(Protocol):
         ...
 
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[Part]:
-        """What to decode for the changes of these relations that commit at or after `since`. Those of a part commit before those of the next."""
+        """What to decode for the changes of these relations that commit at or after `since`. Those of a part commit before those
+        of the next."""
         ...
 
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
         """`work` on each piece, wherever the feed's workers are; results in the order of the pieces."""
-        ...
-
-    def with_rewrites(self) -> Feed:
-        """The same changes, and the rows that ALTER TABLE wrote anew."""
         ...
 
 

@@ -18,7 +18,7 @@ from tailrace.lake import position as positions
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.found import Found
 from tailrace.lake.mirror import mirror
-from tailrace.lake.position import Identity, Position, position_of
+from tailrace.lake.position import TableIdentity, TablePosition, position_of
 from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn, Relation
@@ -42,7 +42,7 @@ def _made_before(folder):
 
 def test_a_table_that_was_made_before(tmp_path):
     table = _made_before(tmp_path)
-    expected = Position(
+    expected = TablePosition(
         Lsn(4096), 16384, "public", "t", ((1, "id", "int32"),), frozenset({"id"}), {"numeric": "text"}, timeline=1
     )
     assert position_of(table, SPAN) == expected
@@ -57,7 +57,7 @@ def test_what_stood_there_is_kept(tmp_path, crcs, since, last):
     upto = Lsn(2**50 if since > 2**49 else since + 70_000)
     stood = Stood(upto, Lsn(last), crcs[0], Lsn(since), crcs[1])
     relation = Relation(16384, "public", "t", "r", "p", "d", 0, ())
-    identity = Identity(replace(SPAN, stop=upto), relation, stood=stood)
+    identity = TableIdentity(replace(SPAN, stop=upto), relation, stood=stood)
     DeltaTable.create(tmp_path, pa.schema([("id", pa.int32())]), commit_properties=identity.properties("mark"))
     assert position_of(DeltaTable(tmp_path), SPAN).stood == stood
     write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int32())}), mode="append")

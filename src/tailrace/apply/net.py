@@ -73,8 +73,8 @@ class _Changes:
 
 
 def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[OrderKey] = ()) -> NetChange:
-    """The net of `changes` (in the columns of `relation`). Raises InsufficientLogging where a row that changed cannot be told from
-    others."""
+    """The net of `changes` (in the columns of `relation`). Raises InsufficientLogging where a row that changed cannot be told
+    from others."""
     parts = _taken_apart(changes, max(truncations, default=None))
     schema = row_columns(changes)
     key = key_of(relation)
@@ -85,7 +85,8 @@ def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[Orde
 
 
 def check_identity(changes: pa.Table, relation: Relation, after: OrderKey | None = None) -> None:
-    """Raise what `net_change` would of the changes behind `after`: PostgreSQL's own refusal, where an old row or its key should be and is not."""
+    """Raise what `net_change` would of the changes behind `after`: PostgreSQL's own refusal, where an old row or its key should
+    be and is not."""
     _check_identity(_taken_apart(changes, after), relation, key_of(relation))
 
 

@@ -26,7 +26,7 @@ from tailrace.demo.server import Server
 from tailrace.demo.warmup import Warmup, copy_of
 from tailrace.demo.workload import CLIENTS, KEYS, open_shop, rush
 from tailrace.errors import PeerError
-from tailrace.feed import Decoder, Feed
+from tailrace.feed import Decoder
 from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, Scanning, open_pipeline
@@ -164,7 +164,7 @@ def count_columns(decode: Decoder, piece: Piece) -> int:
     return rows
 
 
-def _decoded(feed: Feed) -> Iterator[int]:
+def _decoded(feed: Pipeline) -> Iterator[int]:
     for part in feed.parts(frozenset(relation.oid for relation in feed.relations)):
         yield from feed.run(partial(count_columns, feed.decoder), part.pieces)
 

@@ -1,7 +1,8 @@
 """Every change as a row of a Delta table: Parquet written where decoding happens, committed by the driver with the position.
 
-In: a feed and a directory. Out: a folder per table (`lake/folders.py`) with the columns of `tailrace.changes`: of a table that was dropped, too,
-up to its end. Only what one run wrote is committed, and removed if it is not. Running the same range again changes nothing.
+In: a feed and a directory. Out: a folder per table (`lake/folders.py`) with the columns of `tailrace.changes`: of a table that
+was dropped, too, up to its end. Only what one run wrote is committed, and removed if it is not. Running the same range again
+changes nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +21,14 @@ from deltalake.transaction import AddAction
 from tailrace.changes import change_schema, widened
 from tailrace.errors import TailraceError, UsageError
 from tailrace.feed import Feed, Span
-from tailrace.lake.found import Found
+from tailrace.lake.found import Found, schema_of
 from tailrace.lake.one_run import one_run
-from tailrace.lake.position import Identity, remember
+from tailrace.lake.position import TableIdentity, remember
 from tailrace.lake.reading import rows_of
 from tailrace.lake.staging import FileWritten, Progress, Staged, Wanted, counting, stage_changes, staging
 from tailrace.lake.statistics import LOG_SETTINGS, log_writer_settings
-from tailrace.lake.targets import Target, Troubles, find_targets, withdraw_doubles
+from tailrace.lake.targets import TableErrors, TargetTable, find_targets, withdraw_doubles
 from tailrace.model import Lsn, Relation
-from tailrace.plan.demand import OF_TABLES
 from tailrace.types.registry import ArrowStyle
 
 ELSEWHERE = "Append up to there (upto_lsn), and what follows (start_lsn) to another directory."
@@ -36,8 +36,8 @@ ELSEWHERE = "Append up to there (upto_lsn), and what follows (start_lsn) to anot
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What was done for a table: changes appended, in so many files. `dropped` is where the table was, if its log ends here. With `trouble`, nothing
-    was done: what is wrong, and what helps; a later run goes on from where the table is."""
+    """What was done for a table: changes appended, in so many files. `dropped` is where the table was, if its log ends here. With
+    `trouble`, nothing was done: what is wrong, and what helps; a later run goes on from where the table is."""
 
     table: str
     path: Path | None
@@ -53,38 +53,39 @@ def append_changes(
 ) -> list[Appended]:  # fmt: skip
     """Append the changes of the feed's span to the change tables below `directory`: each change once, however often this is run.
 
-    `tables` are names as in SQL; without, all that changed. `progress(done, of)` is told how many stretches are done with. `numeric`, `arrays` and
-    `times` are ArrowStyle's; a table that has text keeps it. Trouble with a table is told in what is returned, and as a warning.
+    `tables` are names as in SQL; without, all that changed. `progress(done, of)` is told how many stretches are done with.
+    `numeric`, `arrays` and `times` are ArrowStyle's; a table that has text keeps it. Trouble with a table is told in what is
+    returned, and as a warning.
     """
-    OF_TABLES.check_met(feed.demand, "a table of changes")
+    feed = feed.for_tables("a table of changes")
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     style = ArrowStyle(numeric, arrays, times)
     appended: list[Appended] = []
     with one_run(directory) as is_alone, staging(directory) as folder:
-        targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=True)
+        targets, errors = find_targets(feed, directory, tables, style, keep_dropped=True)
         wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
         step = counting(progress, feed.stretches)
         staged = stage_changes(feed, frozenset(wanted), wanted, folder, fill_missing=False, done=step)
         for target in targets:
-            with troubles.of(target.name, target.relation):
+            with errors.of(target.name, target.relation):
                 mine = staged[target.relation.oid]
                 mine.check()
                 if mine.files or target.found.is_there:
                     appended.append(_append(target, mine, folder))
         made = [target for target in targets if not target.found.is_there and target.path in {each.path for each in appended}]
         if made and not is_alone:
-            withdrawn = withdraw_doubles(directory, made, feed.span, troubles, folder)
+            withdrawn = withdraw_doubles(directory, made, feed.span, errors, folder)
             appended = [each for each in appended if each.path not in withdrawn]
-    troubles.warn()
-    return sorted(appended + _in_trouble(troubles), key=lambda each: each.table)
+    errors.warn()
+    return sorted(appended + _with_errors(errors), key=lambda each: each.table)
 
 
-def _in_trouble(troubles: Troubles) -> list[Appended]:
-    return [Appended(name, None, trouble=error) for name, error in troubles.of_tables]
+def _with_errors(errors: TableErrors) -> list[Appended]:
+    return [Appended(name, None, trouble=error) for name, error in errors.of_tables]
 
 
-def _append(target: Target, staged: Staged, folder: Path) -> Appended:
+def _append(target: TargetTable, staged: Staged, folder: Path) -> Appended:
     """Make the files part of their table, with the position, in one commit."""
     name, identity = target.name, _identity(target, target.span, target.dropped)
     found, table = _in_columns(target, change_schema(target.relation, style=target.style))
@@ -104,13 +105,13 @@ def _append(target: Target, staged: Staged, folder: Path) -> Appended:
     return Appended(name, target.path, sum(file.rows for file in staged.files), len(actions), target.dropped)
 
 
-def _identity(target: Target, span: Span, dropped: Lsn | None) -> Identity:
-    return Identity(span, target.relation, target.style, dropped=dropped, stood=target.stood_before(span.stop))
+def _identity(target: TargetTable, span: Span, dropped: Lsn | None) -> TableIdentity:
+    return TableIdentity(span, target.relation, target.style, dropped=dropped, stood=target.stood_before(span.stop))
 
 
-def _in_columns(target: Target, schema: pa.Schema) -> tuple[Found, DeltaTable]:
-    """The table with all columns of `schema`, beside those that it has. Raises UsageError where a column is of a type that does not become the
-    other; where it does, as an integer that has grown, all rows are written anew."""
+def _in_columns(target: TargetTable, schema: pa.Schema) -> tuple[Found, DeltaTable]:
+    """The table with all columns of `schema`, beside those that it has. Raises UsageError where a column is of a type that does
+    not become the other; where it does, as an integer that has grown, all rows are written anew."""
     found, position = target.found, target.position
     stands = replace(target.span, stop=target.span.start if position is None else position.lsn)
     identity = _identity(target, stands, None)
@@ -123,7 +124,7 @@ def _in_columns(target: Target, schema: pa.Schema) -> tuple[Found, DeltaTable]:
             )
         return found.next(), found.next().open()
     table = found.open()
-    there = pa.schema(table.schema().to_arrow())
+    there = schema_of(table)
     wanted = pa.schema([_joined(there.field(field.name), field, target.name) for field in schema])
     if wanted == there:
         return found, table

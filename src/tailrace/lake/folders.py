@@ -1,9 +1,9 @@
 """Where a table lies: a folder's name made of the schema's and the table's, and folders that follow when names change hands.
 
-In: names as the catalogs have them; which tables there are, and who was the last to have which name. Out: folders. No two names have one folder,
-also where a file system does not tell "A" from "a" or composes accents: small letters, digits and "_" stand for themselves, "-" with a small letter
-is the capital, "-" hexadecimal "-" any other character. A second "." ends the name, and the table's oid follows: of tables that gave up their name,
-and of those whose name is too long for a folder.
+In: names as the catalogs have them; which tables there are, and who was the last to have which name. Out: folders. No two names
+have one folder, also where a file system does not tell "A" from "a" or composes accents: small letters, digits and "_" stand for
+themselves, "-" with a small letter is the capital, "-" hexadecimal "-" any other character. A second "." ends the name, and the
+table's oid follows: of tables that gave up their name, and of those whose name is too long for a folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def _escaped_character(letter: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A table that wants the folder of its name. `dropped` is where it was (0: never); `at` the folder where it lies, if it lies anywhere."""
+    """A table that wants the folder of its name. `dropped` is where it was (0: never); `at` the folder where it lies, if it lies
+    anywhere."""
 
     oid: int
     schema: str
@@ -53,7 +54,8 @@ class Claim:
 
 
 def folders_for(directory: Path, claims: Iterable[Claim]) -> dict[int, Path]:
-    """A folder for each, by oid. Of several with one name, the last to have it has the plain folder: one that is there, else the one dropped last."""
+    """A folder for each, by oid. Of several with one name, the last to have it has the plain folder: one that is there, else the
+    one dropped last."""
     claims = sorted(claims, key=lambda claim: (not claim.dropped, claim.dropped, claim.oid))
     last = {(claim.schema, claim.name): claim.oid for claim in claims}
     return {
@@ -64,9 +66,9 @@ def folders_for(directory: Path, claims: Iterable[Claim]) -> dict[int, Path]:
 
 
 def move(places: Mapping[int, tuple[Path, Path]]) -> dict[int, Path]:
-    """By oid, folders from where they lie to where they are to lie, and where they lie then: one rename each; where another is still in the way (two
-    tables that changed names), aside first. Wherever this is cut short, tables are found again by their oid. A folder that is no table's of ours
-    stays in the way."""
+    """By oid, folders from where they lie to where they are to lie, and where they lie then: one rename each; where another is
+    still in the way (two tables that changed names), aside first. Wherever this is cut short, tables are found again by their
+    oid. A folder that is no table's of ours stays in the way."""
     lie = {oid: old for oid, (old, _) in places.items()}
     waiting = {oid: new for oid, (old, new) in places.items() if old != new}
     while waiting:

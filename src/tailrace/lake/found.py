@@ -1,8 +1,9 @@
 """A Delta table at the one version that a run found, read and goes on from.
 
-In: a folder. Out: `Found`, which opens the table at that version and no other, and binds a commit to it: what is committed becomes the very next
-version, or nothing does and `Overtaken` names who made it. delta-rs would else retry, up to 15 times, on a version that nobody has planned
-from, and sometimes does not see what came between (decision 13). So all commits of the lake get their properties here.
+In: a folder. Out: `Found`, which opens the table at that version and no other, and binds a commit to it: what is committed
+becomes the very next version, or nothing does and `Overtaken` names who made it. delta-rs would else retry, up to 15 times, on a
+version that nobody has planned from, and sometimes does not see what came between (decision 13). So all commits of the lake get
+their properties here.
 
 A table is the one found if its folder is, by device and inode: folders change names.
 """
@@ -19,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
@@ -34,7 +36,8 @@ _Id = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a run goes on from: `version` of the table in `path`, or that there is none there (-1). `log` is which folders it and its log lie in."""
+    """What a run goes on from: `version` of the table in `path`, or that there is none there (-1). `log` is which folders it and
+    its log lie in."""
 
     path: Path
     version: int = -1
@@ -58,12 +61,13 @@ class Found:
 
     @contextmanager
     def next_version(self, name: str) -> Iterator[str]:
-        """What is committed inside, with properties (`commit_properties`) that have what this gives, is the version behind this one, of the same
-        table. Raises Overtaken if somebody else's is, or the folder is another; then nothing was committed."""
+        """What is committed inside, with properties (`commit_properties`) that have what this gives, is the version behind this
+        one, of the same table. Raises Overtaken if somebody else's is, or the folder is another; then nothing was committed."""
         mark = uuid.uuid4().hex
         try:
             self._check_same(name)
-            yield mark
+            with delta_errors():
+                yield mark
         except TailraceError:
             raise
         except Exception as error:
@@ -78,7 +82,8 @@ class Found:
             raise self._overtaken(name, self._winner())
 
     def begin(self) -> None:
-        """Make the folder of a table that is not there, so that it can be told from one that holds something else until its first version is."""
+        """Make the folder of a table that is not there, so that it can be told from one that holds something else until its first
+        version is."""
         (self.path / _LOG).mkdir(parents=True, exist_ok=True)
 
     def next(self) -> Found:
@@ -156,6 +161,30 @@ def find(path: Path) -> tuple[Found, DeltaTable]:
     log = log_of(path)
     table = DeltaTable(path)
     return Found(path, table.version(), log), table
+
+
+@contextmanager
+def delta_errors() -> Iterator[None]:
+    """What delta-rs raises inside is a DeltaError, also what has no class of its own there: an error of Arrow's comes through pyo3-arrow as a bare
+    Exception."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is Exception:
+            raise DeltaError(str(error)) from error
+        raise
+
+
+def schema_of(table: DeltaTable) -> pa.Schema:
+    """Its columns as Arrow."""
+    with delta_errors():
+        return pa.schema(table.schema().to_arrow())
+
+
+def files_of(table: DeltaTable) -> pa.Table:
+    """Its files as the log has them: path, size_bytes, modification_time, statistics."""
+    with delta_errors():
+        return pa.table(table.get_add_actions())
 
 
 def commit_properties(

@@ -1,9 +1,9 @@
 """Tables in the lake kept equal to the source's: the net of the changes merged into Delta tables, with the position in the
 same commit.
 
-In: a feed and a directory. Out: a folder per table (`lake/folders.py`), each as the source had it at the end of the range; of a table that was
-dropped, as it was then. Running the same range again changes nothing; a later range continues where the table is. Columns are followed by attribute
-number; where ALTER TABLE wrote all rows of a table anew, they replace those of before.
+In: a feed and a directory. Out: a folder per table (`lake/folders.py`), each as the source had it at the end of the range; of a
+table that was dropped, as it was then. Running the same range again changes nothing; a later range continues where the table is.
+Columns are followed by attribute number; where ALTER TABLE wrote all rows of a table anew, they replace those of before.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ from tailrace.changes import change_schema, missing_value, row_schema, widened
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
 from tailrace.lake.found import Found
-from tailrace.lake.infinities import columns_beyond_statistics, unbounded_values
 from tailrace.lake.one_run import one_run
-from tailrace.lake.position import Identity, Position, columns_of, position_of, remember
+from tailrace.lake.position import TableIdentity, TablePosition, columns_of, position_of, remember
 from tailrace.lake.reading import dataset_of, rows_of
 from tailrace.lake.staging import FileWritten, Progress, Run, Wanted, counting, runs_of, stage_changes, staging
-from tailrace.lake.statistics import table_settings, writer_settings
-from tailrace.lake.targets import Target, Troubles, find_targets, withdraw_doubles
+from tailrace.lake.statistics import columns_beyond_statistics, table_settings, unbounded_values, writer_settings
+from tailrace.lake.targets import TableErrors, TargetTable, find_targets, withdraw_doubles
 from tailrace.model import Lsn, Relation
-from tailrace.plan.demand import OF_TABLES
 from tailrace.types.registry import ArrowStyle
 
 _DELETED = "__tailrace_deleted"
@@ -44,9 +42,10 @@ _ANEW = "The table was made in other types, up to {}. Remove its folder, and giv
 @dataclass(frozen=True, slots=True)
 class Mirrored:
     """What was done for a table: changes read, rows written or replaced, keys (or rows) removed. All zero if it was there
-    already. `unbounded` counts, by column, the times written that are infinite or in years before 1 or after 9999: the table holds 'infinity' as the
-    ends of its type, and has no statistics of the column. `dropped` is where the table was, if it will change no more. With `trouble`, nothing was
-    done: what is wrong, and what helps; a later run goes on from where the table is."""
+    already. `unbounded` counts, by column, the times written that are infinite or in years before 1 or after 9999: the table
+    holds 'infinity' as the ends of its type, and has no statistics of the column. `dropped` is where the table was, if it will
+    change no more. With `trouble`, nothing was done: what is wrong, and what helps; a later run goes on from where the table
+    is."""
 
     table: str
     path: Path | None
@@ -64,60 +63,55 @@ def mirror(
 ) -> list[Mirrored]:  # fmt: skip
     """Bring the tables below `directory` (those named, as in SQL, or all that changed) to the end of the feed's span.
 
-    `progress(done, of)` counts stretches that are done with, and tables written. `numeric`, `arrays` and `times` are ArrowStyle's; a table that has
-    text keeps it. Trouble with a table (rows that cannot be told apart, values that do not fit, a range that does not reach back to where it is) is
-    told in what is returned, and as a warning; the others are brought up.
+    `progress(done, of)` counts stretches that are done with, and tables written. `numeric`, `arrays` and `times` are
+    ArrowStyle's; a table that has text keeps it. Trouble with a table (rows that cannot be told apart, values that do not fit, a
+    range that does not reach back to where it is) is told in what is returned, and as a warning; the others are brought up.
     """
-    OF_TABLES.check_met(feed.demand, "a mirror")
+    feed = feed.for_tables("a mirror", rewrites=True)
     directory = Path(directory).absolute()  # workers may stand elsewhere
     directory.mkdir(parents=True, exist_ok=True)
     style = ArrowStyle(numeric, arrays, times)
-    feed = feed.with_rewrites()
     written: list[Mirrored] = []
     with one_run(directory) as is_alone, staging(directory) as folder:
-        targets, troubles = find_targets(feed, directory, tables, style, keep_dropped=False)
+        targets, errors = find_targets(feed, directory, tables, style, keep_dropped=False)
         wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
-        read = frozenset(relation.oid for relation in feed.relations if (relation.rewrite_of or relation.oid) in wanted)
+        read = frozenset(wanted).union(*(target.rewrites for target in targets))
         step = counting(progress, feed.stretches + len(targets))
         staged = stage_changes(feed, read, wanted, folder, fill_missing=True, done=step)
         for target in targets:
-            with troubles.of(target.name, target.relation):
+            with errors.of(target.name, target.relation):
                 mine = staged[target.relation.oid]
                 mine = mine if target.dropped is None else mine.seen_by_others(target.dropped)
-                replaced = [*_truncations(feed, target), *mine.rewrites]
+                replaced = [*_truncations(target), *mine.rewrites]
                 mine.check(max(replaced, default=None))
                 if target.found.is_there or tables is not None or mine.files or replaced:
                     written.append(_bring_up(target, folder, mine.files, replaced, feed.most_bytes))
             step(1)
         made = [target for target in targets if not target.found.is_there and target.path in {each.path for each in written}]
         if made and not is_alone:
-            withdrawn = withdraw_doubles(directory, made, feed.span, troubles, folder)
+            withdrawn = withdraw_doubles(directory, made, feed.span, errors, folder)
             written = [each for each in written if each.path not in withdrawn]
-    troubles.warn()
-    return sorted(written + _in_trouble(troubles), key=lambda each: each.table)
+    errors.warn()
+    return sorted(written + _with_errors(errors), key=lambda each: each.table)
 
 
-def _in_trouble(troubles: Troubles) -> list[Mirrored]:
-    return [Mirrored(name, None, trouble=error) for name, error in troubles.of_tables]
+def _with_errors(errors: TableErrors) -> list[Mirrored]:
+    return [Mirrored(name, None, trouble=error) for name, error in errors.of_tables]
 
 
-def _changes_of(folder: Path, run: Run, target: Target) -> pa.Table:
+def _changes_of(folder: Path, run: Run, target: TargetTable) -> pa.Table:
     schema = change_schema(target.relation, style=target.style)
     parts = [pq.read_table(folder / file.path, schema=schema) for file in run.files]
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
-def _truncations(feed: Feed, target: Target) -> list[OrderKey]:
-    return [
-        (int(each.commit_lsn), int(each.truncation.lsn), 0)
-        for each in feed.truncations
-        if each.commit_lsn >= target.span.start
-        and any(relation.oid == target.relation.oid for relation in each.truncation.relations)
-    ]
+def _truncations(target: TargetTable) -> list[OrderKey]:
+    """Those that the table does not have yet."""
+    return [(int(commit), int(lsn), 0) for commit, lsn in target.truncations if commit >= target.span.start]
 
 
 def _bring_up(
-    target: Target, folder: Path, files: Sequence[FileWritten], replaced: Sequence[OrderKey], most_bytes: int
+    target: TargetTable, folder: Path, files: Sequence[FileWritten], replaced: Sequence[OrderKey], most_bytes: int
 ) -> Mirrored:
     """The changes since all rows were last `replaced`, if they were, in as few commits as `most_bytes` of memory allow."""
     last, rows = max(replaced, default=None), sum(file.rows for file in files)
@@ -141,16 +135,16 @@ def _bring_up(
     return Mirrored(target.name, target.path, rows, upserts, deletes, dict(unbounded), target.dropped)
 
 
-def _commit(target: Target, changes: pa.Table, replaced: Sequence[OrderKey]) -> tuple[Mirrored, Found]:
-    """One commit: the net of the changes since all rows were last `replaced`, if they were, and the position. Another where the configuration is to
-    say something else of the table."""
+def _commit(target: TargetTable, changes: pa.Table, replaced: Sequence[OrderKey]) -> tuple[Mirrored, Found]:
+    """One commit: the net of the changes since all rows were last `replaced`, if they were, and the position. Another where the
+    configuration is to say something else of the table."""
     relation, style, found = target.relation, target.style, target.found
     schema = row_schema(relation, style)
     net = net_change(changes, relation, replaced)
     beyond = unbounded_values(net.upserts)
     unbounded = columns_beyond_statistics(net.upserts) | (target.position.unbounded if target.position else frozenset())
     stood = target.stood_before(target.span.stop)
-    identity = Identity(target.span, relation, style, unbounded, target.dropped, stood)
+    identity = TableIdentity(target.span, relation, style, unbounded, target.dropped, stood)
     settings = table_settings(schema, unbounded)
     with found.next_version(target.name) as mark:
         properties = identity.properties(mark)
@@ -166,7 +160,7 @@ def _commit(target: Target, changes: pa.Table, replaced: Sequence[OrderKey]) -> 
     return done, found
 
 
-def _write(target: Target, position: Position, table: DeltaTable, net: NetChange, how: dict[str, Any]) -> None:
+def _write(target: TargetTable, position: TablePosition, table: DeltaTable, net: NetChange, how: dict[str, Any]) -> None:
     """The change of a table that is there, in the way that suits it."""
     relation, style = target.relation, target.style
     schema = row_schema(relation, style)
@@ -189,7 +183,7 @@ def _beyond_merge(schema: pa.Schema) -> bool:
     return any("`" in name for name in schema.names)
 
 
-def _conformed(rows: pa.Table, position: Position, relation: Relation, style: ArrowStyle) -> pa.Table:
+def _conformed(rows: pa.Table, position: TablePosition, relation: Relation, style: ArrowStyle) -> pa.Table:
     """Rows of an older version of the table in the columns of `relation`; columns that are new hold what ADD COLUMN gave to
     old rows."""
     names = {number: name for number, name, _ in position.columns}

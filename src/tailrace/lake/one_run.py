@@ -1,7 +1,7 @@
 """One run writes to a directory at a time, where its file system has locks: the next one waits, and finds done what was done.
 
-That saves work, and folders from being renamed under somebody who writes. What keeps tables right is not the lock but how they are committed to
-(`lake/found.py`): without it, of two runs that meet in a table one is told so.
+That saves work, and folders from being renamed under somebody who writes. What keeps tables right is not the lock but how they
+are committed to (`lake/found.py`): without it, of two runs that meet in a table one is told so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def one_run(directory: Path) -> Iterator[bool]:
-    """Hold the lock of `directory`, once nobody else does; whether there are locks. The folder itself is locked, so no file of ours lies in it."""
+    """Hold the lock of `directory`, once nobody else does; whether there are locks. The folder itself is locked, so no file of
+    ours lies in it."""
     lock = None
     try:
         lock = FileLock.take(directory)

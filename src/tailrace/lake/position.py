@@ -1,17 +1,21 @@
-"""How far a lake table is, and which table of the source it is, kept in the table itself: written in the same commit as its rows, so they never
-differ.
+"""How far a lake table is, and which table of the source it is, kept in the table itself: written in the same commit as its rows,
+so they never differ.
 
-The position is an application transaction (`tailrace/<system>/<timeline>` -> LSN), which Delta's own protocol keeps forever. What the table is
-(database and oid, which are its identity whatever folder it lies in, its name and columns, and whether it was dropped since) stands in the table's
-configuration, which checkpoints keep as well. delta-rs writes that in a commit of its own, so a second application transaction of each commit
-(`…/table` -> CRC-32) says which configuration belongs to it. Until there is that, and in tables that are older, each commit's metadata says the
-same: people see it in the table's history, which others may clean up. State of a table: absent, ours at a position, or somebody else's (left alone).
+The position is an application transaction (`tailrace/<system>/<timeline>` -> LSN), which Delta's own protocol keeps forever. What
+the table is (database and oid, which are its identity whatever folder it lies in, its name and columns, and whether it was
+dropped since) stands in the table's configuration, which checkpoints keep as well. delta-rs writes that in a commit of its own,
+so a second application transaction of each commit (`…/table` -> CRC-32) says which configuration belongs to it. Until there is
+that, and in tables that are older, each commit's metadata says the same: people see it in the table's history, which others may
+clean up. State of a table: absent, ours at a position, or somebody else's (left alone).
+
+Whether the log is still the one that a table was made from (`history_error`): a server may have been put back to an earlier copy of
+itself, and have written other things since; or it was promoted below what the table has seen.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -20,12 +24,12 @@ from zlib import crc32
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from tailrace.changes import DEFAULT, row_schema
-from tailrace.errors import MissingHistory, Overtaken, UsageError
+from tailrace.errors import MissingHistory, Overtaken, TailraceError, UsageError
 from tailrace.feed import Span
 from tailrace.lake.found import METADATA, Found, commit_properties
 from tailrace.model import PAGE_SIZE, Lsn, Relation
 from tailrace.types.registry import ArrowStyle
-from tailrace.wal.stood import Stood
+from tailrace.wal.stood import Difference, Kind, Stood
 
 CONFIGURATION = "tailrace"
 _TABLE, _STOOD, _CHECKSUMS = "/table", "/stood", "/stood/checksums"
@@ -35,10 +39,16 @@ _RECENT = 20
 """Commits that are looked through before all are: others may compact a table, but seldom more often than it changes."""
 
 
+_HINT = (
+    "The server was put back to an earlier copy of itself, or lost the end of its log: the table has seen a history that is gone. "
+    "Undo that, or make the table anew, in another directory."
+)
+
+
 @dataclass(frozen=True, slots=True)
-class Position:
-    """What a commit says of a table: its position, which relation it follows, the columns it had then, as (attribute number, name, type), and
-    whether a DROP TABLE is behind it."""
+class TablePosition:
+    """What a commit says of a table: its position, which relation it follows, the columns it had then, as (attribute number,
+    name, type), and whether a DROP TABLE is behind it."""
 
     lsn: Lsn
     oid: int
@@ -46,7 +56,7 @@ class Position:
     name: str
     columns: tuple[tuple[int, str, str], ...]
     unbounded: frozenset[str] = frozenset()
-    """Columns that hold, or once held, what Delta's statistics cannot say (`lake/infinities.py`)."""
+    """Columns that hold, or once held, what Delta's statistics cannot say (`lake/statistics.py`)."""
     style: Mapping[str, str] = field(default_factory=dict)
     dropped: Lsn | None = None
     stood: Stood | None = None
@@ -67,7 +77,7 @@ def columns_of(relation: Relation, style: ArrowStyle = DEFAULT) -> tuple[tuple[i
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class TableIdentity:
     """What a table is once a commit is made, whatever its position."""
 
     span: Span
@@ -120,9 +130,11 @@ def _stood_of(table: DeltaTable, app_id: str, upto: Lsn) -> Stood | None:
     return Stood(upto, Lsn(upto - (packed >> 32)), both & 0xFFFF_FFFF, Lsn(since), both >> 32 & 0xFFFF_FFFF)
 
 
-def remember(table: Found, name: str, identity: Identity, before: Position | None, settings: Mapping[str, str]) -> Found:
-    """Put `identity` into the table's configuration, and `settings` of Delta's, if it was not `before`. Where somebody else commits first, the next
-    run does it."""
+def remember(
+    table: Found, name: str, identity: TableIdentity, before: TablePosition | None, settings: Mapping[str, str]
+) -> Found:
+    """Put `identity` into the table's configuration, and `settings` of Delta's, if it was not `before`. Where somebody else
+    commits first, the next run does it."""
     if before is not None and before.kept == identity.text:
         return table
     try:
@@ -131,9 +143,10 @@ def remember(table: Found, name: str, identity: Identity, before: Position | Non
         return table
 
 
-def position_of(table: DeltaTable, span: Span) -> Position | None:
-    """Where `table` is on the line of `span`, maybe on an earlier timeline; None if it was not written from there, or of other publications. Raises
-    MissingHistory if it was, and no longer says what it is, and UsageError if it follows a later timeline by now."""
+def position_of(table: DeltaTable, span: Span) -> TablePosition | None:
+    """Where `table` is on the line of `span`, maybe on an earlier timeline; None if it was not written from there, or of other
+    publications. Raises MissingHistory if it was, and no longer says what it is, and UsageError if it follows a later timeline by
+    now."""
     kept = table.metadata().configuration.get(CONFIGURATION, "")
     timeline, app_id = span.timeline, _app_id(span.system, span.timeline)
     lsn = table.transaction_version(app_id)
@@ -155,7 +168,7 @@ def position_of(table: DeltaTable, span: Span) -> Position | None:
         )  # fmt: skip
     columns = tuple((number, name, kind) for number, name, kind in said["columns"])
     dropped = Lsn.parse(said["dropped"]) if said["dropped"] else None
-    return Position(
+    return TablePosition(
         Lsn(lsn), said["oid"], said["schema"], said["table"], columns, frozenset(said["unbounded"]), said["style"], dropped,
         _stood_of(table, app_id, Lsn(lsn)), timeline, kept,
     )  # fmt: skip
@@ -182,3 +195,32 @@ def check_reaches(span: Span, position: Lsn, name: str) -> Span:
             lsn=position,
         )
     return replace(span, start=position)
+
+
+def history_error(
+    span: Span, difference: Callable[[Stood], Difference | None], position: TablePosition, name: str
+) -> TailraceError | None:
+    """What is wrong with going on from where the table is: it has seen a history that is gone. None if nothing is, as far as can be
+    told; on another timeline it must be told. `difference` is the feed's."""
+    stood = position.stood
+    found = difference(stood) if stood is not None else None
+    if position.timeline != span.timeline and (stood is None or (found is not None and found.kind is Kind.UNKNOWN)):
+        return UsageError(
+            f"table {name} follows timeline {position.timeline}; whether timeline {span.timeline} is the same up to {position.lsn} cannot be told",
+            hint="Give older WAL, or make the table anew, in another directory.", sqlstate="55000", lsn=position.lsn,
+        )  # fmt: skip
+    if stood is None or found is None or found.kind is Kind.UNKNOWN:
+        return None
+    if found.kind is Kind.SHORT:
+        return MissingHistory(
+            f"table {name} has all changes before {stood.upto}, but the log ends at {found.at}",
+            detail=_detail(stood), hint=_HINT, context=found.why, lsn=stood.last, sqlstate="55000",
+        )  # fmt: skip
+    return UsageError(
+        f"table {name} has all changes before {stood.upto}, but the log has another record at {found.at} than was read there",
+        detail=_detail(stood), hint=_HINT, context=found.why, lsn=stood.last, sqlstate="55000",
+    )  # fmt: skip
+
+
+def _detail(stood: Stood) -> str:
+    return f"The last record before {stood.upto} was at {Lsn(stood.last)}, with checksum {stood.crc:08X}."

@@ -1,7 +1,8 @@
 """Delta tables as Arrow, read by Arrow's own file system.
 
-What `DeltaTable.to_pyarrow_table()` reads with calls back into Python for every buffer, and a thread of Arrow's may still let go of one when the
-interpreter is shutting down: before Python 3.14 that ends the process ("terminate called without an active exception").
+What `DeltaTable.to_pyarrow_table()` reads with calls back into Python for every buffer, and a thread of Arrow's may still let go
+of one when the interpreter is shutting down: before Python 3.14 that ends the process ("terminate called without an active
+exception").
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pyarrow import fs
 
 
 def dataset_of(table: DeltaTable, folder: Path) -> pa.dataset.Dataset:
-    """The table, which lies in `folder`, as a dataset. Filters go by what the files say of themselves: of a column that has no statistics in the
-    table's log, delta-rs (1.6) tells Arrow that no row is equal to anything."""
+    """The table, which lies in `folder`, as a dataset. Filters go by what the files say of themselves: of a column that has no
+    statistics in the table's log, delta-rs (1.6) tells Arrow that no row is equal to anything."""
     there = table.to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()))
     if table.metadata().partition_columns:
         return there

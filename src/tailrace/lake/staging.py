@@ -1,8 +1,9 @@
 """Changes on their way into tables: Parquet files that workers write where decoding happens, and what they could not write.
 
-In: stretches with their plans, and which tables are wanted as of which version. Out: a file per stretch and version of a table, below a folder that
-the driver made and removes. A worker may run twice: files have names of their own, and only those that a result names are used. What one table's
-values do not fit is told of that table (`Refused`), and keeps no other from being written.
+In: stretches with their plans, and which tables are wanted as of which version. Out: a file per stretch and version of a table,
+below a folder that the driver made and removes. A worker may run twice: files have names of their own, and only those that a
+result names are used. What one table's values do not fit is told of that table (`Refused`), and keeps no other from being
+written.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class FileWritten:
-    """A Parquet file of one table's changes; `path` is relative to the staging folder, `first_commit` to `last_commit` what it holds, and
-    `first_lsn` the first record; `size` is the file's, `memory` what its rows take once they are read. `rewrite` is the transient heap of the ALTER
-    TABLE that wrote all its rows anew (0: they are changes)."""
+    """A Parquet file of one table's changes; `path` is relative to the staging folder, `first_commit` to `last_commit` what it
+    holds, and `first_lsn` the first record; `size` is the file's, `memory` what its rows take once they are read. `rewrite` is
+    the transient heap of the ALTER TABLE that wrote all its rows anew (0: they are changes)."""
 
     oid: int
     path: str
@@ -81,7 +82,8 @@ class FileWritten:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Changes of one table that could not be written, since their values do not fit its columns: when the first commits and where the last stands."""
+    """Changes of one table that could not be written, since their values do not fit its columns: when the first commits and where
+    the last stands."""
 
     oid: int
     first_commit: int
@@ -114,7 +116,8 @@ class Staged:
         return list(firsts.values())
 
     def seen_by_others(self, dropped: int) -> Staged:
-        """Without what only the transaction saw that dropped the table, at `dropped`: rows that it wrote anew, and columns of its own."""
+        """Without what only the transaction saw that dropped the table, at `dropped`: rows that it wrote anew, and columns of its
+        own."""
         files = [file for file in self.files if not file.rewrite or file.last_commit != dropped]
         return Staged(files, [each for each in self.refused if (each.first_commit, each.last[0]) != (dropped, dropped)])
 
@@ -126,7 +129,8 @@ class Staged:
 
 
 def staging(directory: Path) -> AbstractContextManager[Path]:
-    """A folder below `directory`, on the same file system, for as long as it is needed. Those whose runs were killed are removed."""
+    """A folder below `directory`, on the same file system, for as long as it is needed. Those whose runs were killed are
+    removed."""
     return scratch_folder(directory, _PREFIX)
 
 
@@ -139,8 +143,8 @@ def stage_changes(
     fill_missing: bool,
     done: Callable[[int], None],
 ) -> dict[int, Staged]:
-    """Decode the changes of these relations, wherever the feed's workers are, into `folder`: by oid, what became of each table. `done` is told of how
-    many stretches."""
+    """Decode the changes of these relations, wherever the feed's workers are, into `folder`: by oid, what became of each table.
+    `done` is told of how many stretches."""
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
     passed_over: set[str] = set()
     work = partial(write_changes, folder, wanted, feed.decoder, fill_missing)
@@ -157,7 +161,8 @@ def stage_changes(
                 else:
                     of_table.files.append(each)
             done(1)
-    warn_of_missing(passed_over)
+    if passed_over:
+        warn_of_missing(passed_over)
     return staged
 
 
@@ -170,8 +175,8 @@ class Run:
 
 
 def runs_of(files: Sequence[FileWritten], stop: Lsn, most_bytes: int) -> list[Run]:
-    """The files in the order of their commits, up to `stop`: cut before what would take a run beyond `most_bytes` of memory, where every transaction
-    lies on one side. There is at least one run, if an empty one."""
+    """The files in the order of their commits, up to `stop`: cut before what would take a run beyond `most_bytes` of memory,
+    where every transaction lies on one side. There is at least one run, if an empty one."""
     runs: list[Run] = []
     run: list[FileWritten] = []
     memory = last = 0
@@ -188,7 +193,8 @@ def runs_of(files: Sequence[FileWritten], stop: Lsn, most_bytes: int) -> list[Ru
 def write_changes(
     folder: Path, wanted: Mapping[int, Wanted], decode: Decoder, fill_missing: bool, piece: Piece
 ) -> list[FileWritten | Refused | PassedOver]:
-    """Decode a stretch and write the changes of the tables `wanted` (by oid), a file per version of a relation. Runs in a worker."""
+    """Decode a stretch and write the changes of the tables `wanted` (by oid), a file per version of a relation. Runs in a
+    worker."""
     written: list[FileWritten | Refused | PassedOver] = []
     oids = {each.oid for each in piece.relations if (each.rewrite_of or each.oid) in wanted}
     for relation, batches in groupby(decode(piece, oids), attrgetter("relation")):
@@ -214,7 +220,9 @@ def write_changes(
 
 
 def _changes_of(batch: Batch, piece: Piece, target: Wanted, fill_missing: bool) -> pa.RecordBatch:
-    style = replace(target.style, text=replace(target.style.text, names=batch.names))
+    style = target.style
+    if batch.names is not None:
+        style = replace(style, text=replace(style.text, names=batch.names))
     return change_batch(batch, piece.facts, target.relation, style=style, codec=piece.plan.codec, fill_missing=fill_missing)
 
 

@@ -1,10 +1,13 @@
 """What Delta's statistics of a table say, and what they must not: values that delta-rs (up to 1.6.6) gets wrong there.
 
 Decimals go through 64-bit floats: beyond 15 digits least and greatest come out rounded, and a reader that believes them skips files in which its
-value is; what is smaller than 0.00001 cannot be read again. Infinite and ancient values go wrong as well (`lake/infinities.py`). Such columns get no
-statistics: not from us (`writer_settings`), nor from those who compact the table (`table_settings`, which writers keep to, and by which readers know
-that there are none: without, delta-rs tells Arrow that no row is equal to anything). What is wrong in a table already is put right (`put_right`): the
-same files are added once more, with what is true of them, as the protocol has it for statistics that are computed anew.
+value is; what is smaller than 0.00001 cannot be read again. Of years before 1 or after 9999 delta-rs writes what its own reader finds nothing by
+(timestamps) or refuses (dates), and at PostgreSQL's 'infinity' it panics. Of a float that is infinite it writes no greatest, and then finds nothing;
+NaN, greater than all others to PostgreSQL and Spark, it passes over. The values are stored as they are.
+
+Such columns get no statistics: not from us (`writer_settings`), nor from those who compact the table (`table_settings`, which writers keep to, and by
+which readers know that there are none: without, delta-rs tells Arrow that no row is equal to anything). What is wrong in a table already is put right
+(`put_right`): the same files are added once more, with what is true of them, as the protocol has it for statistics that are computed anew.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from deltalake import ColumnProperties, DeltaTable, WriterProperties
 from deltalake.transaction import AddAction
 
 from tailrace.errors import UsageError
-from tailrace.lake.found import Found, commit_properties
+from tailrace.lake.found import Found, commit_properties, files_of, schema_of
 
 MOST_DIGITS = 15
 """Any decimal of so many digits is told from its neighbours by a 64-bit float."""
@@ -35,6 +38,10 @@ _INDEXED = 32
 """As many columns have statistics where nothing is said (delta.dataSkippingNumIndexedCols)."""
 _NONE = ColumnProperties(statistics_enabled="NONE")
 _SIDES = ("minValues", "maxValues", "nullCount")
+_FIRST, _LAST = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970-01-01."""
+_DAY = 86_400_000_000
+"""In microseconds."""
 Column = tuple[str, ...]
 """A column by the names that lead to it."""
 
@@ -46,6 +53,32 @@ def wide_decimals(schema: pa.Schema) -> frozenset[str]:
 
 def _is_wide(kind: pa.DataType) -> bool:
     return pa.types.is_decimal(kind) and (kind.precision > MOST_DIGITS or kind.scale > MOST_SCALE)
+
+
+def unbounded_values(rows: pa.Table) -> dict[str, int]:
+    """How many dates or timestamps statistics cannot hold, by the columns that have any."""
+    counts = {}
+    for field in rows.schema:
+        if pa.types.is_date32(field.type):
+            first, last, whole = _FIRST, _LAST, pa.int32()
+        elif pa.types.is_timestamp(field.type):
+            first, last, whole = _FIRST * _DAY, (_LAST + 1) * _DAY - 1, pa.int64()
+        else:
+            continue
+        numbers = rows[field.name].cast(whole)
+        beyond = pc.or_(pc.less(numbers, pa.scalar(first, whole)), pc.greater(numbers, pa.scalar(last, whole)))
+        count = pc.sum(beyond).as_py()
+        if count:
+            counts[field.name] = count
+    return counts
+
+
+def columns_beyond_statistics(rows: pa.Table) -> frozenset[str]:
+    """Columns whose statistics would be wrong, with these rows among theirs."""
+    floats = (field.name for field in rows.schema if pa.types.is_floating(field.type))
+    return frozenset(unbounded_values(rows)) | {
+        name for name in floats if not pc.all(pc.is_finite(rows[name]), min_count=0).as_py()
+    }
 
 
 def writer_settings(schema: pa.Schema, unbounded: frozenset[str] = frozenset()) -> WriterProperties | None:
@@ -75,10 +108,10 @@ def table_settings(schema: pa.Schema, unbounded: frozenset[str] = frozenset()) -
 
 def files_that_are_wrong(table: DeltaTable) -> list[str]:
     """Those with statistics of decimals that need not be right."""
-    wide = list(_wide_columns(pa.schema(table.schema().to_arrow())))
+    wide = list(_wide_columns(schema_of(table)))
     if not wide:
         return []
-    files = pa.table(table.get_add_actions())
+    files = files_of(table)
     wrong = np.zeros(len(files), np.bool_)
     for side in _PARSED:
         for column in wide:
@@ -99,13 +132,13 @@ def _at(files: pa.Table, side: str, column: Column) -> pa.Array | None:
 
 
 def put_right(table: Found, name: str, paths: Sequence[str], unbounded: frozenset[str] = frozenset()) -> Found:
-    """The table without the statistics in these files that cannot be right, and with settings that keep them out. Raises UsageError where they
-    cannot be taken out, and what `Found.next_version` does."""
+    """The table without the statistics in these files that cannot be right, and with settings that keep them out. Raises
+    UsageError where they cannot be taken out, and what `Found.next_version` does."""
     handle = table.open()
-    schema = pa.schema(handle.schema().to_arrow())
+    schema = schema_of(handle)
     wide = list(_wide_columns(schema))
     settings = table_settings(schema, unbounded) if wide_decimals(schema) else LOG_SETTINGS
-    files = {file["path"]: file for file in pa.table(handle.get_add_actions()).to_pylist()}
+    files = {file["path"]: file for file in files_of(handle).to_pylist()}
     said = _added(table, set(paths))
     actions = [_without(files[path], said.get(path), wide, name) for path in paths]
     with table.next_version(name) as mark:

@@ -31,6 +31,7 @@ from tailrace.pipeline.scanning import (
     scan_log,
 )
 from tailrace.pipeline.subscribing import TEXT_STYLE, subscription
+from tailrace.pipeline.tables_of_log import TablesOfLog
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import check_decodable, drops_of, foreign_records, raised_at
@@ -85,7 +86,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
-class Pipeline:
+class Pipeline(TablesOfLog):
     """A source, scanned and planned for one database: the door to everything that comes out of it. As a :class:`tailrace.feed.Feed` it is what lake
     tables and DataFrames are made from. `told` is the log with the `blocks` that the plan gives of transactions in progress."""
 

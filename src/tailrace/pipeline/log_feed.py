@@ -25,6 +25,7 @@ from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import AS_SUITS, Scanning
 from tailrace.pipeline.subscribing import TEXT_STYLE, subscription
+from tailrace.pipeline.tables_of_log import TablesOfLog
 from tailrace.pipeline.windows import begin, carry, one_ahead, stepped
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import OF_TABLES, Demand
@@ -65,7 +66,7 @@ class _Overview:
     only: Pipeline | None
 
 
-class LogFeed:
+class LogFeed(TablesOfLog):
     """Changes of the transactions that `asked` names; of those what is published `to` somebody. It can be read as often as wanted."""
 
     def __init__(self, log: _Log, asked: Asked, to: Subscription | None = None) -> None:

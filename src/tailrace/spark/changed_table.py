@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from tailrace.catalog.partitions import PARTITIONED, Partitions, partitions_of
 from tailrace.decode import Batch
 from tailrace.errors import UsageError
-from tailrace.feed import Feed
 from tailrace.model import Lsn, Relation
+from tailrace.pipeline import Pipeline
+from tailrace.pipeline.log_feed import LogFeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class ChangedTable:
     partitions: Partitions | None
 
     @classmethod
-    def named(cls, feed: Feed, schema: str, name: str) -> ChangedTable:
+    def named(cls, feed: Pipeline | LogFeed, schema: str, name: str) -> ChangedTable:
         """The table of that name at the end of the range (of a reversed one, at its later LSN). Raises UsageError if there is none."""
         end = max(int(feed.span.stop), int(feed.span.start))
         history = feed.history
@@ -41,7 +42,7 @@ class ChangedTable:
             )
         return cls(shown, partitions_of(history, relation.oid) if has_partitions(shown, feed) else None)
 
-    def within(self, window: Feed) -> ChangedTable:
+    def within(self, window: Pipeline) -> ChangedTable:
         """The same, with what `window`, whose transactions have ordinals of their own, tells of its partitions."""
         if self.partitions is None:
             return self
@@ -66,6 +67,6 @@ class ChangedTable:
         return self.partitions.numbered(batch.relation, int(batch.lsn[first]), int(ordinals[first]))
 
 
-def has_partitions(relation: Relation, feed: Feed) -> bool:
+def has_partitions(relation: Relation, feed: Pipeline | LogFeed) -> bool:
     """Whether its changes are told of its partitions. What is published of a partitioned table is told of the table itself."""
     return relation.kind == PARTITIONED and not feed.span.publications

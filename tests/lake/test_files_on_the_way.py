@@ -1,0 +1,72 @@
+"""How many files an update passes on its way into a mirror: what somebody must know who follows it (docs/architecture.md)."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import tailrace
+from support.cases import Case, open_case
+from tailrace.lake.mirror import mirror
+from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner, open_pipeline
+from tailrace.pipeline.log_feed import LogFeed, open_feed
+
+PACKAGE = f"{Path(tailrace.__file__).parent}/"
+FEED = ("pipeline/", "decode/", "transactions/", "plan/", "feed.py")
+"""What a feed is made of, and all that is called from there: the way begins where that has given something."""
+TABLES = ("lake/", "apply/", "changes.py")
+XID = 743
+"""The update of docs/architecture.md, "Follow one update"."""
+
+
+def test_an_update_passes_fifteen_files_on_its_way_into_a_mirror(tmp_path: Path) -> None:
+    """Codecs of types are left out: which of them read the values, the columns of the table say."""
+    case = open_case("xact", 16, "with_slot", tmp_path / "case")
+    facts = open_pipeline(case.data_dir, case.meta["dbname"]).plan.transactions
+    commit = Lsn(int(facts.commit_lsn[facts.xid.tolist().index(XID)]))
+    mirror(_feed(case, None, commit), tmp_path / "lake")
+    with _files_entered() as files:
+        (done,) = mirror(_feed(case, commit, Lsn(commit + 1)), tmp_path / "lake")
+    assert (done.table, done.changes, done.upserts, done.trouble) == ("public.a", 1, 1, None)
+    passed = sorted(file for file in files if not file.startswith("types/"))
+    assert "lake/mirror.py" in passed
+    assert len(passed) <= 15, passed
+    assert not [file for file in passed if file.startswith("catalog/") and "names" not in file], "the lake asks the feed"
+
+
+def _feed(case: Case, start: Lsn | None, upto: Lsn) -> LogFeed:
+    return open_feed(case.data_dir, case.meta["dbname"], start_lsn=start, upto_lsn=upto, runner=LocalRunner(1))
+
+
+@contextmanager
+def _files_entered() -> Iterator[set[str]]:
+    """The files of the package whose functions are called, in any thread, outside of the feed."""
+    entered: set[str] = set()
+    local = threading.local()
+
+    def called(frame: FrameType, event: str, _: Any) -> None:
+        name = frame.f_code.co_filename
+        if event not in ("call", "return") or not name.startswith(PACKAGE):
+            return
+        stack = local.__dict__.setdefault("stack", [])
+        if event == "return":
+            del stack[-1:]
+            return
+        stack.append(name.removeprefix(PACKAGE))
+        innermost = next((each for each in reversed(stack) if each.startswith((*FEED, *TABLES))), "")
+        if innermost.startswith(TABLES):
+            entered.add(stack[-1])
+
+    threading.setprofile(called)
+    sys.setprofile(called)
+    try:
+        yield entered
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
