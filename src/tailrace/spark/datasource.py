@@ -40,7 +40,7 @@ from tailrace.spark.rows import RowShape, oids_of, rows_of
 from tailrace.spark.schemas import spark_schema
 from tailrace.spark.stream import StreamOfPlugin, StreamOfTables, TailraceStreamReader, wanted_of
 from tailrace.spark.stream_source import KeptSlot, LogAlone, StreamSource
-from tailrace.spark.workers import settle
+from tailrace.spark.workers import message_first, settle
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import PARAMETERS
 from tailrace.window import WindowSize, parse_size
@@ -106,7 +106,8 @@ class TailraceReader(DataSourceReader):
         if not isinstance(partition, _PickledPiece):
             return  # Spark's own, of no content, where there are no stretches
         piece, tables = partition.parts()
-        yield from rows_of(self._decode, piece, tables, self._shape)
+        with message_first():
+            yield from rows_of(self._decode, piece, tables, self._shape)
         settle()
 
 
@@ -124,6 +125,7 @@ class TailraceSource(DataSource):
         settle()  # in the process that looks for sources, and in those that ask one for its schema and reader
         return "tailrace"
 
+    @message_first()
     def schema(self) -> StructType:
         settle()
         options = self._options
@@ -138,6 +140,7 @@ class TailraceSource(DataSource):
         _, _, tables, shape = self._plan()
         return spark_schema(shape.schema(tables[0].relation if tables else None))
 
+    @message_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         settle()
         if "plugin" in self._options:
@@ -147,6 +150,7 @@ class TailraceSource(DataSource):
         (decode, pieces, _, shape), self._planned = self._plan(), None
         return TailraceReader(decode, pieces, shape)
 
+    @message_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         settle()
         options = self._options

@@ -28,7 +28,7 @@ from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.publications.subscription import publication_names
 from tailrace.slots.slot import Slot
 from tailrace.spark.pickling import pack, unpack
-from tailrace.spark.workers import settle
+from tailrace.spark.workers import message_first, settle
 from tailrace.types.style import PARAMETERS
 
 OPTION = "plugin."
@@ -132,5 +132,6 @@ class PrintedReader(DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PickledWindow):
-            yield from partition.rows()
+            with message_first():
+                yield from partition.rows()
         settle()

@@ -38,7 +38,7 @@ from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.plugin_rows import plugin_of, printed, printed_rows, printed_schema
 from tailrace.spark.rows import RowShape, oids_of, rows_of
 from tailrace.spark.stream_source import StreamSource
-from tailrace.spark.workers import settle
+from tailrace.spark.workers import message_first, settle
 from tailrace.window import WindowSize, parse_size
 
 _BATCH = WindowSize()
@@ -137,6 +137,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_owned": None, "_latest": None}
 
+    @message_first()
     def initialOffset(self) -> dict[str, Any]:
         slot = self._origin.slot() or self._consumer().slot
         return Offset(slot.confirmed_flush_lsn, slot.stood).written()
@@ -144,9 +145,11 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxBytes(self._most_bytes)
 
+    @message_first()
     def prepareForTriggerAvailableNow(self) -> None:
         self._stop = self._consumer().written_upto
 
+    @message_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """`start` itself where nothing is new, which is how Spark knows."""
         at, consumer = self._at(start), self._consumer()
@@ -159,6 +162,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = Offset(upto, consumer.stood_at(upto)).written()
         return self._latest
 
+    @message_first()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         self._at(start)
         upto = Offset.read(end)
@@ -175,13 +179,15 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check(end)
         return packed
 
+    @message_first()
     def commit(self, end: dict[str, Any]) -> None:
         self._consumer().confirm(Offset.read(end).lsn)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, _Packed):
             rows, *arguments = partition.parts()
-            yield from rows(*arguments)
+            with message_first():
+                yield from rows(*arguments)
         settle()
 
     def _consumer(self) -> Consumer:

@@ -9,8 +9,15 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from tailrace.errors import TailraceError
+
+_SPARKS = "pyspark."
+_HIDE = "SPARK_HIDE_TRACEBACK"
+"""What `pyspark.util.handle_worker_exception` looks at when it writes down what was raised."""
 _DAEMON = "pyspark.daemon"
 _settled = False
 
@@ -26,6 +33,18 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     _leave_quietly(daemon)
+
+
+@contextmanager
+def message_first() -> Iterator[None]:
+    """An error of ours leaves a process of Spark's as its message, and not as a traceback that ends with it. The process ends with the error, so
+    nobody else's tracebacks are hidden."""
+    try:
+        yield
+    except TailraceError:
+        if getattr(sys.modules["__main__"].__spec__, "name", "").startswith(_SPARKS):
+            os.environ[_HIDE] = "1"
+        raise
 
 
 def _leave_quietly(daemon: Any) -> None:
