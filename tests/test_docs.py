@@ -38,10 +38,19 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         older = server.copy_to(home / "older")
         server.start()
         lsn = server.flush_lsn()
-        server.say(*SHOP.strip().split(";\n"))
+        first, *others = SHOP.strip().split(";\n")
+        server.say(first)
+        made = server.flush_lsn()
+        server.say(*others)
         server.stop()
         data = server.move_to(home / "app")
-        yield {"/backups/older": str(older), "/backups/app": str(data), "/archive/app": str(data / "pg_wal"), "0/3000060": lsn}
+        yield {
+            "/backups/older": str(older),
+            "/backups/app": str(data),
+            "/archive/app": str(data / "pg_wal"),
+            "0/3000060": lsn,
+            "0/1904480": made,
+        }
 
 
 @pytest.mark.postgres

@@ -13,6 +13,7 @@ import tailrace as package
 from support.command import Run
 from support.servers import Server
 from tailrace.errors import TailraceError, UsageError
+from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
 
 pytestmark = pytest.mark.postgres
@@ -219,10 +220,17 @@ def test_a_publication_that_is_made_later(shop: Shop, tailrace: Run, tmp_path: P
     for name in ("later", "own"):
         status, _, err = tailrace("decode", *shop.source, "--publication", name, *state)
         assert (status, f'publication "{name}" does not exist' in err) == (1, True)
-        told = re.search(r"DETAIL:  It exists from (\w+/\w+) on, and a change at (\w+/\w+) is to be published.", err)
+        told = re.search(r"DETAIL:  It exists from (\w+/\w+) on, and what it publishes at (\w+/\w+) is asked for.", err)
         assert told
         assert Lsn.parse(told[2]) < Lsn.parse(told[1])
-        assert f"HINT:  Begin at {told[1]} or later." in err
+        assert f"HINT:  Begin at {told[1]} or later;" in err
+        kept = {} if name == "own" else {"state": tmp_path / "state"}
+        whole = package.open_feed(shop.server.data_dir, shop.server.dbname)
+        with pytest.raises(
+            UsageError, match=f'publication "{name}" does not exist\nDETAIL:  It exists from {told[1]} on'
+        ) as raised:
+            mirror(whole.publishing(name, **kept), tmp_path / f"lake {name}")
+        assert raised.value.hint.startswith(f"Begin at {told[1]} or later;")
         number = {"later": 10, "own": 11}[name]
         shop.server.sql("INSERT INTO t VALUES (%s, 'more')", [number])
         done = tailrace("decode", *shop.source, "--publication", name, *state, "--start-lsn", told[1])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from tailrace.catalog.history import History
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Relation
-from tailrace.publications.publishing.entry_timeline import Definitions, Entries
+from tailrace.publications.publishing.entry_timeline import Definitions, Entries, created_at
 from tailrace.publications.publishing.published_relation import check_publications_exist, published_relation, shown_columns
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry
 from tailrace.publications.source_publications import SourcePublications
@@ -51,9 +51,10 @@ def shown_relation(history: History, relation: Relation, to: Subscription, upto:
     """The relation with the columns that are published of it where the log ends (`upto`), or were last; None if nothing ever was
     of it as itself. Raises as a change of it would at that end, if none could have been published before."""
     trouble: TailraceError | None = None
+    created = created_at(history, to.names, to.definitions)
     for number, entry in enumerate(_entries_before(history, relation.oid, to, upto)):
         try:
-            check_publications_exist(entry, history.major)
+            check_publications_exist(entry, history.major, upto - 1, created)
             if entry.published_as is None and entry.actions.rows:
                 what = published_relation(entry, relation, history.major)
                 return only_columns(relation, {column.number for column in shown_columns(relation, what.listed, what.generated)})

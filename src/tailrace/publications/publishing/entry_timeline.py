@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.history import History
 from tailrace.catalog.moments import Committed, moments_of
 from tailrace.errors import MissingHistory
-from tailrace.model import Relation
+from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.publications.publication import Publication, RowFilter
 from tailrace.publications.publishing.relation_sync_entry import RelationAncestry, RelationSyncEntry, member_of, publish_as
@@ -242,3 +242,17 @@ class Entries:
         above = self._source.history.relation_by_oid(place.oid, lsn, ordinal) if place.level else None
         members = tuple(member_of(publication, place) for publication in counting) if actions.rows else ()
         return RelationSyncEntry(actions, above, members, tuple(missing))
+
+
+def created_at(history: History, names: Sequence[str], definitions: Definitions) -> dict[str, Lsn]:
+    """From where on publications of these names exist, of those that come only later."""
+    created: dict[str, Lsn] = {}
+    for since, defined in definitions:
+        for each in defined:
+            created.setdefault(each.name, Lsn(since))
+    publications = history.table("pg_publication")
+    for name in names:
+        begins = publications.rows.begin[publications.where("pubname", name)]
+        if len(begins) and 0 < (first := int(begins.min())) < NEVER:
+            created.setdefault(name, Lsn(first))
+    return created

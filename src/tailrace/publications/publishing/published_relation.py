@@ -7,12 +7,13 @@ contradict each other, as the server does when it comes to the first change of t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from tailrace.errors import MissingHistory, PublicationWarning, UsageError
 from tailrace.majors import LISTS_COMPARED_BY_ATTRIBUTES, MISSING_PUBLICATIONS_SKIPPED, PUBLISHED_GENERATED_COLUMNS, supports
-from tailrace.model import Column, Relation
+from tailrace.model import Column, Lsn, Relation
 from tailrace.publications.publication import (
     NO_GENERATED_COLUMNS,
     STORED_GENERATED_COLUMNS,
@@ -76,13 +77,23 @@ def published_relation(entry: RelationSyncEntry, relation: Relation, major: int)
     )
 
 
-def check_publications_exist(entry: RelationSyncEntry, major: int) -> None:
-    """Raise UsageError if a publication that was asked for is missing, in majors where that stops the stream; MissingHistory if
-    the catalogs do not tell what is published."""
+def check_publications_exist(
+    entry: RelationSyncEntry, major: int, lsn: int = 0, created: Mapping[str, Lsn] = MappingProxyType({})
+) -> None:
+    """Raise UsageError if a publication that was asked for is missing at `lsn`, in majors where that stops the stream;
+    MissingHistory if the catalogs do not tell what is published. `created` says from where on those exist that come later."""
     if entry.unknown:
         raise MissingHistory(entry.unknown)
     if entry.missing and not supports(major, MISSING_PUBLICATIONS_SKIPPED):
-        raise UsageError(f'publication "{entry.missing[0]}" does not exist', sqlstate="42704")
+        error = UsageError(f'publication "{entry.missing[0]}" does not exist', sqlstate="42704")
+        since = created.get(entry.missing[0])
+        if since is not None and lsn < since:
+            error.detail = f"It exists from {since} on, and what it publishes at {Lsn(lsn)} is asked for."
+            error.hint = (
+                f"Begin at {since} or later; or define a publication that holds from an earlier moment "
+                "(tailrace publication create --at LSN)."
+            )
+        raise error
 
 
 def warn_of_missing(missing: Iterable[str]) -> None:

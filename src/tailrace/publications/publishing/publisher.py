@@ -22,7 +22,7 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
 from tailrace.publications.publication import RowFilter
-from tailrace.publications.publishing.entry_timeline import Definitions, EntryTimeline, timeline_of
+from tailrace.publications.publishing.entry_timeline import Definitions, EntryTimeline, created_at, timeline_of
 from tailrace.publications.publishing.filter_compiler import FilterCompiler, StoredFilters, facts_of, stored_filters
 from tailrace.publications.publishing.published_relation import PublishedRelation, check_publications_exist, published_relation
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry, is_publishable
@@ -37,7 +37,6 @@ from tailrace.publications.publishing.row_filter import (
     filtered,
     from_old,
 )
-from tailrace.transactions.fates import NEVER
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 
@@ -172,14 +171,7 @@ class Publisher:
             yield entry, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
     def _check_found(self, entry: RelationSyncEntry, lsn: int) -> None:
-        try:
-            check_publications_exist(entry, self.major)
-        except UsageError as error:
-            made = self.made.get(entry.missing[0])
-            if made is not None and lsn < made:
-                error.detail = f"It exists from {made} on, and a change at {Lsn(lsn)} is to be published."
-                error.hint = f"Begin at {made} or later."
-            raise
+        check_publications_exist(entry, self.major, lsn, self.made)
         self.passed_over.update(entry.missing)
 
     def _published_of(self, entry: RelationSyncEntry, relation: Relation) -> PublishedRelation:
@@ -237,21 +229,7 @@ def publisher_of(
     compiler = FilterCompiler(history.major, facts_of(history, style))
     timeline = timeline_of(plan, history, names, definitions)
     stored = stored_filters(compiler, timeline.filters_of(plan.relations)) if definitions else {}
-    return Publisher(timeline, history.major, compiler, stored, _made(history, names, definitions))
-
-
-def _made(history: History, names: Sequence[str], definitions: Definitions) -> dict[str, Lsn]:
-    """From where on publications of these names exist, of those that come only later."""
-    made: dict[str, Lsn] = {}
-    for since, defined in definitions:
-        for each in defined:
-            made.setdefault(each.name, Lsn(since))
-    publications = history.table("pg_publication")
-    for name in names:
-        begins = publications.rows.begin[publications.where("pubname", name)]
-        if len(begins) and 0 < (first := int(begins.min())) < NEVER:
-            made.setdefault(name, Lsn(first))
-    return made
+    return Publisher(timeline, history.major, compiler, stored, created_at(history, names, definitions))
 
 
 def _published_rows(batch: Batch, what: PublishedRelation, conditions: dict[int, RowCondition | None]) -> Batch:
