@@ -68,6 +68,19 @@ def theirs(server: Server, text: str, *, dbname: str = "") -> Rows | Said:
         ]
 
 
+def our_columns(session: Session, text: str) -> list[tuple[str, int, int]]:
+    """Of a result: names, oids of types, and their modifiers, as a RowDescription has them."""
+    with session.execute(text) as result:
+        return [(column.name, column.type, column.typmod) for column in result.columns or []]
+
+
+def their_columns(server: Server, text: str) -> list[tuple[str, int, int]]:
+    """The same of the server."""
+    with server.connect() as connection:
+        result = connection.pgconn.exec_(text.encode())
+        return [((result.fname(at) or b"").decode(), result.ftype(at), result.fmod(at)) for at in range(result.nfields)]
+
+
 _FIELDS = {
     ord("C"): "sqlstate",
     ord("M"): "message",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sql.places import Said, ours, session_on, theirs
+from sql.places import Said, our_columns, ours, session_on, their_columns, theirs
 from support.servers import Server
 
 GETS = "pg_logical_slot_peek_changes('a', NULL, NULL)"
@@ -65,6 +65,9 @@ def test_queries(major: int, tmp_path: Path) -> None:
             assert not isinstance(expected, Said), (query, expected)
             if got != expected:
                 different.append((query, got, expected))
+            columns = our_columns(session, query), their_columns(server, query)
+            if columns[0] != columns[1]:
+                different.append((query, *columns))
         for query in FAILING:
             got, expected = ours(session, query), theirs(server, query)
             assert isinstance(expected, Said)

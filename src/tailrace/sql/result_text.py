@@ -1,11 +1,11 @@
 """A result's columns as PostgreSQL's output functions print them, under the parameters of the session.
 
-In: Arrow columns, of the types in `kinds.ARROW`. Out: texts, None for NULL, and whether a column is one of numbers, which psql puts to the right.
+In: Arrow columns, of the types in `kinds.ARROW`. Out: texts, None for NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,8 @@ import pyarrow as pa
 from tailrace.errors import UnsupportedWal
 from tailrace.expressions.evaluate.exact import divide, parse, text_of
 from tailrace.model import Lsn, PgType
+from tailrace.sql.query.expression_types import ResultColumn
+from tailrace.sql.sql_types import TEXT
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
@@ -33,32 +35,30 @@ _FLOAT4, _FLOAT8, _BYTEA = _type(700, "float4", 4), _type(701, "float8", 8), _ty
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """As psql has it: a name, cells, and where they stand."""
+    """A column of a result as a client has it: name, the oid of its type and the type's modifier (RowDescription), and
+    cells as its output function prints them."""
 
     name: str
     cells: list[str | None]
-    is_number: bool
+    type: int = TEXT
+    typmod: int = -1
 
 
-def text_columns(table: pa.Table, names: list[str], style: TextStyle, averages: Container[int] = ()) -> list[TextColumn]:
-    """All columns of a result, under these names. `averages` are the places of those that have sums and counts."""
-    return [
-        TextColumn(name, [_average(each) for each in column.to_pylist()], True)
-        if place in averages
-        else TextColumn(name, texts_of(column.combine_chunks(), style), is_number(column.type))
-        for place, (name, column) in enumerate(zip(names, table.columns, strict=True))
+def text_columns(
+    table: pa.Table, columns: Sequence[ResultColumn], style: TextStyle, averages: Container[int] = ()
+) -> list[TextColumn]:
+    """All columns of a result, under these names and types. `averages` are the places of those that have sums and counts."""
+    cells = [
+        [_average(each) for each in values.to_pylist()] if place in averages else texts_of(values.combine_chunks(), style)
+        for place, values in enumerate(table.columns)
     ]
+    return [TextColumn(each.name, texts, each.type, each.typmod) for each, texts in zip(columns, cells, strict=True)]
 
 
 def _average(parts: list[str | None]) -> str | None:
     """The average of so many that have this sum (`int8_avg`, `numeric_avg`); NULL of none."""
     total, count = parts
     return None if total is None or count is None else text_of(divide(parse(total), parse(count)))
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether psql puts it to the right; pg_lsn, the only one of 64 bits without a sign, is none."""
-    return (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def texts_of(array: pa.Array, style: TextStyle) -> list[str | None]:

@@ -10,9 +10,6 @@ from typing import Any
 from tailrace.errors import PeerError
 from tailrace.sql.result_text import TextColumn
 
-_NUMBERS = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
-"""Types that psql puts to the right (`column_type_alignment`)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -99,7 +96,7 @@ class Server:
 def _column(result: Any, at: int) -> TextColumn:
     cells = [result.get_value(row, at) for row in range(result.ntuples)]
     texts = [None if cell is None else _text(cell) for cell in cells]
-    return TextColumn(_text(result.fname(at) or b""), texts, result.ftype(at) in _NUMBERS)
+    return TextColumn(_text(result.fname(at) or b""), texts, result.ftype(at), result.fmod(at))
 
 
 def _text(raw: bytes) -> str:

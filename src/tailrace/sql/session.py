@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from tailrace.errors import UsageError
+from tailrace.expressions.analysis.parsing import constants_of
 from tailrace.sql.functions.calls import Call, calls_of
 from tailrace.sql.functions.carrying_out import CarryingOut, check_slots
 from tailrace.sql.functions.outcome import Outcome
@@ -22,7 +23,8 @@ from tailrace.sql.grammar import ast, children, parsed
 from tailrace.sql.parameters import AS_OF, Parameters
 from tailrace.sql.place import Place
 from tailrace.sql.query.allowed import refused, what_is
-from tailrace.sql.query.translation import translated
+from tailrace.sql.query.expression_types import ExpressionTypes
+from tailrace.sql.query.translation import QuerySurroundings, translated
 from tailrace.sql.result_text import TextColumn, record_text, text_columns, texts_of
 from tailrace.sql.server import Server
 from tailrace.sql.views.relations import Relations
@@ -120,7 +122,9 @@ class Session:
         calls = calls_of(statement, text, functions_of(self.place.major))
         check_slots(calls)
         relations = Relations(self.place, self.parameters.as_of)
-        query = translated(statement, calls, relations.columns_of, relations.untracked, self.place.database)
+        around = QuerySurroundings(relations.columns_of, relations.untracked, self.place.database)
+        types = ExpressionTypes(self.place.major, self.parameters.style, constants_of(statement, text))
+        query = translated(statement, calls, around, types)
         carrying = CarryingOut(self.place, self.parameters.of_plugin, held)
         outcomes = [carrying.carry_out(call) for call in calls]
         tables = {name: relations.table(relation) for name, relation in query.relations.items() if relation}
@@ -129,13 +133,15 @@ class Session:
             if f"_record{number}" in query.relations:
                 tables[f"_record{number}"] = self._records(call, outcome)
         table = self.engine(query.sql, tables, self.parameters.style.time_zone)
-        columns = text_columns(table, query.names, self.parameters.style, query.averages)
+        columns = text_columns(table, query.columns, self.parameters.style, query.averages)
         for outcome in outcomes:
             if outcome.settle is not None:
                 outcome.settle()
         tag = f"SELECT {table.num_rows}"
         confirms = [outcome.confirm for outcome in outcomes if outcome.confirm is not None]
-        return Result(columns, tag, rows=table.num_rows, table=table.rename_columns(query.names)), confirms
+        return Result(
+            columns, tag, rows=table.num_rows, table=table.rename_columns([column.name for column in columns])
+        ), confirms
 
     def _records(self, call: Call, outcome: Outcome) -> pa.Table:
         """The rows as values of type record."""
@@ -190,7 +196,7 @@ class Session:
             return None
         if isinstance(statement, ast.VariableShowStmt):
             shown, setting = self.parameters.shown(name)
-            return Result([TextColumn(shown, [setting], False)], "SHOW", rows=1)
+            return Result([TextColumn(shown, [setting])], "SHOW", rows=1)
         value = ", ".join(_word(each) for each in statement.args) if statement.args else None
         changed = self.parameters.under(name, value, self.place.major)
         if self.server is not None and name.lower() != AS_OF:

@@ -1,7 +1,7 @@
 """Calls of functions (`parser/parse_func.c`, ParseFuncOrColumn).
 
 In: a name, analysed arguments, and how the call was written. Out: a `Function`, or a cast where a type's name was called like one. Aggregates, window
-functions and functions that return sets are found and refused, as in any WHERE.
+functions and functions that return sets are found, and refused where a clause may not have them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from tailrace.expressions.analysis.state import (
 )
 
 MOST_ARGUMENTS = 100
-PLACE = "WHERE"
+_WITH_AGGREGATES, _WITH_WINDOWS = ("SELECT", "HAVING", "ORDER BY"), ("SELECT", "ORDER BY")
+"""Clauses that may have them."""
 _AMBIGUOUS = "Could not choose a best candidate function. You might need to add explicit type casts."
 _NONE_FITS = "No function matches the given name and argument types. You might need to add explicit type casts."
 
@@ -163,16 +164,16 @@ def _check_kind(state: ParseState, row: FunctionRow, names: list[str], given: li
     if row.kind == "p":
         message = f"{_signature(state, names, given, call)} is a procedure"
         raise state.error(message, "42809", location, hint="To call a procedure, use CALL.")
-    if row.kind == "a":
-        if call.over:
-            raise state.error(f"window functions are not allowed in {PLACE}", "42P20", location)
-        if not given and not call.star:
-            raise state.error(f"{name}(*) must be used to call a parameterless aggregate function", "42809", location)
-        raise state.error(f"aggregate functions are not allowed in {PLACE}", "42803", location)
-    if row.kind == "w":
-        if not call.over:
-            raise state.error(f"window function {name} requires an OVER clause", "42809", location)
-        raise state.error(f"window functions are not allowed in {PLACE}", "42P20", location)
+    if row.kind == "a" and not given and not call.star:
+        raise state.error(f"{name}(*) must be used to call a parameterless aggregate function", "42809", location)
+    if row.kind == "w" and not call.over:
+        raise state.error(f"window function {name} requires an OVER clause", "42809", location)
+    if row.kind in ("a", "w"):
+        if call.over and state.clause not in _WITH_WINDOWS:
+            raise state.error(f"window functions are not allowed in {state.clause}", "42P20", location)
+        if not call.over and state.clause not in _WITH_AGGREGATES:
+            raise state.error(f"aggregate functions are not allowed in {state.clause}", "42803", location)
+        return
     only_aggregates = (
         (call.star, f"{name}(*)"), (call.distinct, "DISTINCT"), (call.within_group, "WITHIN GROUP"), (call.ordered, "ORDER BY"),
         (call.filtered, "FILTER"),
@@ -213,7 +214,7 @@ def _made(state: ParseState, chosen: _Candidate, args: Sequence[Node], given: li
         passed = (*kept, tree.ArrayOf(array, element, gathered, location=location_of(gathered[0])))
         variadic = True
     if row.returns_set:
-        raise state.error(f"set-returning functions are not allowed in {PLACE}", "0A000", location)
+        raise state.error(f"set-returning functions are not allowed in {state.clause}", "0A000", location)
     return tree.Function(
         row.oid, result, tuple(passed), call.form, variadic=variadic, returns_set=row.returns_set, location=location
     )

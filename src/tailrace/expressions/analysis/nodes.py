@@ -55,6 +55,15 @@ _JSON_NODES = {
 
 def transform(state: ParseState, raw: Any) -> Node:
     """Any parsed node. Raises UsageError with the server's words."""
+    node = state.before(state, raw)
+    if node is None:
+        node = _transform(state, raw)
+    if state.made is not None:
+        state.made[id(raw)] = raw, node
+    return node
+
+
+def _transform(state: ParseState, raw: Any) -> Node:
     if isinstance(raw, constructs.CaseComparison):
         return make_operator(state, ["="], raw.test, transform(state, raw.value), state.place(raw))
     name = type(raw).__name__

@@ -22,6 +22,7 @@ ANY, VOID = 2276, 2278
 EXPLICIT_CALL, EXPLICIT_CAST, IMPLICIT_CAST, SQL_SYNTAX = 0, 1, 2, 3
 """CoercionForm: how a function or cast was written."""
 XML_IS_DOCUMENT, XML_SERIALIZE = 7, 6
+WHERE = "WHERE"
 ROW_TYPE = 0xFFFF_FFFE
 """Stands for the row type of the table itself, whose oid nobody asks for: it is a user's, and refused."""
 
@@ -52,10 +53,17 @@ class ColumnEntry:
     collation: int
 
 
+def _nothing_else(state: ParseState, raw: Any) -> Node | None:
+    """What a row filter has: nothing but its own expression."""
+    return None
+
+
 @dataclass(slots=True)
 class ParseState:
     """`base` is how many characters of the text that was parsed stand before the filter's own; `constants` the places of constants, by id of
-    their node."""
+    their node. `clause` is where the expression stands (p_expr_kind). `before` is asked first of each parsed node, for what a query has beside
+    expressions: columns of its tables, subqueries (p_pre_columnref_hook). `made`, where somebody asks for it, has by their ids parsed nodes and what
+    was made of each."""
 
     relation: Relation
     catalog: Catalog
@@ -65,6 +73,9 @@ class ParseState:
     constants: Mapping[int, int] = field(default_factory=dict)
     base: int = 0
     transform: Callable[[ParseState, Any], Node] = field(default=lambda state, node: _unset())
+    clause: str = WHERE
+    before: Callable[[ParseState, Any], Node | None] = _nothing_else
+    made: dict[int, tuple[Any, Node]] | None = None
 
     def place(self, raw: Any) -> int:
         """Where a parsed node stands, in characters of the filter's text; -1 if nobody knows."""

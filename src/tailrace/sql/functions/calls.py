@@ -12,7 +12,7 @@ from typing import Any
 
 from tailrace.errors import TailraceError, UsageError
 from tailrace.expressions.analysis.parsing import constants_of
-from tailrace.sql import kinds
+from tailrace.sql import sql_types
 from tailrace.sql.functions import runs_once
 from tailrace.sql.functions.runs_once import FROM, TARGET, VALUE, not_constant, refused_call
 from tailrace.sql.functions.signatures import NEED_A_SERVER, REQUIRED, Function
@@ -25,7 +25,7 @@ NO_FUNCTION = "No function matches the given name and argument types. You might 
 @dataclass(slots=True)
 class Call:
     """`arguments` by the names, or places, of the signature: values, None for NULL, or other calls whose result they are. `options` is the variadic
-    array, as `kinds.read_array` gives arrays."""
+    array, as `sql_types.read_array` gives arrays."""
 
     function: Function
     node: Any
@@ -181,7 +181,7 @@ class _Finder:
             if is_options and function.variadic:
                 rest.append(constant)
                 continue
-            if at < 0 or at >= len(names) or not kinds.takes(function.arguments[at].kind, constant.kind):
+            if at < 0 or at >= len(names) or not sql_types.takes(function.arguments[at].kind, constant.kind):
                 raise _no_such_function(call, given)
             if at in taken:
                 message = f'argument name "{constant.name}" used more than once'
@@ -196,7 +196,7 @@ class _Finder:
     def _fits(self, rest: Sequence[_Constant], call: Call) -> bool:
         if call.node.func_variadic or any(each.name for each in rest):
             return len(rest) == 1 and rest[0].kind in ("text[]", "unknown")
-        return all(kinds.takes("text", each.kind) for each in rest)
+        return all(sql_types.takes("text", each.kind) for each in rest)
 
     def _options(self, rest: Sequence[_Constant], *, is_array: bool) -> list[Any] | None:
         if not is_array:
@@ -212,9 +212,9 @@ class _Finder:
 
     def _coerced(self, constant: _Constant, kind: str) -> object:
         if constant.value is None or isinstance(constant.value, Call) or constant.kind != "unknown":
-            return kinds.cut_name(constant.value) if kind == "name" and isinstance(constant.value, str) else constant.value
+            return sql_types.cut_name(constant.value) if kind == "name" and isinstance(constant.value, str) else constant.value
         try:
-            return kinds.read(kind, str(constant.value))
+            return sql_types.read(kind, str(constant.value))
         except TailraceError as error:
             raise error.in_text(constant.position) from None
 
@@ -266,11 +266,11 @@ class _Finder:
     def _cast(self, node: Any, call: Call) -> _Constant:
         inner = self._constant(node.arg, call)
         kind = node.typeName.names[-1].sval
-        kind = kinds.SAME.get(kind, kind) + ("[]" if node.typeName.arrayBounds else "")
+        kind = sql_types.SAME.get(kind, kind) + ("[]" if node.typeName.arrayBounds else "")
         if inner.value is None or isinstance(inner.value, Call) or (isinstance(inner.value, list) and kind == "text[]"):
             return _Constant(inner.value, kind, inner.position)
         try:
-            return _Constant(kinds.read(kind, str(inner.value)), kind, inner.position)
+            return _Constant(sql_types.read(kind, str(inner.value)), kind, inner.position)
         except TailraceError as error:
             raise error.in_text(inner.position) from None
 
@@ -284,7 +284,7 @@ class _Constant:
 
 
 def _no_such_function(call: Call, given: Sequence[_Constant]) -> UsageError:
-    shown = ", ".join((f"{each.name} => " if each.name else "") + kinds.label(each.kind) for each in given)
+    shown = ", ".join((f"{each.name} => " if each.name else "") + sql_types.label(each.kind) for each in given)
     schema, name = name_of(call.node)
     return UsageError(
         f"function {schema + '.' if schema else ''}{name}({shown}) does not exist",

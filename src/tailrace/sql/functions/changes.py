@@ -18,8 +18,8 @@ from tailrace.replication.slot_plugin import plugin_of
 from tailrace.slots.slot import Slot
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.outcome import Outcome
-from tailrace.sql.kinds import ARROW
 from tailrace.sql.place import Place
+from tailrace.sql.sql_types import ARROW
 from tailrace.types.encodings.server_encodings import UTF8
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tailrace.model import Lsn
 from tailrace.sql.functions.signatures import Columns, Function
-from tailrace.sql.kinds import ARROW
+from tailrace.sql.sql_types import ARROW
 
 
 @dataclass(slots=True)

@@ -164,4 +164,4 @@ def _modifier(oid: int, typmod: int) -> str:
 
 
 def _texts(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[TextColumn]:
-    return [TextColumn(head, [row[at] for row in rows], False) for at, head in enumerate(heads)]
+    return [TextColumn(head, [row[at] for row in rows]) for at, head in enumerate(heads)]

@@ -12,6 +12,9 @@ from itertools import zip_longest
 
 from tailrace.sql.result_text import TextColumn
 
+_NUMBERS = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
+"""Types that psql puts to the right (`column_type_alignment`)."""
+
 
 @dataclass(slots=True)
 class Format:
@@ -82,7 +85,7 @@ def _aligned(columns: Sequence[TextColumn], rows: Sequence[tuple], form: Format,
         lines += _head(heads, widths) if columns else []
         lines.append("+".join("-" * (each + 2) for each in widths) if columns else "--")
     for row in cells:
-        lines += _row(row, widths, [column.is_number for column in columns])
+        lines += _row(row, widths, [column.type in _NUMBERS for column in columns])
     if not form.tuples_only:
         lines += footers
     return "".join(f"{line}\n" for line in [*lines, ""])

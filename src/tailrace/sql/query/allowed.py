@@ -10,7 +10,7 @@ from typing import Any
 from pglast import enums
 
 from tailrace.errors import UsageError
-from tailrace.sql.grammar import ast, children
+from tailrace.sql.grammar import ast, children, name_of
 
 NODES = frozenset(
     {
@@ -30,18 +30,16 @@ _NAMES = {
     "CollateClause": "COLLATE", "LockingClause": "FOR UPDATE", "A_Indices": "a subscript", "DeclareCursorStmt": "DECLARE",
     "VacuumStmt": "VACUUM", "CheckPointStmt": "CHECKPOINT", "IndexStmt": "CREATE INDEX", "CreateSchemaStmt": "CREATE SCHEMA",
 }  # fmt: skip
-FUNCTIONS: dict[str, str] = {
-    "count": "int8", "sum": "numeric", "min": "same", "max": "same", "string_agg": "text", "array_agg": "array", "bool_and": "bool",
-    "bool_or": "bool", "every": "bool", "row_number": "int8", "rank": "int8", "dense_rank": "int8",
-    "octet_length": "int4", "lag": "same", "lead": "same",
-    "first_value": "same", "last_value": "same", "ntile": "int4", "lower": "text", "upper": "text", "length": "int4", "substr": "text",
-    "substring": "text", "left": "text", "right": "text", "split_part": "text", "replace": "text", "strpos": "int4", "position": "int4",
-    "btrim": "text", "ltrim": "text", "rtrim": "text", "concat": "text", "repeat": "text", "reverse": "text", "md5": "text", "abs": "same",
-    "starts_with": "bool", "encode": "text", "pg_wal_lsn_diff": "numeric", "now": "timestamptz",
-    "current_database": "name", "char_length": "int4", "character_length": "int4", "bit_length": "int4", "ascii": "int4", "lpad": "text",
-    "rpad": "text", "translate": "text", "concat_ws": "text", "mod": "same", "sign": "same", "bit_and": "same", "bit_or": "same",
-}  # fmt: skip
-"""Those of PostgreSQL's functions that the engine has with the same meaning, and the type of their result; `same` is that of the first argument."""
+FUNCTIONS = frozenset(
+    {
+        "count", "sum", "min", "max", "string_agg", "array_agg", "bool_and", "bool_or", "every", "row_number", "rank",
+        "dense_rank", "octet_length", "lag", "lead", "first_value", "last_value", "ntile", "lower", "upper", "length", "substr",
+        "substring", "left", "right", "split_part", "replace", "strpos", "position", "btrim", "ltrim", "rtrim", "concat",
+        "repeat", "reverse", "md5", "abs", "starts_with", "encode", "pg_wal_lsn_diff", "now", "current_database", "char_length",
+        "character_length", "bit_length", "ascii", "lpad", "rpad", "translate", "concat_ws", "mod", "sign", "bit_and", "bit_or",
+    }
+)  # fmt: skip
+"""Those of PostgreSQL's functions that the engine has with the same meaning."""
 CASTS = {
     "text": "text", "varchar": "text", "bpchar": "text", "name": "text", "int2": "smallint", "int4": "integer", "int8": "bigint",
     "float8": "double", "bool": "boolean", "oid": "uinteger", "xid": "uinteger", "pg_lsn": "ubigint", "timestamptz": "timestamptz",
@@ -83,8 +81,25 @@ def check_nodes(node: Any, but: Container[int] = ()) -> None:
             raise refused("FOR UPDATE")
     if isinstance(node, ast.A_Expr) and (node.kind not in EXPRESSIONS or node.name[-1].sval not in OPERATORS):
         raise refused(f"operator {node.name[-1].sval}" if node.kind == _KINDS.AEXPR_OP else "this comparison", node.location)
+    if isinstance(node, ast.TypeCast) and (node.typeName.names[-1].sval not in CASTS or node.typeName.arrayBounds):
+        raise refused(f"a cast to {node.typeName.names[-1].sval}", node.location)
+    if isinstance(node, ast.FuncCall):
+        check_function(node, _SEEN_TO)
+    if isinstance(node, ast.RangeFunction):  # what may be called there says `query.translation`
+        return
     for name in node:
         check_nodes(getattr(node, name), but)
+
+
+_SEEN_TO = FUNCTIONS | {"avg", "like_escape"}
+"""With those that stand in some places: a column of the result, the pattern of LIKE."""
+
+
+def check_function(node: Any, known: Container[str] = FUNCTIONS) -> None:
+    """Raise UsageError (0A000) for a function that the engine does not have with the same meaning."""
+    schema, name = name_of(node)
+    if name not in known or schema not in ("", "pg_catalog") or node.func_variadic:
+        raise refused(f"function {name}", node.location)
 
 
 def check_recursion(statement: Any) -> None:

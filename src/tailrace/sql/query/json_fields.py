@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.sql.query.positions import called, no_operator
+from tailrace.sql.query.positions import called
 
 JSON = "json"
 ARROWS = frozenset({"->", "->>"})
@@ -27,15 +27,10 @@ def _no_constant(name: str) -> None:
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
-def taken(operator: str, left: Any, right: Any, kinds: tuple[str, str], position: int) -> tuple[Any, str]:
-    """What the engine is given for an operator between values of these types, one of them json, and the type of it. json has no others: raises
-    UsageError (42883)."""
-    one, other = kinds
-    by = {"unknown": "field", "text": "field", "int2": "element", "int4": "element"}.get(other)
-    if operator not in ARROWS or one != JSON or by is None:
-        raise no_operator(operator, one or "unknown", other or "unknown", position)
-    as_text = operator == _AS_TEXT
-    return called(f"_json_{by}{'_text' if as_text else ''}", left, right), "text" if as_text else JSON
+def taken(operator: str, left: Any, right: Any, other: str) -> Any:
+    """What the engine is given for an operator between a json and a value of this type."""
+    by = "element" if other in ("int2", "int4") else "field"
+    return called(f"_json_{by}{'_text' if operator == _AS_TEXT else ''}", left, right)
 
 
 def checked(text: str) -> str:

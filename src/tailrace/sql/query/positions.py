@@ -9,27 +9,17 @@ from pglast import enums
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.sql.grammar import ast
-from tailrace.sql.kinds import label
 from tailrace.sql.query.allowed import refused
 
 LSN = "pg_lsn"
-_NO_OPERATOR = "No operator matches the given name and argument types. You might need to add explicit type casts."
 
 
-def arithmetic(node: Any, operator: str, one: str, other: str) -> tuple[Any, str]:
+def arithmetic(node: Any, result: str) -> Any:
     """Arithmetic of positions: their distance, or one that lies so many bytes further."""
-    if operator == "-" and one in (LSN, "unknown") and other in (LSN, "unknown"):
-        return difference(node.lexpr, node.rexpr), "numeric"
-    if operator in ("+", "-") and (one == LSN or operator == "+") and one != other:
-        node.lexpr, node.rexpr = _to("hugeint", node.lexpr), _to("hugeint", node.rexpr)
-        return _to("ubigint", node), LSN
-    raise no_operator(operator, one, other, node.location)
-
-
-def no_operator(operator: str, one: str, other: str, position: int) -> UsageError:
-    """The error for an operator that there is not between these types."""
-    message = f"operator does not exist: {label(one)} {operator} {label(other)}"
-    return UsageError(message, hint=_NO_OPERATOR, sqlstate="42883").in_text(position + 1)
+    if result != LSN:
+        return difference(node.lexpr, node.rexpr)
+    node.lexpr, node.rexpr = _to("hugeint", node.lexpr), _to("hugeint", node.rexpr)
+    return _to("ubigint", node)
 
 
 def difference(left: Any, right: Any) -> Any:

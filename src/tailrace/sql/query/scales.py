@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tailrace.expressions.analysis.state import NUMERIC
 from tailrace.sql.grammar import ast
 from tailrace.sql.query.allowed import refused
+from tailrace.sql.query.expression_types import ResultColumn
 
 
 def _scale(node: Any) -> int | None:
@@ -28,8 +30,7 @@ def _is_null(node: Any) -> bool:
     return isinstance(node, ast.A_Const) and bool(node.isnull)
 
 
-def check_alike(left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]) -> None:
+def check_alike(left: Sequence[ResultColumn], right: Sequence[ResultColumn]) -> None:
     """The same for both sides of a UNION."""
-    for (_, one), (_, other) in zip(left, right, strict=False):
-        if "numeric" in (one, other):
-            raise refused("numeric in UNION, INTERSECT, EXCEPT")
+    if any(NUMERIC in (one.type, other.type) for one, other in zip(left, right, strict=False)):
+        raise refused("numeric in UNION, INTERSECT, EXCEPT")

@@ -6,12 +6,13 @@ In: names as they are written. Out: types of columns; UsageError in the server's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.sql.grammar import ast
 from tailrace.sql.query.allowed import refused
+from tailrace.sql.query.expression_types import ResultColumn
 
 
 @dataclass(slots=True)
@@ -19,29 +20,30 @@ class Scope:
     """What names mean: tables of this query by alias, in order; then those around it. `merged` are columns of JOIN … USING."""
 
     outer: Scope | None
-    tables: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
-    merged: list[tuple[str, str]] = field(default_factory=list)
-    queries: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    tables: list[tuple[str, list[ResultColumn]]] = field(default_factory=list)
+    merged: list[ResultColumn] = field(default_factory=list)
+    queries: dict[str, list[ResultColumn]] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
     """Columns that its tables have on the server, and not here."""
 
-    def query(self, name: str) -> list[tuple[str, str]] | None:
+    def query(self, name: str) -> list[ResultColumn] | None:
         found = self.queries.get(name)
         return found if found is not None or self.outer is None else self.outer.query(name)
 
-    def star(self, alias: str = "") -> list[tuple[str, str]]:
+    def star(self, alias: str = "") -> list[ResultColumn]:
         if alias:
             return next((columns for name, columns in self.tables if name == alias), [])
-        merged = [name for name, _ in self.merged]
-        return [*self.merged, *(column for _, columns in self.tables for column in columns if column[0] not in merged)]
+        merged = [column.name for column in self.merged]
+        return [*self.merged, *(column for _, columns in self.tables for column in columns if column.name not in merged)]
 
-    def column(self, names: Sequence[str], location: int) -> str:
-        """The type of a column. Raises UsageError (42703, 42702, 42P01)."""
+    def column(self, names: Sequence[str], location: int) -> ResultColumn:
+        """The column that is named. Raises UsageError (42703, 42702, 42P01)."""
         table, name = (names[-2] if len(names) > 1 else ""), names[-1]
-        if not table and name in dict(self.merged):
-            return dict(self.merged)[name]
+        merged = next((column for column in self.merged if column.name == name), None)
+        if not table and merged is not None:
+            return merged
         places = [columns for alias, columns in self.tables if not table or alias == table]
-        found = [kind for columns in places for column, kind in columns if column == name]
+        found = [column for columns in places for column in columns if column.name == name]
         if len(found) > 1:
             raise UsageError(f'column reference "{name}" is ambiguous', sqlstate="42702").in_text(location + 1)
         if found:
@@ -56,20 +58,20 @@ class Scope:
         raise UsageError(f"{shown} does not exist", sqlstate="42703").in_text(location + 1)
 
 
-def renamed(columns: Sequence[tuple[str, str]], names: Any) -> list[tuple[str, str]]:
+def renamed(columns: Sequence[ResultColumn], names: Any) -> list[ResultColumn]:
     """The columns under the names that an alias gives them."""
     given = [each.sval for each in names or ()]
     if len(given) > len(columns):
         message = f"table has {len(columns)} columns available but {len(given)} columns specified"
         raise UsageError(message, sqlstate="42P10")
-    return [(given[place] if place < len(given) else name, kind) for place, (name, kind) in enumerate(columns)]
+    return [replace(each, name=given[place]) if place < len(given) else each for place, each in enumerate(columns)]
 
 
 def name_columns(item: Any, scope: Scope, before: int, between: int) -> None:
     """NATURAL is USING with the columns that both sides have; where they have none, all rows meet."""
-    merged = dict(scope.merged)
+    merged = {column.name for column in scope.merged}
     left, right = (
-        [name for _, columns in tables for name, _ in columns]
+        [column.name for _, columns in tables for column in columns]
         for tables in (scope.tables[before:between], scope.tables[between:])
     )
     shared = [name for name in dict.fromkeys(left) if name in right]
@@ -98,14 +100,14 @@ def is_output(node: Any, names: set[str]) -> bool:
     return isinstance(node, ast.ColumnRef) and len(node.fields) == 1 and getattr(node.fields[0], "sval", None) in names
 
 
-def output_kind(node: Any, columns: Sequence[tuple[str, str]]) -> str | None:
-    """The type of the result's column that it names, or whose number it is; None for what is neither."""
-    if not is_output(node, {name for name, _ in columns}):
+def output_column(node: Any, columns: Sequence[ResultColumn]) -> ResultColumn | None:
+    """The result's column that it names, or whose number it is; None for what is neither."""
+    if not is_output(node, {column.name for column in columns}):
         return None
     if isinstance(node, ast.ColumnRef):
-        return dict(columns)[node.fields[0].sval]
+        return next(column for column in columns if column.name == node.fields[0].sval)
     number = getattr(node.val, "ival", 0)
-    return columns[number - 1][1] if 0 < number <= len(columns) else ""
+    return columns[number - 1] if 0 < number <= len(columns) else None
 
 
 def check_ordered(node: Any, kind: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.sql.grammar import ast, name_of, parsed
+from tailrace.sql.query.expression_types import columns_named
 from tailrace.sql.query.scope import Scope, renamed
 
 
@@ -25,9 +26,9 @@ def series(function: Any, item: Any, scope: Scope) -> Any:
         raise UsageError("step size cannot equal zero", sqlstate="22023")
     alias = item.alias.aliasname if item.alias else "generate_series"
     given = item.alias.colnames if item.alias else None
-    ((name, kind),) = renamed([(alias, "int4")], given)
+    (column,) = renamed(columns_named([(alias, "int4")]), given)
     numbers = ", ".join(str(each.val.ival) for each in function.args)
     (made,) = parsed(f"SELECT * FROM (SELECT generate_series::integer FROM generate_series({numbers})) q").fromClause
-    made.alias = ast.Alias(aliasname=alias, colnames=(ast.String(sval=name),))
-    scope.tables.append((alias, [(name, kind)]))
+    made.alias = ast.Alias(aliasname=alias, colnames=(ast.String(sval=column.name),))
+    scope.tables.append((alias, [column]))
     return made

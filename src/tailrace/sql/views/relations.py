@@ -20,8 +20,8 @@ from tailrace.replication.slot_wal import status_of
 from tailrace.slots.slot import Slot, WalStatus
 from tailrace.sql.functions.outcome import table_of
 from tailrace.sql.functions.signatures import Columns
-from tailrace.sql.kinds import ARROW
 from tailrace.sql.place import Place
+from tailrace.sql.sql_types import ARROW
 from tailrace.sql.views.view_columns import catalog_columns, views_of
 
 if TYPE_CHECKING:

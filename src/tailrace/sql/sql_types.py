@@ -1,4 +1,4 @@
-"""The SQL types that the interface's functions and views have: how they travel in Arrow, and how constants of them are read.
+"""The SQL types that the interface's functions and views have: their oids, how they travel in Arrow, and how constants of them are read.
 
 pg_lsn is UBIGINT and nothing else is, so that a result says by itself which of its columns are positions; xid and oid are UINTEGER, which print
 alike.
@@ -7,12 +7,14 @@ alike.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pyarrow as pa
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.settings import parse_bool
+from tailrace.types.built_in import built_in_types
 
 ARROW: dict[str, pa.DataType] = {
     "bool": pa.bool_(), "float4": pa.float32(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float8": pa.float64(),
@@ -30,9 +32,20 @@ LABELS = {
 SAME = {
     "boolean": "bool", "integer": "int4", "int": "int4", "bigint": "int8", "smallint": "int2", "varchar": "text", "bpchar": "text",
 }  # fmt: skip
+TEXT = 25
 _TEXTS = frozenset({"name", "text"})
 _NAME_BYTES = 63
 _LEAST = {"int4": -(2**31), "int8": -(2**63)}
+
+
+@cache
+def _oids() -> dict[str, int]:
+    return {each.name: oid for oid, each in built_in_types().items()}
+
+
+def oid_of(kind: str) -> int:
+    """The oid of a type by its name in pg_type, an array's with brackets behind it."""
+    return _oids()[f"_{kind[:-2]}" if kind.endswith("[]") else kind]
 
 
 def label(kind: str) -> str:
