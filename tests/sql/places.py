@@ -75,9 +75,11 @@ def our_columns(session: Session, text: str) -> list[tuple[str, int, int]]:
 
 
 def their_columns(server: Server, text: str) -> list[tuple[str, int, int]]:
-    """The same of the server."""
+    """The same of the server, which does not run it."""
     with server.connect() as connection:
-        result = connection.pgconn.exec_(text.encode())
+        prepared = connection.pgconn.prepare(b"", text.encode())
+        assert not prepared.error_message, prepared.error_message
+        result = connection.pgconn.describe_prepared(b"")
         return [((result.fname(at) or b"").decode(), result.ftype(at), result.fmod(at)) for at in range(result.nfields)]
 
 
