@@ -11,7 +11,7 @@ from tailrace.errors import UsageError
 from tailrace.majors import NEWEST, PARAMETERS_SPELLED_AS_DEFINED, supports
 from tailrace.model import Lsn
 from tailrace.settings import parse_work_mem
-from tailrace.types.style import PARAMETERS, TextStyle, read_date_style
+from tailrace.types.style import PARAMETERS, TextStyle, check_interval_style, read_date_style
 from tailrace.types.times.zones import zone_of
 from tailrace.window import UNITS
 
@@ -49,12 +49,9 @@ class Parameters:
         now = getattr(TextStyle(), field) if value is None else value
         if key == "datestyle" and value is not None:
             now = _date_style(self.style.date_style, value)
-        try:
-            style = self.style.under({key: str(now)})
-        except UsageError as error:
-            error.message = error.message.replace('"IntervalStyle"', f'"{name}"')
-            raise
-        return replace(self, style=_checked(style, key))
+        if key == "intervalstyle":
+            check_interval_style(str(now), name)
+        return replace(self, style=_checked(self.style.under({key: str(now)}), key))
 
     def shown(self, name: str) -> tuple[str, str]:
         """The parameter's own spelling, and what SHOW prints."""

@@ -62,8 +62,7 @@ class TextStyle:
     def __post_init__(self) -> None:
         read_date_style(self.date_style)
         read_search_path(self.search_path)
-        if self.interval_style.lower() not in _INTERVALS:
-            raise _refusal("IntervalStyle", self.interval_style, ", ".join(_INTERVALS))
+        check_interval_style(self.interval_style)
         if self.bytea_output not in {"hex", "escape"}:
             raise _refusal("bytea_output", self.bytea_output, "escape, hex")
         if not -15 <= self.extra_float_digits <= 3:
@@ -144,6 +143,12 @@ def read_date_style(text: str) -> tuple[str, str]:
         raise _refusal("DateStyle", text, "one form and one order, such as ISO, MDY")
     form = forms[0] if forms else "ISO"
     return form, orders[0] if orders else ("DMY" if form == "German" else "MDY")
+
+
+def check_interval_style(value: str, name: str = "IntervalStyle") -> None:
+    """Raise UsageError, which spells the parameter as `name`, unless it can have this value."""
+    if value.lower() not in _INTERVALS:
+        raise _refusal(name, value, ", ".join(_INTERVALS))
 
 
 def _refusal(name: str, value: str, available: str) -> UsageError:
