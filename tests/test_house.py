@@ -16,6 +16,7 @@ import pytest
 from support.sampling import MATRIX
 from tailrace.cli.verbs import VERBS
 from tailrace.majors import MAJORS
+from tailrace.types import oids
 from tailrace.wal.index import FORMAT_VERSION, Files, Index, Kept, Xids
 from tailrace.wal.xact import Ends
 
@@ -60,6 +61,9 @@ OWN_LAYOUTS = {
     "checksummed_file.py": "the header of files that only tailrace writes",
     "spark/pickling.py": "how long a pickle of ours is once it is decompressed",
 }
+TYPE_OIDS = {number: name for name, number in vars(oids).items() if name.isupper()}
+NO_TYPE_OIDS = frozenset({1000, 1020, 4096})
+"""Round numbers, which mean something else wherever they stand."""
 LAYOUTS = ("struct", "tailrace.wal.unaligned", "tailrace.wal.structs")
 
 KNOWN: frozenset[str] = frozenset({})
@@ -252,6 +256,44 @@ def _is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value != 0
 
 
+def test_type_oids_have_names() -> None:
+    """`oids.TIMESTAMPTZ`, not 1184 (types/oids.py)."""
+    bare = {
+        f"{module.name} writes {each} for a type"
+        for module in INSIDE
+        if module.name != "types/oids.py"
+        for each in _bare_oids(module)
+    }
+    assert bare == set()
+
+
+def _bare_oids(module: Module) -> set[int]:
+    """Decimal numbers that are oids of types, and can be meant as nothing else. What is below 100 is, beside `oids.` in a set or as a key, compared
+    with what is called an oid or a type, or called as the type is."""
+    numbers = [
+        node
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value in TYPE_OIDS
+    ]
+    suspects = [node for node in numbers if node.value >= 100 and node.value not in NO_TYPE_OIDS]
+    for node in ast.walk(module.tree):
+        members = node.keys if isinstance(node, ast.Dict) else node.elts if isinstance(node, ast.Set) else []
+        if any(isinstance(each, ast.Attribute) and ast.unparse(each).startswith("oids.") for each in members):
+            suspects += [each for each in members if each in numbers]
+        if isinstance(node, ast.Compare) and re.search(r"(oid|[._]type)$", ast.unparse(node.left)):
+            suspects += [each for right in node.comparators for each in ast.walk(right) if each in numbers]
+        if isinstance(node, ast.Assign):
+            pairs = zip(_parts(node.targets[0]), _parts(node.value), strict=False)
+            suspects += [
+                value for name, value in pairs if value in numbers and TYPE_OIDS[value.value] == ast.unparse(name).strip("_")
+            ]
+    return {node.value for node in suspects if ast.get_source_segment(module.text, node) == str(node.value)}
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.Tuple) else [node]
+
+
 def test_functions_are_short() -> None:
     long = {
         f"{module.name}: {node.name}"
@@ -311,6 +353,11 @@ def test_the_law_can_be_broken(tmp_path: Path) -> None:
         assert _majors_by_number(Module(path, "plan/bad.py")) == {"has a number for a major"}
     path.write_text("LATEST = {14: 2, 15: 3, 16: 4}\n")
     assert _majors_by_number(Module(path, "plan/bad.py")) == {"has a table by major"}
+    path.write_text(
+        "_TEXT, width = 25, 23\n"
+        "def of(pg_type):\n    return pg_type.oid in (16, 1184) or {oids.INT4: 1, 20: 0x4A2, 17.0: 2}[pg_type.oid] == 1000\n"
+    )
+    assert _bare_oids(Module(path, "plan/bad.py")) == {25, 16, 1184, 20}
 
 
 def test_modules_are_short() -> None:

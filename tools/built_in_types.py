@@ -1,10 +1,10 @@
-"""Write built_in.tsv and internal_functions.tsv of src/tailrace/types from live servers of all majors:
+"""Write built_in.tsv, internal_functions.tsv and the names in oids.py of src/tailrace/types from live servers of all majors:
 `PYTHONPATH=tests python tools/built_in_types.py`.
 
 In the first, one line a type that initdb makes, row types of catalogs apart: what pg_type and pg_range say of it, and its name as format_type()
 prints it. In the second, one line a base type that is no array: how its values are passed, and what its functions are called in the server's own
-code (pg_proc.prosrc), empty where it has none. Majors must agree; a type that only some of them have is there too, as an oid is never given to
-another.
+code (pg_proc.prosrc), empty where it has none. In the third, a constant a type of the first. Majors must agree; a type that only
+some of them have is there too, as an oid is never given to another.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 from support.servers import Server
 from tailrace.majors import MAJORS
 
+MARKERS = ("# written by tools/built_in_types.py: start\n", "# written by tools/built_in_types.py: end\n")
+"""What stands between them in oids.py is written anew."""
 TYPES = Path(__file__).parents[1] / "src/tailrace/types"
 GREW = {1033, 1034}
 """aclitem is wider since 16; the table has its newest form, and that of its array."""
@@ -44,6 +46,11 @@ ORDER BY t.oid
 """Without those that print names of the catalogs, which are looked up by the oids of these types."""
 
 
+def symbol(name: str) -> str:
+    """What `catalog/pg_type_d.h` calls the oid of a type, without OID behind it: `_bool` is BOOLARRAY (form_pg_type_symbol)."""
+    return f"{name[1:]}array".upper() if name.startswith("_") else name.upper()
+
+
 def main() -> None:
     for name, header, query in (("built_in.tsv", HEADER, ROWS), ("internal_functions.tsv", FUNCTIONS_HEADER, FUNCTIONS)):
         rows: dict[int, tuple[object, ...]] = {}
@@ -56,6 +63,16 @@ def main() -> None:
                     rows[row[0]] = row
         lines = ["\t".join(map(str, row)) for row in (header, *sorted(rows.values()))]
         (TYPES / name).write_text("".join(f"{line}\n" for line in lines))
+        if header is HEADER:
+            write_oids([(int(str(oid)), str(name)) for oid, name, *_ in sorted(rows.values())])
+
+
+def write_oids(types: list[tuple[int, str]]) -> None:
+    path = TYPES / "oids.py"
+    start, end = MARKERS
+    before, rest = path.read_text().split(start)
+    names = "".join(f"{symbol(name)} = {oid}\n" for oid, name in types)
+    path.write_text(before + start + names + end + rest.split(end)[1])
 
 
 if __name__ == "__main__":

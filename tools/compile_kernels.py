@@ -17,6 +17,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tailrace.types import oids
+
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]  # neither is installed where a wheel is built
 CASES = {
@@ -123,7 +125,7 @@ def filters_asked() -> None:
     column = Column(1, "n", numeric, -1, -1, 4)
     values = parse_texts(Texts.of([b"1.5", b"-3"]), np.ones(2, np.bool_), numeric)
     for other in (tree.Constant(NUMERIC, values.payload_list()[1]), tree.Column(1, NUMERIC)):
-        asked = compile_filter(tree.Operator(*GREATER, tree.BOOLEAN, (tree.Column(1, NUMERIC), other)), [column])
+        asked = compile_filter(tree.Operator(*GREATER, oids.BOOL, (tree.Column(1, NUMERIC), other)), [column])
         for rows in (values, values.take(np.arange(2)), chosen(values, values, np.full(2, OLD))):
             asked.matches({1: rows}, 2)
 

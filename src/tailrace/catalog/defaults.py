@@ -9,19 +9,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tailrace.catalog.names.lookup import REGCLASS, REGPROC, names_at
+from tailrace.catalog.names.lookup import names_at
 from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.expressions.analysis import Session
 from tailrace.expressions.deparse import deparse
 from tailrace.expressions.node_tree import read_node_tree
 from tailrace.majors import ROW_FILTERS
 from tailrace.model import Column, Lsn, Relation
+from tailrace.types import oids
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History
     from tailrace.types.style import TextStyle
 
-_NAMES = frozenset({REGCLASS, REGPROC})
+_NAMES = frozenset({oids.REGCLASS, oids.REGPROC})
 
 
 def with_defaults(history: History, oid: int, columns: tuple[Column, ...], lsn: int, ordinal: int) -> tuple[Column, ...]:

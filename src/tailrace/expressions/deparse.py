@@ -15,25 +15,16 @@ from tailrace.errors import UnsupportedWal
 from tailrace.expressions import tree
 from tailrace.expressions.analysis import Session
 from tailrace.expressions.analysis.catalog import Catalog, catalog_with
-from tailrace.expressions.analysis.literals import CSTRING
-from tailrace.expressions.analysis.state import (
-    EXPLICIT_CAST,
-    IMPLICIT_CAST,
-    SQL_SYNTAX,
-    TEXT,
-    UNKNOWN,
-    length_of_coercion,
-    type_of,
-)
+from tailrace.expressions.analysis.state import EXPLICIT_CAST, IMPLICIT_CAST, SQL_SYNTAX, length_of_coercion, type_of
 from tailrace.expressions.sql_names import quoted_identifier, quoted_literal, type_label
 from tailrace.expressions.sql_syntax import SYNTAX, WITHOUT_SYNTAX
 from tailrace.majors import XML_INDENT, supports
 from tailrace.model import FIRST_NORMAL_OID, Relation
+from tailrace.types import oids
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 
-INT4, NUMERIC, BOOL, REGTYPE, REGPROC = 23, 1700, 16, 2206, 24
 INDENT, WIDEST_INDENT = 4, 40
 NEW_LINE = "\0"
 """Stands for the beginning of a line until all is written, for it takes away the spaces before it; no text of PostgreSQL's has it."""
@@ -45,7 +36,7 @@ _SQL_VALUES = (
 )  # fmt: skip
 """By `SQLValueFunctionOp` (`nodes/primnodes.h`)."""
 _XML_NAMES = ("XMLCONCAT", "XMLELEMENT", "XMLFOREST", "XMLPARSE", "XMLPI", "XMLROOT", "XMLSERIALIZE", "")
-_ALIKE_EVERYWHERE = {(3734, 3748): "simple", (3769, 3765): "simple"}
+_ALIKE_EVERYWHERE = {(oids.REGCONFIG, 3748): "simple", (oids.REGDICTIONARY, 3765): "simple"}
 """Names behind the oids of regconfig and regdictionary."""
 
 
@@ -69,7 +60,7 @@ def _with_names(style: TextStyle, catalog: Catalog) -> TextStyle:
 
     def name_of(reg_type: int, oid: int) -> str | None:
         known = style.names(reg_type, oid) if style.names is not None else None
-        return known or (catalog.label(oid) if reg_type == REGTYPE else _ALIKE_EVERYWHERE.get((reg_type, oid)))
+        return known or (catalog.label(oid) if reg_type == oids.REGTYPE else _ALIKE_EVERYWHERE.get((reg_type, oid)))
 
     return replace(style, names=name_of, major=catalog.major)
 
@@ -109,17 +100,17 @@ class Deparser:
         """get_const_expr; `bare` leaves out the type."""
         if node.value is None:
             return "NULL" if bare else f"NULL::{self.type_name(node.type, node.typmod)}{self._odd_collation(node)}"
-        kind = TEXT if node.type in (UNKNOWN, CSTRING) else node.type
+        kind = oids.TEXT if node.type in (oids.UNKNOWN, oids.CSTRING) else node.type
         pg_type = self.catalog.pg_type(kind) or self.catalog.own_type(kind)
         assert pg_type is not None, node.type
         said = format_values(Values.of_payloads([node.value], pg_type.length), pg_type, self.style).to_list()[0]
         needs_type = True
-        if node.type == BOOL:
+        if node.type == oids.BOOL:
             said, needs_type = ("true" if said == "t" else "false"), False
-        elif node.type == UNKNOWN:
+        elif node.type == oids.UNKNOWN:
             said, needs_type = quoted_literal(said), False
-        elif (node.type == INT4 and said[0] != "-") or (node.type == NUMERIC and said[0].isdigit() and "." in said):
-            needs_type = node.type == NUMERIC and node.typmod >= 0
+        elif (node.type == oids.INT4 and said[0] != "-") or (node.type == oids.NUMERIC and said[0].isdigit() and "." in said):
+            needs_type = node.type == oids.NUMERIC and node.typmod >= 0
         else:
             said = quoted_literal(said)
         if bare:
@@ -154,7 +145,7 @@ class Deparser:
 
     def _own_function(self, oid: int) -> str:
         """The name of a function that users made. Raises UnsupportedWal if nobody knows it."""
-        name = self.style.names(REGPROC, oid) if self.style.names is not None else None
+        name = self.style.names(oids.REGPROC, oid) if self.style.names is not None else None
         if name is None:
             raise UnsupportedWal(f"function with OID {oid} is not known")
         return name

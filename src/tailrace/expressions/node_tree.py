@@ -16,6 +16,7 @@ from tailrace.expressions import tree
 from tailrace.expressions.node_fields import COMPARED, FIELDS, LABELS, LABELS_OF_14, NODES
 from tailrace.majors import STORED_LOCATIONS, supports
 from tailrace.model import FIRST_NORMAL_OID
+from tailrace.types import oids
 from tailrace.types.built_in import built_in_type
 
 _TOKEN = re.compile(r"[(){}]|(?:\\.|[^\s(){}\\])+", re.DOTALL)
@@ -23,10 +24,8 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _TO_ESCAPE = re.compile(r"""[ \n\t(){}\\]|\A(?:[<"0-9]|[+-](?=[0-9.]))""")
 """What `outToken` puts a backslash before: what ends a token, and what would make another kind of token of the first letter."""
 
-_SIGNED = frozenset({18, 21, 23, 700, 1082})
+_SIGNED = frozenset({oids.CHAR, oids.INT2, oids.INT4, oids.FLOAT4, oids.DATE})
 """char, smallint, integer, real, date: a Datum of theirs has their sign in all its bytes (`Int32GetDatum` and its like)."""
-_MACADDR8 = 774
-"""The only type of 1, 2, 4 or 8 bytes that is not passed by value."""
 _DATUM = 8
 
 
@@ -271,7 +270,7 @@ def _constant_facts(node: tree.Constant, location: str) -> list[tuple[str, str]]
         raise TypeError(f"no row filter has a constant of the type with OID {node.type}")
     pg_type = built_in_type(node.type)
     length, value = -1 if pg_type is None else pg_type.length, node.value  # None: a catalog's row
-    by_value = length in (1, 2, 4, 8) and node.type != _MACADDR8
+    by_value = length in (1, 2, 4, 8) and node.type != oids.MACADDR8  # the only type of such a length that is passed by reference
     said = "<>"
     if value is not None:
         if by_value:

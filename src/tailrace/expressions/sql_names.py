@@ -20,16 +20,16 @@ from tailrace.expressions.analysis.literal_intervals import (
     SECOND_FIELD,
     YEAR,
 )
+from tailrace.types import oids
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
 _KEYWORDS = frozenset({*COL_NAME_KEYWORDS, *RESERVED_KEYWORDS, *TYPE_FUNC_NAME_KEYWORDS})
-_VECTORS = (22, 30)
+_VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)
 """int2vector and oidvector, which have names of their own."""
-_BIT, _BPCHAR = 1560, 1042
-_STRINGS = {1042: "character", 1043: "character varying"}
-_BITS = {1560: "bit", 1562: "bit varying"}
-_MOMENTS = {1083: "time", 1114: "timestamp", 1266: "time", 1184: "timestamp"}
-_ZONED = frozenset({1266, 1184})
+_STRINGS = {oids.BPCHAR: "character", oids.VARCHAR: "character varying"}
+_BITS = {oids.BIT: "bit", oids.VARBIT: "bit varying"}
+_MOMENTS = {oids.TIME: "time", oids.TIMESTAMP: "timestamp", oids.TIMETZ: "time", oids.TIMESTAMPTZ: "timestamp"}
+_ZONED = frozenset({oids.TIMETZ, oids.TIMESTAMPTZ})
 _FIELDS = {
     YEAR: " year", MONTH: " month", DAY_FIELD: " day", HOUR: " hour", MINUTE: " minute", SECOND_FIELD: " second",
     YEAR | MONTH: " year to month", DAY_FIELD | HOUR: " day to hour", DAY_FIELD | HOUR | MINUTE: " day to minute",
@@ -56,17 +56,17 @@ def type_label(catalog: Catalog, oid: int, typmod: int = -1) -> str:
     if element and oid not in _VECTORS:
         return f"{type_label(catalog, element, typmod)}[]"
     if typmod < 0:
-        return {_BIT: '"bit"', _BPCHAR: "bpchar"}.get(oid, catalog.label(oid))
+        return {oids.BIT: '"bit"', oids.BPCHAR: "bpchar"}.get(oid, catalog.label(oid))
     if oid in _STRINGS:
         return f"{_STRINGS[oid]}({typmod - 4})"
     if oid in _BITS:
         return f"{_BITS[oid]}({typmod})"
-    if oid == 1700:
+    if oid == oids.NUMERIC:
         scale = (typmod - 4) & 0x7FF
         return f"numeric({typmod - 4 >> 16 & 0xFFFF},{scale - 0x800 if scale & 0x400 else scale})"
     if oid in _MOMENTS:
         return f"{_MOMENTS[oid]}({typmod}) {'with' if oid in _ZONED else 'without'} time zone"
-    if oid == 1186:
+    if oid == oids.INTERVAL:
         fields, precision = typmod >> 16 & FULL_RANGE, typmod & FULL_PRECISION
         digits = "" if precision == FULL_PRECISION else f"({precision})"
         return f"interval{'' if fields == FULL_RANGE else _FIELDS[fields]}{digits}"

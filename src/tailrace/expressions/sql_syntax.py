@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tailrace.expressions import tree
+from tailrace.types import oids
 
 
 class Writer(Protocol):
@@ -61,7 +62,7 @@ def _position(writer: Writer, node: tree.Function) -> str:
 
 def _substring(writer: Writer, node: tree.Function) -> str:
     text, start, *length = map(writer.text, node.args)
-    if length and isinstance(node.args[1], tree.Expression) and node.args[1].type == 25:
+    if length and isinstance(node.args[1], tree.Expression) and node.args[1].type == oids.TEXT:
         return f"SUBSTRING({text} SIMILAR {start} ESCAPE {length[0]})"
     tail = f" FOR {length[0]}" if length else ""
     return f"SUBSTRING({text} FROM {start}{tail})"
@@ -89,5 +90,5 @@ SYNTAX: dict[str, Callable[[Any, tree.Function], str]] = {
     "rtrim": _trim("TRAILING"), "xmlexists": _xml_exists, "pg_collation_for": _collation_for,
 }  # fmt: skip
 """By the name of the function, of calls whose form is COERCE_SQL_SYNTAX."""
-WITHOUT_SYNTAX = frozenset({("substring", (25, 25))})
+WITHOUT_SYNTAX = frozenset({("substring", (oids.TEXT, oids.TEXT))})
 """Arguments of those among them that are written as calls all the same: substring(text FROM pattern)."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-BOOLEAN = 16
-"""The type oid of what a condition gives."""
+from tailrace.types import oids
 
 LOCATION = -1
 
@@ -77,7 +76,7 @@ class DistinctFrom:
     oid: int
     function: int
     args: tuple[Expression, Expression]
-    type: int = BOOLEAN
+    type: int = oids.BOOL
     collation: int = 0
     input_collation: int = 0
     location: int = field(default=LOCATION, compare=False)
@@ -109,7 +108,7 @@ class ArrayComparison:
 
     @property
     def type(self) -> int:
-        return BOOLEAN
+        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class RowComparison:
 
     @property
     def type(self) -> int:
-        return BOOLEAN
+        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class And:
 
     @property
     def type(self) -> int:
-        return BOOLEAN
+        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ class Or:
 
     @property
     def type(self) -> int:
-        return BOOLEAN
+        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ class Not:
 
     @property
     def type(self) -> int:
-        return BOOLEAN
+        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +285,7 @@ class NullTest:
 
     @property
     def type(self) -> int:
-        return BOOLEAN
+        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +298,7 @@ class BooleanTest:
 
     @property
     def type(self) -> int:
-        return BOOLEAN
+        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,10 @@ from tailrace.logicalproto.change_reader import OPEN, PREPARED, ROLLED_BACK, Sca
 from tailrace.logicalproto.tuple_columns import BINARY_BYTE, TEXT_BYTE, UNCHANGED_BYTE, TupleColumns
 from tailrace.memcpy import memcpy
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.built_in import built_in_type
 from tailrace.types.codec import string_array
+from tailrace.types.oid_aliases import OID_ALIASES
 from tailrace.types.registry import ArrowStyle, arrow_type, codec_of, parse_binary, parse_texts, to_arrow
 from tailrace.types.values import Mask, Texts, Values
 from tailrace.wal.heap import NO_OLD
@@ -36,7 +38,7 @@ from tailrace.wal.heap import NO_OLD
 COLUMNS = ("commit_lsn", "end_lsn", "commit_timestamp", "xid", "number", "kind", "unchanged", "new", "old")
 """As of `tailrace.changes`; `number` counts messages, as they do not say where in the log they come from."""
 Types = Callable[[int], PgType | None]
-_OF_A_CATALOG = frozenset({24, 790, 1033, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4072, 4089, 4096, 4191})
+_OF_A_CATALOG = frozenset({*OID_ALIASES, oids.MONEY, oids.ACLITEM, oids.JSONPATH})
 """reg*, aclitem, money, jsonpath: their text takes a catalog or a setting of the server to read, or is not read at all. Arrays of
 them stay text."""
 _BROKEN = (ValueError, LookupError, ArithmeticError, TypeError, struct.error, RecursionError, pa.ArrowException)

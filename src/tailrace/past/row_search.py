@@ -19,13 +19,13 @@ from tailrace.feed import Decoder
 from tailrace.model import PgType
 from tailrace.past.row_changes import Key, KeyColumns, RowChange, TextOf, changes_of, texts_of, type_of
 from tailrace.plan.pieces import Piece
+from tailrace.types import oids
 from tailrace.types.encodings.server_encodings import unchecked
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Values
 
 _NULL, _VALUE, _NEXT = "n", "v", "\0"
 _WIDE = pa.large_string()
-_NUMERIC, _BPCHAR = 1700, 1042
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ def _comparable(texts: pa.Array, pg_type: PgType) -> pa.Array:
     """Texts that are the same where values are equal: a numeric's trailing zeros, a character's trailing blanks and the case of a citext do not
     count."""
     base = pg_type.base
-    if base.oid == _NUMERIC:
+    if base.oid == oids.NUMERIC:
         return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1"), r"\.$", "")
-    if base.oid == _BPCHAR:
+    if base.oid == oids.BPCHAR:
         return pc.ascii_rtrim(texts, " ")
     return pc.utf8_lower(texts) if base.name == "citext" else texts
 

@@ -15,12 +15,15 @@ from tailrace.majors import NEWEST
 from tailrace.model import Column, PgType, Relation
 from tailrace.past.row_changes import Absent, Cell
 from tailrace.past.trails import Row
+from tailrace.types import oids
 
 """Names are quoted as this major does, which is right for all before it."""
 _COMPARED_AS_THEY_ARE = frozenset(
     {
-        16, 17, 18, 19, 20, 21, 23, 25, 26, 650, 700, 701, 774, 790, 829, 869, 1042, 1043, 1082, 1083, 1114, 1184, 1266, 1560, 1562, 1700, 2950,
-        3220, 3802, 5069,
+        oids.BOOL, oids.BYTEA, oids.CHAR, oids.NAME, oids.INT8, oids.INT2, oids.INT4, oids.TEXT, oids.OID, oids.CIDR, oids.FLOAT4,
+        oids.FLOAT8, oids.MACADDR8, oids.MONEY, oids.MACADDR, oids.INET, oids.BPCHAR, oids.VARCHAR, oids.DATE, oids.TIME,
+        oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIMETZ, oids.BIT, oids.VARBIT, oids.NUMERIC, oids.UUID, oids.PG_LSN, oids.JSONB,
+        oids.XID8,
     }
 )  # fmt: skip
 """Types whose = tells all values apart that differ in meaning. Others have none, or one that compares sizes, as that of box: these are compared as

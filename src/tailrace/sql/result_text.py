@@ -15,7 +15,7 @@ from tailrace.errors import UnsupportedWal
 from tailrace.expressions.evaluate.exact import divide, parse, text_of
 from tailrace.model import Lsn, PgType
 from tailrace.sql.query.expression_types import ResultColumn
-from tailrace.sql.sql_types import TEXT
+from tailrace.types import oids
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
@@ -29,8 +29,10 @@ def _type(oid: int, name: str, length: int) -> PgType:
     return PgType(oid, "pg_catalog", name, name, "b", length, 8)
 
 
-_DATE, _TIMESTAMP, _TIMESTAMPTZ = _type(1082, "date", 4), _type(1114, "timestamp", 8), _type(1184, "timestamptz", 8)
-_FLOAT4, _FLOAT8, _BYTEA = _type(700, "float4", 4), _type(701, "float8", 8), _type(17, "bytea", -1)
+_DATE, _TIMESTAMP, _TIMESTAMPTZ = (
+    _type(oids.DATE, "date", 4), _type(oids.TIMESTAMP, "timestamp", 8), _type(oids.TIMESTAMPTZ, "timestamptz", 8),
+)  # fmt: skip
+_FLOAT4, _FLOAT8, _BYTEA = _type(oids.FLOAT4, "float4", 4), _type(oids.FLOAT8, "float8", 8), _type(oids.BYTEA, "bytea", -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class TextColumn:
 
     name: str
     cells: list[str | None]
-    type: int = TEXT
+    type: int = oids.TEXT
     typmod: int = -1
 
 

@@ -32,7 +32,7 @@ LABELS = {
 SAME = {
     "boolean": "bool", "integer": "int4", "int": "int4", "bigint": "int8", "smallint": "int2", "varchar": "text", "bpchar": "text",
 }  # fmt: skip
-TEXT = 25
+
 _TEXTS = frozenset({"name", "text"})
 _NAME_BYTES = 63
 _LEAST = {"int4": -(2**31), "int8": -(2**63)}

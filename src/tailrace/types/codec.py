@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tailrace.errors import CorruptWal, UnsupportedWal, UsageError
 from tailrace.model import InternalFunctions, PgType
+from tailrace.types import oids
 from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
@@ -170,7 +171,10 @@ def format_binary(values: Values, pg_type: PgType, style: TextStyle = TextStyle(
     return style.to_client(sent) if style.to_client is not None and _is_sent_as_text(pg_type) else sent
 
 
-_SENT_AS_TEXT = frozenset({19, 25, 114, 142, 194, 1042, 1043, 1790, 3802, 4072})
+_SENT_AS_TEXT = frozenset({
+    oids.NAME, oids.TEXT, oids.JSON, oids.XML, oids.PG_NODE_TREE, oids.BPCHAR, oids.VARCHAR, oids.REFCURSOR, oids.JSONB,
+    oids.JSONPATH,
+})  # fmt: skip
 """name text json xml pg_node_tree bpchar varchar refcursor jsonb jsonpath: their binary form is characters, of the last two behind a version."""
 _EXTENSIONS_SENT_AS_TEXT = frozenset({"citext", "ltree", "lquery", "ltxtquery"})
 

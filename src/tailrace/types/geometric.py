@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.binary_forms import receive_swapped, send_swapped, swap_bytes
 from tailrace.types.codec import Codec, format_each, parse_each, receive_each, syntax_error
 from tailrace.types.numbers.floats.text import print_floats
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-POINTOID, LSEGOID, PATHOID, BOXOID, POLYGONOID, LINEOID, CIRCLEOID = 600, 601, 602, 603, 604, 628, 718
 PATH_HEAD, POLYGON_HEAD = struct.Struct("<ii4x"), struct.Struct("<i4d")
-HEADS = {PATHOID: PATH_HEAD.size, POLYGONOID: POLYGON_HEAD.size}
+HEADS = {oids.PATH: PATH_HEAD.size, oids.POLYGON: POLYGON_HEAD.size}
 """Bytes before the floats that are printed."""
-NUMBERS = {POINTOID: 2, LSEGOID: 4, BOXOID: 4, LINEOID: 3, CIRCLEOID: 3}
+NUMBERS = {oids.POINT: 2, oids.LSEG: 4, oids.BOX: 4, oids.LINE: 3, oids.CIRCLE: 3}
 """How many floats a value has, where that is fixed."""
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|infinity|nan)", re.I)
 
@@ -52,13 +52,13 @@ def _path(payload: bytes, numbers: list[str]) -> str:
 
 
 _LAYOUTS: dict[int, Callable[[bytes, list[str]], str]] = {
-    POINTOID: lambda _, numbers: _points(numbers),
-    LSEGOID: lambda _, numbers: f"[{_points(numbers)}]",
-    PATHOID: _path,
-    BOXOID: lambda _, numbers: _points(numbers),
-    POLYGONOID: lambda _, numbers: f"({_points(numbers)})",
-    LINEOID: lambda _, numbers: "{" + ",".join(numbers) + "}",
-    CIRCLEOID: lambda _, numbers: f"<({numbers[0]},{numbers[1]}),{numbers[2]}>",
+    oids.POINT: lambda _, numbers: _points(numbers),
+    oids.LSEG: lambda _, numbers: f"[{_points(numbers)}]",
+    oids.PATH: _path,
+    oids.BOX: lambda _, numbers: _points(numbers),
+    oids.POLYGON: lambda _, numbers: f"({_points(numbers)})",
+    oids.LINE: lambda _, numbers: "{" + ",".join(numbers) + "}",
+    oids.CIRCLE: lambda _, numbers: f"<({numbers[0]},{numbers[1]}),{numbers[2]}>",
 }
 
 
@@ -71,11 +71,11 @@ def parse_shapes(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
         if (expected and len(numbers) != expected) or len(numbers) < 2 or (not expected and len(numbers) % 2):
             raise syntax_error(pg_type.name, text)
         body = struct.pack(f"<{len(numbers)}d", *numbers)
-        if pg_type.oid == BOXOID:
+        if pg_type.oid == oids.BOX:
             return struct.pack("<4d", *_bounding_box(numbers))
-        if pg_type.oid == PATHOID:
+        if pg_type.oid == oids.PATH:
             return PATH_HEAD.pack(len(numbers) // 2, not text.lstrip().startswith("[")) + body
-        if pg_type.oid == POLYGONOID:
+        if pg_type.oid == oids.POLYGON:
             return POLYGON_HEAD.pack(len(numbers) // 2, *_bounding_box(numbers)) + body
         return body
 
@@ -95,7 +95,7 @@ def send_shapes(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As path_send and poly_send: the float8s; a path says before them whether it is closed, and like a polygon how many points follow."""
 
     def form_of(payload: bytes) -> bytes:
-        if pg_type.oid == PATHOID:
+        if pg_type.oid == oids.PATH:
             points, closed = PATH_HEAD.unpack_from(payload)
             return PATH_SENT.pack(closed, points) + swap_bytes(payload[PATH_HEAD.size :], 8)
         points, *_ = POLYGON_HEAD.unpack_from(payload)
@@ -108,7 +108,7 @@ def receive_shapes(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As path_recv and poly_recv, which makes the bounding box anew."""
 
     def read_one(sent: bytes) -> bytes:
-        if pg_type.oid == PATHOID:
+        if pg_type.oid == oids.PATH:
             closed, points = PATH_SENT.unpack_from(sent)
             return PATH_HEAD.pack(points, closed) + swap_bytes(sent[PATH_SENT.size :][: 16 * points], 8)
         (points,) = POLYGON_SENT.unpack_from(sent)

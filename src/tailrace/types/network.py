@@ -8,12 +8,12 @@ from __future__ import annotations
 import ipaddress
 
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.codec import Codec, format_each, format_error, parse_each, receive_each, syntax_error
 from tailrace.types.hexadecimal import hex_groups
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-CIDROID = 650
 IPV4, IPV6 = 2, 3
 
 
@@ -23,7 +23,7 @@ def format_inets(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     def text_of(payload: bytes) -> str:
         bits, address = payload[1], payload[2:]
         text = _address(address)
-        return text if pg_type.oid != CIDROID and bits == 8 * len(address) else f"{text}/{bits}"
+        return text if pg_type.oid != oids.CIDR and bits == 8 * len(address) else f"{text}/{bits}"
 
     return format_each(values, text_of)
 
@@ -58,7 +58,7 @@ def parse_inets(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 def send_inets(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As inet_send and cidr_send: family, bits of the mask, whether it is a cidr, length of the address, address."""
-    flag = int(pg_type.oid == CIDROID)
+    flag = int(pg_type.oid == oids.CIDR)
     return format_each(values, lambda payload: payload[:2] + bytes((flag, len(payload) - 2)) + payload[2:])
 
 

@@ -10,12 +10,17 @@ import numpy as np
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.binary_forms import receive_swapped, send_swapped
 from tailrace.types.codec import Codec, parse_each, range_error
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-BY_ZERO = {2203: "0", 2204: "0"}
+OID_ALIASES = (
+    oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGCONFIG,
+    oids.REGDICTIONARY, oids.REGNAMESPACE, oids.REGROLE, oids.REGCOLLATION,
+)  # fmt: skip
+BY_ZERO = {oids.REGOPER: "0", oids.REGOPERATOR: "0"}
 """regoper and regoperator print 0 where all others print -, for lack of a name that could not be an operator."""
 
 

@@ -19,6 +19,7 @@ Importing this compiles nothing: kernels compile (or load from Numba's cache) at
 
 from __future__ import annotations
 
+from tailrace.types import oids
 from tailrace.types.arrays import ARRAY, INT2VECTOR, OIDVECTOR
 from tailrace.types.boolean import BOOL, printed_bool
 from tailrace.types.codec import (
@@ -43,7 +44,7 @@ from tailrace.types.geometric import BOX, CIRCLE, LINE, LSEG, PATH, POINT, POLYG
 from tailrace.types.json import JSON, JSONB, JSONPATH
 from tailrace.types.network import CIDR, INET, MACADDR, MACADDR8
 from tailrace.types.numbers import CID, FLOAT4, FLOAT8, INT2, INT4, INT8, MONEY, NUMERIC, OID, XID, XID8
-from tailrace.types.oid_aliases import OID_ALIAS
+from tailrace.types.oid_aliases import OID_ALIAS, OID_ALIASES
 from tailrace.types.ranges import MULTIRANGE, RANGE
 from tailrace.types.strings import BIT, BPCHAR, BYTEA, CHAR, NAME, TEXT, VARBIT, VARCHAR, XML
 from tailrace.types.style import TextStyle
@@ -81,23 +82,20 @@ __all__ = [
 ]
 
 _BUILT_IN = {
-    16: BOOL, 21: INT2, 23: INT4, 20: INT8, 700: FLOAT4, 701: FLOAT8, 1700: NUMERIC, 790: MONEY, 26: OID, 28: XID, 29: CID, 5069: XID8,
-    25: TEXT, 1043: VARCHAR, 1042: BPCHAR, 19: NAME, 18: CHAR, 17: BYTEA, 1560: BIT, 1562: VARBIT, 2950: UUID, 142: XML,
-    114: JSON, 3802: JSONB, 4072: JSONPATH,
-    1082: DATE, 1083: TIME, 1266: TIMETZ, 1114: TIMESTAMP, 1184: TIMESTAMPTZ, 1186: INTERVAL,
-    650: CIDR, 869: INET, 829: MACADDR, 774: MACADDR8,
-    600: POINT, 601: LSEG, 602: PATH, 603: BOX, 604: POLYGON, 628: LINE, 718: CIRCLE,
-    3614: TSVECTOR, 3615: TSQUERY,
-    22: INT2VECTOR, 30: OIDVECTOR,
-    1790: TEXT,  # refcursor
-    1033: ACLITEM, 3220: PG_LSN, 27: TID,
-    2970: PG_SNAPSHOT, 5038: PG_SNAPSHOT,  # txid_snapshot, pg_snapshot
-    194: PG_NODE_TREE, 3361: PG_NDISTINCT, 3402: PG_DEPENDENCIES, 5017: PG_MCV_LIST, 3642: GTSVECTOR,
-    4600: PG_BRIN_SUMMARY, 4601: PG_BRIN_SUMMARY,  # pg_brin_bloom_summary, pg_brin_minmax_multi_summary
+    oids.BOOL: BOOL, oids.INT2: INT2, oids.INT4: INT4, oids.INT8: INT8, oids.FLOAT4: FLOAT4, oids.FLOAT8: FLOAT8,
+    oids.NUMERIC: NUMERIC, oids.MONEY: MONEY, oids.OID: OID, oids.XID: XID, oids.CID: CID, oids.XID8: XID8, oids.TEXT: TEXT,
+    oids.VARCHAR: VARCHAR, oids.BPCHAR: BPCHAR, oids.NAME: NAME, oids.CHAR: CHAR, oids.BYTEA: BYTEA, oids.BIT: BIT,
+    oids.VARBIT: VARBIT, oids.UUID: UUID, oids.XML: XML, oids.JSON: JSON, oids.JSONB: JSONB, oids.JSONPATH: JSONPATH,
+    oids.DATE: DATE, oids.TIME: TIME, oids.TIMETZ: TIMETZ, oids.TIMESTAMP: TIMESTAMP, oids.TIMESTAMPTZ: TIMESTAMPTZ,
+    oids.INTERVAL: INTERVAL, oids.CIDR: CIDR, oids.INET: INET, oids.MACADDR: MACADDR, oids.MACADDR8: MACADDR8, oids.POINT: POINT,
+    oids.LSEG: LSEG, oids.PATH: PATH, oids.BOX: BOX, oids.POLYGON: POLYGON, oids.LINE: LINE, oids.CIRCLE: CIRCLE,
+    oids.TSVECTOR: TSVECTOR, oids.TSQUERY: TSQUERY, oids.INT2VECTOR: INT2VECTOR, oids.OIDVECTOR: OIDVECTOR, oids.REFCURSOR: TEXT,
+    oids.ACLITEM: ACLITEM, oids.PG_LSN: PG_LSN, oids.TID: TID, oids.TXID_SNAPSHOT: PG_SNAPSHOT, oids.PG_SNAPSHOT: PG_SNAPSHOT,
+    oids.PG_NODE_TREE: PG_NODE_TREE, oids.PG_NDISTINCT: PG_NDISTINCT, oids.PG_DEPENDENCIES: PG_DEPENDENCIES,
+    oids.PG_MCV_LIST: PG_MCV_LIST, oids.GTSVECTOR: GTSVECTOR, oids.PG_BRIN_BLOOM_SUMMARY: PG_BRIN_SUMMARY,
+    oids.PG_BRIN_MINMAX_MULTI_SUMMARY: PG_BRIN_SUMMARY,
 }  # fmt: skip
-"""Type oids (`catalog/pg_type.dat`), and the codec of each."""
-_OID_ALIASES = (24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191)
-"""regproc regprocedure regoper regoperator regclass regtype regconfig regdictionary regnamespace regrole regcollation"""
+"""Types that every cluster has, and the codec of each."""
 _KINDS = {"a": ARRAY, "c": COMPOSITE, "d": DOMAIN, "e": ENUM, "m": MULTIRANGE, "r": RANGE}
 """pg_type.typtype, but for arrays, which have none of their own."""
 _EXTENSIONS = {
@@ -107,7 +105,7 @@ _EXTENSIONS = {
 
 for _oid, _codec in _BUILT_IN.items():
     register(_codec, oids=(_oid,))
-register(OID_ALIAS, oids=_OID_ALIASES)
+register(OID_ALIAS, oids=OID_ALIASES)
 for _kind, _codec in _KINDS.items():
     register(_codec, kind=_kind)
 for _name, _codec in _EXTENSIONS.items():

@@ -17,27 +17,26 @@ from tailrace.catalog.column_values import oid_vector, signed16
 from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.model import PgType, Relation
+from tailrace.types import oids
 from tailrace.types.encodings.server_encodings import WITHOUT_ICU, as_stored
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History
 
 _NO_ROWS = np.zeros(0, np.int64)
-REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE = 24, 2202, 2203, 2204, 2205, 2206
-REGNAMESPACE, REGROLE, REGCONFIG, REGDICTIONARY, REGCOLLATION = 4089, 4096, 3734, 3769, 4191
-ACLITEM = 1033
 ANY_ENCODING = (1 << 32) - 1
 """collencoding -1, as unsigned."""
 CATALOGS: Mapping[int, tuple[str, ...]] = {
-    REGPROC: ("pg_proc",), REGPROCEDURE: ("pg_proc", "pg_type"), REGOPER: ("pg_operator",), REGOPERATOR: ("pg_operator", "pg_type"),
-    REGCLASS: ("pg_class",), REGTYPE: ("pg_type",), REGNAMESPACE: (), REGROLE: ("pg_authid",), REGCONFIG: ("pg_ts_config",),
-    REGDICTIONARY: ("pg_ts_dict",), REGCOLLATION: ("pg_collation",), ACLITEM: ("pg_authid",),
+    oids.REGPROC: ("pg_proc",), oids.REGPROCEDURE: ("pg_proc", "pg_type"), oids.REGOPER: ("pg_operator",),
+    oids.REGOPERATOR: ("pg_operator", "pg_type"), oids.REGCLASS: ("pg_class",), oids.REGTYPE: ("pg_type",), oids.REGNAMESPACE: (),
+    oids.REGROLE: ("pg_authid",), oids.REGCONFIG: ("pg_ts_config",), oids.REGDICTIONARY: ("pg_ts_dict",),
+    oids.REGCOLLATION: ("pg_collation",), oids.ACLITEM: ("pg_authid",),
 }  # fmt: skip
 """The types that print names, and the catalogs, beside pg_namespace, that have these names."""
 ALIASES: Mapping[str, tuple[int, ...]] = {
-    "pg_class": (REGCLASS,), "pg_type": (REGTYPE,), "pg_proc": (REGPROC, REGPROCEDURE), "pg_operator": (REGOPER, REGOPERATOR),
-    "pg_namespace": (REGNAMESPACE,), "pg_authid": (REGROLE,), "pg_ts_config": (REGCONFIG,), "pg_ts_dict": (REGDICTIONARY,),
-    "pg_collation": (REGCOLLATION,),
+    "pg_class": (oids.REGCLASS,), "pg_type": (oids.REGTYPE,), "pg_proc": (oids.REGPROC, oids.REGPROCEDURE),
+    "pg_operator": (oids.REGOPER, oids.REGOPERATOR), "pg_namespace": (oids.REGNAMESPACE,), "pg_authid": (oids.REGROLE,),
+    "pg_ts_config": (oids.REGCONFIG,), "pg_ts_dict": (oids.REGDICTIONARY,), "pg_collation": (oids.REGCOLLATION,),
 }  # fmt: skip
 """By catalog, the types that print the names of its objects."""
 PREFIXES: Mapping[str, str] = {
@@ -45,7 +44,8 @@ PREFIXES: Mapping[str, str] = {
 }  # fmt: skip
 """What the columns `name` and `namespace` of a catalog begin with, whose objects are in schemas."""
 _NAMED_ALONE = (
-    (REGCLASS, "pg_class"), (REGCONFIG, "pg_ts_config"), (REGDICTIONARY, "pg_ts_dict"), (REGCOLLATION, "pg_collation"),
+    (oids.REGCLASS, "pg_class"), (oids.REGCONFIG, "pg_ts_config"), (oids.REGDICTIONARY, "pg_ts_dict"),
+    (oids.REGCOLLATION, "pg_collation"),
 )  # fmt: skip
 """Types that print a name and its schema, and nothing else."""
 
@@ -73,7 +73,7 @@ def catalogs_of(reg_types: Iterable[int]) -> set[str]:
 
 def looked_up(reg_types: frozenset[int]) -> frozenset[int]:
     """The types whose names are looked up for them: an aclitem holds oids of roles, so for it those of regrole."""
-    return (reg_types - {ACLITEM}) | {REGROLE} if ACLITEM in reg_types else reg_types
+    return (reg_types - {oids.ACLITEM}) | {oids.REGROLE} if oids.ACLITEM in reg_types else reg_types
 
 
 def names_at(
@@ -90,16 +90,16 @@ def names_at(
     for reg_type, catalog in _NAMED_ALONE:
         if reg_type in wanted:
             names |= {(reg_type, oid): text for oid, text in moment.in_schemas(catalog)}
-    if REGNAMESPACE in wanted:
-        names |= {(REGNAMESPACE, oid): moment.quoted(name) for oid, name in moment.rows("pg_namespace", "oid", "nspname")}
-    if REGROLE in wanted:
-        names |= {(REGROLE, oid): moment.quoted(name) for oid, name in moment.rows("pg_authid", "oid", "rolname")}
-    if REGTYPE in wanted:
-        names |= {(REGTYPE, oid): text for oid, text in moment.types()}
-    if REGPROC in wanted or REGPROCEDURE in wanted:
-        names |= dict(moment.functions(labelled=REGPROCEDURE in wanted))
-    if REGOPER in wanted or REGOPERATOR in wanted:
-        names |= dict(moment.operators(labelled=REGOPERATOR in wanted))
+    if oids.REGNAMESPACE in wanted:
+        names |= {(oids.REGNAMESPACE, oid): moment.quoted(name) for oid, name in moment.rows("pg_namespace", "oid", "nspname")}
+    if oids.REGROLE in wanted:
+        names |= {(oids.REGROLE, oid): moment.quoted(name) for oid, name in moment.rows("pg_authid", "oid", "rolname")}
+    if oids.REGTYPE in wanted:
+        names |= {(oids.REGTYPE, oid): text for oid, text in moment.types()}
+    if oids.REGPROC in wanted or oids.REGPROCEDURE in wanted:
+        names |= dict(moment.functions(labelled=oids.REGPROCEDURE in wanted))
+    if oids.REGOPER in wanted or oids.REGOPERATOR in wanted:
+        names |= dict(moment.operators(labelled=oids.REGOPERATOR in wanted))
     return {key: as_stored(text, history.codec) for key, text in names.items() if key[0] in wanted}
 
 
@@ -178,10 +178,10 @@ class _CatalogsAt:
         for oid, name, schema, arguments in functions:
             is_visible = self._place.get(schema, -1) == first.get((name, arguments))
             is_only = is_visible and len(on_path.get(name, ())) == 1
-            yield (REGPROC, oid), self._qualified(name, schema, alone=is_only)
+            yield (oids.REGPROC, oid), self._qualified(name, schema, alone=is_only)
             if labelled:
                 types = ",".join(self._label(argument) for argument in arguments)
-                yield (REGPROCEDURE, oid), f"{self._qualified(name, schema, alone=is_visible)}({types})"
+                yield (oids.REGPROCEDURE, oid), f"{self._qualified(name, schema, alone=is_visible)}({types})"
 
     def operators(self, *, labelled: bool) -> Iterator[tuple[tuple[int, int], str]]:
         """The same of operators, whose own names are never quoted."""
@@ -195,10 +195,10 @@ class _CatalogsAt:
             is_visible = self._place.get(schema, -1) == first.get((name, left, right))
             is_only = is_visible and len(on_path.get(name, ())) == 1
             prefix = f"{self.quoted(self._schemas.get(schema, ''))}."
-            yield (REGOPER, oid), f"{'' if is_only else prefix}{name}"
+            yield (oids.REGOPER, oid), f"{'' if is_only else prefix}{name}"
             if labelled:
                 sides = ",".join(self._label(side) if side else "NONE" for side in (left, right))
-                yield (REGOPERATOR, oid), f"{'' if is_visible else prefix}{name}({sides})"
+                yield (oids.REGOPERATOR, oid), f"{'' if is_visible else prefix}{name}({sides})"
 
     def _first_places(self, keys: Iterable[tuple[object, int]]) -> dict[object, int]:
         """For each key the first place of the search path that has it."""

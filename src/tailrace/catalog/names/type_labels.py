@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.model import PgType
+from tailrace.types import oids
 
 # format_type_be() spells these in the standard's words (`utils/adt/format_type.c`)
 _STANDARD_NAMES = {
-    16: "boolean", 21: "smallint", 23: "integer", 20: "bigint", 700: "real", 701: "double precision", 1042: "character",
-    1043: "character varying", 1083: "time without time zone", 1266: "time with time zone", 1114: "timestamp without time zone",
-    1184: "timestamp with time zone", 1560: "bit", 1562: "bit varying", 1186: "interval", 1700: "numeric", 114: "json",
+    oids.BOOL: "boolean", oids.INT2: "smallint", oids.INT4: "integer", oids.INT8: "bigint", oids.FLOAT4: "real",
+    oids.FLOAT8: "double precision", oids.BPCHAR: "character", oids.VARCHAR: "character varying",
+    oids.TIME: "time without time zone", oids.TIMETZ: "time with time zone", oids.TIMESTAMP: "timestamp without time zone",
+    oids.TIMESTAMPTZ: "timestamp with time zone", oids.BIT: "bit", oids.VARBIT: "bit varying", oids.INTERVAL: "interval",
+    oids.NUMERIC: "numeric", oids.JSON: "json",
 }  # fmt: skip
 
 ARRAY_SUBSCRIPT_HANDLER = 6179
 """What makes a type a true array (`catalog/pg_proc.dat`)."""
-VECTORS = (22, 30)
+VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)
 """int2vector and oidvector are subscripted as arrays are, but keep their names."""
 
 
@@ -24,7 +27,7 @@ def type_label(oid: int, schema: str, name: str, element: PgType | None, *, visi
         return f"{element.label}[]"
     if oid in _STANDARD_NAMES:
         return _STANDARD_NAMES[oid]
-    if oid == 18:
+    if oid == oids.CHAR:
         return '"char"'
     quoted = quote_identifier(name, major)
     return quoted if visible else f"{quote_identifier(schema, major)}.{quoted}"
@@ -36,7 +39,7 @@ def label_with_modifier(pg_type: PgType, typmod: int, major: int) -> str:
         return f"{label_with_modifier(pg_type.element, typmod, major)}[]"
     if typmod < 0:
         return _WITHOUT_LENGTH.get(pg_type.oid, pg_type.label)
-    if pg_type.oid in (_TIME, _TIMESTAMP, _TIMETZ, _TIMESTAMPTZ):
+    if pg_type.oid in (oids.TIME, oids.TIMESTAMP, oids.TIMETZ, oids.TIMESTAMPTZ):
         word, zone = pg_type.label.split(" ", 1)
         return f"{word}({typmod}) {zone}"
     return pg_type.label + _modifier(pg_type.oid, typmod)
@@ -44,12 +47,12 @@ def label_with_modifier(pg_type: PgType, typmod: int, major: int) -> str:
 
 def _modifier(oid: int, typmod: int) -> str:
     """What the type's typmodout function prints."""
-    if oid == _NUMERIC:
+    if oid == oids.NUMERIC:
         scale = (((typmod - _HEADER) & 0x7FF) ^ 0x400) - 0x400
         return f"({((typmod - _HEADER) >> 16) & 0xFFFF},{scale})"
-    if oid in (_BPCHAR, _VARCHAR):
+    if oid in (oids.BPCHAR, oids.VARCHAR):
         return f"({typmod - _HEADER})" if typmod > _HEADER else ""
-    if oid == _INTERVAL:
+    if oid == oids.INTERVAL:
         fields, precision = (typmod >> 16) & 0x7FFF, typmod & 0xFFFF
         return _interval_fields(fields) + (f"({precision})" if precision != _FULL_PRECISION else "")
     return f"({typmod})"
@@ -63,9 +66,7 @@ def _interval_fields(mask: int) -> str:
     return f" {present[0]}" if len(present) == 1 else f" {present[0]} to {present[-1]}"
 
 
-_NUMERIC, _BPCHAR, _VARCHAR, _BIT = 1700, 1042, 1043, 1560
-_TIME, _TIMETZ, _TIMESTAMP, _TIMESTAMPTZ, _INTERVAL = 1083, 1266, 1114, 1184, 1186
-_WITHOUT_LENGTH = {_BIT: '"bit"', _BPCHAR: "bpchar"}
+_WITHOUT_LENGTH = {oids.BIT: '"bit"', oids.BPCHAR: "bpchar"}
 _HEADER = 4
 """VARHDRSZ, which lengths in modifiers include."""
 _FULL_PRECISION = 0xFFFF

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from tailrace.expressions.analysis.catalog import Catalog
 from tailrace.expressions.analysis.coercion import Context, can_coerce
-from tailrace.expressions.analysis.state import UNKNOWN
+from tailrace.types import oids
 
 _STRING = "S"
 
@@ -32,10 +32,10 @@ def callable_with(catalog: Catalog, given: Sequence[int], candidates: Sequence[C
 
 def select(catalog: Catalog, given: Sequence[int], candidates: Sequence[Candidate]) -> Candidate | None:
     """func_select_candidate: None where several would do equally well."""
-    bases = [oid if oid == UNKNOWN else catalog.base_type(oid) for oid in given]
-    unknown = [place for place, oid in enumerate(bases) if oid == UNKNOWN]
+    bases = [oid if oid == oids.UNKNOWN else catalog.base_type(oid) for oid in given]
+    unknown = [place for place, oid in enumerate(bases) if oid == oids.UNKNOWN]
     left = _best(
-        candidates, lambda each: sum(oid != UNKNOWN and oid == takes for oid, takes in zip(bases, each.takes, strict=True))
+        candidates, lambda each: sum(oid != oids.UNKNOWN and oid == takes for oid, takes in zip(bases, each.takes, strict=True))
     )
     if len(left) == 1:
         return left[0]
@@ -47,7 +47,7 @@ def select(catalog: Catalog, given: Sequence[int], candidates: Sequence[Candidat
     left = _by_category(catalog, unknown, left)
     if len(left) == 1:
         return left[0]
-    known = {oid for oid in bases if oid != UNKNOWN}
+    known = {oid for oid in bases if oid != oids.UNKNOWN}
     if len(known) == 1:
         same = callable_with(catalog, [next(iter(known))] * len(bases), left)
         if len(same) == 1:
@@ -62,7 +62,7 @@ def _best(candidates: Sequence[Candidate], score: object) -> list[Candidate]:
 
 def _fits(catalog: Catalog, given: int, takes: int) -> bool:
     """Exactly the type, or the preferred one of its category."""
-    if given == UNKNOWN:
+    if given == oids.UNKNOWN:
         return False
     return given == takes or (catalog.category(given) == catalog.category(takes) and catalog.is_preferred(takes))
 

@@ -14,18 +14,10 @@ from typing import NamedTuple
 from tailrace.expressions import tree
 from tailrace.expressions.analysis import polymorphism
 from tailrace.expressions.analysis.catalog import Catalog
-from tailrace.expressions.analysis.literals import CSTRING, read_literal
+from tailrace.expressions.analysis.literals import read_literal
 from tailrace.expressions.analysis.state import (
-    ANY,
-    BOOL,
     EXPLICIT_CAST,
     IMPLICIT_CAST,
-    INT4,
-    INTERVAL,
-    RECORD,
-    RECORD_ARRAY,
-    TEXT,
-    UNKNOWN,
     Forbidden,
     Node,
     ParseState,
@@ -34,6 +26,7 @@ from tailrace.expressions.analysis.state import (
     type_of,
     typmod_of,
 )
+from tailrace.types import oids
 
 
 class Context(IntEnum):
@@ -54,8 +47,8 @@ class Path(NamedTuple):
 RELABEL = Path("relabel")
 THROUGH_TEXT = Path("text")
 _CONTEXTS = {"i": Context.IMPLICIT, "a": Context.ASSIGNMENT, "e": Context.EXPLICIT}
-_VECTORS = (22, 30)
-_UNCHANGED = frozenset({ANY, 2283, 2776, 5077, 5079})
+_VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)
+_UNCHANGED = frozenset({oids.ANY, oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYCOMPATIBLE, oids.ANYCOMPATIBLENONARRAY})
 """any, anyelement, anynonarray, anycompatible, anycompatiblenonarray: as a target they leave everything as it is."""
 
 
@@ -85,16 +78,16 @@ def can_coerce(catalog: Catalog, sources: Sequence[int], targets: Sequence[int],
     """can_coerce_type."""
     generic = False
     for source, target in zip(sources, targets, strict=True):
-        if target in (source, ANY):
+        if target in (source, oids.ANY):
             continue
         if polymorphism.is_polymorphic(target):
             generic = True
             continue
-        if source == UNKNOWN or find_path(catalog, target, source, context) is not None:
+        if source == oids.UNKNOWN or find_path(catalog, target, source, context) is not None:
             continue
-        if (source == RECORD and catalog.kind(target) == "c") or (target == RECORD and catalog.kind(source) == "c"):
+        if (source == oids.RECORD and catalog.kind(target) == "c") or (target == oids.RECORD and catalog.kind(source) == "c"):
             continue
-        if target == RECORD_ARRAY and catalog.kind(catalog.element_type(source)) == "c":
+        if target == oids.RECORDARRAY and catalog.kind(catalog.element_type(source)) == "c":
             continue
         return False
     return not generic or polymorphism.are_consistent(catalog, sources, targets)
@@ -105,12 +98,12 @@ def coerce(state: ParseState, node: Node, target: int, typmod: int, context: Con
     catalog, source = state.catalog, type_of(node)
     if target == source or target in _UNCHANGED:
         return node
-    if polymorphism.is_polymorphic(target) and source != UNKNOWN:
+    if polymorphism.is_polymorphic(target) and source != oids.UNKNOWN:
         base = catalog.base_type(source)
         return node if base == source else tree.Relabel(_known(node), base, -1, 0, IMPLICIT_CAST, location)
-    if source == UNKNOWN and isinstance(node, tree.Constant):
+    if source == oids.UNKNOWN and isinstance(node, tree.Constant):
         base = catalog.base_type(target)
-        made: Node = _constant(state, node, base, typmod if base == INTERVAL else -1)
+        made: Node = _constant(state, node, base, typmod if base == oids.INTERVAL else -1)
         return made if base == target else Forbidden("CoerceToDomain", target, (made,), typmod, 0, location)
     if isinstance(node, tree.Collate):
         inner = coerce(state, node.arg, target, typmod, context, form, location)
@@ -118,9 +111,9 @@ def coerce(state: ParseState, node: Node, target: int, typmod: int, context: Con
     path = find_path(catalog, target, source, context)
     if path is not None:
         return _along(state, node, path, target, typmod, context, form, location)
-    if target in (RECORD, RECORD_ARRAY):
+    if target in (oids.RECORD, oids.RECORDARRAY):
         return node
-    if source == RECORD:
+    if source == oids.RECORD:
         return Forbidden("ConvertRowtypeExpr", target, (node,), -1, 0, location)
     raise AssertionError(f"no way from {source} to {target}")
 
@@ -132,7 +125,7 @@ def _known(node: Node) -> tree.Expression:
 
 def _constant(state: ParseState, node: tree.Constant, target: int, typmod: int) -> tree.Constant:
     value = None
-    if state.catalog.kind(target) == "p" and node.value is None and target not in (CSTRING, RECORD):
+    if state.catalog.kind(target) == "p" and node.value is None and target not in (oids.CSTRING, oids.RECORD):
         raise state.error(f"cannot accept a value of type {state.label(target)}", "0A000", node.location)
     if node.value is not None:
         value = read_literal(state, node.value.decode("utf-8", "surrogateescape"), target, typmod, node.location)
@@ -162,9 +155,9 @@ def _cast(
     args = [_known(node)]
     wanted = len(state.catalog.functions[path.function].arguments)
     if wanted >= 2:
-        args.append(tree.Constant(INT4, typmod.to_bytes(4, "little", signed=True)))
+        args.append(tree.Constant(oids.INT4, typmod.to_bytes(4, "little", signed=True)))
     if wanted == 3:
-        args.append(tree.Constant(BOOL, bytes([context == Context.EXPLICIT])))
+        args.append(tree.Constant(oids.BOOL, bytes([context == Context.EXPLICIT])))
     return tree.Function(path.function, target, tuple(args), form, location=location)
 
 
@@ -223,14 +216,14 @@ def _relabelled(node: Node, target: int, typmod: int, form: int, location: int) 
 def common_type(state: ParseState, nodes: Sequence[Node], construct: str | None) -> int:
     """select_common_type; without a construct that errors could name, 0 where there is none."""
     catalog, first = state.catalog, type_of(nodes[0])
-    if first != UNKNOWN and all(type_of(node) == first for node in nodes):
+    if first != oids.UNKNOWN and all(type_of(node) == first for node in nodes):
         return first
     chosen = catalog.base_type(first)
     for node in nodes[1:]:
         found = catalog.base_type(type_of(node))
-        if found in (UNKNOWN, chosen):
+        if found in (oids.UNKNOWN, chosen):
             continue
-        if chosen == UNKNOWN:
+        if chosen == oids.UNKNOWN:
             chosen = found
         elif catalog.category(found) != catalog.category(chosen):
             if construct is None:
@@ -240,7 +233,7 @@ def common_type(state: ParseState, nodes: Sequence[Node], construct: str | None)
             )
         elif _is_wider(catalog, found, chosen):
             chosen = found
-    return TEXT if chosen == UNKNOWN else chosen
+    return oids.TEXT if chosen == oids.UNKNOWN else chosen
 
 
 def _is_wider(catalog: Catalog, found: int, chosen: int) -> bool:
@@ -265,7 +258,7 @@ def coerce_to_common(state: ParseState, node: Node, target: int, construct: str)
 
 
 def coerce_to_boolean(state: ParseState, node: Node, construct: str) -> tree.Expression:
-    return coerce_to_specific(state, node, BOOL, construct)
+    return coerce_to_specific(state, node, oids.BOOL, construct)
 
 
 def coerce_to_specific(state: ParseState, node: Node, target: int, construct: str) -> tree.Expression:

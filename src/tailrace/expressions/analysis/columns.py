@@ -11,17 +11,14 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
-from tailrace.expressions.analysis.state import CID, OID, ROW_TYPE, TID, XID, Forbidden, Node, ParseState
+from tailrace.expressions.analysis.state import ROW_TYPE, Forbidden, Node, ParseState
 from tailrace.majors import RANGE_TABLE_DETAILS, supports
+from tailrace.types import oids
 
 SYSTEM_COLUMNS = {
-    "ctid": (-1, TID),
-    "xmin": (-2, XID),
-    "cmin": (-3, CID),
-    "xmax": (-4, XID),
-    "cmax": (-5, CID),
-    "tableoid": (-6, OID),
-}
+    "ctid": (-1, oids.TID), "xmin": (-2, oids.XID), "cmin": (-3, oids.CID), "xmax": (-4, oids.XID), "cmax": (-5, oids.CID),
+    "tableoid": (-6, oids.OID),
+}  # fmt: skip
 """Their numbers and types (`access/sysattr.h`)."""
 FURTHEST = 3
 """MAX_FUZZY_DISTANCE: by how much a name may differ from one that is hinted at."""

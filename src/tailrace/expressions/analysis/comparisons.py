@@ -16,7 +16,8 @@ from tailrace.expressions import tree
 from tailrace.expressions.analysis.coercion import Context, can_coerce, coerce_to_boolean, coerce_to_common, common_type
 from tailrace.expressions.analysis.names import name_list, words
 from tailrace.expressions.analysis.operators import make_array_comparison, make_operator, ordering_of
-from tailrace.expressions.analysis.state import BOOL, RECORD, Forbidden, Node, ParseState, first_location, leftmost, type_of
+from tailrace.expressions.analysis.state import Forbidden, Node, ParseState, first_location, leftmost, type_of
+from tailrace.types import oids
 
 EQUAL, NOT_EQUAL = 3, 6
 """Of RowCompareType; the others are a RowComparison's."""
@@ -37,7 +38,7 @@ def transform_comparison(state: ParseState, raw: Any) -> Node:
     left = None if raw.lexpr is None else state.transform(state, raw.lexpr)
     right = state.transform(state, raw.rexpr)
     if isinstance(left, tree.RowOf) and isinstance(right, Forbidden) and right.what == "SubLink":
-        return replace(right, type=BOOL, location=leftmost(first_location(left.args), right.location))
+        return replace(right, type=oids.BOOL, location=leftmost(first_location(left.args), right.location))
     if isinstance(raw.lexpr, ast.RowExpr) and isinstance(raw.rexpr, ast.RowExpr):
         return _compare_rows(state, names, _args(left), _args(right), location)
     return make_operator(state, names, left, right, location)
@@ -75,7 +76,7 @@ def _compare_rows(state: ParseState, names: list[str], left: Sequence[Node], rig
 
 def _compare_pair(state: ParseState, names: list[str], left: Node, right: Node, location: int) -> tree.Operator:
     pair = make_operator(state, names, left, right, location)
-    if pair.type != BOOL:
+    if pair.type != oids.BOOL:
         message = f"row comparison operator must yield type boolean, not type {state.label(pair.type)}"
         raise state.error(message, "42804", location)
     if pair.returns_set:
@@ -110,7 +111,7 @@ def _distinct(state: ParseState, names: list[str], left: Node, right: Node, loca
 
 
 def _must_be_boolean(state: ParseState, pair: tree.Operator, construct: str, location: int) -> None:
-    if pair.type != BOOL:
+    if pair.type != oids.BOOL:
         raise state.error(f"{construct} requires = operator to yield boolean", "42804", location)
     if pair.returns_set:
         raise state.error(f"{construct} must not return a set", "42804", location)
@@ -125,7 +126,7 @@ def _distinct_rows(
     for one, other in zip(left, right, strict=True):
         pair = _distinct(state, names, one, other, location)
         made = pair if made is None else tree.Or((made, pair), location)
-    return made if made is not None else tree.Constant(BOOL, b"\0")
+    return made if made is not None else tree.Constant(oids.BOOL, b"\0")
 
 
 def transform_null_if(state: ParseState, raw: Any) -> Node:
@@ -179,7 +180,7 @@ def _in_array(
     common = common_type(state, everything, None)
     if not common or not all(can_coerce(state.catalog, [type_of(each)], [common], Context.IMPLICIT) for each in everything):
         return None
-    array = state.catalog.array_type(common) if common != RECORD else 0
+    array = state.catalog.array_type(common) if common != oids.RECORD else 0
     if not array:
         return None
     elements = tuple(_known(coerce_to_common(state, node, common, "IN")) for node in plain)

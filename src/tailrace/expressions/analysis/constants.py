@@ -12,7 +12,8 @@ from pglast import ast
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.literals import read_bits
-from tailrace.expressions.analysis.state import BIT, BOOL, INT4, INT8, NUMERIC, UNKNOWN, Node, ParseState
+from tailrace.expressions.analysis.state import Node, ParseState
+from tailrace.types import oids
 from tailrace.types.numbers.numeric.text import parse_numeric
 
 _INT4, _INT8 = 1 << 31, 1 << 63
@@ -21,19 +22,19 @@ _INT4, _INT8 = 1 << 31, 1 << 63
 def transform_constant(state: ParseState, raw: Any) -> Node:
     location = state.place(raw)
     if raw.isnull:
-        return tree.Constant(UNKNOWN, None, location=location)
+        return tree.Constant(oids.UNKNOWN, None, location=location)
     value = raw.val
     match value:
         case ast.Integer():
-            return tree.Constant(INT4, int(value.ival or 0).to_bytes(4, "little", signed=True), location=location)
+            return tree.Constant(oids.INT4, int(value.ival or 0).to_bytes(4, "little", signed=True), location=location)
         case ast.Float():
             return _number(str(value.fval), location)
         case ast.Boolean():
-            return tree.Constant(BOOL, bytes([bool(value.boolval)]), location=location)
+            return tree.Constant(oids.BOOL, bytes([bool(value.boolval)]), location=location)
         case ast.BitString():
-            return tree.Constant(BIT, _bits(state, str(value.bsval), location), location=location)
+            return tree.Constant(oids.BIT, _bits(state, str(value.bsval), location), location=location)
     text = str(value.sval or "")
-    return tree.Constant(UNKNOWN, text.encode("utf-8", "surrogateescape"), location=location)
+    return tree.Constant(oids.UNKNOWN, text.encode("utf-8", "surrogateescape"), location=location)
 
 
 def _number(text: str, location: int) -> tree.Constant:
@@ -41,10 +42,10 @@ def _number(text: str, location: int) -> tree.Constant:
     whole = _whole(text)
     if whole is not None and -_INT8 <= whole < _INT8:
         if -_INT4 <= whole < _INT4:
-            return tree.Constant(INT4, whole.to_bytes(4, "little", signed=True), location=location)
-        return tree.Constant(INT8, whole.to_bytes(8, "little", signed=True), location=location)
+            return tree.Constant(oids.INT4, whole.to_bytes(4, "little", signed=True), location=location)
+        return tree.Constant(oids.INT8, whole.to_bytes(8, "little", signed=True), location=location)
     plain = str(whole) if whole is not None else text.replace("_", "")
-    return tree.Constant(NUMERIC, parse_numeric(plain), location=location)
+    return tree.Constant(oids.NUMERIC, parse_numeric(plain), location=location)
 
 
 def _whole(text: str) -> int | None:

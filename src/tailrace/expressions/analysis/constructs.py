@@ -23,15 +23,9 @@ from tailrace.expressions.analysis.coercion import (
 )
 from tailrace.expressions.analysis.collations import assign_collations
 from tailrace.expressions.analysis.state import (
-    BOOL,
     EXPLICIT_CAST,
     IMPLICIT_CAST,
-    INT4,
-    RECORD,
     ROW_TYPE,
-    TEXT,
-    UNKNOWN,
-    XML,
     Node,
     ParseState,
     collation_of,
@@ -40,6 +34,7 @@ from tailrace.expressions.analysis.state import (
     typmod_of,
 )
 from tailrace.model import FIRST_NORMAL_OID
+from tailrace.types import oids
 
 _BOOLEAN_TESTS = {
     BoolTestType.IS_TRUE: (0, "IS TRUE"), BoolTestType.IS_NOT_TRUE: (1, "IS NOT TRUE"), BoolTestType.IS_FALSE: (2, "IS FALSE"),
@@ -48,8 +43,8 @@ _BOOLEAN_TESTS = {
 }  # fmt: skip
 XML_CONCAT, XML_ELEMENT, XML_FOREST, XML_PARSE, XML_PI, XML_ROOT, XML_SERIALIZE, XML_DOCUMENT = range(8)
 _XML_ARGUMENTS = {
-    XML_CONCAT: ("XMLCONCAT", (), XML), XML_PARSE: ("XMLPARSE", (TEXT,), BOOL), XML_PI: ("XMLPI", (), TEXT),
-    XML_ROOT: ("XMLROOT", (XML, TEXT), INT4), XML_DOCUMENT: ("IS DOCUMENT", (), XML),
+    XML_CONCAT: ("XMLCONCAT", (), oids.XML), XML_PARSE: ("XMLPARSE", (oids.TEXT,), oids.BOOL), XML_PI: ("XMLPI", (), oids.TEXT),
+    XML_ROOT: ("XMLROOT", (oids.XML, oids.TEXT), oids.INT4), XML_DOCUMENT: ("IS DOCUMENT", (), oids.XML),
 }  # fmt: skip
 """What each takes: a name for messages, types of the first arguments, type of all others."""
 
@@ -74,8 +69,8 @@ def transform_case(state: ParseState, raw: Any) -> Node:
     test: tree.CaseTest | None = None
     if raw.arg is not None:
         found = state.transform(state, raw.arg)
-        if type_of(found) == UNKNOWN:
-            found = coerce_to_common(state, found, TEXT, "CASE")
+        if type_of(found) == oids.UNKNOWN:
+            found = coerce_to_common(state, found, oids.TEXT, "CASE")
         arg = assign_collations(state, found)
         test = tree.CaseTest(type_of(arg), typmod_of(arg), collation_of(arg))
     conditions, results = [], []
@@ -83,7 +78,7 @@ def transform_case(state: ParseState, raw: Any) -> Node:
         condition = when.expr if test is None else CaseComparison(test, when.expr, when.location)
         conditions.append(coerce_to_boolean(state, state.transform(state, condition), "CASE/WHEN"))
         results.append(state.transform(state, when.result))
-    default: Node = tree.Constant(UNKNOWN, None) if raw.defresult is None else state.transform(state, raw.defresult)
+    default: Node = tree.Constant(oids.UNKNOWN, None) if raw.defresult is None else state.transform(state, raw.defresult)
     kind = common_type(state, [default, *results], "CASE")
     made = known(coerce_to_common(state, default, kind, "CASE/ELSE"))
     chosen = [known(coerce_to_common(state, result, kind, "CASE/WHEN")) for result in results]
@@ -132,7 +127,7 @@ def _element(state: ParseState, node: Node, target: int, typmod: int) -> Node:
 def transform_row(state: ParseState, raw: Any) -> Node:
     args = tuple(known(state.transform(state, each)) for each in raw.args or ())
     names = tuple(f"f{number}" for number in range(1, len(args) + 1))
-    return tree.RowOf(RECORD, args, names, IMPLICIT_CAST, state.place(raw))
+    return tree.RowOf(oids.RECORD, args, names, IMPLICIT_CAST, state.place(raw))
 
 
 def transform_coalesce(state: ParseState, raw: Any) -> Node:
@@ -154,7 +149,7 @@ def transform_min_max(state: ParseState, raw: Any) -> Node:
 def transform_null_test(state: ParseState, raw: Any) -> Node:
     arg = state.transform(state, raw.arg)
     kind = state.catalog.kind(state.catalog.base_type(type_of(arg)))
-    of_row = type_of(arg) == RECORD or kind == "c"
+    of_row = type_of(arg) == oids.RECORD or kind == "c"
     return tree.NullTest(known(arg), raw.nulltesttype == NullTestType.IS_NOT_NULL, of_row, state.place(raw))
 
 
@@ -182,7 +177,7 @@ def transform_xml(state: ParseState, raw: Any) -> Node:
     )
     name = None if raw.name is None else xml_name(raw.name)
     return tree.XmlExpression(
-        int(raw.op), XML, args, name, tuple(named), tuple(names), int(raw.xmloption), location=state.place(raw)
+        int(raw.op), oids.XML, args, name, tuple(named), tuple(names), int(raw.xmloption), location=state.place(raw)
     )
 
 
@@ -205,7 +200,7 @@ def xml_name(name: str) -> str:
 
 def transform_xml_serialize(state: ParseState, raw: Any, kind: int, typmod: int) -> Node:
     """transformXmlSerialize: as text, then as the type that was asked for."""
-    arg = coerce_to_specific(state, state.transform(state, raw.expr), XML, "XMLSERIALIZE")
+    arg = coerce_to_specific(state, state.transform(state, raw.expr), oids.XML, "XMLSERIALIZE")
     indent = bool(getattr(raw, "indent", False))
     made = tree.XmlExpression(
         XML_SERIALIZE, kind, (arg,), option=int(raw.xmloption), indent=indent, typmod=typmod, location=state.place(raw)

@@ -17,17 +17,8 @@ from tailrace.expressions.analysis.candidates import callable_with, select
 from tailrace.expressions.analysis.catalog import FunctionRow
 from tailrace.expressions.analysis.coercion import Context, coerce, coerce_arguments, find_path
 from tailrace.expressions.analysis.names import in_path, name_list
-from tailrace.expressions.analysis.state import (
-    ANY,
-    EXPLICIT_CALL,
-    RECORD,
-    UNKNOWN,
-    Forbidden,
-    Node,
-    ParseState,
-    location_of,
-    type_of,
-)
+from tailrace.expressions.analysis.state import EXPLICIT_CALL, Forbidden, Node, ParseState, location_of, type_of
+from tailrace.types import oids
 
 MOST_ARGUMENTS = 100
 _WITH_AGGREGATES, _WITH_WINDOWS = ("SELECT", "HAVING", "ORDER BY"), ("SELECT", "ORDER BY")
@@ -130,9 +121,9 @@ def _as_cast(
     if not rows or rows[0].kind == "c":
         return None
     target, source = rows[0].oid, given[0]
-    if not (source == UNKNOWN and isinstance(args[0], tree.Constant)):
+    if not (source == oids.UNKNOWN and isinstance(args[0], tree.Constant)):
         path = find_path(state.catalog, target, source, Context.EXPLICIT)
-        of_row = source == RECORD or state.catalog.kind(source) == "c"
+        of_row = source == oids.RECORD or state.catalog.kind(source) == "c"
         if path is None or path.how not in ("relabel", "text"):
             return None
         if path.how == "text" and of_row and state.catalog.category(target) == "S":
@@ -204,7 +195,7 @@ def _made(state: ParseState, chosen: _Candidate, args: Sequence[Node], given: li
         )
     else:
         passed = coerce_arguments(state, args, declared)
-    if chosen.gathered and row.variadic != ANY:
+    if chosen.gathered and row.variadic != oids.ANY:
         kept, gathered = passed[: -chosen.gathered], passed[-chosen.gathered :]
         element = type_of(gathered[0])
         array = state.catalog.array_type(element)

@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import Any
 
 from tailrace.errors import UsageError
+from tailrace.types import oids
 
-INT4, INT8, DATE, NUMERIC = 23, 20, 1082, 1700
-_WHOLE = (INT4, INT8)
+_WHOLE = (oids.INT4, oids.INT8)
 _BOUND = r'("(?:[^"\\]|\\.|"")*"|[^",\[\]()]*)'
 _RANGE = re.compile(rf"\s*([\[(]){_BOUND},{_BOUND}([\])])\s*", re.DOTALL)
 _EPOCH = date(2000, 1, 1)
@@ -42,7 +42,7 @@ def canonical_range(text: str, subtype: int, read: Read) -> str:
         opening = "("
     if high_key is None:
         closing = ")"
-    if subtype in (INT4, INT8, DATE):
+    if subtype in (oids.INT4, oids.INT8, oids.DATE):
         if low_key is not None and opening == "(":
             low, low_key, opening = *_next(low, low_key, subtype), "["
         if high_key is not None and closing == "]":
@@ -56,13 +56,13 @@ def _key(bound: str, subtype: int, read: Read) -> Any:
     """What bounds are compared by: the number, or the stored integer of a moment."""
     text = re.sub(r'\\(.)|""', lambda match: match[1] or '"', bound[1:-1]) if bound.startswith('"') else bound
     raw = read(text)
-    return Decimal(text) if subtype == NUMERIC else int.from_bytes(raw, "little", signed=True)
+    return Decimal(text) if subtype == oids.NUMERIC else int.from_bytes(raw, "little", signed=True)
 
 
 def _next(bound: str, key: int, subtype: int) -> tuple[str, int]:
     if subtype in _WHOLE:
-        if key + 1 >= 1 << (31 if subtype == INT4 else 63):
-            raise UsageError("integer out of range" if subtype == INT4 else "bigint out of range", sqlstate="22003")
+        if key + 1 >= 1 << (31 if subtype == oids.INT4 else 63):
+            raise UsageError("integer out of range" if subtype == oids.INT4 else "bigint out of range", sqlstate="22003")
         return str(key + 1), key + 1
     if abs(key) > _ENDLESS_DAYS:
         return bound, key

@@ -13,12 +13,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tailrace.errors import UsageError
 from tailrace.majors import DATE_STYLE, said_by
+from tailrace.types import oids
 from tailrace.types.style import TextStyle
 
 SECOND, DAY = 1_000_000, 86_400_000_000
-TIMESTAMPTZ, TIMETZ = 1184, 1266
 NAMES = {
-    1082: "date", 1083: "time", 1266: "time with time zone", 1114: "timestamp", 1184: "timestamp with time zone",
+    oids.DATE: "date", oids.TIME: "time", oids.TIMETZ: "time with time zone", oids.TIMESTAMP: "timestamp",
+    oids.TIMESTAMPTZ: "timestamp with time zone",
 }  # fmt: skip
 _MOMENT = re.compile(
     r"\s*(?:(?P<year>\d{4,6})-(?P<month>\d{1,2})-(?P<day>\d{1,2})|(?P<packed>\d{8}))?"
@@ -54,7 +55,7 @@ def read_timestamp(text: str, oid: int, style: TextStyle) -> bytes:
     if fields["year"] is None:
         raise _unread(text, oid)
     stamp = _days(fields, text, style) * DAY + _clock(fields, text)
-    if oid == TIMESTAMPTZ:
+    if oid == oids.TIMESTAMPTZ:
         stamp -= _east(fields["zone"] or style.time_zone, stamp, text, oid) * SECOND
     return struct.pack("<q", stamp)
 
@@ -65,7 +66,7 @@ def read_time(text: str, oid: int, style: TextStyle) -> bytes:
     if fields["hour"] is None or fields["year"] is not None:
         raise _unread(text, oid)
     clock = struct.pack("<q", _clock(fields, text))
-    if oid != TIMETZ:
+    if oid != oids.TIMETZ:
         return clock
     zone = fields["zone"] or ("UTC" if style.is_utc else "")
     if not zone or (zone[0] not in "+-" and zone.upper() not in ("Z", "UTC", "GMT")):

@@ -20,6 +20,7 @@ from tailrace.expressions.analysis.literal_ranges import canonical_multirange, c
 from tailrace.expressions.analysis.literal_times import read_date, read_time, read_timestamp
 from tailrace.majors import NUMBERS_IN_OTHER_BASES, WRONG_ELEMENT, said_by, supports
 from tailrace.model import FIRST_NORMAL_OID
+from tailrace.types import oids
 from tailrace.types.arrays.stored import stored_arrays
 from tailrace.types.arrays.text import read_array_literal
 from tailrace.types.codec import range_error, syntax_error
@@ -32,27 +33,25 @@ if TYPE_CHECKING:
 _SPACE = " \t\n\r\f\v"
 _INTEGER = re.compile(r"[ \t\n\r\f\v]*([+-]?)(?:(\d+)|0[xX]([0-9a-fA-F]+)|0[oO]([0-7]+)|0[bB]([01]+))[ \t\n\r\f\v]*", re.ASCII)
 _UNDERSCORES = re.compile(r"(?<=[0-9a-fA-FxXoObB])_(?=[0-9a-fA-F])")
-_INTEGERS = {21: ("smallint", 2), 23: ("integer", 4), 20: ("bigint", 8)}
+_INTEGERS = {oids.INT2: ("smallint", 2), oids.INT4: ("integer", 4), oids.INT8: ("bigint", 8)}
 _FLOAT = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
-_FLOATS = {700: ("real", "<f"), 701: ("double precision", "<d")}
-CHAR, RECORD, CSTRING = 18, 2249, 2275
-_CONFIGURATIONS = {3734: 3748, 3769: 3765}
+_FLOATS = {oids.FLOAT4: ("real", "<f"), oids.FLOAT8: ("double precision", "<d")}
+_CONFIGURATIONS = {oids.REGCONFIG: 3748, oids.REGDICTIONARY: 3765}
 """regconfig and regdictionary, and the oid of their "simple", the only one that is the same everywhere."""
-_BITS = (1560, 1562)
-_VECTORS = (22, 30)
+_BITS = (oids.BIT, oids.VARBIT)
+_SHAPES = (oids.POINT, oids.LSEG, oids.PATH, oids.BOX, oids.POLYGON, oids.LINE, oids.CIRCLE)
+_VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)
 """int2vector and oidvector, whose text has no braces."""
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BESIDE_QUOTED = re.compile(r"\x00\s*[^\x00,}\s]|[^\x00{,\s]\s*\x00|\x00\s+\x00")
 _MISSING_ELEMENT = re.compile(r"[{,]\s*[,}]")
 _DIMENSION = re.compile(r"\[(?:([+-]?\d+):)?([+-]?\d+)\]")
-POINT = 600
 _POINT = re.compile(r"\s*\(?[^,()\[\]]+,[^,()\[\]]+\)?\s*")
 _SHAPE = re.compile(r"[\s0-9.,()\[\]<>{}+\-a-zA-Z]+")
-TSVECTOR, TSQUERY = 3614, 3615
 _TSVECTOR = re.compile(
     r"(?:\s*(?:'(?:[^'\\]|''|\\.)+'|(?:[^\s':\\]|\\.)+)(?::0*[1-9]\d*[A-Da-d]?(?:,0*[1-9]\d*[A-Da-d]?)*)?(?=\s|$))*\s*", re.DOTALL
 )
-_ZONED = frozenset({1184, 1185, 3910, 3911, 4534})
+_ZONED = frozenset({oids.TIMESTAMPTZ, oids.TIMESTAMPTZARRAY, oids.TSTZRANGE, oids.TSTZRANGEARRAY, oids.TSTZMULTIRANGE})
 """timestamptz, and what is made of it."""
 
 
@@ -107,9 +106,9 @@ def _read_char(text: str) -> bytes:
 
 
 def _read_pseudo(state: ParseState, text: str, oid: int) -> bytes:
-    if oid == CSTRING:
+    if oid == oids.CSTRING:
         return text.encode("utf-8", "surrogateescape")
-    if oid == RECORD:
+    if oid == oids.RECORD:
         raise UsageError("input of anonymous composite types is not implemented", sqlstate="0A000")
     raise UsageError(f"cannot accept a value of type {state.label(oid)}", sqlstate="0A000")
 
@@ -250,7 +249,7 @@ def _read_tsvector(state: ParseState, text: str, oid: int) -> bytes:
 
 def _read_shape(state: ParseState, text: str, oid: int) -> bytes:
     """point and its kin: numbers, commas and brackets, and nothing else."""
-    if not (_POINT if oid == POINT else _SHAPE).fullmatch(text) or any(
+    if not (_POINT if oid == oids.POINT else _SHAPE).fullmatch(text) or any(
         text.count(a) != text.count(b) for a, b in ("()", "[]", "<>", "{}")
     ):
         raise syntax_error(state.label(oid), text)
@@ -275,19 +274,19 @@ def _read_tsquery(state: ParseState, text: str, oid: int) -> bytes:
 _READERS: dict[int, Callable[[ParseState, str, int, int], bytes]] = {
     **dict.fromkeys(_INTEGERS, lambda state, text, oid, typmod: _read_integer(text, oid, state.catalog.major)),
     **dict.fromkeys(_FLOATS, lambda state, text, oid, typmod: _read_float(text, oid)),
-    **dict.fromkeys((1114, 1184), lambda state, text, oid, typmod: read_timestamp(text, oid, state.style)),
-    **dict.fromkeys((1083, 1266), lambda state, text, oid, typmod: read_time(text, oid, state.style)),
+    **dict.fromkeys((oids.TIMESTAMP, oids.TIMESTAMPTZ), lambda state, text, oid, typmod: read_timestamp(text, oid, state.style)),
+    **dict.fromkeys((oids.TIME, oids.TIMETZ), lambda state, text, oid, typmod: read_time(text, oid, state.style)),
     **dict.fromkeys(_CONFIGURATIONS, lambda state, text, oid, typmod: _read_configuration(state, text, oid)),
     **dict.fromkeys(_BITS, lambda state, text, oid, typmod: read_bits(text)),
-    1082: lambda state, text, oid, typmod: read_date(text, oid, state.style),
-    1186: lambda state, text, oid, typmod: _read_interval(state, text, typmod),
-    114: lambda state, text, oid, typmod: _read_json(text),
-    3802: lambda state, text, oid, typmod: _read_jsonb(state, text, oid),
-    CHAR: lambda state, text, oid, typmod: _read_char(text),
-    17: lambda state, text, oid, typmod: _read_bytea(state, text, oid),
-    TSVECTOR: lambda state, text, oid, typmod: _read_tsvector(state, text, oid),
-    **dict.fromkeys((POINT, 601, 602, 603, 604, 628, 718), lambda state, text, oid, typmod: _read_shape(state, text, oid)),
-    TSQUERY: lambda state, text, oid, typmod: _read_tsquery(state, text, oid),
-    2206: lambda state, text, oid, typmod: _read_type(state, text),
+    oids.DATE: lambda state, text, oid, typmod: read_date(text, oid, state.style),
+    oids.INTERVAL: lambda state, text, oid, typmod: _read_interval(state, text, typmod),
+    oids.JSON: lambda state, text, oid, typmod: _read_json(text),
+    oids.JSONB: lambda state, text, oid, typmod: _read_jsonb(state, text, oid),
+    oids.CHAR: lambda state, text, oid, typmod: _read_char(text),
+    oids.BYTEA: lambda state, text, oid, typmod: _read_bytea(state, text, oid),
+    oids.TSVECTOR: lambda state, text, oid, typmod: _read_tsvector(state, text, oid),
+    **dict.fromkeys(_SHAPES, lambda state, text, oid, typmod: _read_shape(state, text, oid)),
+    oids.TSQUERY: lambda state, text, oid, typmod: _read_tsquery(state, text, oid),
+    oids.REGTYPE: lambda state, text, oid, typmod: _read_type(state, text),
 }
 """Types whose literals are read here, or looked at first."""

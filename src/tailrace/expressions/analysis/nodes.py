@@ -20,35 +20,24 @@ from tailrace.expressions.analysis.constants import transform_constant
 from tailrace.expressions.analysis.functions import Call, call_function
 from tailrace.expressions.analysis.names import check_schema, words
 from tailrace.expressions.analysis.operators import make_operator
-from tailrace.expressions.analysis.state import (
-    BOOL,
-    INT4,
-    RECORD,
-    TEXT,
-    UNKNOWN,
-    Forbidden,
-    Node,
-    ParseState,
-    location_of,
-    type_of,
-)
+from tailrace.expressions.analysis.state import Forbidden, Node, ParseState, location_of, type_of
 from tailrace.expressions.analysis.type_names import type_of_name
 from tailrace.majors import SQL_JSON_CONSTRUCTORS, SQL_JSON_FUNCTIONS, supports
+from tailrace.types import oids
 
-_JSONB = 3802
-_NAME, _DATE, _TIMETZ, _TIMESTAMPTZ, _TIME, _TIMESTAMP = 19, 1082, 1266, 1184, 1083, 1114
 _VALUE_FUNCTIONS = {
-    "CURRENT_DATE": _DATE, "CURRENT_TIME": _TIMETZ, "CURRENT_TIME_N": _TIMETZ, "CURRENT_TIMESTAMP": _TIMESTAMPTZ,
-    "CURRENT_TIMESTAMP_N": _TIMESTAMPTZ, "LOCALTIME": _TIME, "LOCALTIME_N": _TIME, "LOCALTIMESTAMP": _TIMESTAMP,
-    "LOCALTIMESTAMP_N": _TIMESTAMP,
+    "CURRENT_DATE": oids.DATE, "CURRENT_TIME": oids.TIMETZ, "CURRENT_TIME_N": oids.TIMETZ, "CURRENT_TIMESTAMP": oids.TIMESTAMPTZ,
+    "CURRENT_TIMESTAMP_N": oids.TIMESTAMPTZ, "LOCALTIME": oids.TIME, "LOCALTIME_N": oids.TIME, "LOCALTIMESTAMP": oids.TIMESTAMP,
+    "LOCALTIMESTAMP_N": oids.TIMESTAMP,
 }  # fmt: skip
 """current_user and the others are names."""
-_JSON_FUNCTIONS = (BOOL, _JSONB, TEXT, RECORD)
+_JSON_FUNCTIONS = (oids.BOOL, oids.JSONB, oids.TEXT, oids.RECORD)
 """What JSON_EXISTS, JSON_QUERY, JSON_VALUE and JSON_TABLE give."""
 _JSON_NODES = {
-    "JsonIsPredicate": (SQL_JSON_CONSTRUCTORS, BOOL), "JsonObjectConstructor": (SQL_JSON_CONSTRUCTORS, 114),
-    "JsonArrayConstructor": (SQL_JSON_CONSTRUCTORS, 114), "JsonParseExpr": (SQL_JSON_FUNCTIONS, 114),
-    "JsonScalarExpr": (SQL_JSON_FUNCTIONS, 114), "JsonSerializeExpr": (SQL_JSON_FUNCTIONS, TEXT), "JsonFuncExpr": (SQL_JSON_FUNCTIONS, TEXT),
+    "JsonIsPredicate": (SQL_JSON_CONSTRUCTORS, oids.BOOL), "JsonObjectConstructor": (SQL_JSON_CONSTRUCTORS, oids.JSON),
+    "JsonArrayConstructor": (SQL_JSON_CONSTRUCTORS, oids.JSON), "JsonParseExpr": (SQL_JSON_FUNCTIONS, oids.JSON),
+    "JsonScalarExpr": (SQL_JSON_FUNCTIONS, oids.JSON), "JsonSerializeExpr": (SQL_JSON_FUNCTIONS, oids.TEXT),
+    "JsonFuncExpr": (SQL_JSON_FUNCTIONS, oids.TEXT),
 }  # fmt: skip
 """SQL/JSON: who has it, and its type where nothing else is asked for. No row filter may have it."""
 
@@ -133,7 +122,7 @@ def _cast(state: ParseState, raw: Any) -> Node:
 def _collate(state: ParseState, raw: Any) -> Node:
     arg, location = transform(state, raw.arg), state.place(raw)
     kind = type_of(arg)
-    if kind != UNKNOWN and not state.catalog.collation_of(kind):
+    if kind != oids.UNKNOWN and not state.catalog.collation_of(kind):
         raise state.error(f"collations are not supported by type {state.label(kind)}", "42804", location)
     names = words(raw.collname)
     check_schema(state, names, location)
@@ -200,8 +189,8 @@ def _subscript(state: ParseState, node: Node, step: Any) -> Node:
         message = f"cannot subscript type {state.label(type_of(node))} because it does not support subscripting"
         raise state.error(message, "42804", location_of(node))
     bounds = [transform(state, each) for each in (step.lidx, step.uidx) if each is not None]
-    if kind != _JSONB:
-        bounds = [coerce_to_specific(state, each, INT4, "array subscript") for each in bounds]
+    if kind != oids.JSONB:
+        bounds = [coerce_to_specific(state, each, oids.INT4, "array subscript") for each in bounds]
     result = kind if step.is_slice or not row.element else row.element
     return Forbidden("SubscriptingRef", result, (node, *bounds))
 
@@ -212,21 +201,21 @@ def _sublink(state: ParseState, raw: Any) -> Node:
     if raw.testexpr is not None:
         location = min(location, location_of(transform(state, raw.testexpr)))
     if raw.subLinkType in (SubLinkType.EXISTS_SUBLINK, SubLinkType.ANY_SUBLINK, SubLinkType.ALL_SUBLINK):
-        return Forbidden("SubLink", BOOL, location=location)
+        return Forbidden("SubLink", oids.BOOL, location=location)
     query = raw.subselect
     targets: Any = getattr(query, "targetList", None) or ()
     if raw.subLinkType == SubLinkType.EXPR_SUBLINK and len(targets) > 1:
-        return Forbidden("SubLink", RECORD, location=location)
+        return Forbidden("SubLink", oids.RECORD, location=location)
     if raw.subLinkType == SubLinkType.EXPR_SUBLINK and len(targets) == 1 and isinstance(targets[0].val, ast.A_Const):
         kind = type_of(transform(state, targets[0].val))
-        return Forbidden("SubLink", TEXT if kind == UNKNOWN else kind, location=location)
+        return Forbidden("SubLink", oids.TEXT if kind == oids.UNKNOWN else kind, location=location)
     raise state.error("invalid publication WHERE expression", "0A000", location, detail=SIMPLE)
 
 
 def _value_function(state: ParseState, raw: Any) -> Node:
     return Forbidden(
         "SQLValueFunction",
-        _VALUE_FUNCTIONS.get(SQLValueFunctionOp(raw.op).name.removeprefix("SVFOP_"), _NAME),
+        _VALUE_FUNCTIONS.get(SQLValueFunctionOp(raw.op).name.removeprefix("SVFOP_"), oids.NAME),
         location=state.place(raw),
     )
 

@@ -15,7 +15,8 @@ from tailrace.expressions.analysis.candidates import callable_with, select
 from tailrace.expressions.analysis.catalog import OperatorRow
 from tailrace.expressions.analysis.coercion import coerce_arguments
 from tailrace.expressions.analysis.names import in_path, name_list
-from tailrace.expressions.analysis.state import BOOL, UNKNOWN, Node, ParseState, type_of
+from tailrace.expressions.analysis.state import Node, ParseState, type_of
+from tailrace.types import oids
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,10 @@ def _exact(state: ParseState, rows: list[OperatorRow], left: int | None, right: 
     by_types = {(row.left, row.right): row for row in rows}
     if left is None:
         return by_types.get((0, right))
-    was_unknown = UNKNOWN in (left, right)
-    if left == UNKNOWN:
+    was_unknown = oids.UNKNOWN in (left, right)
+    if left == oids.UNKNOWN:
         left = right
-    elif right == UNKNOWN:
+    elif right == oids.UNKNOWN:
         right = left
     exact = by_types.get((left, right))
     if exact is None and was_unknown:
@@ -95,12 +96,12 @@ def make_array_comparison(
 ) -> tree.ArrayComparison:
     """make_scalar_array_op."""
     catalog, scalar, array = state.catalog, type_of(left), type_of(right)
-    element = UNKNOWN if array == UNKNOWN else catalog.base_element_type(array)
+    element = oids.UNKNOWN if array == oids.UNKNOWN else catalog.base_element_type(array)
     if not element:
         raise state.error("op ANY/ALL (array) requires array on right side", "42809", location)
     row = find_operator(state, names, scalar, element, location)
     declared, result = _resolved(state, [scalar, element], (row.left, row.right), row.result)
-    if result != BOOL:
+    if result != oids.BOOL:
         raise state.error("op ANY/ALL (array) requires operator to yield boolean", "42809", location)
     wanted = array
     if not polymorphism.is_polymorphic(declared[1]):

@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.catalog import Catalog
+from tailrace.types import oids
 
-UNKNOWN, TEXT, ANYARRAY = 705, 25, 2277
-ELEMENTS, NON_ARRAY, ENUM = frozenset({2283, 2776, 3500}), 2776, 3500
+ELEMENTS = frozenset({oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYENUM})
 """anyelement, anynonarray, anyenum"""
-RANGE, MULTIRANGE = 3831, 4537
-COMPATIBLE, COMPATIBLE_NON_ARRAY = frozenset({5077, 5079}), 5079
-COMPATIBLE_ARRAY, COMPATIBLE_RANGE, COMPATIBLE_MULTIRANGE = 5078, 5080, 4538
-_FIRST = ELEMENTS | {ANYARRAY, RANGE, MULTIRANGE}
-_SECOND = COMPATIBLE | {COMPATIBLE_ARRAY, COMPATIBLE_RANGE, COMPATIBLE_MULTIRANGE}
 
+COMPATIBLE = frozenset({oids.ANYCOMPATIBLE, oids.ANYCOMPATIBLENONARRAY})
 
-_RANGES = {RANGE: "range", MULTIRANGE: "range", COMPATIBLE_RANGE: "compatible_range", COMPATIBLE_MULTIRANGE: "compatible_range"}
+_FIRST = ELEMENTS | {oids.ANYARRAY, oids.ANYRANGE, oids.ANYMULTIRANGE}
+_SECOND = COMPATIBLE | {oids.ANYCOMPATIBLEARRAY, oids.ANYCOMPATIBLERANGE, oids.ANYCOMPATIBLEMULTIRANGE}
+_RANGES = {
+    oids.ANYRANGE: "range", oids.ANYMULTIRANGE: "range", oids.ANYCOMPATIBLERANGE: "compatible_range",
+    oids.ANYCOMPATIBLEMULTIRANGE: "compatible_range",
+}  # fmt: skip
 """What must be known of an argument, and does not follow from the type of an element."""
 
 
@@ -59,25 +60,25 @@ def are_consistent(catalog: Catalog, sources: Sequence[int], targets: Sequence[i
 def _find(catalog: Catalog, sources: Sequence[int], targets: Sequence[int]) -> _Found:
     found = _Found()
     for source, target in zip(sources, targets, strict=True):
-        if source == UNKNOWN:
+        if source == oids.UNKNOWN:
             continue
         base = catalog.base_type(source)
         if target in ELEMENTS:
             found.put("element", source)
-        elif target in (ANYARRAY, RANGE, MULTIRANGE):
-            found.put({ANYARRAY: "array", RANGE: "range", MULTIRANGE: "multirange"}[target], base)
+        elif target in (oids.ANYARRAY, oids.ANYRANGE, oids.ANYMULTIRANGE):
+            found.put({oids.ANYARRAY: "array", oids.ANYRANGE: "range", oids.ANYMULTIRANGE: "multirange"}[target], base)
         elif target in COMPATIBLE:
             found.compatible.append(source)
-        elif target == COMPATIBLE_ARRAY:
+        elif target == oids.ANYCOMPATIBLEARRAY:
             found.compatible.append(catalog.element_type(base))
-        elif target == COMPATIBLE_RANGE:
+        elif target == oids.ANYCOMPATIBLERANGE:
             found.put("compatible_range", base)
-        elif target == COMPATIBLE_MULTIRANGE:
+        elif target == oids.ANYCOMPATIBLEMULTIRANGE:
             found.put("compatible_multirange", base)
     _join_first(catalog, found)
-    if NON_ARRAY in targets and catalog.base_element_type(found.element):
+    if oids.ANYNONARRAY in targets and catalog.base_element_type(found.element):
         found.agree = False
-    if ENUM in targets and catalog.kind(found.element) != "e":
+    if oids.ANYENUM in targets and catalog.kind(found.element) != "e":
         found.agree = False
     _join_second(catalog, found, targets)
     return found
@@ -103,7 +104,7 @@ def _join_second(catalog: Catalog, found: _Found, targets: Sequence[int]) -> Non
     if not found.compatible:
         return
     found.common = common_of(catalog, found.compatible)
-    if not found.common or (COMPATIBLE_NON_ARRAY in targets and catalog.base_element_type(found.common)):
+    if not found.common or (oids.ANYCOMPATIBLENONARRAY in targets and catalog.base_element_type(found.common)):
         found.agree = False
     if found.compatible_range and catalog.range_subtype(found.compatible_range) != found.common:
         found.agree = False
@@ -138,14 +139,14 @@ def resolve(catalog: Catalog, sources: Sequence[int], targets: Sequence[int], re
     if any(target in _FIRST for target in targets) and not found.element:
         raise UsageError("could not determine polymorphic type because input has type unknown", sqlstate="42804")
     if any(target in _SECOND for target in targets) and not found.common:
-        found.common = TEXT
+        found.common = oids.TEXT
     for target in targets:
         if target in _RANGES and not getattr(found, _RANGES[target]):
             name = catalog.types[target].name
             raise UsageError(f"could not determine polymorphic type {name} because input has type unknown", sqlstate="42804")
     declared = []
     for source, target in zip(sources, targets, strict=True):
-        known_first = target in _FIRST and source != UNKNOWN
+        known_first = target in _FIRST and source != oids.UNKNOWN
         declared.append(target if known_first else _meaning(catalog, found, target))
     return declared, _meaning(catalog, found, result)
 
@@ -157,16 +158,16 @@ def _meaning(catalog: Catalog, found: _Found, target: int) -> int:
     if target in COMPATIBLE:
         return found.common
     match target:
-        case 2277:
+        case oids.ANYARRAY:
             return found.array or catalog.array_type(found.element)
-        case 3831:
+        case oids.ANYRANGE:
             return found.range
-        case 4537:
+        case oids.ANYMULTIRANGE:
             return found.multirange or catalog.types[found.range].multirange if found.range else 0
-        case 5078:
+        case oids.ANYCOMPATIBLEARRAY:
             return catalog.array_type(found.common)
-        case 5080:
+        case oids.ANYCOMPATIBLERANGE:
             return found.compatible_range
-        case 4538:
+        case oids.ANYCOMPATIBLEMULTIRANGE:
             return found.compatible_multirange or catalog.types[found.compatible_range].multirange
     return target

@@ -14,11 +14,9 @@ from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.catalog import Catalog
 from tailrace.model import Relation
+from tailrace.types import oids
 from tailrace.types.style import TextStyle
 
-BOOL, INT8, INT4, TEXT, OID, UNKNOWN, INTERVAL = 16, 20, 23, 25, 26, 705, 1186
-NUMERIC, BIT, XML, RECORD, RECORD_ARRAY, XID, CID, TID = 1700, 1560, 142, 2249, 2287, 28, 29, 27
-ANY, VOID = 2276, 2278
 EXPLICIT_CALL, EXPLICIT_CAST, IMPLICIT_CAST, SQL_SYNTAX = 0, 1, 2, 3
 """CoercionForm: how a function or cast was written."""
 XML_IS_DOCUMENT, XML_SERIALIZE = 7, 6
@@ -97,7 +95,7 @@ def _unset() -> Node:
 def type_of(node: Node) -> int:
     """exprType: an XmlExpr is of type xml as a node, and gives something else where it tests or serializes."""
     if isinstance(node, tree.XmlExpression):
-        return {XML_IS_DOCUMENT: BOOL, XML_SERIALIZE: TEXT}.get(node.op, XML)
+        return {XML_IS_DOCUMENT: oids.BOOL, XML_SERIALIZE: oids.TEXT}.get(node.op, oids.XML)
     return node.type
 
 
@@ -126,7 +124,7 @@ def length_of_coercion(node: Node) -> int:
     if not isinstance(node, tree.Function) or node.form not in (EXPLICIT_CAST, IMPLICIT_CAST) or not 2 <= len(node.args) <= 3:
         return -1
     second = node.args[1]
-    if not isinstance(second, tree.Constant) or second.type != INT4 or second.value is None:
+    if not isinstance(second, tree.Constant) or second.type != oids.INT4 or second.value is None:
         return -1
     return int.from_bytes(second.value, "little", signed=True)
 

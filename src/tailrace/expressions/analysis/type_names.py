@@ -10,15 +10,16 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.names import in_path, name_list, words
 from tailrace.expressions.analysis.state import ParseState
+from tailrace.types import oids
 
 HEADER = 4
 """VARHDRSZ, which the modifiers of strings and numeric are greater by."""
 LONGEST_STRING = 10 * 1024 * 1024
 LONGEST_BITS = 83886080
-_LENGTHS = {1042: "char", 1043: "varchar"}
-_BITS = {1560: "bit", 1562: "varbit"}
-_SECONDS = {1083: "TIME", 1266: "TIME", 1114: "TIMESTAMP", 1184: "TIMESTAMP"}
-_WITH_ZONE = frozenset({1266, 1184})
+_LENGTHS = {oids.BPCHAR: "char", oids.VARCHAR: "varchar"}
+_BITS = {oids.BIT: "bit", oids.VARBIT: "varbit"}
+_SECONDS = {oids.TIME: "TIME", oids.TIMETZ: "TIME", oids.TIMESTAMP: "TIMESTAMP", oids.TIMESTAMPTZ: "TIMESTAMP"}
+_WITH_ZONE = frozenset({oids.TIMETZ, oids.TIMESTAMPTZ})
 MOST_DIGITS, MOST_SCALE = 1000, 1000
 FULL_RANGE = 0x7FFF
 FULL_PRECISION = 0xFFFF
@@ -66,11 +67,11 @@ def _read_modifier(oid: int, given: list[int]) -> int:
         return _length(_LENGTHS[oid], given, LONGEST_STRING) + HEADER
     if oid in _BITS:
         return _length(_BITS[oid], given, LONGEST_BITS)
-    if oid == 1700:
+    if oid == oids.NUMERIC:
         return _digits(given)
     if oid in _SECONDS:
         return _precision(oid, given)
-    if oid == 1186:
+    if oid == oids.INTERVAL:
         return _interval(given)
     raise UsageError("invalid type modifier")
 

@@ -13,9 +13,8 @@ from tailrace.expressions.evaluate.refusals import evaluation_error, out_of_rang
 from tailrace.expressions.evaluate.vectors import Facts
 from tailrace.expressions.evaluate.wholes import Array
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.inner_values import WORD, read_value
-
-INT4, INT2, OID = 23, 21, 26
 
 
 def read_array(pg_type: PgType, encoding: str) -> Callable[[bytes], Array]:
@@ -55,8 +54,8 @@ def _vector_reader(width: str, element: int) -> Callable[[str], Callable[[bytes]
     return lambda encoding: run
 
 
-register_form(22, _vector_reader("h", INT2))
-register_form(30, _vector_reader("I", OID))
+register_form(oids.INT2VECTOR, _vector_reader("h", oids.INT2))
+register_form(oids.OIDVECTOR, _vector_reader("I", oids.OID))
 
 
 def compare_arrays(compare: ordering.Compare) -> ordering.Compare:
@@ -182,7 +181,7 @@ def _positions(first: bool) -> Implementation:
             low = array.lowers[0] if array.lengths else 1
             found = [low + place for place, each in enumerate(array.items) if same(each, wanted)]
             if not first:
-                return Array.of_list(found, INT4)
+                return Array.of_list(found, oids.INT4)
             later = [each for each in found if each >= start] if len(call.types) > 2 else found
             return later[0] if later else None
 
@@ -275,7 +274,7 @@ def _trim(array: Array, count: int) -> Array:
 def _fill(call: Call) -> Implementation:
     element = element_of(call.result)
 
-    def run(value: Any, lengths: Array | None, lowers: Array | None = Array((), (), [], INT4)) -> Array:  # noqa: B008 (a tuple)
+    def run(value: Any, lengths: Array | None, lowers: Array | None = Array((), (), [], oids.INT4)) -> Array:  # noqa: B008 (a tuple)
         if lengths is None or lowers is None:
             raise evaluation_error("dimension array or low bound array cannot be null", "22004")
         for each in (lengths, lowers):

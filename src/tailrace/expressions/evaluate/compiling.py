@@ -16,11 +16,12 @@ from tailrace.expressions.evaluate import btree_support, patterns, regexes, sear
 from tailrace.expressions.evaluate import conditions as logic
 from tailrace.expressions.evaluate.calls import Call, Implementation, apply, bound
 from tailrace.expressions.evaluate.families import IMPLEMENTATIONS, OPERATOR_FUNCTIONS
-from tailrace.expressions.evaluate.forms import NAME, TEXTS, array_of, reader_of, type_of
+from tailrace.expressions.evaluate.forms import TEXTS, array_of, reader_of, type_of
 from tailrace.expressions.evaluate.functions import BuiltIn, built_in_functions
 from tailrace.expressions.evaluate.refusals import refused
 from tailrace.expressions.evaluate.vectors import MULTIBYTE, Facts, Scope, Vector, constant
 from tailrace.expressions.evaluate.wholes import Array, Row
+from tailrace.types import oids
 
 DEFAULTS: dict[str, tuple[object, ...]] = {
     "unicode_normalize_func": ("NFC",), "unicode_is_normalized": ("NFC",), "jsonb_set": (True,), "jsonb_insert": (False,),
@@ -153,14 +154,14 @@ class Compiler:
         searched = encoding not in MULTIBYTE and (symbol in patterns.FUNCTIONS or symbol in regexes.FUNCTIONS)
         if searched or (symbol in texts.OF_ANY_ENCODING and encoding != "MULE_INTERNAL"):
             return
-        if symbol in searches.FUNCTIONS or any(each in TEXTS or each == NAME for each in types):
+        if symbol in searches.FUNCTIONS or any(each in TEXTS or each == oids.NAME for each in types):
             raise refused(f"function {function.label} in a database whose encoding is {encoding}")
 
     def equality(self, oid: int, args: Sequence[tree.Expression], collation: int) -> Callable[[Sequence[Vector], int], Vector]:
         """An operator's function, to be called with vectors: for constructs that compare."""
         function = function_of(oid)
-        what = self.implementation(function, tuple(type_given(arg) for arg in args), tree.BOOLEAN, collation)
-        return lambda vectors, count: apply(what, tree.BOOLEAN, function.strict, vectors, count)
+        what = self.implementation(function, tuple(type_given(arg) for arg in args), oids.BOOL, collation)
+        return lambda vectors, count: apply(what, oids.BOOL, function.strict, vectors, count)
 
     def _distinctfrom(self, node: tree.DistinctFrom) -> Part:
         left, right = self.parts(node.args)
@@ -176,9 +177,9 @@ class Compiler:
         left, right = self.parts(node.args)
         function = function_of(node.function)
         types = (type_given(node.args[0]), logic.element_type(type_given(node.args[1])))
-        what = self.implementation(function, types, tree.BOOLEAN, node.input_collation)
+        what = self.implementation(function, types, oids.BOOL, node.input_collation)
         if right.value is not None and right.value.is_null and function.strict:
-            return fixed(constant(tree.BOOLEAN, None))
+            return fixed(constant(oids.BOOL, None))
 
         def run(scope: Scope) -> Vector:
             return logic.compare_with_array(left.run(scope), right.run(scope), what, function.strict, node.use_or, scope.count)
@@ -222,11 +223,11 @@ class Compiler:
             elif part.value.is_null:
                 has_null = True
             elif bool(part.value.value()) == decisive:
-                return fixed(constant(tree.BOOLEAN, decisive))
+                return fixed(constant(oids.BOOL, decisive))
         if has_null:
-            parts.append(fixed(constant(tree.BOOLEAN, None)))
+            parts.append(fixed(constant(oids.BOOL, None)))
         if not parts:
-            return fixed(constant(tree.BOOLEAN, not decisive))
+            return fixed(constant(oids.BOOL, not decisive))
         if len(parts) == 1:
             return parts[0]
         steps = [(part.run, part.safe) for part in parts]
@@ -324,7 +325,7 @@ class Compiler:
     def _minmax(self, node: tree.MinMax) -> Part:
         parts = self.parts(node.args)
         types = tuple(type_given(arg) for arg in node.args)
-        less = self.implementation(logic.order_of(node.type), types[:2], tree.BOOLEAN, node.input_collation)
+        less = self.implementation(logic.order_of(node.type), types[:2], oids.BOOL, node.input_collation)
         return self._folded(
             parts, lambda scope: logic.extreme([part.run(scope) for part in parts], less, node.least, node.type, scope.count)
         )
@@ -360,7 +361,7 @@ class Compiler:
         return self._folded(parts, run)
 
     def _rowof(self, node: tree.RowOf) -> Part:
-        if node.type != 2249:
+        if node.type != oids.RECORD:
             raise refused("a value of a composite type")
         parts, types = self.parts(node.args), tuple(type_given(arg) for arg in node.args)
         collations = tuple(getattr(arg, "collation", 0) for arg in node.args)
@@ -396,4 +397,4 @@ def function_of(oid: int) -> BuiltIn:
 
 def type_given(node: tree.Expression) -> int:
     """The type of what a node gives (`exprType`)."""
-    return tree.BOOLEAN if isinstance(node, tree.XmlExpression) and node.op == 7 else node.type
+    return oids.BOOL if isinstance(node, tree.XmlExpression) and node.op == 7 else node.type

@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tailrace.expressions.evaluate.calls import Implementation, apply
-from tailrace.expressions.evaluate.forms import BIT, CIDR, DATE, DTYPES, INET, TEXTS, VARBIT, array_of, type_of
+from tailrace.expressions.evaluate.forms import DTYPES, TEXTS, array_of, type_of
 from tailrace.expressions.evaluate.functions import BuiltIn, built_in_functions
 from tailrace.expressions.evaluate.refusals import evaluation_error, refused
 from tailrace.expressions.evaluate.vectors import Scope, Vector, conditions, constant, vector_of
 from tailrace.expressions.evaluate.wholes import Array
+from tailrace.types import oids
 from tailrace.types.values import Mask
 
 Run = Callable[[Scope], Vector]
 When = tuple[Run, Run]
 Comparing = Callable[[Sequence[Vector], int], Vector]
-BOOLEAN = 16
 LESS, LESS_EQUAL, GREATER_EQUAL, GREATER = 1, 2, 4, 5
 """RowCompareType."""
 
@@ -54,12 +54,12 @@ def spread(vector: Vector, count: int) -> tuple[Mask, Mask]:
 
 
 def negation(vector: Vector) -> Vector:
-    return Vector(BOOLEAN, vector.valid, vector.constant, None, "UTF8", ~vector.data.astype(np.bool_))
+    return Vector(oids.BOOL, vector.valid, vector.constant, None, "UTF8", ~vector.data.astype(np.bool_))
 
 
 def null_test(vector: Vector, negated: bool) -> Vector:
     found = vector.valid if negated else ~vector.valid
-    return Vector(BOOLEAN, np.ones(len(found), np.bool_), vector.constant, None, "UTF8", found.copy())
+    return Vector(oids.BOOL, np.ones(len(found), np.bool_), vector.constant, None, "UTF8", found.copy())
 
 
 def row_null_test(vectors: Sequence[Vector], negated: bool, count: int) -> Vector:
@@ -74,7 +74,7 @@ def boolean_test(vector: Vector, kind: int) -> Vector:
     """BoolTestType: IS TRUE, IS FALSE, IS UNKNOWN, each followed by its opposite."""
     valid, data = vector.valid, vector.data.astype(np.bool_)
     found = (valid & data, valid & ~data, ~valid)[kind // 2]
-    return Vector(BOOLEAN, np.ones(len(valid), np.bool_), vector.constant, None, "UTF8", ~found if kind % 2 else found)
+    return Vector(oids.BOOL, np.ones(len(valid), np.bool_), vector.constant, None, "UTF8", ~found if kind % 2 else found)
 
 
 def distinct(left: Vector, right: Vector, equal: Comparing, count: int) -> Vector:
@@ -82,7 +82,7 @@ def distinct(left: Vector, right: Vector, equal: Comparing, count: int) -> Vecto
     both = left.valid & right.valid
     neither = ~left.valid & ~right.valid
     result = np.where(both, ~found.data.astype(np.bool_), ~neither)
-    return Vector(BOOLEAN, np.ones(len(result), np.bool_), left.constant and right.constant, None, "UTF8", result)
+    return Vector(oids.BOOL, np.ones(len(result), np.bool_), left.constant and right.constant, None, "UTF8", result)
 
 
 def null_if(left: Vector, right: Vector, equal: Comparing, count: int) -> Vector:
@@ -98,10 +98,10 @@ def compare_with_array(left: Vector, right: Vector, what: Implementation, strict
     if right.constant:
         array = right.value()
         if array is None:
-            return constant(BOOLEAN, None)
+            return constant(oids.BOOL, None)
         steps = [_step(left, constant(array.element, each), what, strict) for each in array.items]
         if not steps:
-            return constant(BOOLEAN, not use_or)
+            return constant(oids.BOOL, not use_or)
         is_constant = left.constant
         found = junction([(step, what.safe) for step in steps], use_or, Scope(1 if is_constant else count, lambda number: left))
         found.constant = is_constant
@@ -114,11 +114,11 @@ def compare_with_array(left: Vector, right: Vector, what: Implementation, strict
         array = arrays[row]
         mine = constant(left.type, left.value(0 if left.constant else row))
         result.append(None if array is None else _compared(mine, array, what, strict, use_or))
-    return vector_of(BOOLEAN, result)
+    return vector_of(oids.BOOL, result)
 
 
 def _step(left: Vector, element: Vector, what: Implementation, strict: bool) -> Run:
-    return lambda scope: apply(what, BOOLEAN, strict, [left if left.constant else scope.column(0), element], scope.count)
+    return lambda scope: apply(what, oids.BOOL, strict, [left if left.constant else scope.column(0), element], scope.count)
 
 
 def _compared(mine: Vector, array: Array, what: Implementation, strict: bool, use_or: bool) -> bool | None:
@@ -126,7 +126,7 @@ def _compared(mine: Vector, array: Array, what: Implementation, strict: bool, us
     if not array.items:
         return not use_or
     for item in array.items:
-        found = apply(what, BOOLEAN, strict, [mine, constant(array.element, item)], 1).value()
+        found = apply(what, oids.BOOL, strict, [mine, constant(array.element, item)], 1).value()
         if found is None:
             unknown = True
         elif bool(found) == use_or:
@@ -200,7 +200,7 @@ def extreme(vectors: Sequence[Vector], less: Implementation, least: bool, type_o
     found = vector_of(type_oid, vectors[0].objects(count))
     for each in vectors[1:]:
         other = vector_of(type_oid, each.objects(count))
-        better = apply(less, BOOLEAN, True, [other, found] if least else [found, other], count)
+        better = apply(less, oids.BOOL, True, [other, found] if least else [found, other], count)
         wins = other.valid & (~found.valid | (better.valid & better.data.astype(np.bool_)))
         data = found.data.copy()
         data[wins] = other.data[wins]
@@ -217,12 +217,12 @@ def element_type(array_type: int) -> int:
     return found.element.oid
 
 
-_FORMS = {**dict.fromkeys(TEXTS, "text"), BIT: "bits", VARBIT: "bits", CIDR: "address", INET: "address"}
+_FORMS = {**dict.fromkeys(TEXTS, "text"), oids.BIT: "bits", oids.VARBIT: "bits", oids.CIDR: "address", oids.INET: "address"}
 
 
 def _form_of(type_oid: int) -> object:
     """What types with the same working form have in common; integers of four bytes, with a sign or not, are the same bytes."""
-    if DTYPES.get(type_oid) in ("<i4", "<u4") and type_oid != DATE:
+    if DTYPES.get(type_oid) in ("<i4", "<u4") and type_oid != oids.DATE:
         return 4
     return _FORMS.get(type_oid, type_oid)
 
@@ -248,11 +248,14 @@ def relabelled(vector: Vector, target: int) -> Vector:
 
 
 _LESS = {
-    16: "boollt", 17: "bytealt", 18: "charlt", 19: "namelt", 20: "int8lt", 21: "int2lt", 23: "int4lt", 25: "text_lt", 26: "oidlt",
-    1043: "text_lt", 1042: "bpcharlt", 700: "float4lt", 701: "float8lt", 1700: "numeric_lt", 790: "cash_lt", 1082: "date_lt", 1083: "time_lt",
-    1114: "timestamp_lt", 1184: "timestamp_lt", 1186: "interval_lt", 1266: "timetz_lt", 869: "network_lt", 650: "network_lt",
-    829: "macaddr_lt", 774: "macaddr8_lt", 1560: "bitlt", 1562: "bitlt", 2950: "uuid_lt", 3220: "pg_lsn_lt", 5069: "xid8lt", 27: "tidlt",
-    3802: "jsonb_lt", 3614: "tsvector_lt", 3615: "tsquery_lt",
+    oids.BOOL: "boollt", oids.BYTEA: "bytealt", oids.CHAR: "charlt", oids.NAME: "namelt", oids.INT8: "int8lt",
+    oids.INT2: "int2lt", oids.INT4: "int4lt", oids.TEXT: "text_lt", oids.OID: "oidlt", oids.VARCHAR: "text_lt",
+    oids.BPCHAR: "bpcharlt", oids.FLOAT4: "float4lt", oids.FLOAT8: "float8lt", oids.NUMERIC: "numeric_lt", oids.MONEY: "cash_lt",
+    oids.DATE: "date_lt", oids.TIME: "time_lt", oids.TIMESTAMP: "timestamp_lt", oids.TIMESTAMPTZ: "timestamp_lt",
+    oids.INTERVAL: "interval_lt", oids.TIMETZ: "timetz_lt", oids.INET: "network_lt", oids.CIDR: "network_lt",
+    oids.MACADDR: "macaddr_lt", oids.MACADDR8: "macaddr8_lt", oids.BIT: "bitlt", oids.VARBIT: "bitlt", oids.UUID: "uuid_lt",
+    oids.PG_LSN: "pg_lsn_lt", oids.XID8: "xid8lt", oids.TID: "tidlt", oids.JSONB: "jsonb_lt", oids.TSVECTOR: "tsvector_lt",
+    oids.TSQUERY: "tsquery_lt",
 }  # fmt: skip
 
 
@@ -261,6 +264,10 @@ def order_of(type_oid: int) -> BuiltIn:
     pg_type = type_of(type_oid)
     symbol = _LESS.get(type_oid) or {"a": "array_lt", "r": "range_lt", "m": "multirange_lt"}.get(pg_type.kind)
     for each in built_in_functions().values():
-        if each.symbol == symbol and (type_oid in each.arguments or pg_type.kind in "arm" or type_oid in (1043, 650, 1562, 1184)):
+        if each.symbol == symbol and (
+            type_oid in each.arguments
+            or pg_type.kind in "arm"
+            or type_oid in (oids.VARCHAR, oids.CIDR, oids.VARBIT, oids.TIMESTAMPTZ)
+        ):
             return each
     raise evaluation_error(f"could not identify a comparison function for type {pg_type.label}", "42883")

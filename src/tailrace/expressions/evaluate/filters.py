@@ -21,6 +21,7 @@ from tailrace.expressions.evaluate.forms import type_of
 from tailrace.expressions.evaluate.refusals import Refused, refused
 from tailrace.expressions.evaluate.vectors import Facts, Vector, scope_of
 from tailrace.model import Column
+from tailrace.types import oids
 from tailrace.types.codec import MISREAD, format_values
 from tailrace.types.values import Mask, Values
 
@@ -111,7 +112,7 @@ def compile_filter(expression: tree.Expression, columns: Sequence[Column], facts
             if column is None or column.type is None or column.type.oid != node.type:
                 raise refused(f"column number {node.attnum}, which is not the filter's any more")
             types[node.attnum] = node.type
-    if type_given(expression) != tree.BOOLEAN:
+    if type_given(expression) != oids.BOOL:
         label = type_of(type_given(expression)).label
         raise UsageError(f"argument of PUBLICATION WHERE must be type boolean, not type {label}", sqlstate="42804")
     try:

@@ -18,41 +18,20 @@ from tailrace.expressions.evaluate.characters import codec_of
 from tailrace.expressions.evaluate.exact import read_numeric_payload, write_numeric_payload
 from tailrace.expressions.evaluate.refusals import refused
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.built_in import built_in_type
 from tailrace.types.encodings.multibyte import FORMS
+from tailrace.types.oid_aliases import OID_ALIASES
 from tailrace.types.text_search.tsvector import read_lexemes, write_lexemes
 from tailrace.types.values import Values
 
-BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT, OID, TID, XID, CID, OIDVECTOR = (
-    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
-)  # fmt: skip
-JSON, XML, POINT, LSEG, PATH, BOX, POLYGON, LINE, CIDR, FLOAT4, FLOAT8, CIRCLE, MACADDR8, MONEY, MACADDR, INET = (
-    114, 142, 600, 601, 602, 603, 604, 628, 650, 700, 701, 718, 774, 790, 829, 869,
-)  # fmt: skip
-BPCHAR, VARCHAR, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, TIMETZ, BIT, VARBIT, NUMERIC, RECORD = (
-    1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1560, 1562, 1700, 2249,
-)  # fmt: skip
-UUID, PG_LSN, TSVECTOR, TSQUERY, JSONB, JSONPATH, XID8, TXID_SNAPSHOT, PG_SNAPSHOT = (
-    2950,
-    3220,
-    3614,
-    3615,
-    3802,
-    4072,
-    5069,
-    2970,
-    5038,
-)
-"""Type oids (`catalog/pg_type.dat`)."""
-
-OID_ALIASES = (24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191)
 DTYPES: dict[int, str] = {
-    BOOL: "?", INT2: "<i2", INT4: "<i4", INT8: "<i8", OID: "<u4", XID: "<u4", CID: "<u4", XID8: "<u8", PG_LSN: "<u8", FLOAT4: "<f4",
-    FLOAT8: "<f8", DATE: "<i4", TIME: "<i8", TIMESTAMP: "<i8", TIMESTAMPTZ: "<i8", MONEY: "<i8", CHAR: "u1",
-    **dict.fromkeys(OID_ALIASES, "<u4"),
+    oids.BOOL: "?", oids.INT2: "<i2", oids.INT4: "<i4", oids.INT8: "<i8", oids.OID: "<u4", oids.XID: "<u4", oids.CID: "<u4",
+    oids.XID8: "<u8", oids.PG_LSN: "<u8", oids.FLOAT4: "<f4", oids.FLOAT8: "<f8", oids.DATE: "<i4", oids.TIME: "<i8",
+    oids.TIMESTAMP: "<i8", oids.TIMESTAMPTZ: "<i8", oids.MONEY: "<i8", oids.CHAR: "u1", **dict.fromkeys(OID_ALIASES, "<u4"),
 }  # fmt: skip
 """Types that are numbers of a fixed width: their NumPy dtype."""
-TEXTS = frozenset({TEXT, VARCHAR, BPCHAR, JSON, XML, 1790})
+TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON, oids.XML, oids.REFCURSOR})
 
 
 def text_codec(encoding: str) -> str:
@@ -92,7 +71,7 @@ def reader_of(pg_type: PgType, encoding: str) -> Callable[[bytes], Any]:
     if pg_type.oid in TEXTS:
         codec = text_codec(encoding)
         return lambda payload: payload.decode(codec, "surrogateescape")
-    if pg_type.oid == NAME:
+    if pg_type.oid == oids.NAME:
         codec = text_codec(encoding)
         return lambda payload: payload.partition(b"\0")[0].decode(codec, "surrogateescape")
     if pg_type.oid in _READERS:
@@ -112,7 +91,7 @@ def writer_of(pg_type: PgType, encoding: str) -> Callable[[Any], bytes]:
     if pg_type.oid in TEXTS:
         codec = text_codec(encoding)
         return lambda value: value.encode(codec, "surrogateescape")
-    if pg_type.oid == NAME:
+    if pg_type.oid == oids.NAME:
         codec = text_codec(encoding)
         return lambda value: value.encode(codec, "surrogateescape").ljust(64, b"\0")
     if pg_type.oid in _WRITERS:
@@ -205,17 +184,18 @@ def _identity(payload: bytes) -> bytes:
 
 
 _READERS: dict[int, Callable[[bytes], Any]] = {
-    BYTEA: _identity, UUID: _identity, MACADDR: _identity, MACADDR8: _identity, INET: _identity, CIDR: _identity, 1033: _identity,
-    NUMERIC: read_numeric_payload, INTERVAL: _interval, TIMETZ: _timetz, BIT: _bits, VARBIT: _bits, POINT: _floats, LSEG: _floats, BOX: _floats,
-    LINE: _floats, CIRCLE: _floats, PATH: _path, POLYGON: _polygon, TID: _tid, TXID_SNAPSHOT: _snapshot, PG_SNAPSHOT: _snapshot,
-    TSVECTOR: read_lexemes,
-    TSQUERY: _identity,
+    oids.BYTEA: _identity, oids.UUID: _identity, oids.MACADDR: _identity, oids.MACADDR8: _identity, oids.INET: _identity,
+    oids.CIDR: _identity, oids.ACLITEM: _identity, oids.NUMERIC: read_numeric_payload, oids.INTERVAL: _interval,
+    oids.TIMETZ: _timetz, oids.BIT: _bits, oids.VARBIT: _bits, oids.POINT: _floats, oids.LSEG: _floats, oids.BOX: _floats,
+    oids.LINE: _floats, oids.CIRCLE: _floats, oids.PATH: _path, oids.POLYGON: _polygon, oids.TID: _tid,
+    oids.TXID_SNAPSHOT: _snapshot, oids.PG_SNAPSHOT: _snapshot, oids.TSVECTOR: read_lexemes, oids.TSQUERY: _identity,
 }  # fmt: skip
 _WRITERS: dict[int, Callable[[Any], bytes]] = {
-    BYTEA: _identity, UUID: _identity, MACADDR: _identity, MACADDR8: _identity, INET: _identity, CIDR: _identity,
-    NUMERIC: write_numeric_payload, INTERVAL: _write_interval, TIMETZ: lambda value: struct.pack("<qi", *value), BIT: _write_bits,
-    VARBIT: _write_bits,
-    POINT: lambda value: struct.pack("<2d", *value), LSEG: lambda value: struct.pack("<4d", *value), BOX: lambda value: struct.pack("<4d", *value),
-    LINE: lambda value: struct.pack("<3d", *value), CIRCLE: lambda value: struct.pack("<3d", *value), TSQUERY: _identity, TSVECTOR: write_lexemes,
-    TID: lambda value: struct.pack("<HHH", value[0] >> 16, value[0] & 0xFFFF, value[1]),
+    oids.BYTEA: _identity, oids.UUID: _identity, oids.MACADDR: _identity, oids.MACADDR8: _identity, oids.INET: _identity,
+    oids.CIDR: _identity, oids.NUMERIC: write_numeric_payload, oids.INTERVAL: _write_interval,
+    oids.TIMETZ: lambda value: struct.pack("<qi", *value), oids.BIT: _write_bits, oids.VARBIT: _write_bits,
+    oids.POINT: lambda value: struct.pack("<2d", *value), oids.LSEG: lambda value: struct.pack("<4d", *value),
+    oids.BOX: lambda value: struct.pack("<4d", *value), oids.LINE: lambda value: struct.pack("<3d", *value),
+    oids.CIRCLE: lambda value: struct.pack("<3d", *value), oids.TSQUERY: _identity, oids.TSVECTOR: write_lexemes,
+    oids.TID: lambda value: struct.pack("<HHH", value[0] >> 16, value[0] & 0xFFFF, value[1]),
 }  # fmt: skip

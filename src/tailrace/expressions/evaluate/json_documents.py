@@ -12,7 +12,8 @@ from typing import Any
 
 from tailrace.expressions.evaluate import exact
 from tailrace.expressions.evaluate.exact import Numeric
-from tailrace.expressions.evaluate.forms import JSONB, register_form, text_codec
+from tailrace.expressions.evaluate.forms import register_form, text_codec
+from tailrace.types import oids
 from tailrace.types.json.jsonb.stored import (
     CONTAINER,
     COUNT,
@@ -79,7 +80,7 @@ def _reader(encoding: str) -> Callable[[bytes], Document]:
     return lambda payload: container(payload, 0)
 
 
-register_form(JSONB, _reader)
+register_form(oids.JSONB, _reader)
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -25,6 +25,7 @@ from tailrace.expressions.evaluate.text_order import text_comparison
 from tailrace.expressions.evaluate.vectors import DEFAULT_COLLATION, Facts
 from tailrace.expressions.evaluate.wholes import Array
 from tailrace.majors import JSON_NULL_CASTS, supports
+from tailrace.types import oids
 
 _KINDS = {bool: "boolean", str: "string", Numeric: "numeric", list: "array", dict: "object"}
 
@@ -332,7 +333,7 @@ def _ordering(facts: Facts) -> ordering.Compare:
     return lambda left, right: compare(left, right, strings)
 
 
-ordering.register_order(3802, _ordering)
+ordering.register_order(oids.JSONB, _ordering)
 
 FUNCTIONS: dict[str, Implementation] = {
     "jsonb_object_field": rows(field, True), "jsonb_object_field_text": rows(_text(field), True), "jsonb_array_element": rows(_top_element, True),

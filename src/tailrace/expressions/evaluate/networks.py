@@ -8,11 +8,11 @@ from typing import Any
 from tailrace.expressions.evaluate import ordering
 from tailrace.expressions.evaluate.calls import Implementation, rows
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
+from tailrace.types import oids
 from tailrace.types.built_in import built_in_type
 from tailrace.types.registry import format_values
 from tailrace.types.values import Values
 
-INET, CIDR = 869, 650
 IPV4 = 2
 
 
@@ -39,7 +39,7 @@ def compare(left: bytes, right: bytes) -> int:
     return ordering.plain(number >> common, number2 >> common) or ordering.plain(bits, bits2) or ordering.plain(number, number2)
 
 
-for _oid in (INET, CIDR):
+for _oid in (oids.INET, oids.CIDR):
     ordering.register_order(_oid, lambda facts: compare)
 
 
@@ -66,7 +66,7 @@ def _printed(value: bytes, type_oid: int) -> str:
 
 def _host(value: bytes) -> str:
     """The address, without the mask."""
-    return _printed(bytes([value[0], 8 * (len(value) - 2)]) + value[2:], INET)
+    return _printed(bytes([value[0], 8 * (len(value) - 2)]) + value[2:], oids.INET)
 
 
 def _show(value: bytes) -> str:
@@ -192,7 +192,8 @@ FUNCTIONS: dict[str, Implementation] = {
     "network_sup": rows(lambda left, right: _within(left, right, lambda bits, other: bits < other), True),
     "network_supeq": rows(lambda left, right: _within(left, right, lambda bits, other: bits <= other), True),
     "network_overlap": rows(lambda left, right: _within(left, right, lambda bits, other: True), True),
-    "network_host": rows(_host, True), "network_show": rows(_show, True), "inet_abbrev": rows(lambda value: _printed(value, INET), True),
+    "network_host": rows(_host, True), "network_show": rows(_show, True),
+    "inet_abbrev": rows(lambda value: _printed(value, oids.INET), True),
     "cidr_abbrev": rows(_abbreviated_cidr), "network_family": rows(lambda value: 4 if value[0] == IPV4 else 6, True),
     "network_masklen": rows(lambda value: value[1], True), "network_network": rows(_network, True), "inet_to_cidr": rows(_to_cidr, True),
     "network_netmask": rows(_masked(lambda bits, number, width: (width, _mask(bits, width))), True),

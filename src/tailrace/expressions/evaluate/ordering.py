@@ -14,6 +14,7 @@ from tailrace.expressions.evaluate import bytes_and_bits, exact, intervals, mome
 from tailrace.expressions.evaluate.forms import DTYPES, text_codec, type_of
 from tailrace.expressions.evaluate.refusals import refused
 from tailrace.expressions.evaluate.vectors import Facts
+from tailrace.types import oids
 
 Compare = Callable[[Any, Any], int]
 
@@ -34,11 +35,12 @@ def _by(key: Callable[[Any], Any]) -> Compare:
 
 
 _COMPARES: dict[int, Compare] = {
-    700: floats, 701: floats, 1700: exact.compare, 1186: _by(intervals.span), 1266: _by(moments.timetz_key), 1042: _by(lambda text: text.rstrip(" ")),
-    1560: bytes_and_bits.order, 1562: bytes_and_bits.order, 17: plain, 2950: plain, 829: plain, 774: plain, 27: plain, 19: plain, 25: plain,
-    1043: plain,
+    oids.FLOAT4: floats, oids.FLOAT8: floats, oids.NUMERIC: exact.compare, oids.INTERVAL: _by(intervals.span),
+    oids.TIMETZ: _by(moments.timetz_key), oids.BPCHAR: _by(lambda text: text.rstrip(" ")), oids.BIT: bytes_and_bits.order,
+    oids.VARBIT: bytes_and_bits.order, oids.BYTEA: plain, oids.UUID: plain, oids.MACADDR: plain, oids.MACADDR8: plain,
+    oids.TID: plain, oids.NAME: plain, oids.TEXT: plain, oids.VARCHAR: plain,
 }  # fmt: skip
-_TEXTS = (19, 25, 1042, 1043)
+_TEXTS = (oids.NAME, oids.TEXT, oids.BPCHAR, oids.VARCHAR)
 _FACTORIES: dict[int, Callable[[Facts], Compare]] = {}
 _BY_KIND: dict[str, Callable[[int, Facts, int], Compare]] = {}
 
@@ -64,12 +66,12 @@ def _collated(order: Callable[[bytes, bytes], int], encoding: str, trim: bool) -
 
 def comparison(type_oid: int, facts: Facts, collation: int = 100) -> Compare:
     """How values of the type compare. Texts are refused where the collation is not known."""
-    order = facts.order(collation) if type_oid in _TEXTS and type_oid != 19 else None
+    order = facts.order(collation) if type_oid in _TEXTS and type_oid != oids.NAME else None
     if order is not None:
-        return _collated(order, facts.encoding, type_oid == 1042)
+        return _collated(order, facts.encoding, type_oid == oids.BPCHAR)
     if type_oid in _COMPARES:
         return _COMPARES[type_oid]
-    if type_oid in DTYPES and type_oid not in (28, 29):
+    if type_oid in DTYPES and type_oid not in (oids.XID, oids.CID):
         return plain
     if type_oid in _FACTORIES:
         return _FACTORIES[type_oid](facts)
@@ -81,7 +83,7 @@ def comparison(type_oid: int, facts: Facts, collation: int = 100) -> Compare:
 
 def equality(type_oid: int, facts: Facts) -> Callable[[Any, Any], bool]:
     """Whether values of the type are equal, which no collation changes."""
-    if type_oid in (19, 25, 1043, 28, 29):
+    if type_oid in (oids.NAME, oids.TEXT, oids.VARCHAR, oids.XID, oids.CID):
         return lambda left, right: left == right
     compare = comparison(type_oid, facts, 950)
     return lambda left, right: compare(left, right) == 0

@@ -13,6 +13,7 @@ from tailrace.expressions.evaluate.spans import EMPTY, Line, Multi, Span, canoni
 from tailrace.expressions.evaluate.vectors import Facts
 from tailrace.expressions.evaluate.wholes import Array
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.ranges.stored import LOWER_INCLUSIVE, UPPER_INCLUSIVE, Range, read_ranges, subtype_of
 from tailrace.types.values import Values
 
@@ -187,8 +188,9 @@ FUNCTIONS: dict[str, Implementation] = {
     "multirange_minus": _with_line(_multi_minus), "multirange_cmp": _with_line(lambda line, left, right: _multi_order(line)(left, right)),
     "multirange_contains_elem": _with_line(lambda line, spans, value: any(line.contains_value(each, value) for each in spans)),
     "elem_contained_by_multirange": _with_line(lambda line, value, spans: any(line.contains_value(each, value) for each in spans)),
-    "int4range_canonical": rows(lambda span: canonical(span, 23)), "int8range_canonical": rows(lambda span: canonical(span, 20)),
-    "daterange_canonical": rows(lambda span: canonical(span, 1082)),
+    "int4range_canonical": rows(lambda span: canonical(span, oids.INT4)),
+    "int8range_canonical": rows(lambda span: canonical(span, oids.INT8)),
+    "daterange_canonical": rows(lambda span: canonical(span, oids.DATE)),
 }  # fmt: skip
 for _symbol in ("range_intersect_agg_transfn", "multirange_intersect_agg_transfn"):
     FUNCTIONS[_symbol] = not_in_an_aggregate(_symbol)

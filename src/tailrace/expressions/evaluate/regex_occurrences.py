@@ -9,8 +9,7 @@ from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.refusals import invalid_parameter
 from tailrace.expressions.evaluate.regexes import Searcher, groups, matches, options, replacement, similar_escape
 from tailrace.expressions.evaluate.wholes import Array
-
-TEXT = 25
+from tailrace.types import oids
 
 
 def _check(name: str, value: int, good: bool) -> None:
@@ -99,7 +98,7 @@ def _split(call: Call) -> Implementation:
                 parts.append(text[at : match.start()])
                 at = match.end()
             last = match.end()
-        return Array.of_list([*parts, text[at:]], TEXT)
+        return Array.of_list([*parts, text[at:]], oids.TEXT)
 
     return rows(run)
 

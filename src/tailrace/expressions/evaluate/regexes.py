@@ -10,6 +10,7 @@ from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
 from tailrace.expressions.evaluate.regex_translation import python_pattern
 from tailrace.expressions.evaluate.wholes import Array
+from tailrace.types import oids
 
 
 def options(flags: str, function: str, allow_global: bool) -> str:
@@ -106,7 +107,7 @@ def groups(pattern: re.Pattern[str], text: str) -> Array | None:
     found = pattern.search(text)
     if found is None:
         return None
-    return Array.of_list(list(found.groups()) if pattern.groups else [found.group(0)], 25)
+    return Array.of_list(list(found.groups()) if pattern.groups else [found.group(0)], oids.TEXT)
 
 
 def replacement(text: str) -> Callable[[re.Match[str]], str]:

@@ -12,6 +12,7 @@ from typing import Any
 from tailrace.expressions.evaluate.calls import Implementation, rows
 from tailrace.expressions.evaluate.refusals import evaluation_error, refused
 from tailrace.expressions.evaluate.wholes import Array
+from tailrace.types import oids
 from tailrace.types.text_search.tsquery.stored import AND, NOT, OR, PHRASE, Query, read_query, write_query
 from tailrace.types.text_search.tsvector import write_lexemes
 
@@ -182,7 +183,8 @@ def _safe(function: Callable[..., Any]) -> Implementation:
 
 FUNCTIONS: dict[str, Implementation] = {
     "tsvector_length": _safe(len), "tsvector_strip": _safe(lambda vector: [(word, ()) for word, _ in vector]),
-    "tsvector_to_array": _safe(lambda vector: Array.of_list([_text(word) for word, _ in vector], 25)), "tsvector_setweight": rows(_set_weight),
+    "tsvector_to_array": _safe(lambda vector: Array.of_list([_text(word) for word, _ in vector], oids.TEXT)),
+    "tsvector_setweight": rows(_set_weight),
     "tsvector_setweight_by_filter": rows(_set_weight_of), "tsvector_filter": rows(_filtered),
     "tsvector_delete_str": _safe(lambda vector, word: [each for each in vector if each[0] != _raw(word)]), "tsvector_delete_arr": _safe(_deleted),
     "tsvector_concat": rows(_concatenated), "array_to_tsvector": rows(_array_to_vector), "tsvector_eq": _safe(lambda left, right: left == right),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tailrace.expressions.evaluate import calendar, ordering
 from tailrace.expressions.evaluate.refusals import evaluation_error, out_of_range
+from tailrace.types import oids
 
 
 class Span(NamedTuple):
@@ -26,7 +27,7 @@ class Span(NamedTuple):
 
 EMPTY = Span(True)
 Multi = tuple[Span, ...]
-DISCRETE = {3904: 23, 3926: 20, 3912: 1082}
+DISCRETE = {oids.INT4RANGE: oids.INT4, oids.INT8RANGE: oids.INT8, oids.DATERANGE: oids.DATE}
 """int4range, int8range, daterange: the types of their bounds."""
 
 
@@ -191,13 +192,13 @@ def canonical(span: Span, subtype: int) -> Span:
 
 
 def _endless(value: int, subtype: int) -> bool:
-    return subtype == 1082 and value in (calendar.DATE_BEGIN, calendar.DATE_END)
+    return subtype == oids.DATE and value in (calendar.DATE_BEGIN, calendar.DATE_END)
 
 
 def _next(value: int, subtype: int) -> int:
-    if subtype == 1082:
+    if subtype == oids.DATE:
         if value + 1 >= calendar.DATE_LIMIT:
             raise calendar.date_out_of_range()
-    elif value + 1 >= 1 << (31 if subtype == 23 else 63):
-        raise out_of_range("integer" if subtype == 23 else "bigint")
+    elif value + 1 >= 1 << (31 if subtype == oids.INT4 else 63):
+        raise out_of_range("integer" if subtype == oids.INT4 else "bigint")
     return value + 1

@@ -11,6 +11,7 @@ from tailrace.expressions.evaluate.forms import text_codec
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, out_of_range
 from tailrace.expressions.evaluate.wholes import Array
 from tailrace.majors import SIZE_UNITS, SIZES_IN_B, VERTICAL_TABS_ARE_SPACE, said_by, supports
+from tailrace.types import oids
 
 _SPACES = " \n\t\r"
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -157,7 +158,6 @@ def _bad_pair() -> Exception:
 
 _WORD, _QUOTED = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"), re.compile(r'"((?:[^"]|"")*)"', re.DOTALL)
 _TO_LOWER = {upper: upper + 32 for upper in range(65, 91)}
-TEXT = 25
 
 
 def _parse_ident(call: Call) -> Implementation:
@@ -192,7 +192,7 @@ def _parse_ident(call: Call) -> Implementation:
             rest, after_dot = rest[1:].lstrip(spaces), True
         if rest and strict:
             raise invalid()
-        return Array.of_list(names, TEXT)
+        return Array.of_list(names, oids.TEXT)
 
     return rows(run)
 

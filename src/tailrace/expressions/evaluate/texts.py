@@ -14,10 +14,10 @@ from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_par
 from tailrace.expressions.evaluate.vectors import MULTIBYTE
 from tailrace.expressions.evaluate.wholes import Array
 from tailrace.majors import OCTAL_CHARS, supports
+from tailrace.types import oids
 
 LARGEST = 0x3FFFFFFF
 """MaxAllocSize."""
-TEXT = 25
 NAME_BYTES = 63
 _INT_MAX = 0x7FFFFFFF
 
@@ -204,7 +204,7 @@ def text_to_array(text: str | None, separator: str | None, null: str | None = No
         parts = []
     else:
         parts = text.split(separator) if separator else [text]
-    return Array.of_list([None if null is not None and part == null else part for part in parts], TEXT)
+    return Array.of_list([None if null is not None and part == null else part for part in parts], oids.TEXT)
 
 
 def _fitted(label: str, padded: bool) -> Callable[[str, int, bool], str]:

@@ -17,6 +17,7 @@ from tailrace.expressions.evaluate.collations import Collation, Compare, Letters
 from tailrace.expressions.evaluate.collations.collation import BUILTIN, LIBC
 from tailrace.expressions.evaluate.forms import array_of, read_values, type_of
 from tailrace.expressions.evaluate.refusals import refused
+from tailrace.types import oids
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Values
 
@@ -139,7 +140,7 @@ def vector_of(type_oid: int, objects: list[Any]) -> Vector:
 
 def conditions(decided: Mask, valid: Mask) -> Vector:
     """Truth values."""
-    return Vector(16, valid, False, None, "UTF8", decided)
+    return Vector(oids.BOOL, valid, False, None, "UTF8", decided)
 
 
 @dataclass(slots=True)

@@ -13,9 +13,10 @@ from tailrace.errors import UsageError
 from tailrace.expressions.evaluate import calendar
 from tailrace.expressions.evaluate.calendar import DAY, SECOND, quotient
 from tailrace.expressions.evaluate.calls import Implementation, rows
-from tailrace.expressions.evaluate.forms import INTERVAL, type_of, writer_of
+from tailrace.expressions.evaluate.forms import type_of, writer_of
 from tailrace.expressions.evaluate.intervals import Interval
 from tailrace.expressions.evaluate.refusals import invalid_parameter, refused
+from tailrace.types import oids
 from tailrace.types.registry import TextStyle, format_values
 from tailrace.types.times.zones import utc_offsets
 from tailrace.types.values import Values
@@ -70,8 +71,8 @@ def _from_local(text: str, local: int) -> int:
 
 def _fixed_zone(value: Interval) -> int:
     if value[0] or value[1]:
-        stored = Values.of_payloads([writer_of(type_of(INTERVAL), "UTF8")(value)], 16)
-        (printed,) = format_values(stored, type_of(INTERVAL), TextStyle()).to_list()
+        stored = Values.of_payloads([writer_of(type_of(oids.INTERVAL), "UTF8")(value)], 16)
+        (printed,) = format_values(stored, type_of(oids.INTERVAL), TextStyle()).to_list()
         raise invalid_parameter(f'interval time zone "{printed}" must not include months or days')
     return quotient(value[2], SECOND)
 

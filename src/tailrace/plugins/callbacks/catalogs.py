@@ -21,9 +21,9 @@ from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Column, Relation
 from tailrace.plan.stretch import Commits
 from tailrace.plugins.callbacks.change import plain_changes
+from tailrace.types import oids
 from tailrace.types.style import TextStyle
 
-_ANYARRAY = 2277
 """The type of attmissingval alone, of which no row says what it is an array of."""
 
 
@@ -114,7 +114,7 @@ class CatalogReader:
 
 def _printable(columns: tuple[Column, ...], asked: Sequence[str]) -> tuple[Column, ...]:
     """Those of types that values can be printed of. Raises UsageError for one that was asked for by name."""
-    without = [column.name for column in columns if column.type is None or column.type.oid == _ANYARRAY]
+    without = [column.name for column in columns if column.type is None or column.type.oid == oids.ANYARRAY]
     if without and asked:
         raise UsageError(f'column "{without[0]}" has pseudo-type anyarray', sqlstate="42P16")
     return tuple(column for column in columns if column.name not in without)

@@ -22,6 +22,7 @@ from tailrace.plugins.debezium.zoned_times import zoned_texts
 from tailrace.plugins.json_text import columns as form
 from tailrace.plugins.json_text.columns import printed
 from tailrace.plugins.json_text.strings import json_string
+from tailrace.types import oids
 from tailrace.types.style import TextStyle
 from tailrace.types.times.parts import interval_parts, times_in_utc
 from tailrace.types.values import Texts, Values
@@ -35,7 +36,7 @@ _MOST_BITS = 2**31 - 1
 _HEADER = 4
 _MILLIS, _MICROS = 3, 6
 """Digits of a second that milliseconds and microseconds have."""
-_TIME = PgType(1083, "pg_catalog", "time", "time without time zone", "b", 8, 8)
+_TIME = PgType(oids.TIME, "pg_catalog", "time", "time without time zone", "b", 8, 8)
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class ValueConverters:
 
     def bits(self, column: Column, typmod: int) -> FieldConverter:
         pg_type, _ = resolved(column)
-        if pg_type.oid == _BIT and typmod == 1:
+        if pg_type.oid == oids.BIT and typmod == 1:
 
             def as_boolean(stored: Values) -> tuple[Texts, int]:
                 texts = self._printed(stored, column)
@@ -270,28 +271,27 @@ def _hundredths(cents: NDArray[np.int64]) -> Texts:
 
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
-_BIT = 1560
 _PLAIN = {
-    form.BOOL: ("boolean", form.BOOLEAN), form.INT2: ("int16", form.BARE), form.INT4: ("int32", form.BARE), form.INT8: ("int64", form.BARE),
-    form.OID: ("int64", form.BARE),
+    oids.BOOL: ("boolean", form.BOOLEAN), oids.INT2: ("int16", form.BARE), oids.INT4: ("int32", form.BARE),
+    oids.INT8: ("int64", form.BARE), oids.OID: ("int64", form.BARE),
 }  # fmt: skip
-_FLOATS = {form.FLOAT4: "float", form.FLOAT8: "double"}
+_FLOATS = {oids.FLOAT4: "float", oids.FLOAT8: "double"}
 _NO_CENTS = '"AA=="'
 _FALLBACKS = {
     "boolean": "false", "int16": "0", "int32": "0", "int64": "0", "float": "0.0", "double": "0.0", "bytes": '""', "string": '""',
 }  # fmt: skip
 _MADE: dict[int, Callable[[ValueConverters, Column, int], FieldConverter]] = {
-    form.NUMERIC: ValueConverters.numeric,
-    790: ValueConverters.money,
-    form.BYTEA: ValueConverters.bytea,
-    _BIT: ValueConverters.bits,
-    1562: ValueConverters.bits,
-    1082: ValueConverters.date,
-    1083: ValueConverters.time,
-    1114: ValueConverters.timestamp,
-    1184: ValueConverters.timestamptz,
-    1266: ValueConverters.timetz,
-    1186: ValueConverters.interval,
+    oids.NUMERIC: ValueConverters.numeric,
+    oids.MONEY: ValueConverters.money,
+    oids.BYTEA: ValueConverters.bytea,
+    oids.BIT: ValueConverters.bits,
+    oids.VARBIT: ValueConverters.bits,
+    oids.DATE: ValueConverters.date,
+    oids.TIME: ValueConverters.time,
+    oids.TIMESTAMP: ValueConverters.timestamp,
+    oids.TIMESTAMPTZ: ValueConverters.timestamptz,
+    oids.TIMETZ: ValueConverters.timetz,
+    oids.INTERVAL: ValueConverters.interval,
 }
 _NAMES = {
     "json": "io.debezium.data.Json", "jsonb": "io.debezium.data.Json", "xml": "io.debezium.data.Xml", "uuid": "io.debezium.data.Uuid",

@@ -10,7 +10,7 @@ from tailrace.kernels import inner_kernel
 from tailrace.model import Column, PgType
 from tailrace.plugins.column_texts import VALUE, ColumnTexts, put
 from tailrace.plugins.json_text.strings import escapes, put_escaped
-from tailrace.types import registry
+from tailrace.types import oids, registry
 from tailrace.types.ascii import MINUS, QUOTE
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.style import TextStyle
@@ -25,8 +25,7 @@ ESCAPED = 4  # in quotes, and there is something to escape
 HEX = 5  # a string of what stands behind the \x of a bytea
 NUMBER_OR_NAME = 6  # a number as it is, what JSON lacks in quotes
 
-INT8, INT2, INT4, OID, FLOAT4, FLOAT8, NUMERIC, BOOL, BYTEA = 20, 21, 23, 26, 700, 701, 1700, 16, 17
-NUMBERS = frozenset({INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC})
+NUMBERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC})
 
 TextOf = Callable[[Values, Column], tuple[Texts, int]]
 """A column's values as texts in UTF-8, and how they become literals."""

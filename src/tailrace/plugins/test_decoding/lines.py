@@ -14,13 +14,11 @@ from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
 from tailrace.plugins.column_texts import NULL, UNCHANGED, ColumnTexts, Words, put, put_word
 from tailrace.plugins.formatter import Formatter
-from tailrace.types import registry
+from tailrace.types import oids, registry
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
-
-_BOOL = 16
 
 # How a column's values stand
 _BARE = 0
@@ -78,7 +76,7 @@ class LineFormatter(Formatter):
         return texts, _ESCAPED if has_quotes else quoting, 2 * len(texts.data)
 
     def _texts(self, stored: Values, pg_type: PgType) -> Texts:
-        if pg_type.oid == _BOOL:
+        if pg_type.oid == oids.BOOL:
             return registry.printed_bool(stored)
         return to_utf8(registry.format_values(stored, pg_type, self.style), self.codec)
 

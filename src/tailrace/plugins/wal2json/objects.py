@@ -18,9 +18,7 @@ from tailrace.plan.stretch import Commits
 from tailrace.plugins.column_texts import UNCHANGED, Words, put, put_word
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.json_text.columns import (
-    BOOL,
     BOOLEAN,
-    BYTEA,
     HEX,
     LONGEST_LITERAL,
     NUMBER,
@@ -32,7 +30,7 @@ from tailrace.plugins.json_text.columns import (
 )
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.wal2json.options import ACTIONS, Wal2JsonOptions
-from tailrace.types import registry
+from tailrace.types import oids, registry
 from tailrace.types.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
@@ -40,7 +38,7 @@ from tailrace.types.times.moments import format_moments
 from tailrace.types.values import Texts, Values, as_writable
 
 _FULL = "f"
-_PG_LSN = PgType(3220, "pg_catalog", "pg_lsn", "pg_lsn", "b", 8, 8)
+_PG_LSN = PgType(oids.PG_LSN, "pg_catalog", "pg_lsn", "pg_lsn", "b", 8, 8)
 _KINDS = (INSERT, UPDATE, DELETE)
 
 
@@ -154,9 +152,9 @@ def written_as(pg_type: PgType, stored: Values, options: Wal2JsonOptions, style:
     form = STRING
     if pg_type.oid in NUMBERS:
         form = STRING if options.numeric_data_types_as_string else NUMBER
-    elif pg_type.oid == BOOL:
+    elif pg_type.oid == oids.BOOL:
         form = BOOLEAN
-    elif pg_type.oid == BYTEA:
+    elif pg_type.oid == oids.BYTEA:
         form = HEX
     return printed(stored, pg_type, style, codec), form
 

@@ -8,7 +8,6 @@ here, and `UNKNOWN` stands instead.
 from __future__ import annotations
 
 from tailrace.catalog.defaults import expressions_of, session_at
-from tailrace.catalog.names.lookup import REGCLASS
 from tailrace.errors import TailraceError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis import Session
@@ -16,6 +15,7 @@ from tailrace.expressions.deparse import deparse
 from tailrace.expressions.node_tree import read_node_tree
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
+from tailrace.types import oids
 from tailrace.types.style import TextStyle
 
 UNKNOWN = "(not shown)"
@@ -35,7 +35,7 @@ def default_texts(moment: CatalogSnapshot, relation: Relation, style: TextStyle)
     expressions = expressions_of(history, relation.oid, moment.lsn, -1)
     if not expressions:
         return found
-    session = session_at(history, style, frozenset({REGCLASS}), moment.lsn, -1)
+    session = session_at(history, style, frozenset({oids.REGCLASS}), moment.lsn, -1)
     for number, expression in expressions.items():
         if number in generated:
             text = UNKNOWN if expression is None else _text(expression, relation, session)

@@ -19,6 +19,7 @@ from tailrace.model import FIRST_NORMAL_OID, Column, Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.sql.psql.column_defaults import default_texts
 from tailrace.sql.result_text import TextColumn
+from tailrace.types import oids
 from tailrace.types.style import TextStyle
 
 _KINDS = {
@@ -153,12 +154,12 @@ def type_text(column: Column) -> str:
 
 
 def _modifier(oid: int, typmod: int) -> str:
-    if oid in (1042, 1043):  # bpchar, varchar
+    if oid in (oids.BPCHAR, oids.VARCHAR):  # bpchar, varchar
         return f"({typmod - _LENGTH_HEADER})"
-    if oid == 1700:  # numeric
+    if oid == oids.NUMERIC:  # numeric
         scale = (typmod - _LENGTH_HEADER) & 0x7FF
         return f"({(typmod - _LENGTH_HEADER) >> 16},{(scale ^ 1024) - 1024})"
-    if oid in (1083, 1114, 1184, 1266, 1560, 1562):  # times, timestamps, bit
+    if oid in (oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIMETZ, oids.BIT, oids.VARBIT):  # times, timestamps, bit
         return f"({typmod})"
     return ""
 

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from tailrace.sql.result_text import TextColumn
+from tailrace.types import oids
 
-_NUMBERS = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
+_NUMBERS = frozenset(
+    {oids.INT8, oids.INT2, oids.INT4, oids.OID, oids.XID, oids.CID, oids.FLOAT4, oids.FLOAT8, oids.MONEY, oids.NUMERIC, oids.XID8}
+)
 """Types that psql puts to the right (`column_type_alignment`)."""
 
 

@@ -13,10 +13,11 @@ from typing import Any
 from tailrace.expressions.analysis.catalog import built_in_catalog
 from tailrace.expressions.analysis.coercion import coerce_to_boolean, common_type
 from tailrace.expressions.analysis.nodes import transform
-from tailrace.expressions.analysis.state import UNKNOWN, Forbidden, Node, ParseState, type_of, typmod_of
+from tailrace.expressions.analysis.state import Forbidden, Node, ParseState, type_of, typmod_of
 from tailrace.majors import ROW_FILTERS
 from tailrace.model import Relation
-from tailrace.sql.sql_types import TEXT, oid_of
+from tailrace.sql.sql_types import oid_of
+from tailrace.types import oids
 from tailrace.types.style import TextStyle
 
 SELECT, WHERE, HAVING, ORDER_BY = "SELECT", "WHERE", "HAVING", "ORDER BY"
@@ -90,4 +91,4 @@ def result_column(name: str, node: Node) -> ResultColumn:
 
 def resolved(columns: Sequence[ResultColumn]) -> list[ResultColumn]:
     """A query's own: a literal of no type is text (resolveTargetListUnknowns)."""
-    return [replace(each, type=TEXT, typmod=-1) if each.type == UNKNOWN else each for each in columns]
+    return [replace(each, type=oids.TEXT, typmod=-1) if each.type == oids.UNKNOWN else each for each in columns]

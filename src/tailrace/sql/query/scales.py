@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tailrace.expressions.analysis.state import NUMERIC
 from tailrace.sql.grammar import ast
 from tailrace.sql.query.allowed import refused
 from tailrace.sql.query.expression_types import ResultColumn
+from tailrace.types import oids
 
 
 def _scale(node: Any) -> int | None:
@@ -32,5 +32,5 @@ def _is_null(node: Any) -> bool:
 
 def check_alike(left: Sequence[ResultColumn], right: Sequence[ResultColumn]) -> None:
     """The same for both sides of a UNION."""
-    if any(NUMERIC in (one.type, other.type) for one, other in zip(left, right, strict=False)):
+    if any(oids.NUMERIC in (one.type, other.type) for one, other in zip(left, right, strict=False)):
         raise refused("numeric in UNION, INTERSECT, EXCEPT")

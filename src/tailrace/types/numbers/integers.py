@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.ascii import MINUS, NINE, ZERO
 from tailrace.types.codec import ArrowStyle, primitive_array, range_error, syntax_error
 from tailrace.types.numbers.digits import put_signed, put_unsigned
@@ -17,9 +18,14 @@ from tailrace.types.plain_forms import parse_numbers
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
-DTYPES = {20: "<i8", 21: "<i2", 23: "<i4", 26: "<u4", 28: "<u4", 29: "<u4", 5069: "<u8"}
+DTYPES = {
+    oids.INT8: "<i8", oids.INT2: "<i2", oids.INT4: "<i4", oids.OID: "<u4", oids.XID: "<u4", oids.CID: "<u4", oids.XID8: "<u8",
+}  # fmt: skip
 """The stored form of each type oid (`catalog/pg_type.dat`)."""
-NAMES = {20: "bigint", 21: "smallint", 23: "integer", 26: "oid", 28: "xid", 29: "cid", 5069: "xid8"}
+NAMES = {
+    oids.INT8: "bigint", oids.INT2: "smallint", oids.INT4: "integer", oids.OID: "oid", oids.XID: "xid", oids.CID: "cid",
+    oids.XID8: "xid8",
+}  # fmt: skip
 LONGEST = 20
 """Of any 64-bit number: -9223372036854775808."""
 PLAIN_DIGITS = 18
@@ -100,7 +106,7 @@ def arrow_integers(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataTy
     """Spark has no unsigned numbers: those of 32 bits are longs, those of 64 decimals."""
     if DTYPES[pg_type.oid] == "<u8":
         return pa.decimal128(20, 0)
-    return {21: pa.int16(), 23: pa.int32()}.get(pg_type.oid, pa.int64())
+    return {oids.INT2: pa.int16(), oids.INT4: pa.int32()}.get(pg_type.oid, pa.int64())
 
 
 def integers_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:

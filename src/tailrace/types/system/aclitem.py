@@ -8,11 +8,11 @@ import re
 import struct
 
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.codec import format_each, parse_each, syntax_error
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
-REGROLEOID = 4096
 ROLES = struct.Struct("<II")
 PRIVILEGES = "arwdDxtXUCTcsAm"
 """The letter of each bit, from the lowest (`utils/acl.h`, ACL_ALL_RIGHTS_STR)."""
@@ -41,7 +41,7 @@ def _half(length: int) -> int:
 
 def _role(oid: int, style: TextStyle) -> str:
     """In double quotes unless it is letters, digits and underscores; regrole's own quotes, of another rule, are taken off."""
-    name = style.name_of(REGROLEOID, oid)
+    name = style.name_of(oids.REGROLE, oid)
     if name is None:
         return str(oid)
     if name.startswith('"'):

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.codec import ArrowStyle, primitive_array, string_array
 from tailrace.types.style import TextStyle
-from tailrace.types.times.text import DAY, TIMESTAMPTZOID, format_dates, format_timestamps
+from tailrace.types.times.text import DAY, format_dates, format_timestamps
 from tailrace.types.values import Mask, Texts, Values
 
-DATEOID, TIMESTAMPOID = 1082, 1114
 UNIX_DAYS, UNIX_MICROSECONDS = 10957, 946_684_800_000_000
 """From 1970-01-01 to 2000-01-01."""
 _DATES = (-719_162, 2_932_896)
@@ -27,7 +27,7 @@ def arrow_times(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
     """date32, or microseconds with or without UTC; or string."""
     if style.times == "text":
         return pa.string()
-    return {DATEOID: pa.date32(), TIMESTAMPOID: pa.timestamp("us")}.get(pg_type.oid, pa.timestamp("us", "UTC"))
+    return {oids.DATE: pa.date32(), oids.TIMESTAMP: pa.timestamp("us")}.get(pg_type.oid, pa.timestamp("us", "UTC"))
 
 
 def dates_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
@@ -61,7 +61,7 @@ def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arr
         )
     moved = np.where(endless, stamps, np.where(endless, 0, stamps) + UNIX_MICROSECONDS)
     if style.times == "bounded":
-        limits = _TIMESTAMPTZS if pg_type.oid == TIMESTAMPTZOID else _TIMESTAMPS
+        limits = _TIMESTAMPTZS if pg_type.oid == oids.TIMESTAMPTZ else _TIMESTAMPS
         odd = _outside(values, moved, endless, limits)
         if odd is not None:
             raise _out_of_range("timestamp", format_timestamps(odd, pg_type, TextStyle()))

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.style import TextStyle
 from tailrace.types.times.text import format_timestamps
 from tailrace.types.values import Texts, Values
 
-_TIMESTAMPTZ = PgType(1184, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
+_TIMESTAMPTZ = PgType(oids.TIMESTAMPTZ, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
 
 
 def format_moments(microseconds: NDArray[np.int64], style: TextStyle) -> Texts:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tailrace.errors import UsageError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.ascii import COLON, MINUS, PLUS, POINT, SPACE, ZERO
 from tailrace.types.codec import parse_each, syntax_error
 from tailrace.types.numbers.digits import put_padded, put_unsigned
@@ -31,7 +32,6 @@ from tailrace.types.values import Mask, Texts, Values, as_writable
 SECOND, DAY = 1_000_000, 86_400_000_000
 """In microseconds."""
 INFINITY = np.frombuffer(b"-infinity", np.uint8).copy()
-TIMESTAMPTZOID = 1184
 LONGEST = 40
 """More than any takes: 294276-12-31 23:59:59.999999+167:59:59."""
 DAYS, CLOCK = 1, 2
@@ -175,7 +175,7 @@ def format_timestamps(values: Values, pg_type: PgType, style: TextStyle) -> Text
     """As timestamp_out, and timestamptz_out in the style's TimeZone."""
     stamps = values.as_dtype("<i8")
     zones = _NO_ZONE
-    if pg_type.oid == TIMESTAMPTZOID:
+    if pg_type.oid == oids.TIMESTAMPTZ:
         zones = _UTC if style.is_utc else utc_offsets(stamps, values.valid, style.time_zone)
     texts = _run(stamps, values, DAYS | CLOCK, zones, np.int64)
     if style.date_form == "ISO":
@@ -189,7 +189,10 @@ _ZONE = r"(?P<sign>[+-])(?P<zone_hour>\d\d)(?::?(?P<zone_minute>\d\d))?(?::?(?P<
 DATE = re.compile(rf"\s*{_DATE}(?P<ago> BC)?\s*")
 TIME = re.compile(rf"\s*{_TIME}(?:{_ZONE})?\s*")
 STAMP = re.compile(rf"\s*{_DATE}(?:[ T]{_TIME})?\s*(?:{_ZONE}|Z)?(?P<ago> BC)?\s*")
-NAMES = {1082: "date", 1083: "time", 1266: "time with time zone", 1114: "timestamp", 1184: "timestamp with time zone"}
+NAMES = {
+    oids.DATE: "date", oids.TIME: "time", oids.TIMETZ: "time with time zone", oids.TIMESTAMP: "timestamp",
+    oids.TIMESTAMPTZ: "timestamp with time zone",
+}  # fmt: skip
 Fields = dict[str, str | None]
 """What the groups of these have matched."""
 
@@ -225,10 +228,10 @@ def parse_timestamps(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
         if word in {"infinity", "-infinity"}:
             return struct.pack("<q", -(1 << 63) if word[0] == "-" else (1 << 63) - 1)
         fields = _match(STAMP, text, pg_type.oid)
-        east = _east(fields) if pg_type.oid == TIMESTAMPTZOID else 0
+        east = _east(fields) if pg_type.oid == oids.TIMESTAMPTZ else 0
         return struct.pack("<q", _days(fields, text) * DAY + _clock(fields, text) - east * SECOND)
 
-    plain = parse_plain_zoned_stamps if pg_type.oid == TIMESTAMPTZOID else parse_plain_stamps
+    plain = parse_plain_zoned_stamps if pg_type.oid == oids.TIMESTAMPTZ else parse_plain_stamps
     return parse_numbers(texts, valid, "<i8", plain, parse_one)
 
 

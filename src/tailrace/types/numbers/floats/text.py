@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.ascii import MINUS, NINE, PLUS, POINT, ZERO
 from tailrace.types.codec import syntax_error
 from tailrace.types.numbers.digits import INFINITY, MINUS_INFINITY, NAN, put_not_finite, put_padded
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable, binary_buffers
 
-FLOAT4OID = 700
 DIGITS4, DIGITS8 = 6, 15
 """FLT_DIG and DBL_DIG: digits that any decimal keeps, and the exponent from which on a number is not positional."""
 LOWEST_POSITIONAL = -4
@@ -151,7 +151,7 @@ def _lay_out(starts: Any, data: Any, valid: Any, mantissas: Any, threshold: Any)
 
 def format_floats(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As float4out and float8out."""
-    return print_floats(values.as_dtype("<f4" if pg_type.oid == FLOAT4OID else "<f8"), values.valid, style)
+    return print_floats(values.as_dtype("<f4" if pg_type.oid == oids.FLOAT4 else "<f8"), values.valid, style)
 
 
 def print_floats(numbers: NDArray, valid: Mask, style: TextStyle) -> Texts:
@@ -201,7 +201,7 @@ def _search_digits(number: float, mantissa: int) -> str:
 
 def parse_floats(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As float8in; Arrow reads to the nearest float."""
-    single = pg_type.oid == FLOAT4OID
+    single = pg_type.oid == oids.FLOAT4
     from pyarrow.compute import utf8_trim_whitespace  # noqa: PLC0415 - it takes a tenth of a second, and printing needs none
 
     trimmed = utf8_trim_whitespace(texts.to_arrow(valid))
