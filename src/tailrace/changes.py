@@ -25,10 +25,9 @@ from tailrace.types.arrow_to_text import as_text
 from tailrace.types.encodings.conversion import strings_to_utf8
 from tailrace.types.encodings.server_encodings import UTF8, unchecked
 from tailrace.types.registry import ArrowStyle, arrow_type, to_arrow
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.types.values import Mask, Values
 
-EPOCH_MICROSECONDS = 946_684_800_000_000
-"""2000-01-01 in Unix time: PostgreSQL's timestamps count from there (`datatype/timestamp.h`)."""
 KINDS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
 ORDER = ("commit_lsn", "lsn", "sequence")
@@ -93,7 +92,7 @@ def _change_batch(
     makers: dict[str, Callable[[], pa.Array]] = {
         "commit_lsn": lambda: of_transaction(transactions.commit_lsn, pa.int64()),
         "end_lsn": lambda: of_transaction(transactions.end_lsn, pa.int64()),
-        "commit_timestamp": lambda: of_transaction(transactions.time + EPOCH_MICROSECONDS, pa.timestamp("us", "UTC")),
+        "commit_timestamp": lambda: of_transaction(transactions.time + UNIX_TO_POSTGRES_USECS, pa.timestamp("us", "UTC")),
         "xid": lambda: of_transaction(transactions.xid.astype(np.int64), pa.int64()),
         "lsn": lambda: pa.array(batch.lsn, pa.int64()),
         "sequence": lambda: pa.array(batch.sequence.astype(np.int32), pa.int32()),

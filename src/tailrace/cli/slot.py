@@ -21,7 +21,7 @@ from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import row_of, shown, write_slot
 from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
 from tailrace.errors import UsageError
-from tailrace.model import Lsn
+from tailrace.model import PG_EPOCH, Lsn
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import shut_down
 from tailrace.plugins.printing import Printed, as_json_rows, as_lines, as_psql
@@ -81,7 +81,7 @@ def parse_moment(text: str) -> Moment | None:
         lsn = parse_lsn(text)
         return None if lsn is None else Moment(text, lsn)
     try:
-        since = datetime.fromisoformat(text).astimezone(UTC) - datetime(2000, 1, 1, tzinfo=UTC)
+        since = datetime.fromisoformat(text).astimezone(UTC) - PG_EPOCH
     except ValueError:
         raise UsageError(
             f'invalid input syntax for type timestamp with time zone: "{text}"', hint="Give an LSN, or a time as 2026-05-04 15:00:00+02.",

@@ -27,6 +27,7 @@ from deltalake.transaction import AddAction
 
 from tailrace.errors import UsageError
 from tailrace.lake.found import Found, commit_properties, files_of, schema_of
+from tailrace.types.times.calendar import PYTHON_DATES, USECS_PER_DAY
 
 MOST_DIGITS = 15
 """Any decimal of so many digits is told from its neighbours by a 64-bit float."""
@@ -38,10 +39,6 @@ _INDEXED = 32
 """As many columns have statistics where nothing is said (delta.dataSkippingNumIndexedCols)."""
 _NONE = ColumnProperties(statistics_enabled="NONE")
 _SIDES = ("minValues", "maxValues", "nullCount")
-_FIRST, _LAST = -719_162, 2_932_896
-"""0001-01-01 and 9999-12-31, in days since 1970-01-01."""
-_DAY = 86_400_000_000
-"""In microseconds."""
 Column = tuple[str, ...]
 """A column by the names that lead to it."""
 
@@ -60,9 +57,9 @@ def unbounded_values(rows: pa.Table) -> dict[str, int]:
     counts = {}
     for field in rows.schema:
         if pa.types.is_date32(field.type):
-            first, last, whole = _FIRST, _LAST, pa.int32()
+            (first, last), whole = PYTHON_DATES, pa.int32()
         elif pa.types.is_timestamp(field.type):
-            first, last, whole = _FIRST * _DAY, (_LAST + 1) * _DAY - 1, pa.int64()
+            first, last, whole = PYTHON_DATES[0] * USECS_PER_DAY, (PYTHON_DATES[1] + 1) * USECS_PER_DAY - 1, pa.int64()
         else:
             continue
         numbers = rows[field.name].cast(whole)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tailrace.changes import EPOCH_MICROSECONDS, KINDS, names_by_row
+from tailrace.changes import KINDS, names_by_row
 from tailrace.decode import DELETE, INSERT
 from tailrace.errors import PeerError, TailraceError, UnsupportedWal
 from tailrace.kernels import kernel
@@ -32,6 +32,7 @@ from tailrace.types.built_in import built_in_type
 from tailrace.types.codec import string_array
 from tailrace.types.oid_aliases import OID_ALIASES
 from tailrace.types.registry import ArrowStyle, arrow_type, codec_of, parse_binary, parse_texts, to_arrow
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.types.values import Mask, Texts, Values
 from tailrace.wal.heap import NO_OLD
 
@@ -77,7 +78,7 @@ def _batch(scanned: Scanned, relation: m.Relation, mine: NDArray[np.int64], type
     arrays = [
         fact(facts.commit_lsn, pa.int64()),
         fact(facts.end_lsn, pa.int64()),
-        fact(facts.time + EPOCH_MICROSECONDS, pa.timestamp("us", "UTC")),
+        fact(facts.time + UNIX_TO_POSTGRES_USECS, pa.timestamp("us", "UTC")),
         pa.array(facts.xid[transaction], pa.int64()),
         pa.array(mine, pa.int64()),
         pa.array(list(KINDS.values()), pa.string()).take(pa.array(kind - np.uint8(INSERT))),

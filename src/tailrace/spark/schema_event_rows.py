@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.catalog.names.qualified_names import read_table_name
 from tailrace.catalog.statefile import read_state
-from tailrace.changes import EPOCH_MICROSECONDS
 from tailrace.errors import UsageError
 from tailrace.past.schema_events import SchemaEvent
 from tailrace.pipeline import Runner, Scanning
@@ -20,6 +19,7 @@ from tailrace.pipeline.table_events import table_events
 from tailrace.spark.connected import in_one_task, is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.schemas import spark_schema
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.window import WindowSize, parse_size
 
 OPTIONS = ("database", "table", "catalog", "window")
@@ -54,6 +54,6 @@ def _events(source: str, options: Mapping[str, str], runner: Runner | None) -> p
 
 
 def _row(event: SchemaEvent) -> tuple[int | str | None, ...]:
-    time = event.time + EPOCH_MICROSECONDS if event.xid else None
+    time = event.time + UNIX_TO_POSTGRES_USECS if event.xid else None
     told = event.column or None, event.before or None, event.after or None
     return int(event.commit_lsn), int(event.lsn) or None, time, event.xid or None, event.oid, event.table, event.kind, *told

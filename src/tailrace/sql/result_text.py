@@ -18,9 +18,9 @@ from tailrace.sql.query.expression_types import ResultColumn
 from tailrace.types import oids
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_DAYS, UNIX_TO_POSTGRES_USECS
 from tailrace.types.values import Values
 
-_UNIX_DAYS, _UNIX_MICROSECONDS = 10957, 946_684_800_000_000
 """From 1970 to 2000, from where PostgreSQL counts."""
 _QUOTED = '"\\{}, \t\n\r\v\f'
 
@@ -110,10 +110,10 @@ def _stored(array: pa.Array, style: TextStyle) -> list[str | None]:
         pg_type = _FLOAT4 if kind == pa.float32() else _FLOAT8
         values = Values.of_numbers(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
     elif pa.types.is_date32(kind):
-        values, pg_type = Values.of_numbers(_numbers(array, pa.int32()) - np.int32(_UNIX_DAYS), valid), _DATE
+        values, pg_type = Values.of_numbers(_numbers(array, pa.int32()) - np.int32(UNIX_TO_POSTGRES_DAYS), valid), _DATE
     elif pa.types.is_timestamp(kind):
         stamps = array.cast(pa.timestamp("us", kind.tz))
-        values = Values.of_numbers(_numbers(stamps, pa.int64()) - np.int64(_UNIX_MICROSECONDS), valid)
+        values = Values.of_numbers(_numbers(stamps, pa.int64()) - np.int64(UNIX_TO_POSTGRES_USECS), valid)
         pg_type = _TIMESTAMPTZ if kind.tz else _TIMESTAMP
     else:
         raise UnsupportedWal(f"a result of type {kind} cannot be printed")

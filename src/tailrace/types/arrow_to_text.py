@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailrace.model import PgType
 from tailrace.types.numbers.floats.text import print_floats
 from tailrace.types.style import TextStyle
-from tailrace.types.times.arrow import UNIX_DAYS, UNIX_MICROSECONDS
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_DAYS, UNIX_TO_POSTGRES_USECS
 from tailrace.types.times.text import format_dates, format_timestamps
 from tailrace.types.values import Values
 
@@ -47,9 +47,11 @@ def _texts(array: pa.Array, pg_type: PgType) -> list[str | None]:
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
         texts = print_floats(numbers, valid, _STYLE)
     elif pa.types.is_date32(kind):
-        texts = format_dates(Values.of_numbers(_since_2000(array, pa.int32(), UNIX_DAYS), valid), pg_type, _STYLE)
+        texts = format_dates(Values.of_numbers(_since_2000(array, pa.int32(), UNIX_TO_POSTGRES_DAYS), valid), pg_type, _STYLE)
     elif pa.types.is_timestamp(kind):
-        texts = format_timestamps(Values.of_numbers(_since_2000(array, pa.int64(), UNIX_MICROSECONDS), valid), pg_type, _STYLE)
+        texts = format_timestamps(
+            Values.of_numbers(_since_2000(array, pa.int64(), UNIX_TO_POSTGRES_USECS), valid), pg_type, _STYLE
+        )
     else:
         raise NotImplementedError(kind)
     return [text if is_there else None for text, is_there in zip(texts.to_list(), valid.tolist(), strict=True)]

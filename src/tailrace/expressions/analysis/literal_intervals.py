@@ -10,15 +10,15 @@ import struct
 from fractions import Fraction
 
 from tailrace.errors import UsageError
+from tailrace.types.times.calendar import USECS_PER_DAY, USECS_PER_HOUR, USECS_PER_MINUTE, USECS_PER_SEC
 
 FIELDS = struct.Struct("<qii")
-SECOND, DAY = 1_000_000, 86_400_000_000
 MONTH, YEAR, DAY_FIELD, HOUR, MINUTE, SECOND_FIELD = 1 << 1, 1 << 2, 1 << 3, 1 << 10, 1 << 11, 1 << 12
 """Bits of the fields in a modifier (`utils/timestamp.h`, INTERVAL_MASK)."""
 FULL_RANGE, FULL_PRECISION = 0x7FFF, 0xFFFF
 _MICROS = {
     1: "us usec usecs useconds microsecon microsecond microseconds", 1_000: "ms msec msecs mseconds millisecon millisecond milliseconds",
-    SECOND: "s sec secs second seconds", 60 * SECOND: "m min mins minute minutes", 3600 * SECOND: "h hr hrs hour hours",
+    USECS_PER_SEC: "s sec secs second seconds", USECS_PER_MINUTE: "m min mins minute minutes", USECS_PER_HOUR: "h hr hrs hour hours",
 }  # fmt: skip
 _DAYS = {1: "d day days", 7: "w week weeks"}
 _MONTHS = {
@@ -75,7 +75,7 @@ def _plain(text: str, fields: int) -> dict[str, int]:
             ago = True
         elif piece[2] is not None:
             clock = (int(piece[2]) * 60 + int(piece[3])) * 60 + Fraction(piece[4] or 0)
-            total["micros"] += round(clock * SECOND) * (-1 if piece[1] == "-" else 1)
+            total["micros"] += round(clock * USECS_PER_SEC) * (-1 if piece[1] == "-" else 1)
         elif piece[6] is not None:
             total["months"] += (int(piece[6]) * 12 + int(piece[7])) * (-1 if piece[5] == "-" else 1)
         elif piece[8] is not None:
@@ -123,7 +123,7 @@ def _add(total: dict[str, int], number: Fraction, unit: str) -> None:
         days = rest * 30
         total["days"] += int(days)
         rest = days - int(days)
-    total["micros"] += round(rest * DAY)
+    total["micros"] += round(rest * USECS_PER_DAY)
 
 
 def _limited(total: dict[str, int], fields: int, precision: int) -> tuple[int, int, int]:
@@ -133,7 +133,8 @@ def _limited(total: dict[str, int], fields: int, precision: int) -> tuple[int, i
         if not fields & (DAY_FIELD | HOUR | MINUTE | SECOND_FIELD):
             months = months if fields & MONTH else _toward_zero(months, 12)
             return 0, 0, months
-        unit = next((size for bit, size in ((SECOND_FIELD, 1), (MINUTE, 60 * SECOND), (HOUR, 3600 * SECOND)) if fields & bit), 0)
+        units = ((SECOND_FIELD, 1), (MINUTE, USECS_PER_MINUTE), (HOUR, USECS_PER_HOUR))
+        unit = next((size for bit, size in units if fields & bit), 0)
         micros = _toward_zero(micros, unit) if unit else 0
     if precision <= 6:
         scale = 10 ** (6 - precision)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from tailrace.errors import UsageError
+from tailrace.model import PG_EPOCH
 from tailrace.types import oids
 
 _WHOLE = (oids.INT4, oids.INT8)
 _BOUND = r'("(?:[^"\\]|\\.|"")*"|[^",\[\]()]*)'
 _RANGE = re.compile(rf"\s*([\[(]){_BOUND},{_BOUND}([\])])\s*", re.DOTALL)
-_EPOCH = date(2000, 1, 1)
 _ENDLESS_DAYS = 1 << 28
 """Dates beyond are the infinities, or outside Python's calendar, and are left as they are."""
 
@@ -67,7 +67,7 @@ def _next(bound: str, key: int, subtype: int) -> tuple[str, int]:
     if abs(key) > _ENDLESS_DAYS:
         return bound, key
     try:
-        return (_EPOCH + timedelta(days=key + 1)).isoformat(), key + 1
+        return (PG_EPOCH + timedelta(days=key + 1)).date().isoformat(), key + 1
     except OverflowError:
         raise UsageError(f'cannot read "{bound}" as the bound of a range', sqlstate="0A000") from None
 

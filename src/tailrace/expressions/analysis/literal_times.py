@@ -8,26 +8,31 @@ from __future__ import annotations
 
 import re
 import struct
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tailrace.errors import UsageError
 from tailrace.majors import DATE_STYLE, said_by
+from tailrace.model import PG_EPOCH
 from tailrace.types import oids
 from tailrace.types.style import TextStyle
+from tailrace.types.times.calendar import (
+    POSTGRES_EPOCH_JDATE,
+    UNIX_TO_POSTGRES_DAYS,
+    UNIX_TO_POSTGRES_USECS,
+    USECS_PER_DAY,
+    USECS_PER_SEC,
+    date2j,
+    days_in_month,
+)
+from tailrace.types.times.text import NAMES
 
-SECOND, DAY = 1_000_000, 86_400_000_000
-NAMES = {
-    oids.DATE: "date", oids.TIME: "time", oids.TIMETZ: "time with time zone", oids.TIMESTAMP: "timestamp",
-    oids.TIMESTAMPTZ: "timestamp with time zone",
-}  # fmt: skip
 _MOMENT = re.compile(
     r"\s*(?:(?P<year>\d{4,6})-(?P<month>\d{1,2})-(?P<day>\d{1,2})|(?P<packed>\d{8}))?"
     r"(?:(?:\s+|[Tt])?(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d*))?)?)?"
     r"\s*(?P<zone>[Zz]|[+-]\d{1,2}(?::?\d\d(?::\d\d)?)?|(?!BC|AD)[A-Za-z]+(?:/[A-Za-z_+-]+[0-9]*)*)?(?:\s+(?P<era>BC|AD))?\s*",
     re.ASCII | re.IGNORECASE,
 )
-_PYTHONS_CYCLE = 400
 _WORDS = re.compile(r"now|today|tomorrow|yesterday|allballs|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|[0-9]", re.IGNORECASE)
 
 
@@ -37,7 +42,7 @@ def read_date(text: str, oid: int, style: TextStyle) -> bytes:
     if endless:
         return struct.pack("<i", (1 << 31) - 1 if endless > 0 else -(1 << 31))
     if text.strip().lower() == "epoch":
-        return struct.pack("<i", (date(1970, 1, 1) - date(2000, 1, 1)).days)
+        return struct.pack("<i", -UNIX_TO_POSTGRES_DAYS)
     fields = _fields(text, oid)
     if fields["year"] is None:
         raise _unread(text, oid)
@@ -50,13 +55,13 @@ def read_timestamp(text: str, oid: int, style: TextStyle) -> bytes:
     if endless:
         return struct.pack("<q", (1 << 63) - 1 if endless > 0 else -(1 << 63))
     if text.strip().lower() == "epoch":
-        return struct.pack("<q", (date(1970, 1, 1) - date(2000, 1, 1)).days * DAY)
+        return struct.pack("<q", -UNIX_TO_POSTGRES_USECS)
     fields = _fields(text, oid)
     if fields["year"] is None:
         raise _unread(text, oid)
-    stamp = _days(fields, text, style) * DAY + _clock(fields, text)
+    stamp = _days(fields, text, style) * USECS_PER_DAY + _clock(fields, text)
     if oid == oids.TIMESTAMPTZ:
-        stamp -= _east(fields["zone"] or style.time_zone, stamp, text, oid) * SECOND
+        stamp -= _east(fields["zone"] or style.time_zone, stamp, text, oid) * USECS_PER_SEC
     return struct.pack("<q", stamp)
 
 
@@ -108,28 +113,25 @@ def _range_error(text: str) -> UsageError:
 
 
 def _days(fields: dict[str, str | None], text: str, style: TextStyle) -> int:
-    """Days since 2000-01-01; years outside Python's calendar are moved into it by whole cycles."""
+    """Days since 2000-01-01."""
     year, month, day = (int(fields[name] or 0) for name in ("year", "month", "day"))
     if (fields["era"] or "").upper() == "BC":
         year = 1 - year
     elif year == 0:
         raise _range_error(text)
-    cycles = (year - 2000) // _PYTHONS_CYCLE
     if not 1 <= month <= 12 or not 1 <= day <= 31:
         hint = f'Perhaps you need a different "{said_by(style.major, DATE_STYLE)}" setting.'
         raise UsageError(f'date/time field value out of range: "{text}"', hint=hint, sqlstate="22008")
-    try:
-        days = (date(year - _PYTHONS_CYCLE * cycles, month, day) - date(2000, 1, 1)).days + 146_097 * cycles
-    except ValueError:
-        raise _range_error(text) from None
-    return days
+    if day > days_in_month(year, month):
+        raise _range_error(text)
+    return date2j(year, month, day) - POSTGRES_EPOCH_JDATE
 
 
 def _clock(fields: dict[str, str | None], text: str) -> int:
     hour, minute, second = (int(fields[name] or 0) for name in ("hour", "minute", "second"))
-    fraction = round(float(f"0.{fields['fraction'] or 0}") * SECOND)
-    clock = ((hour * 60 + minute) * 60 + second) * SECOND + fraction
-    if minute > 59 or second > 60 or clock > DAY:
+    fraction = round(float(f"0.{fields['fraction'] or 0}") * USECS_PER_SEC)
+    clock = ((hour * 60 + minute) * 60 + second) * USECS_PER_SEC + fraction
+    if minute > 59 or second > 60 or clock > USECS_PER_DAY:
         raise _range_error(text)
     return clock
 
@@ -146,7 +148,7 @@ def _east(zone: str, stamp: int, text: str, oid: int) -> int:
         return ((hours * 60 + minutes) * 60 + seconds) * (-1 if match[1] == "-" else 1)
     try:
         named = ZoneInfo(zone)
-        local = datetime(2000, 1, 1) + timedelta(microseconds=stamp)
+        local = PG_EPOCH.replace(tzinfo=None) + timedelta(microseconds=stamp)
     except (ZoneInfoNotFoundError, ValueError, OverflowError):
         raise _unread(text, oid) from None
     before, after = (local.replace(tzinfo=named, fold=fold).utcoffset() or timedelta() for fold in (0, 1))

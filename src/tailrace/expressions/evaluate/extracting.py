@@ -9,13 +9,29 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tailrace.expressions.evaluate import calendar, exact
-from tailrace.expressions.evaluate.calendar import DAY, EPOCH_JULIAN, HOUR, MINUTE, SECOND, UNIX_JULIAN, quotient, rest
+from tailrace.expressions.evaluate import exact
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.exact import Numeric
 from tailrace.expressions.evaluate.intervals import Interval, checked, finite
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
+from tailrace.expressions.evaluate.time_ranges import date2timestamp, quotient, rest, tm2timestamp, valid_timestamp
 from tailrace.majors import INFINITE_UNITS_CHECKED, INTERVAL_QUARTERS, supports
+from tailrace.types.times.calendar import (
+    DATEVAL_NOBEGIN,
+    DATEVAL_NOEND,
+    POSTGRES_EPOCH_JDATE,
+    UNIX_EPOCH_JDATE,
+    USECS_PER_DAY,
+    USECS_PER_HOUR,
+    USECS_PER_MINUTE,
+    USECS_PER_SEC,
+    date2isoweek,
+    date2j,
+    j2date,
+    j2day,
+    timestamp2tm,
+    timestamp_not_finite,
+)
 
 _UNIT_WORDS = {
     "century": "c cent centuries century", "day": "d day days", "decade": "dec decade decades decs", "hour": "h hour hours hr hrs",
@@ -57,7 +73,7 @@ def _unsupported(text: str, label: str) -> Exception:
 
 def calendar_part(unit: str, year: int, month: int, day: int) -> int | None:  # noqa: PLR0911 (a unit each)
     """The parts that depend on the day alone; None for others. There is no year 0."""
-    julian = calendar.julian_of(year, month, day)
+    julian = date2j(year, month, day)
     shown = year if year > 0 else year - 1
     match unit:
         case "year":
@@ -75,16 +91,16 @@ def calendar_part(unit: str, year: int, month: int, day: int) -> int | None:  # 
         case "day":
             return day
         case "week":
-            return calendar.iso_year_and_week(year, month, day)[1]
+            return date2isoweek(year, month, day)[1]
         case "isoyear":
-            found = calendar.iso_year_and_week(year, month, day)[0]
+            found = date2isoweek(year, month, day)[0]
             return found if found > 0 else found - 1
         case "dow":
-            return calendar.weekday(julian)
+            return j2day(julian)
         case "isodow":
-            return calendar.weekday(julian) or 7
+            return j2day(julian) or 7
         case "doy":
-            return julian - calendar.julian_of(year, 1, 1) + 1
+            return julian - date2j(year, 1, 1) + 1
     return None
 
 
@@ -92,15 +108,15 @@ def clock_part(unit: str, clock: int) -> Numeric | None:
     """The parts of a time of day, with their places; None for others."""
     match unit:
         case "microseconds":
-            return Numeric(rest(clock, MINUTE), 0)
+            return Numeric(rest(clock, USECS_PER_MINUTE), 0)
         case "milliseconds":
-            return Numeric(rest(clock, MINUTE), 3)
+            return Numeric(rest(clock, USECS_PER_MINUTE), 3)
         case "second":
-            return Numeric(rest(clock, MINUTE), 6)
+            return Numeric(rest(clock, USECS_PER_MINUTE), 6)
         case "minute":
-            return Numeric(rest(quotient(clock, MINUTE), 60))
+            return Numeric(rest(quotient(clock, USECS_PER_MINUTE), 60))
         case "hour":
-            return Numeric(quotient(clock, HOUR))
+            return Numeric(quotient(clock, USECS_PER_HOUR))
     return None
 
 
@@ -132,16 +148,16 @@ TIMESTAMP_LABEL = "timestamp without time zone"
 
 def extract_timestamp(text: str, moment: int) -> Numeric | None:
     unit = unit_of(text, TIMESTAMP_LABEL)
-    if calendar.is_endless(moment):
+    if timestamp_not_finite(moment):
         return _of_infinity(unit, moment > 0, text, TIMESTAMP_LABEL)
-    year, month, day, clock = calendar.fields_of(moment)
+    year, month, day, clock = timestamp2tm(moment)
     found = clock_part(unit, clock)
     if found is not None:
         return found
     if unit == "epoch":
-        return Numeric(moment + (EPOCH_JULIAN - UNIX_JULIAN) * DAY, 6)
+        return Numeric(moment + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY, 6)
     if unit == "julian":
-        return exact.add(Numeric(calendar.julian_of(year, month, day)), exact.divide(Numeric(clock), Numeric(DAY)))
+        return exact.add(Numeric(date2j(year, month, day)), exact.divide(Numeric(clock), Numeric(USECS_PER_DAY)))
     number = calendar_part(unit, year, month, day)
     if number is None:
         raise _unsupported(text, TIMESTAMP_LABEL)
@@ -150,14 +166,14 @@ def extract_timestamp(text: str, moment: int) -> Numeric | None:
 
 def timestamp_part(text: str, moment: int) -> float | None:
     unit = unit_of(text, TIMESTAMP_LABEL)
-    if unit in ("second", "milliseconds", "julian") and not calendar.is_endless(moment):
-        year, month, day, clock = calendar.fields_of(moment)
-        whole, fraction = quotient(clock % MINUTE, SECOND), clock % SECOND
+    if unit in ("second", "milliseconds", "julian") and not timestamp_not_finite(moment):
+        year, month, day, clock = timestamp2tm(moment)
+        whole, fraction = quotient(clock % USECS_PER_MINUTE, USECS_PER_SEC), clock % USECS_PER_SEC
         if unit == "second":
             return whole + fraction / 1000000.0
         if unit == "milliseconds":
             return whole * 1000.0 + fraction / 1000.0
-        return calendar.julian_of(year, month, day) + (clock // SECOND + fraction / 1000000.0) / 86400.0
+        return date2j(year, month, day) + (clock // USECS_PER_SEC + fraction / 1000000.0) / 86400.0
     return _float(extract_timestamp(text, moment))
 
 
@@ -168,13 +184,13 @@ def extract_date(text: str, date: int) -> Numeric | None:
     unit = unit_of(text, "date")
     if unit not in _DATE_UNITS:
         raise _unsupported(text, "date")
-    if date in (calendar.DATE_BEGIN, calendar.DATE_END):
+    if date in (DATEVAL_NOBEGIN, DATEVAL_NOEND):
         return _of_infinity(unit, date > 0, text, "date")
     if unit == "epoch":
-        return Numeric((date + EPOCH_JULIAN - UNIX_JULIAN) * 86400)
+        return Numeric((date + POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * 86400)
     if unit == "julian":
-        return Numeric(date + EPOCH_JULIAN)
-    return Numeric(calendar_part(unit, *calendar.date_of(date + EPOCH_JULIAN)) or 0)
+        return Numeric(date + POSTGRES_EPOCH_JDATE)
+    return Numeric(calendar_part(unit, *j2date(date + POSTGRES_EPOCH_JDATE)) or 0)
 
 
 TIME_LABEL, TIMETZ_LABEL, INTERVAL_LABEL = "time without time zone", "time with time zone", "interval"
@@ -199,7 +215,7 @@ def extract_timetz(text: str, time: tuple[int, int]) -> Numeric:
         case "timezone_minute":
             return Numeric(rest(quotient(-west, 60), 60))
         case "epoch":
-            return Numeric(clock + west * SECOND, 6)
+            return Numeric(clock + west * USECS_PER_SEC, 6)
     found = clock_part(unit, clock)
     if found is None:
         raise _unsupported(text, TIMETZ_LABEL)
@@ -213,9 +229,9 @@ def _clock_as_float(extract: Callable[[str, Any], Numeric], label: str) -> Calla
         unit = unit_of(text, label)
         clock = value if isinstance(value, int) else value[0]
         if unit == "second":
-            return clock % MINUTE // SECOND + clock % SECOND / 1000000.0
+            return clock % USECS_PER_MINUTE // USECS_PER_SEC + clock % USECS_PER_SEC / 1000000.0
         if unit == "milliseconds":
-            return clock % MINUTE // SECOND * 1000.0 + clock % SECOND / 1000.0
+            return clock % USECS_PER_MINUTE // USECS_PER_SEC * 1000.0 + clock % USECS_PER_SEC / 1000.0
         if unit == "epoch":
             return clock / 1000000.0 + (0 if isinstance(value, int) else value[1])
         return _float(extract(text, value))
@@ -234,7 +250,7 @@ def _extract_interval(major: int) -> Callable[[str, Interval], Numeric]:
             return found
         if unit == "epoch":
             quarters = 4 * days + 4 * 30 * month + 1461 * years
-            return Numeric(quarters * 86400 // 4 * SECOND + clock, 6)
+            return Numeric(quarters * 86400 // 4 * USECS_PER_SEC + clock, 6)
         if unit in ("week", "quarter") and supports(major, INTERVAL_QUARTERS):
             raise refused(f'the unit "{unit}" of an interval')
         plain = {
@@ -262,39 +278,45 @@ def _interval_part(major: int) -> Callable[[str, Interval], float | None]:
             found += 30.0 * 86400 * rest(months, 12)
             return found + 86400.0 * days
         if unit == "second":
-            return quotient(rest(clock, MINUTE), SECOND) + rest(clock, SECOND) / 1000000.0
+            return quotient(rest(clock, USECS_PER_MINUTE), USECS_PER_SEC) + rest(clock, USECS_PER_SEC) / 1000000.0
         if unit == "milliseconds":
-            return quotient(rest(clock, MINUTE), SECOND) * 1000.0 + rest(clock, SECOND) / 1000.0
+            return quotient(rest(clock, USECS_PER_MINUTE), USECS_PER_SEC) * 1000.0 + rest(clock, USECS_PER_SEC) / 1000.0
         return _float(extract(text, value))
 
     return run
 
 
-_CLOCK_UNITS = {"second": SECOND, "minute": MINUTE, "hour": HOUR, "milliseconds": 1000, "microseconds": 1}
+_CLOCK_UNITS = {
+    "second": USECS_PER_SEC,
+    "minute": USECS_PER_MINUTE,
+    "hour": USECS_PER_HOUR,
+    "milliseconds": 1000,
+    "microseconds": 1,
+}
 
 
 def _truncate(call: Call) -> Implementation:
     major = call.facts.style.major
 
     def run(text: str, moment: int) -> int:
-        if calendar.is_endless(moment):
+        if timestamp_not_finite(moment):
             if supports(major, INFINITE_UNITS_CHECKED):
                 _truncating_unit(text)
             return moment
         unit = _truncating_unit(text)
-        year, month, day, clock = calendar.fields_of(moment)
+        year, month, day, clock = timestamp2tm(moment)
         if unit in _CLOCK_UNITS:
             return moment - clock % _CLOCK_UNITS[unit]
         if unit == "day":
             return moment - clock
         if unit == "week":
-            julian = calendar.julian_of(year, month, day)
-            return calendar.valid_moment((julian - (calendar.weekday(julian) - 1) % 7 - EPOCH_JULIAN) * DAY)
+            julian = date2j(year, month, day)
+            return valid_timestamp((julian - (j2day(julian) - 1) % 7 - POSTGRES_EPOCH_JDATE) * USECS_PER_DAY)
         if unit == "month":
-            return calendar.moment_of(year, month, 1, 0)
+            return tm2timestamp(year, month, 1, 0)
         if unit == "quarter":
-            return calendar.moment_of(year, (month - 1) // 3 * 3 + 1, 1, 0)
-        return calendar.moment_of(_first_year(unit, year), 1, 1, 0)
+            return tm2timestamp(year, (month - 1) // 3 * 3 + 1, 1, 0)
+        return tm2timestamp(_first_year(unit, year), 1, 1, 0)
 
     return rows(run)
 
@@ -338,7 +360,7 @@ def _truncate_interval(major: int) -> Callable[[str, Interval], Interval]:
 
 FUNCTIONS: dict[str, Implementation] = {
     "extract_timestamp": rows(extract_timestamp), "timestamp_part": rows(timestamp_part), "extract_date": rows(extract_date),
-    "date_part(text, date)": rows(lambda text, date: timestamp_part(text, calendar.moment_of_date(date))),
+    "date_part(text, date)": rows(lambda text, date: timestamp_part(text, date2timestamp(date))),
     "extract_time": rows(extract_time), "time_part": rows(_clock_as_float(extract_time, TIME_LABEL)), "extract_timetz": rows(extract_timetz),
     "timetz_part": rows(_clock_as_float(extract_timetz, TIMETZ_LABEL)),
     "extract_interval": made(lambda call: rows(_extract_interval(call.facts.style.major))),

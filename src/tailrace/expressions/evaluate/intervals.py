@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tailrace.expressions.evaluate.calendar import DAY, HOUR, MINUTE, SECOND, interval_out_of_range, quotient
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.refusals import division_by_zero, evaluation_error, invalid_parameter, refused
+from tailrace.expressions.evaluate.time_ranges import interval_out_of_range, quotient
 from tailrace.majors import INFINITE_INTERVALS, supports
+from tailrace.types.times.calendar import USECS_PER_DAY, USECS_PER_HOUR, USECS_PER_MINUTE, USECS_PER_SEC
 
 Interval = tuple[int, int, int]
 MONTH_DAYS = 30
@@ -23,7 +24,7 @@ FULL_RANGE, FULL_PRECISION = 0x7FFF, 0xFFFF
 def span(value: Interval) -> int:
     """By what intervals are compared."""
     months, days, micros = value
-    return (months * MONTH_DAYS + days) * DAY + micros
+    return (months * MONTH_DAYS + days) * USECS_PER_DAY + micros
 
 
 def checked(months: int, days: int, micros: int) -> Interval:
@@ -53,12 +54,12 @@ def negative(value: Interval) -> Interval:
 
 def justify_hours(value: Interval) -> Interval:
     months, days, micros = value
-    more = quotient(micros, DAY)
-    days, micros = days + more, micros - more * DAY
+    more = quotient(micros, USECS_PER_DAY)
+    days, micros = days + more, micros - more * USECS_PER_DAY
     if days > 0 and micros < 0:
-        days, micros = days - 1, micros + DAY
+        days, micros = days - 1, micros + USECS_PER_DAY
     elif days < 0 and micros > 0:
-        days, micros = days + 1, micros - DAY
+        days, micros = days + 1, micros - USECS_PER_DAY
     return checked(months, days, micros)
 
 
@@ -79,8 +80,8 @@ def justify(value: Interval) -> Interval:
     if (days > 0 and micros > 0) or (days < 0 and micros < 0):
         more = quotient(days, MONTH_DAYS)
         months, days = months + more, days - more * MONTH_DAYS
-    more = quotient(micros, DAY)
-    days, micros = days + more, micros - more * DAY
+    more = quotient(micros, USECS_PER_DAY)
+    days, micros = days + more, micros - more * USECS_PER_DAY
     more = quotient(days, MONTH_DAYS)
     months, days = months + more, days - more * MONTH_DAYS
     if months > 0 and (days < 0 or (days == 0 and micros < 0)):
@@ -88,9 +89,9 @@ def justify(value: Interval) -> Interval:
     elif months < 0 and (days > 0 or (days == 0 and micros > 0)):
         months, days = months + 1, days - MONTH_DAYS
     if days > 0 and micros < 0:
-        days, micros = days - 1, micros + DAY
+        days, micros = days - 1, micros + USECS_PER_DAY
     elif days < 0 and micros > 0:
-        days, micros = days + 1, micros - DAY
+        days, micros = days + 1, micros - USECS_PER_DAY
     return checked(months, days, micros)
 
 
@@ -147,9 +148,9 @@ def fitted(value: Interval, typmod: int) -> Interval:
             case 8:
                 micros = 0
             case 1024 | 1032:
-                micros = quotient(micros, HOUR) * HOUR
+                micros = quotient(micros, USECS_PER_HOUR) * USECS_PER_HOUR
             case 2048 | 3072 | 3080:
-                micros = quotient(micros, MINUTE) * MINUTE
+                micros = quotient(micros, USECS_PER_MINUTE) * USECS_PER_MINUTE
             case 4096 | 6144 | 7168 | 7176:
                 pass
             case _:
@@ -172,8 +173,12 @@ def make(years: int, months: int, weeks: int, days: int, hours: int, minutes: in
     """make_interval."""
     if math.isinf(seconds) or math.isnan(seconds):
         raise interval_out_of_range()
-    total = round(seconds * SECOND) if abs(seconds) < _INT64 else _INT64
-    new_months, new_days, micros = years * 12 + months, weeks * 7 + days, hours * HOUR + minutes * MINUTE + total
+    total = round(seconds * USECS_PER_SEC) if abs(seconds) < _INT64 else _INT64
+    new_months, new_days, micros = (
+        years * 12 + months,
+        weeks * 7 + days,
+        hours * USECS_PER_HOUR + minutes * USECS_PER_MINUTE + total,
+    )
     if abs(total) >= _INT64 or max(abs(new_months), abs(new_days)) >= _INT32 or abs(micros) >= _INT64:
         raise refused("function make_interval of numbers that overflow")
     return new_months, new_days, micros

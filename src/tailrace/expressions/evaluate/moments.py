@@ -13,26 +13,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.expressions.evaluate import calendar, intervals
-from tailrace.expressions.evaluate.calendar import (
-    DATE_BEGIN,
-    DATE_END,
-    DAY,
-    EPOCH_JULIAN,
-    HOUR,
-    MINUTE,
-    MOMENT_BEGIN,
-    MOMENT_END,
-    SECOND,
-    is_endless,
-    moment_of_date,
-    valid_moment,
-)
+from tailrace.expressions.evaluate import intervals
 from tailrace.expressions.evaluate.calls import Call, Implementation, columns, made, rows
 from tailrace.expressions.evaluate.integers import COMPARISONS, order
 from tailrace.expressions.evaluate.intervals import Interval
 from tailrace.expressions.evaluate.refusals import evaluation_error, invalid_parameter, refused
+from tailrace.expressions.evaluate.time_ranges import (
+    date2timestamp,
+    date_out_of_range,
+    interval_out_of_range,
+    tm2timestamp,
+    valid_timestamp,
+)
 from tailrace.majors import BINS_BEFORE_ORIGIN, INFINITE_INTERVALS, supports
+from tailrace.types.times.calendar import (
+    DATEVAL_NOBEGIN,
+    DATEVAL_NOEND,
+    DT_NOBEGIN,
+    DT_NOEND,
+    END_DATE,
+    END_TIMESTAMP,
+    MIN_DATE,
+    MIN_TIMESTAMP,
+    POSTGRES_EPOCH_JDATE,
+    UNIX_EPOCH_JDATE,
+    USECS_PER_DAY,
+    USECS_PER_HOUR,
+    USECS_PER_MINUTE,
+    USECS_PER_SEC,
+    date2j,
+    days_in_month,
+    timestamp2tm,
+    timestamp_not_finite,
+)
 
 TimeTz = tuple[int, int]
 _INT64 = 1 << 63
@@ -40,16 +53,16 @@ _INT64 = 1 << 63
 
 def plus(moment: int, value: Interval) -> int:
     """Months first, to the last day of the month at most; then days; then the rest (`timestamp_pl_interval`)."""
-    if is_endless(moment):
+    if timestamp_not_finite(moment):
         return moment
     months, days, micros = value
     if months:
-        year, month, day, clock = calendar.fields_of(moment)
+        year, month, day, clock = timestamp2tm(moment)
         years, place = divmod(year * 12 + month - 1 + months, 12)
-        moment = calendar.moment_of(years, place + 1, min(day, calendar.days_in(years, place + 1)), clock)
+        moment = tm2timestamp(years, place + 1, min(day, days_in_month(years, place + 1)), clock)
     if days:
-        moment = valid_moment(moment + days * DAY)
-    return valid_moment(moment + micros)
+        moment = valid_timestamp(moment + days * USECS_PER_DAY)
+    return valid_timestamp(moment + micros)
 
 
 def minus(moment: int, value: Interval) -> int:
@@ -57,7 +70,7 @@ def minus(moment: int, value: Interval) -> int:
 
 
 def difference(left: int, right: int) -> Interval:
-    if is_endless(left) or is_endless(right):
+    if timestamp_not_finite(left) or timestamp_not_finite(right):
         raise evaluation_error("cannot subtract infinite timestamps", "22008")
     if not -_INT64 <= left - right < _INT64:
         raise refused("a difference of timestamps that overflows")
@@ -76,17 +89,17 @@ def _moments_compared(name: str, date_first: bool | None) -> Implementation:
 
 def _as_moments(dates: NDArray) -> NDArray:
     wide = dates.astype(np.int64)
-    late = wide >= calendar.MOMENT_LIMIT // DAY
-    found = np.where(late, MOMENT_END - 1, np.where(late, 0, wide) * DAY)
-    return np.where(wide == DATE_BEGIN, MOMENT_BEGIN, np.where(wide == DATE_END, MOMENT_END, found))
+    late = wide >= END_TIMESTAMP // USECS_PER_DAY
+    found = np.where(late, DT_NOEND - 1, np.where(late, 0, wide) * USECS_PER_DAY)
+    return np.where(wide == DATEVAL_NOBEGIN, DT_NOBEGIN, np.where(wide == DATEVAL_NOEND, DT_NOEND, found))
 
 
 def _date_plus(sign: int) -> Callable[[NDArray, NDArray], NDArray]:
     def run(date: NDArray, days: NDArray) -> NDArray:
-        endless = (date == DATE_BEGIN) | (date == DATE_END)
+        endless = (date == DATEVAL_NOBEGIN) | (date == DATEVAL_NOEND)
         found = date.astype(np.int64) + sign * days.astype(np.int64)
-        if (((found < calendar.LEAST_DATE) | (found >= calendar.DATE_LIMIT)) & ~endless).any():
-            raise calendar.date_out_of_range()
+        if (((found < MIN_DATE) | (found >= END_DATE)) & ~endless).any():
+            raise date_out_of_range()
         return np.where(endless, date, found).astype(np.int32)
 
     return run
@@ -94,54 +107,54 @@ def _date_plus(sign: int) -> Callable[[NDArray, NDArray], NDArray]:
 
 def _date_difference(left: NDArray, right: NDArray) -> NDArray:
     for each in (left, right):
-        if ((each == DATE_BEGIN) | (each == DATE_END)).any():
+        if ((each == DATEVAL_NOBEGIN) | (each == DATEVAL_NOEND)).any():
             raise evaluation_error("cannot subtract infinite dates", "22008")
     return (left.astype(np.int64) - right).astype(np.int32)
 
 
 def _date_of(moment: NDArray) -> NDArray:
-    found = moment // DAY
-    return np.where(moment == MOMENT_BEGIN, DATE_BEGIN, np.where(moment == MOMENT_END, DATE_END, found)).astype(np.int32)
+    found = moment // USECS_PER_DAY
+    return np.where(moment == DT_NOBEGIN, DATEVAL_NOBEGIN, np.where(moment == DT_NOEND, DATEVAL_NOEND, found)).astype(np.int32)
 
 
 def _on(date: int, moment_of: Callable[[int], int]) -> int:
     """A day with something of it, as a timestamp; an infinite day stays so."""
-    start = moment_of_date(date)
-    return start if is_endless(start) else moment_of(start)
+    start = date2timestamp(date)
+    return start if timestamp_not_finite(start) else moment_of(start)
 
 
 def _date_and_time(date: int, clock: int) -> int:
-    return _on(date, lambda start: valid_moment(start + clock))
+    return _on(date, lambda start: valid_timestamp(start + clock))
 
 
 def _date_and_timetz(date: int, time: TimeTz) -> int:
-    if date in (DATE_BEGIN, DATE_END):
-        return moment_of_date(date)
-    if date >= 109203528 - EPOCH_JULIAN:
+    if date in (DATEVAL_NOBEGIN, DATEVAL_NOEND):
+        return date2timestamp(date)
+    if date >= 109203528 - POSTGRES_EPOCH_JDATE:
         raise evaluation_error("date out of range for timestamp", "22008")
-    found = date * DAY + time[0] + time[1] * SECOND
-    if not calendar.LEAST_MOMENT <= found < calendar.MOMENT_LIMIT:
+    found = date * USECS_PER_DAY + time[0] + time[1] * USECS_PER_SEC
+    if not MIN_TIMESTAMP <= found < END_TIMESTAMP:
         raise evaluation_error("date out of range for timestamp", "22008")
     return found
 
 
 def _time_plus(sign: int) -> Callable[[int, Interval], int]:
-    return lambda clock, value: (clock + sign * value[2]) % DAY
+    return lambda clock, value: (clock + sign * value[2]) % USECS_PER_DAY
 
 
 def _timetz_plus(sign: int) -> Callable[[TimeTz, Interval], TimeTz]:
-    return lambda time, value: ((time[0] + sign * value[2]) % DAY, time[1])
+    return lambda time, value: ((time[0] + sign * value[2]) % USECS_PER_DAY, time[1])
 
 
 def timetz_key(time: TimeTz) -> tuple[int, int]:
     """By the moment at Greenwich, then by the zone."""
-    return time[0] + time[1] * SECOND, time[1]
+    return time[0] + time[1] * USECS_PER_SEC, time[1]
 
 
 def _rounded(label: str, low_is_free: bool) -> Callable[[int, int], int]:
     def run(value: int, typmod: int) -> int:
         if label.startswith("timestamp"):
-            if is_endless(value) or typmod in (-1, 6):
+            if timestamp_not_finite(value) or typmod in (-1, 6):
                 return value
             if not 0 <= typmod <= 6:
                 raise invalid_parameter(f"timestamp({typmod}) precision must be between 0 and 6")
@@ -154,19 +167,19 @@ def _rounded(label: str, low_is_free: bool) -> Callable[[int, int], int]:
 def _make_date(year: int, month: int, day: int) -> int:
     valid = year != 0 and 1 <= month <= 12 and 1 <= day <= 31
     counted = year if year > 0 else year + 1
-    if not valid or day > calendar.days_in(counted, month):
+    if not valid or day > days_in_month(counted, month):
         shown = counted if year < 0 else year
         raise evaluation_error(f"date field value out of range: {shown}-{month:02d}-{day:02d}", "22008")
-    found = calendar.julian_of(counted, month, day) - EPOCH_JULIAN
-    if not (counted > -4713 or (counted == -4713 and month >= 11)) or not calendar.LEAST_DATE <= found < calendar.DATE_LIMIT:
+    found = date2j(counted, month, day) - POSTGRES_EPOCH_JDATE
+    if not (counted > -4713 or (counted == -4713 and month >= 11)) or not MIN_DATE <= found < END_DATE:
         raise evaluation_error(f"date out of range: {year}-{month:02d}-{day:02d}", "22008")
     return found
 
 
 def _clock_of(hour: int, minute: int, second: float) -> int:
     bad = math.isnan(second) or not (0 <= hour <= 24 and 0 <= minute <= 59 and 0 <= second <= 60)
-    micros = 0 if bad else hour * HOUR + minute * MINUTE + round(second * SECOND)
-    if bad or micros > DAY:
+    micros = 0 if bad else hour * USECS_PER_HOUR + minute * USECS_PER_MINUTE + round(second * USECS_PER_SEC)
+    if bad or micros > USECS_PER_DAY:
         raise evaluation_error(f"time field value out of range: {hour}:{minute:02d}:{_general(second)}", "22008")
     return micros
 
@@ -178,12 +191,12 @@ def _general(number: float) -> str:
 
 def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: float) -> int:
     counted = year if year > 0 else year + 1
-    if year == 0 or not 1 <= month <= 12 or not 1 <= day <= calendar.days_in(counted, month):
+    if year == 0 or not 1 <= month <= 12 or not 1 <= day <= days_in_month(counted, month):
         raise evaluation_error(f"date field value out of range: {year}-{month:02d}-{day:02d}", "22008")
     if not (-4713 < counted < 5874898):
         raise evaluation_error(f"date out of range: {year}-{month:02d}-{day:02d}", "22008")
-    found = (calendar.julian_of(counted, month, day) - EPOCH_JULIAN) * DAY + _clock_of(hour, minute, second)
-    if not calendar.LEAST_MOMENT <= found < calendar.MOMENT_LIMIT:
+    found = (date2j(counted, month, day) - POSTGRES_EPOCH_JDATE) * USECS_PER_DAY + _clock_of(hour, minute, second)
+    if not MIN_TIMESTAMP <= found < END_TIMESTAMP:
         clock = f"{hour}:{minute:02d}:{_general(second)}"
         raise evaluation_error(f"timestamp out of range: {year}-{month:02d}-{day:02d} {clock}", "22008")
     return found
@@ -191,17 +204,17 @@ def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, sec
 
 def age(left: int, right: int) -> Interval:
     """Years, months and days between two moments, as one counts them (`timestamp_age`)."""
-    if is_endless(left) or is_endless(right):
+    if timestamp_not_finite(left) or timestamp_not_finite(right):
         raise refused("function age of an infinite timestamp")
-    mine, other = calendar.fields_of(left), calendar.fields_of(right)
+    mine, other = timestamp2tm(left), timestamp2tm(right)
     sign = -1 if left < right else 1
     months = sign * ((mine.year - other.year) * 12 + mine.month - other.month)
     days, clock = sign * (mine.day - other.day), sign * (mine.clock - other.clock)
     if clock < 0:
-        clock, days = clock + DAY, days - 1
+        clock, days = clock + USECS_PER_DAY, days - 1
     while days < 0:
         borrowed = mine if sign < 0 else other
-        days += calendar.days_in(borrowed.year, borrowed.month)
+        days += days_in_month(borrowed.year, borrowed.month)
         months -= 1
     return sign * months, sign * days, sign * clock
 
@@ -210,23 +223,23 @@ def _bin(call: Call) -> Implementation:
     major = call.facts.style.major
 
     def run(stride: Interval, moment: int, origin: int) -> int:
-        if is_endless(moment):
+        if timestamp_not_finite(moment):
             return moment
-        if is_endless(origin):
+        if timestamp_not_finite(origin):
             raise evaluation_error("origin out of range", "22008")
         intervals.finite(stride, major)
         if stride[0]:
             raise evaluation_error("timestamps cannot be binned into intervals containing months or years", "0A000")
-        step = stride[1] * DAY + stride[2]
+        step = stride[1] * USECS_PER_DAY + stride[2]
         if not -_INT64 <= step < _INT64:
-            raise calendar.interval_out_of_range()
+            raise interval_out_of_range()
         if step <= 0:
             raise evaluation_error("stride must be greater than zero", "22008")
         if not -_INT64 <= moment - origin < _INT64:
-            raise calendar.interval_out_of_range()
+            raise interval_out_of_range()
         if not supports(major, BINS_BEFORE_ORIGIN) and moment < origin and (moment - origin) % step == 0:
             raise refused("function date_bin of a whole number of strides before the origin")
-        return valid_moment(origin + (moment - origin) // step * step)
+        return valid_timestamp(origin + (moment - origin) // step * step)
 
     return made(lambda _: rows(run))
 
@@ -276,12 +289,12 @@ def _of_seconds(seconds: float) -> int:
     if math.isnan(seconds):
         raise evaluation_error("timestamp cannot be NaN", "22008")
     if math.isinf(seconds):
-        return MOMENT_END if seconds > 0 else MOMENT_BEGIN
+        return DT_NOEND if seconds > 0 else DT_NOBEGIN
     low, high = 86400.0 * -2440588, 86400.0 * (109203528 - 2440588)
     if not low <= seconds < high:
         raise evaluation_error(f'timestamp out of range: "{seconds:g}"', "22008")
-    found = round((seconds - 86400.0 * (EPOCH_JULIAN - calendar.UNIX_JULIAN)) * SECOND)
-    if not calendar.LEAST_MOMENT <= found < calendar.MOMENT_LIMIT:
+    found = round((seconds - 86400.0 * (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE)) * USECS_PER_SEC)
+    if not MIN_TIMESTAMP <= found < END_TIMESTAMP:
         raise evaluation_error(f'timestamp out of range: "{seconds:g}"', "22008")
     return found
 
@@ -306,11 +319,12 @@ FUNCTIONS: dict[str, Implementation] = {
     "interval_pl_timestamp(interval, timestamp without time zone)": _add(lambda value, moment: plus(moment, value)),
     "date_pli": columns(_date_plus(1)), "date_mii": columns(_date_plus(-1)), "date_mi": columns(_date_difference),
     "integer_pl_date(integer, date)": columns(lambda days, date: _date_plus(1)(date, days)), "timestamp_date": columns(_date_of, True),
-    "date_timestamp": rows(moment_of_date), "timestamp_time": rows(lambda moment: None if is_endless(moment) else moment % DAY, True),
-    "date_finite": columns(lambda date: (date != DATE_BEGIN) & (date != DATE_END), True),
-    "timestamp_finite": columns(lambda moment: (moment != MOMENT_BEGIN) & (moment != MOMENT_END), True),
+    "date_timestamp": rows(date2timestamp),
+    "timestamp_time": rows(lambda moment: None if timestamp_not_finite(moment) else moment % USECS_PER_DAY, True),
+    "date_finite": columns(lambda date: (date != DATEVAL_NOBEGIN) & (date != DATEVAL_NOEND), True),
+    "timestamp_finite": columns(lambda moment: (moment != DT_NOBEGIN) & (moment != DT_NOEND), True),
     "timetz_time": rows(lambda time: time[0], True), "time_interval": rows(lambda clock: (0, 0, clock), True),
-    "interval_time": _add(lambda value: value[2] % DAY), "time_mi_time": rows(lambda left, right: (0, 0, left - right), True),
+    "interval_time": _add(lambda value: value[2] % USECS_PER_DAY), "time_mi_time": rows(lambda left, right: (0, 0, left - right), True),
     "time_pl_interval": _add(_time_plus(1)), "time_mi_interval": _add(_time_plus(-1)), "timetz_pl_interval": _add(_timetz_plus(1)),
     "timetz_mi_interval": _add(_timetz_plus(-1)),
     "interval_pl_time(interval, time without time zone)": _add(lambda value, clock: _time_plus(1)(clock, value)),
@@ -334,7 +348,7 @@ FUNCTIONS: dict[str, Implementation] = {
 
 def _newer_difference(left: int, right: int) -> Interval:
     """Since 17 infinities have a difference."""
-    if is_endless(left) or is_endless(right):
+    if timestamp_not_finite(left) or timestamp_not_finite(right):
         raise refused("an infinite interval")
     return difference(left, right)
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
-from tailrace.expressions.evaluate import calendar, ordering
+from tailrace.expressions.evaluate import ordering
 from tailrace.expressions.evaluate.refusals import evaluation_error, out_of_range
+from tailrace.expressions.evaluate.time_ranges import date_out_of_range
 from tailrace.types import oids
+from tailrace.types.times.calendar import DATEVAL_NOBEGIN, DATEVAL_NOEND, END_DATE
 
 
 class Span(NamedTuple):
@@ -192,13 +194,13 @@ def canonical(span: Span, subtype: int) -> Span:
 
 
 def _endless(value: int, subtype: int) -> bool:
-    return subtype == oids.DATE and value in (calendar.DATE_BEGIN, calendar.DATE_END)
+    return subtype == oids.DATE and value in (DATEVAL_NOBEGIN, DATEVAL_NOEND)
 
 
 def _next(value: int, subtype: int) -> int:
     if subtype == oids.DATE:
-        if value + 1 >= calendar.DATE_LIMIT:
-            raise calendar.date_out_of_range()
+        if value + 1 >= END_DATE:
+            raise date_out_of_range()
     elif value + 1 >= 1 << (31 if subtype == oids.INT4 else 63):
         raise out_of_range("integer" if subtype == oids.INT4 else "bigint")
     return value + 1

@@ -10,14 +10,14 @@ from collections.abc import Callable
 import numpy as np
 
 from tailrace.errors import UsageError
-from tailrace.expressions.evaluate import calendar
-from tailrace.expressions.evaluate.calendar import DAY, SECOND, quotient
 from tailrace.expressions.evaluate.calls import Implementation, rows
 from tailrace.expressions.evaluate.forms import type_of, writer_of
 from tailrace.expressions.evaluate.intervals import Interval
 from tailrace.expressions.evaluate.refusals import invalid_parameter, refused
+from tailrace.expressions.evaluate.time_ranges import quotient, valid_timestamp
 from tailrace.types import oids
 from tailrace.types.registry import TextStyle, format_values
+from tailrace.types.times.calendar import USECS_PER_DAY, USECS_PER_SEC, timestamp_not_finite
 from tailrace.types.times.zones import utc_offsets
 from tailrace.types.values import Values
 
@@ -42,31 +42,31 @@ def _zone(text: str) -> str:
 
 def _to_local(text: str, moment: int) -> int:
     """timestamptz AT TIME ZONE."""
-    if calendar.is_endless(moment):
+    if timestamp_not_finite(moment):
         return moment
     zone = _zone(text)
-    return calendar.valid_moment(moment + _offset(zone, moment) * SECOND)
+    return valid_timestamp(moment + _offset(zone, moment) * USECS_PER_SEC)
 
 
 def _from_local(text: str, local: int) -> int:
     """timestamp AT TIME ZONE: of a local time that is there twice the later one, of one that is not there the one before the change."""
-    if calendar.is_endless(local):
+    if timestamp_not_finite(local):
         return local
     zone = _zone(text)
-    before, after = _offset(zone, local - DAY), _offset(zone, local + DAY)
+    before, after = _offset(zone, local - USECS_PER_DAY), _offset(zone, local + USECS_PER_DAY)
     if before == after and _offset(zone, local) == before:
-        return calendar.valid_moment(local - before * SECOND)
-    early, late = local - DAY, local + DAY
-    while late - early > SECOND:
+        return valid_timestamp(local - before * USECS_PER_SEC)
+    early, late = local - USECS_PER_DAY, local + USECS_PER_DAY
+    while late - early > USECS_PER_SEC:
         middle = (early + late) // 2
         early, late = (middle, late) if _offset(zone, middle) == before else (early, middle)
-    change = late // SECOND * SECOND
-    first, second = local - before * SECOND, local - after * SECOND
+    change = late // USECS_PER_SEC * USECS_PER_SEC
+    first, second = local - before * USECS_PER_SEC, local - after * USECS_PER_SEC
     if first < change and second < change:
-        return calendar.valid_moment(first)
+        return valid_timestamp(first)
     if first >= change and second >= change:
-        return calendar.valid_moment(second)
-    return calendar.valid_moment(max(first, second))
+        return valid_timestamp(second)
+    return valid_timestamp(max(first, second))
 
 
 def _fixed_zone(value: Interval) -> int:
@@ -74,21 +74,21 @@ def _fixed_zone(value: Interval) -> int:
         stored = Values.of_payloads([writer_of(type_of(oids.INTERVAL), "UTF8")(value)], 16)
         (printed,) = format_values(stored, type_of(oids.INTERVAL), TextStyle()).to_list()
         raise invalid_parameter(f'interval time zone "{printed}" must not include months or days')
-    return quotient(value[2], SECOND)
+    return quotient(value[2], USECS_PER_SEC)
 
 
 def _moved(sign: int) -> Callable[[Interval, int], int]:
     def run(zone: Interval, moment: int) -> int:
-        if calendar.is_endless(moment):
+        if timestamp_not_finite(moment):
             return moment
-        return calendar.valid_moment(moment + sign * _fixed_zone(zone) * SECOND)
+        return valid_timestamp(moment + sign * _fixed_zone(zone) * USECS_PER_SEC)
 
     return run
 
 
 def _timetz_at(zone: Interval, time: tuple[int, int]) -> tuple[int, int]:
     west = -_fixed_zone(zone)
-    return (time[0] + (time[1] - west) * SECOND) % DAY, west
+    return (time[0] + (time[1] - west) * USECS_PER_SEC) % USECS_PER_DAY, west
 
 
 FUNCTIONS: dict[str, Implementation] = {

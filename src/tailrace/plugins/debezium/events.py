@@ -21,10 +21,10 @@ from tailrace.plugins.json_text.strings import json_string
 from tailrace.types.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.types.values import Texts
 
 CONNECTOR = "postgresql"
-_EPOCH_MICROS = 946_684_800_000_000
 _OPERATIONS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
 
 
@@ -97,7 +97,7 @@ class EventFormatter(Formatter):
 
 def micros_of(commits: Commits | None, rows: int) -> NDArray[np.int64]:
     """When transactions committed, in microseconds since 1970; of what is outside of transactions 0."""
-    return commits.time + _EPOCH_MICROS if commits is not None else np.zeros(rows, np.int64)
+    return commits.time + UNIX_TO_POSTGRES_USECS if commits is not None else np.zeros(rows, np.int64)
 
 
 def source_texts(options: DebeziumOptions, origin: SourceInfo, commits: Commits | None, lsn: NDArray[np.int64]) -> Texts:

@@ -24,11 +24,10 @@ from tailrace.plugins.json_text.columns import printed
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.types import oids
 from tailrace.types.style import TextStyle
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_DAYS, UNIX_TO_POSTGRES_USECS
 from tailrace.types.times.parts import interval_parts, times_in_utc
 from tailrace.types.values import Texts, Values
 
-_EPOCH_DAYS = 10957
-_EPOCH_MICROS = _EPOCH_DAYS * 86_400_000_000
 _MONTH_DAYS = 365.25 / 12
 _LATEST, _EARLIEST = 9223372036825200, -9223372036832400
 """What the JDBC driver makes of infinite time stamps, in milliseconds."""
@@ -181,7 +180,9 @@ class ValueConverters:
     def date(self, column: Column, typmod: int) -> FieldConverter:
         name = "org.apache.kafka.connect.data.Date" if self.options.times == CONNECT else "io.debezium.time.Date"
         # In 32 bits, as there: infinity runs over.
-        return FieldConverter("int32", lambda stored: (_numbers(stored.as_dtype("<i4") + np.int32(_EPOCH_DAYS)), form.BARE), name)
+        return FieldConverter(
+            "int32", lambda stored: (_numbers(stored.as_dtype("<i4") + np.int32(UNIX_TO_POSTGRES_DAYS)), form.BARE), name
+        )
 
     def time(self, column: Column, typmod: int) -> FieldConverter:
         if self.options.times == CONNECT:
@@ -201,7 +202,7 @@ class ValueConverters:
         def text_of(stored: Values) -> tuple[Texts, int]:
             micros = stored.as_dtype("<i8")
             unit = 1000 if in_millis else 1
-            since_epoch = micros // unit + _EPOCH_MICROS // unit  # in this order, or the latest of all would run over
+            since_epoch = micros // unit + UNIX_TO_POSTGRES_USECS // unit  # in this order, or the latest of all would run over
             bounds = np.iinfo(np.int64)
             latest, earliest = (moment * 1000 // unit for moment in (_LATEST, _EARLIEST))
             since_epoch = np.where(micros == bounds.max, latest, np.where(micros == bounds.min, earliest, since_epoch))

@@ -11,16 +11,14 @@ from tailrace.model import PgType
 from tailrace.types import oids
 from tailrace.types.codec import ArrowStyle, primitive_array, string_array
 from tailrace.types.style import TextStyle
-from tailrace.types.times.text import DAY, format_dates, format_timestamps
+from tailrace.types.times.calendar import PYTHON_DATES, UNIX_TO_POSTGRES_DAYS, UNIX_TO_POSTGRES_USECS, USECS_PER_DAY
+from tailrace.types.times.text import format_dates, format_timestamps
 from tailrace.types.values import Mask, Texts, Values
 
-UNIX_DAYS, UNIX_MICROSECONDS = 10957, 946_684_800_000_000
-"""From 1970-01-01 to 2000-01-01."""
-_DATES = (-719_162, 2_932_896)
-_TIMESTAMPS = (_DATES[0] * DAY, (_DATES[1] + 1) * DAY - 1)
-_TIMESTAMPTZS = (_TIMESTAMPS[0] + 2 * DAY, _TIMESTAMPS[1] - DAY)
-"""The years 1 to 9999, from 1970-01-01: what Python's datetime holds and Spark documents. A timestamptz must be in them in every time zone, and at
-the beginning datetime.fromtimestamp() looks at the day before as well."""
+_TIMESTAMPS = (PYTHON_DATES[0] * USECS_PER_DAY, (PYTHON_DATES[1] + 1) * USECS_PER_DAY - 1)
+_TIMESTAMPTZS = (_TIMESTAMPS[0] + 2 * USECS_PER_DAY, _TIMESTAMPS[1] - USECS_PER_DAY)
+"""The years of PYTHON_DATES. A timestamptz must be in them in every time zone, and at the beginning datetime.fromtimestamp() looks at the day before
+as well."""
 
 
 def arrow_times(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
@@ -37,12 +35,12 @@ def dates_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowSty
         return string_array(format_dates(values, pg_type, style.text), values.valid)
     days, bounds = values.as_dtype("<i4"), np.iinfo(np.int32)
     endless = (days == bounds.min) | (days == bounds.max)
-    moved = np.where(endless, days, days + np.int32(UNIX_DAYS))
+    moved = np.where(endless, days, days + np.int32(UNIX_TO_POSTGRES_DAYS))
     if style.times == "bounded":
-        odd = _outside(values, moved, endless, _DATES)
+        odd = _outside(values, moved, endless, PYTHON_DATES)
         if odd is not None:
             raise _out_of_range("date", format_dates(odd, pg_type, TextStyle()))
-        moved = np.clip(moved, *_DATES)
+        moved = np.clip(moved, *PYTHON_DATES)
     return primitive_array(moved.astype(np.int32, copy=False), values.valid, pa.date32())
 
 
@@ -53,13 +51,13 @@ def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arr
         return string_array(format_timestamps(values, pg_type, style.text), values.valid)
     stamps, bounds = values.as_dtype("<i8"), np.iinfo(np.int64)
     endless = (stamps == bounds.min) | (stamps == bounds.max)
-    beyond = values.valid & ~endless & (stamps >= bounds.max - UNIX_MICROSECONDS)
+    beyond = values.valid & ~endless & (stamps >= bounds.max - UNIX_TO_POSTGRES_USECS)
     if bool(beyond.any()):
         late = format_timestamps(values.take(np.flatnonzero(beyond)[:1]), pg_type, style.text).to_list()[0]
         raise UsageError(
             f"timestamp out of range: {late} does not fit an Arrow timestamp", hint="Set times=text.", sqlstate="22008"
         )
-    moved = np.where(endless, stamps, np.where(endless, 0, stamps) + UNIX_MICROSECONDS)
+    moved = np.where(endless, stamps, np.where(endless, 0, stamps) + UNIX_TO_POSTGRES_USECS)
     if style.times == "bounded":
         limits = _TIMESTAMPTZS if pg_type.oid == oids.TIMESTAMPTZ else _TIMESTAMPS
         odd = _outside(values, moved, endless, limits)

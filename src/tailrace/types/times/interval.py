@@ -13,13 +13,13 @@ from tailrace.majors import INFINITE_INTERVALS, supports
 from tailrace.model import PgType
 from tailrace.types.codec import format_each, parse_each, syntax_error
 from tailrace.types.style import TextStyle
+from tailrace.types.times.calendar import USECS_PER_SEC
 from tailrace.types.values import Mask, Texts, Values
 
 FIELDS = struct.Struct("<qii")
 """Microseconds, days, months (`datatype/timestamp.h`, Interval)."""
 FOREVER = (2**63 - 1, 2**31 - 1, 2**31 - 1), (-(2**63), -(2**31), -(2**31))
 """infinity and -infinity, since 17."""
-SECOND = 1_000_000
 
 
 def format_intervals(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -39,7 +39,7 @@ def _print(payload: bytes, style: str, major: int) -> str:
 
 def _clock(micros: int) -> tuple[int, int, str]:
     """Hours, minutes, and seconds with their fraction, of the magnitude."""
-    seconds, fraction = divmod(abs(micros), SECOND)
+    seconds, fraction = divmod(abs(micros), USECS_PER_SEC)
     tail = f".{fraction:06d}".rstrip("0") if fraction else ""
     return seconds // 3600, seconds // 60 % 60, f"{seconds % 60}{tail}"
 
@@ -141,7 +141,7 @@ def _parse(text: str) -> bytes:
             calendar[field] += int(number) * factor
         else:
             whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
-            clock = whole * SECOND + int(fraction.ljust(6, "0"))
+            clock = whole * USECS_PER_SEC + int(fraction.ljust(6, "0"))
             micros += -clock if sign == "-" else clock
     if not text.strip():
         raise syntax_error("interval", text)

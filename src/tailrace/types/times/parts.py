@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.types.times.calendar import USECS_PER_DAY, USECS_PER_SEC
 from tailrace.types.values import Values
-
-_DAY = 86_400_000_000
-_SECOND = 1_000_000
 
 
 def interval_parts(values: Values) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -21,7 +19,7 @@ def times_in_utc(values: Values) -> Values:
     """Times with a zone as times of day in UTC, in stored form."""
     assert values.fixed is not None
     west = _number(values.fixed, 8, 4)
-    micros = (_number(values.fixed, 0, 8) + west * _SECOND) % _DAY
+    micros = (_number(values.fixed, 0, 8) + west * USECS_PER_SEC) % USECS_PER_DAY
     return Values(values.valid, fixed=micros.view(np.uint8).reshape(-1, 8), unchanged=values.unchanged)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.types.ascii import COLON, MINUS, NINE, PLUS, POINT, SPACE, ZERO
+from tailrace.types.times.calendar import POSTGRES_EPOCH_JDATE, USECS_PER_DAY, USECS_PER_SEC, date2j_kernel, isleap_kernel
 
 _DATE, _CLOCK, _ZONE = 10, 8, 3
 """How long they are at least."""
@@ -41,7 +42,7 @@ def parse_plain_stamps(offsets: Any, data: Any, valid: Any, numbers: Any) -> Any
             clock, end = _clock(data, at + _DATE, stop)
             good = end == stop and _is_date(data, at)
             if good:
-                numbers[row] = _days(data, at) * 86_400_000_000 + clock
+                numbers[row] = _days(data, at) * USECS_PER_DAY + clock
             left[row] = not good
     return left
 
@@ -59,7 +60,7 @@ def parse_plain_zoned_stamps(offsets: Any, data: Any, valid: Any, numbers: Any) 
                 east, end = _east(data, end, stop)
                 good = end == stop
                 if good:
-                    numbers[row] = _days(data, at) * 86_400_000_000 + clock - east * 1_000_000
+                    numbers[row] = _days(data, at) * USECS_PER_DAY + clock - east * USECS_PER_SEC
             left[row] = not good
     return left
 
@@ -81,20 +82,15 @@ def _is_date(data: Any, at: Any) -> Any:
     if year == 0:
         return False
     if month == 2:
-        return day <= (29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28)
+        return day <= (29 if isleap_kernel(year) else 28)
     return day <= (30 if month in (4, 6, 9, 11) else 31)
 
 
 @inner_kernel
 def _days(data: Any, at: Any) -> Any:
-    """Of such a date. Years are counted from March, eras of 400 years."""
+    """Of such a date, since 2000-01-01."""
     year, month, day = 100 * _two(data, at) + _two(data, at + 2), _two(data, at + 5), _two(data, at + 8)
-    if month <= 2:
-        year -= 1
-    era = year // 400
-    year_of_era = year - 400 * era
-    day_of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    return 146_097 * era + 365 * year_of_era + year_of_era // 4 - year_of_era // 100 + day_of_year - 730_425
+    return date2j_kernel(year, month, day) - POSTGRES_EPOCH_JDATE
 
 
 @inner_kernel
@@ -117,7 +113,7 @@ def _clock(data: Any, at: Any, stop: Any) -> Any:
             at += 1
         if at == first:
             return np.int64(0), _WRONG
-    return ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros, at
+    return ((hour * 60 + minute) * 60 + second) * USECS_PER_SEC + micros, at
 
 
 @inner_kernel

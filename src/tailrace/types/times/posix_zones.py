@@ -8,17 +8,16 @@ zone without a name, 5:30 hours *west*.
 from __future__ import annotations
 
 import re
-from calendar import isleap, monthrange
+from calendar import monthrange
 from dataclasses import dataclass
-from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
+from tailrace.types.times.calendar import POSTGRES_EPOCH_JDATE, SECS_PER_DAY, SECS_PER_HOUR, date2j, isleap
 
-HOUR, DAY = 3600, 86_400
-CYCLE = 146_097 * DAY
+CYCLE = 146_097 * SECS_PER_DAY
 """Seconds in 400 years: the calendar, days of the week included, repeats."""
 FIRST_YEAR, MOST_CHANGES = 1770, 2000
 MOST_HOURS = 167
@@ -31,8 +30,10 @@ OFFSET = re.compile(r"([+-]?)(\d+)(?::(\d*))?(?::(\d*))?", re.A)
 RULE = re.compile(r"J(\d+)|M(\d+)\.(\d+)\.(\d+)|(\d+)", re.A)
 INTERVAL = re.compile(r"interval\s*'([^']*)'", re.I)
 PIECE = re.compile(r"\s*(?:([+-]?)(\d+):(\d+)(?::(\d+(?:\.\d*)?))?|([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]*))\s*", re.A | re.I)
-UNITS = {"": 1, **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
-         **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60), **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), HOUR)}  # fmt: skip
+UNITS = {
+    "": 1, **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1), **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), SECS_PER_HOUR),
+}  # fmt: skip
 Rule = tuple[str, int, int, int, int]
 """J, M or D; month, week, day; and seconds into that day."""
 
@@ -71,7 +72,7 @@ def zone_of_offset(setting: str) -> PosixZone | None:
     elif (hours := _number(setting)) is not None:
         if not abs(hours) <= MOST_HOURS + 1:
             raise refusal(setting, "UTC timezone offset is out of range.")
-        east = int(hours * HOUR)
+        east = int(hours * SECS_PER_HOUR)
     else:
         return None
     minutes, second = divmod(abs(east), 60)
@@ -126,7 +127,7 @@ def _interval(setting: str) -> int:
         if piece[5]:
             seconds += float(piece[5]) * UNITS[unit]
         else:
-            clock = int(piece[2]) * HOUR + int(piece[3]) * 60 + float(piece[4] or 0)
+            clock = int(piece[2]) * SECS_PER_HOUR + int(piece[3]) * 60 + float(piece[4] or 0)
             seconds += -clock if piece[1] == "-" else clock
     if not text.strip():
         raise refusal(setting, "Write interval '5:30'.")
@@ -143,7 +144,7 @@ def _parse(text: str) -> PosixZone | None:
     summer = _name(text, west[1])
     if summer is None or not summer[0]:
         return None
-    summer_west, at = west[0] - HOUR, summer[1]
+    summer_west, at = west[0] - SECS_PER_HOUR, summer[1]
     if text[at : at + 1] not in ("", ",", ";"):
         summer_offset = _offset(text, at)
         if summer_offset is None:
@@ -190,7 +191,7 @@ def _rule(text: str, at: int) -> tuple[Rule, int] | None:
     if not (1 <= month <= 12 and 1 <= week <= 5 and (kind == "J") <= day <= most):
         return None
     if text[rule.end() : rule.end() + 1] != "/":
-        return (kind, month, week, day, 2 * HOUR), rule.end()
+        return (kind, month, week, day, 2 * SECS_PER_HOUR), rule.end()
     time = _offset(text, rule.end() + 1)
     return None if time is None else ((kind, month, week, day, time[0]), time[1])
 
@@ -199,10 +200,10 @@ def _zone(rules: tuple[Rule, Rule], west: tuple[int, int], labels: tuple[str, st
     """The changes of all years until there are as many as the server keeps."""
     begins: list[int] = []
     kinds: list[int] = []
-    january = (date(FIRST_YEAR, 1, 1) - date(2000, 1, 1)).days * DAY
+    january = (date2j(FIRST_YEAR, 1, 1) - POSTGRES_EPOCH_JDATE) * SECS_PER_DAY
     year, limit = FIRST_YEAR, FIRST_YEAR + 401
     while year < limit and len(begins) <= MOST_CHANGES - 2:
-        length = (366 if isleap(year) else 365) * DAY
+        length = (366 if isleap(year) else 365) * SECS_PER_DAY
         start, end = (_moment(year, rule, ahead) for rule, ahead in zip(rules, west, strict=True))
         southern = end < start
         start, end = min(start, end), max(start, end)
@@ -228,5 +229,5 @@ def _moment(year: int, rule: Rule, west: int) -> int:
         first = (day - 1 - weekday) % 7
         while first + 7 * (week - 1) >= days:
             week -= 1
-        day = (date(2000 + year % 400, month, 1) - date(2000 + year % 400, 1, 1)).days + first + 7 * (week - 1)
-    return day * DAY + time + west
+        day = date2j(year, month, 1) - date2j(year, 1, 1) + first + 7 * (week - 1)
+    return day * SECS_PER_DAY + time + west

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import struct
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,12 @@ from tailrace.types.codec import parse_each, syntax_error
 from tailrace.types.numbers.digits import put_padded, put_unsigned
 from tailrace.types.plain_forms import parse_numbers
 from tailrace.types.style import TextStyle
+from tailrace.types.times.calendar import POSTGRES_EPOCH_JDATE, USECS_PER_DAY, USECS_PER_SEC, date2j, days_in_month, j2date_kernel
 from tailrace.types.times.date_styles import in_date_style
 from tailrace.types.times.plain import parse_plain_dates, parse_plain_stamps, parse_plain_zoned_stamps
 from tailrace.types.times.zones import abbreviations, utc_offsets
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
-SECOND, DAY = 1_000_000, 86_400_000_000
-"""In microseconds."""
 INFINITY = np.frombuffer(b"-infinity", np.uint8).copy()
 LONGEST = 40
 """More than any takes: 294276-12-31 23:59:59.999999+167:59:59."""
@@ -43,16 +41,8 @@ _UTC = np.zeros(1, np.int64)
 
 @inner_kernel
 def _put_date(out: Any, at: Any, days: Any) -> Any:
-    """YYYY-MM-DD of days since 2000-01-01, and whether the year is BC. Years are counted from March, eras of 400 years."""
-    shifted = days + 730425
-    era = shifted // 146097
-    day_of_era = shifted - era * 146097
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    month = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * month + 2) // 5 + 1
-    year = year_of_era + 400 * era + (1 if month >= 10 else 0)
-    month += 3 if month < 10 else -9
+    """YYYY-MM-DD of days since 2000-01-01, and whether the year is BC."""
+    year, month, day = j2date_kernel(days + POSTGRES_EPOCH_JDATE)
     ago = year <= 0
     if ago:
         year = 1 - year
@@ -66,13 +56,13 @@ def _put_date(out: Any, at: Any, days: Any) -> Any:
 @inner_kernel
 def _put_time(out: Any, at: Any, clock: Any) -> Any:
     """HH:MM:SS[.ffffff] of microseconds in the day; zeros at the end of the fraction are dropped."""
-    seconds = clock // SECOND
+    seconds = clock // USECS_PER_SEC
     at = put_padded(out, at, np.uint64(seconds // 3600), 2)
     out[at] = COLON
     at = put_padded(out, at + 1, np.uint64(seconds // 60 % 60), 2)
     out[at] = COLON
     at = put_padded(out, at + 1, np.uint64(seconds % 60), 2)
-    fraction = clock - seconds * SECOND
+    fraction = clock - seconds * USECS_PER_SEC
     if fraction:
         out[at] = POINT
         at = put_padded(out, at + 1, np.uint64(fraction), 6)
@@ -100,14 +90,14 @@ def _put_zone(out: Any, at: Any, east: Any) -> Any:
 def _put_moment(out: Any, at: Any, stamp: Any, parts: Any) -> Any:
     """The date, the time of day or both, and whether the year is BC."""
     both, ago = parts == DAYS | CLOCK, False
-    days = stamp // DAY if both else stamp
+    days = stamp // USECS_PER_DAY if both else stamp
     if parts & DAYS:
         at, ago = _put_date(out, at, days)
     if both:
         out[at] = SPACE
         at += 1
     if parts & CLOCK:
-        at = _put_time(out, at, stamp - days * DAY if both else stamp)
+        at = _put_time(out, at, stamp - days * USECS_PER_DAY if both else stamp)
     return at, ago
 
 
@@ -133,7 +123,7 @@ def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, pa
             else:
                 east = zones[row if len(zones) > 1 else 0] if len(zones) else 0
                 if parts == DAYS | CLOCK:
-                    stamp += east * SECOND
+                    stamp += east * USECS_PER_SEC
                 at, ago = _put_moment(out, at, stamp, parts)
                 if len(zones):
                     at = _put_zone(out, at, east)
@@ -229,7 +219,7 @@ def parse_timestamps(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
             return struct.pack("<q", -(1 << 63) if word[0] == "-" else (1 << 63) - 1)
         fields = _match(STAMP, text, pg_type.oid)
         east = _east(fields) if pg_type.oid == oids.TIMESTAMPTZ else 0
-        return struct.pack("<q", _days(fields, text) * DAY + _clock(fields, text) - east * SECOND)
+        return struct.pack("<q", _days(fields, text) * USECS_PER_DAY + _clock(fields, text) - east * USECS_PER_SEC)
 
     plain = parse_plain_zoned_stamps if pg_type.oid == oids.TIMESTAMPTZ else parse_plain_stamps
     return parse_numbers(texts, valid, "<i8", plain, parse_one)
@@ -243,21 +233,19 @@ def _match(syntax: re.Pattern[str], text: str, oid: int) -> Fields:
 
 
 def _days(fields: Fields, text: str) -> int:
-    """Days since 2000-01-01. Years outside Python's calendar are moved into it by whole cycles of 400."""
+    """Days since 2000-01-01."""
     year, month, day = (int(fields[name] or 0) for name in ("year", "month", "day"))
     if fields.get("ago"):
         year = 1 - year
-    cycles = (year - 2000) // 400
-    try:
-        return (date(year - 400 * cycles, month, day) - date(2000, 1, 1)).days + 146_097 * cycles
-    except ValueError:
-        raise UsageError(f'date/time field value out of range: "{text}"', sqlstate="22008") from None
+    if not 1 <= month <= 12 or not 1 <= day <= days_in_month(year, month):
+        raise UsageError(f'date/time field value out of range: "{text}"', sqlstate="22008")
+    return date2j(year, month, day) - POSTGRES_EPOCH_JDATE
 
 
 def _clock(fields: Fields, text: str) -> int:
     hour, minute, second = (int(fields[name] or 0) for name in ("hour", "minute", "second"))
-    clock = ((hour * 60 + minute) * 60 + second) * SECOND + int((fields["fraction"] or "0").ljust(6, "0"))
-    if minute > 59 or second > 60 or clock > DAY:
+    clock = ((hour * 60 + minute) * 60 + second) * USECS_PER_SEC + int((fields["fraction"] or "0").ljust(6, "0"))
+    if minute > 59 or second > 60 or clock > USECS_PER_DAY:
         raise UsageError(f'date/time field value out of range: "{text}"', sqlstate="22008")
     return clock
 

@@ -14,12 +14,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.model import PG_EPOCH
+from tailrace.types.times.calendar import SECS_PER_DAY, USECS_PER_SEC
 from tailrace.types.times.posix_zones import CYCLE, PosixZone, posix_zone, zone_of_offset
 from tailrace.types.values import Mask
 
-SECOND = 1_000_000
-EPOCH = datetime(2000, 1, 1)
-WEEK = 7 * 86_400
+EPOCH = PG_EPOCH.replace(tzinfo=None)
+WEEK = 7 * SECS_PER_DAY
 
 
 @lru_cache(maxsize=64)
@@ -53,7 +54,7 @@ def _spans(stamps: NDArray[np.int64], valid: Mask, name: str) -> tuple[list[int]
     zone = zone_of(name)
     bounds = np.iinfo(np.int64)
     finite = valid & (stamps != bounds.min) & (stamps != bounds.max)
-    seconds = np.where(finite, stamps // SECOND, 0)
+    seconds = np.where(finite, stamps // USECS_PER_SEC, 0)
     if isinstance(zone, PosixZone):
         return list(zone.offsets), list(zone.labels), zone.kinds_at(seconds)
     low, high = int((datetime(1, 1, 2) - EPOCH).total_seconds()), int((datetime(9599, 1, 1) - EPOCH).total_seconds())
