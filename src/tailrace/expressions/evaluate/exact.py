@@ -1,33 +1,23 @@
 """numeric as PostgreSQL computes with it (`adt/numeric.c`): exact numbers with a display scale, NaN and the infinities.
 
-In: stored payloads. Out: `Numeric`, an integer and how many of its decimal places are behind the point,
-on which arithmetic gives the same numbers and the
-same scales as on the server. Errors are the server's.
+In: stored payloads. Out: `Numeric`, an integer and how many of its decimal places are behind the point, on which arithmetic gives the same numbers
+and the same scales as on the server. Errors are the server's.
 """
 
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from math import isqrt
 from typing import NamedTuple
 
 from tailrace.expressions.evaluate.refusals import division_by_zero, evaluation_error
 from tailrace.majors import SQRT_SCALE_BY_WEIGHT, supports
+from tailrace.types.numbers.numeric import stored
 from tailrace.types.numbers.numeric.stored import (
     INFINITY_HEADER,
-    LONG_NEGATIVE,
-    LONG_SCALE,
     MINUS_INFINITY_HEADER,
     NAN_HEADER,
-    SHORT,
-    SHORT_NEGATIVE,
-    SHORT_SCALE,
-    SHORT_SCALE_SHIFT,
-    SHORT_WEIGHT,
-    SHORT_WEIGHT_SIGN,
-    SIGN_MASK,
-    SPECIAL,
-    SPECIAL_MASK,
     write_numeric,
     write_special,
 )
@@ -40,6 +30,8 @@ _TOO_LARGE_BITS = 435411
 TOO_LARGE = 131072
 _CHUNK = 4000
 """Python refuses to make texts of numbers of more than 4300 digits, and numbers of such texts."""
+_header = lru_cache(maxsize=1 << 12)(stored.read_header)
+"""Numbers of a column have few headers."""
 
 
 class Numeric(NamedTuple):
@@ -55,24 +47,18 @@ NAN, INFINITY, MINUS_INFINITY, ZERO = Numeric(0, 0, NAN_KIND), Numeric(0, 0, PLU
 
 def read_numeric_payload(payload: bytes) -> Numeric:
     """A stored number."""
-    (head,) = struct.unpack_from("<H", payload)
-    form = head & SIGN_MASK
-    if form == SPECIAL:
-        return {NAN_HEADER: NAN, INFINITY_HEADER: INFINITY}.get(head & SPECIAL_MASK, MINUS_INFINITY)
-    if form == SHORT:
-        negative, scale, at = head & SHORT_NEGATIVE, head >> SHORT_SCALE_SHIFT & SHORT_SCALE, 2
-        weight = (head & SHORT_WEIGHT) - (SHORT_WEIGHT_SIGN if head & SHORT_WEIGHT_SIGN else 0)
-    else:
-        negative, scale, at = form == LONG_NEGATIVE, head & LONG_SCALE, 4
-        (weight,) = struct.unpack_from("<h", payload, 2)
-    digits = struct.unpack_from(f"<{(len(payload) - at) // 2}H", payload, at)
+    words = struct.unpack_from(f"<{len(payload) // 2}H", payload)
+    sign, weight, scale, size = _header(words[0], 0 if words[0] & stored.SHORT else words[1])
+    if sign >= stored.NAN:
+        return {stored.NAN: NAN, stored.INFINITY: INFINITY}.get(sign, MINUS_INFINITY)
+    digits = words[size // 2 :]
     number = 0
     for at_digit in range(0, len(digits), _CHUNK // 4):
         chunk = digits[at_digit : at_digit + _CHUNK // 4]
-        number = number * 10 ** (4 * len(chunk)) + int("".join(f"{digit:04d}" for digit in chunk))
+        number = number * 10 ** (4 * len(chunk)) + int("%04d" * len(chunk) % chunk)
     shift = 4 * (weight + 1 - len(digits)) + scale
     number = number * 10**shift if shift >= 0 else number // 10**-shift
-    return Numeric(-number if negative else number, scale)
+    return Numeric(-number if sign == stored.NEGATIVE else number, scale)
 
 
 def write_numeric_payload(value: Numeric) -> bytes:

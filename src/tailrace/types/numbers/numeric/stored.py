@@ -22,25 +22,35 @@ SPECIAL_MASK, NAN_HEADER, INFINITY_HEADER, MINUS_INFINITY_HEADER = 0xF000, 0xC00
 SHORT_NEGATIVE, SHORT_SCALE_SHIFT, SHORT_SCALE, SHORT_WEIGHT_SIGN, SHORT_WEIGHT = 0x2000, 7, 0x3F, 0x40, 0x3F
 LONG_SCALE = 0x3FFF
 POSITIVE, NEGATIVE, NAN, INFINITY, MINUS_INFINITY = range(5)
-"""What `read_numeric` calls the sign."""
+"""What `read_header` calls the sign."""
+
+
+def read_header(head: Any, following: Any) -> Any:
+    """(sign, weight, scale, how many bytes are in front of the digits), from the first u16 of a numeric and the one behind it, which is looked at
+    only where the header is long. What is no number has no more than a sign."""
+    form = head & SIGN_MASK
+    if form == SPECIAL:
+        kind = head & SPECIAL_MASK
+        return NAN if kind == NAN_HEADER else (INFINITY if kind == INFINITY_HEADER else MINUS_INFINITY), 0, 0, 2
+    if form == SHORT:
+        sign = NEGATIVE if head & SHORT_NEGATIVE else POSITIVE
+        weight = (head & SHORT_WEIGHT) - (SHORT_WEIGHT_SIGN if head & SHORT_WEIGHT_SIGN else 0)
+        return sign, weight, (head >> SHORT_SCALE_SHIFT) & SHORT_SCALE, 2
+    weight = following - (0x10000 if following >= 0x8000 else 0)
+    return NEGATIVE if form == LONG_NEGATIVE else POSITIVE, weight, head & LONG_SCALE, 4
+
+
+_read_header = inner_kernel(read_header)
 
 
 @inner_kernel
 def read_numeric(data: Any, start: Any) -> Any:
-    """(sign, weight, scale, where the digits start) of the numeric at `start`; one that is no number has no more than a sign."""
-    head = np.int64(data[start]) | np.int64(data[start + 1]) << 8
-    form = head & SIGN_MASK
-    if form == SPECIAL:
-        kind = head & SPECIAL_MASK
-        return NAN if kind == NAN_HEADER else (INFINITY if kind == INFINITY_HEADER else MINUS_INFINITY), 0, 0, start + 2
-    if form == SHORT:
-        sign = NEGATIVE if head & SHORT_NEGATIVE else POSITIVE
-        weight = (head & SHORT_WEIGHT) - (SHORT_WEIGHT_SIGN if head & SHORT_WEIGHT_SIGN else 0)
-        return sign, weight, (head >> SHORT_SCALE_SHIFT) & SHORT_SCALE, start + 2
-    weight = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
-    if weight >= 0x8000:
-        weight -= 0x10000
-    return NEGATIVE if form == LONG_NEGATIVE else POSITIVE, weight, head & LONG_SCALE, start + 4
+    """(sign, weight, scale, where the digits start) of the numeric at `start`."""
+    head, following = np.int64(data[start]) | np.int64(data[start + 1]) << 8, np.int64(0)
+    if not head & SHORT:
+        following = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
+    sign, weight, scale, size = _read_header(head, following)
+    return sign, weight, scale, start + size
 
 
 @inner_kernel
