@@ -31,7 +31,7 @@ MAGIC, CATALOG_VERSION = 0xD11A, 202609011
 """Of the pretended major."""
 FORM = replace(versions.FORMATS[NEWEST], major=NEXT, page_magic=MAGIC)
 MET = (
-    "catalog.control_file", "catalog.layouts", "catalog.names.quoting", "wal.heap_records", "wal.opcodes", "wal.record_header", "wal.versions",
+    "catalog.control_file", "catalog.layouts", "types.quoting", "wal.heap_records", "wal.opcodes", "wal.record_header", "wal.versions",
     "wal.xact", "wal.xlog",
 )  # fmt: skip
 """Places that every decoding comes to."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation, Transaction
 from tailrace.plugins.callbacks import Change, Context, OutputOptions, Plugin
+from tailrace.types.quoting import quote_identifier
 
 _BARE = frozenset({20, 21, 23, 26, 700, 701, 1700})
 _BITS = frozenset({1560, 1562})

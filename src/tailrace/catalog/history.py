@@ -20,7 +20,6 @@ from tailrace.catalog.attributes import Attribute, column_of
 from tailrace.catalog.column_values import align_of, as_written, int2_vector, length_of, signed32
 from tailrace.catalog.defaults import with_defaults
 from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.catalog.row_versions import Versions
 from tailrace.catalog.rows import CatalogTable, Spans, oid_of, rows_of, toast_of
 from tailrace.catalog.tracked_columns import tracked_columns
@@ -28,6 +27,7 @@ from tailrace.errors import MissingHistory
 from tailrace.model import Column, InternalFunctions, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
 from tailrace.types.encodings.server_encodings import as_stored, codec_named
+from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER, VECTORS, format_type
 from tailrace.types.internal_functions import INTERNAL_LANGUAGE, internal_functions
 from tailrace.types.search_path import SEARCH_PATH
 from tailrace.types.style import TextStyle
@@ -312,7 +312,7 @@ class History:
             oid=oid,
             schema=schema,
             name=name,
-            label=type_label(
+            label=format_type(
                 oid,
                 schema,
                 name,

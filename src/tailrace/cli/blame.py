@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
-from tailrace.catalog.names.quoting import quote_identifier, quote_literal
 from tailrace.cli.choice import On
 from tailrace.cli.engine import OnOption, WindowOption
 from tailrace.cli.past_log import (
@@ -29,6 +28,7 @@ from tailrace.past.row_changes import TRUNCATE, Absent, Cell
 from tailrace.past.trails import Numbering, Row, Version
 from tailrace.pipeline.row_trails import OF_ROWS, Blame
 from tailrace.pipeline.row_trails import blame as blamed
+from tailrace.types.quoting import quote_identifier, quote_literal
 
 _WORDS = {INSERT: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE", TRUNCATE: "TRUNCATE"}
 _COLUMNS = ("row", "time", "commit", "record", "xid", "change", "values")

@@ -16,11 +16,12 @@ from tailrace.expressions import tree
 from tailrace.expressions.analysis import Session
 from tailrace.expressions.analysis.catalog import Catalog, catalog_with
 from tailrace.expressions.analysis.state import EXPLICIT_CAST, IMPLICIT_CAST, SQL_SYNTAX, length_of_coercion, type_of
-from tailrace.expressions.sql_names import quoted_identifier, quoted_literal, type_label
 from tailrace.expressions.sql_syntax import SYNTAX, WITHOUT_SYNTAX
 from tailrace.majors import XML_INDENT, supports
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.types import oids
+from tailrace.types.format_type import VECTORS, with_typemod
+from tailrace.types.quoting import quote_identifier, simple_quote_literal
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
@@ -88,13 +89,20 @@ class Deparser:
         return ", ".join(self.text(node, implicit=True) for node in nodes)
 
     def collation(self, oid: int) -> str:
-        return next((quoted_identifier(name) for (_, name), known in self.catalog.collations.items() if known == oid), str(oid))
+        return next((self.quoted(name) for (_, name), known in self.catalog.collations.items() if known == oid), str(oid))
+
+    def quoted(self, name: str) -> str:
+        return quote_identifier(name, self.catalog.major)
 
     def operator(self, oid: int) -> str:
         return self.catalog.operators[oid].name
 
     def type_name(self, oid: int, typmod: int = -1) -> str:
-        return type_label(self.catalog, oid, typmod)
+        """format_type_with_typemod."""
+        element = self.catalog.element_type(oid)
+        if element and oid not in VECTORS:
+            return f"{self.type_name(element, typmod)}[]"
+        return with_typemod(oid, self.catalog.label(oid), typmod)
 
     def constant(self, node: tree.Constant, *, bare: bool = False) -> str:
         """get_const_expr; `bare` leaves out the type."""
@@ -108,11 +116,11 @@ class Deparser:
         if node.type == oids.BOOL:
             said, needs_type = ("true" if said == "t" else "false"), False
         elif node.type == oids.UNKNOWN:
-            said, needs_type = quoted_literal(said), False
+            said, needs_type = simple_quote_literal(said), False
         elif (node.type == oids.INT4 and said[0] != "-") or (node.type == oids.NUMERIC and said[0].isdigit() and "." in said):
             needs_type = node.type == oids.NUMERIC and node.typmod >= 0
         else:
-            said = quoted_literal(said)
+            said = simple_quote_literal(said)
         if bare:
             return said
         return f"{said}{f'::{self.type_name(node.type, node.typmod)}' if needs_type else ''}{self._odd_collation(node)}"
@@ -141,7 +149,7 @@ class Deparser:
         args = [self.text(arg, implicit=True) for arg in node.args]
         if node.variadic:
             args[-1] = f"VARIADIC {args[-1]}"
-        return f"{quoted_identifier(row.name)}({', '.join(args)})"
+        return f"{self.quoted(row.name)}({', '.join(args)})"
 
     def _own_function(self, oid: int) -> str:
         """The name of a function that users made. Raises UnsupportedWal if nobody knows it."""
@@ -161,7 +169,7 @@ class Deparser:
 
 
 def _column(deparser: Deparser, node: tree.Column) -> str:
-    return quoted_identifier(deparser.relation.columns[node.attnum - 1].name)
+    return deparser.quoted(deparser.relation.columns[node.attnum - 1].name)
 
 
 def _operator(deparser: Deparser, node: tree.Operator) -> str:
@@ -230,9 +238,9 @@ def _null_test(deparser: Deparser, node: tree.NullTest) -> str:
 def _xml(deparser: Deparser, node: tree.XmlExpression) -> str:
     if node.op == 7:
         return f"{deparser.text(node.args[0])} IS DOCUMENT"
-    parts = [] if node.name is None else [f"NAME {quoted_identifier(node.name)}"]
+    parts = [] if node.name is None else [f"NAME {deparser.quoted(node.name)}"]
     named = [
-        f"{deparser.text(arg, implicit=True)} AS {quoted_identifier(name)}"
+        f"{deparser.text(arg, implicit=True)} AS {deparser.quoted(name)}"
         for arg, name in zip(node.named_args, node.arg_names, strict=True)
     ]
     if named:

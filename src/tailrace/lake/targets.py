@@ -18,7 +18,6 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
-from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import MissingHistory, Overtaken, PeerError, TailraceError, UsageError
 from tailrace.feed import Feed, FeedTable, Span
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
@@ -27,6 +26,7 @@ from tailrace.lake.position import STYLES, TablePosition, check_reaches, history
 from tailrace.lake.statistics import files_that_are_wrong, put_right
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.publications.subscription import only_columns
+from tailrace.types.quoting import quote_identifier
 from tailrace.types.registry import ArrowStyle
 from tailrace.wal.stood import Stood
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from tailrace.catalog.history import History
 from tailrace.catalog.names.qualified_names import write_table_name
-from tailrace.catalog.names.quoting import quote_identifier
-from tailrace.catalog.names.type_labels import label_with_modifier
 from tailrace.catalog.rows import CatalogTable
 from tailrace.errors import MissingHistory
 from tailrace.feed import CommittedTruncation
 from tailrace.model import FIRST_NORMAL_OID, Lsn
 from tailrace.transactions.fates import NEVER
+from tailrace.types.format_type import format_type_with_typemod
+from tailrace.types.quoting import quote_identifier
 
 TABLE_KINDS = "rpmfv"
 """pg_class.relkind of what has a history of its own: tables, partitioned and foreign ones, materialized and other views."""
@@ -291,7 +291,7 @@ class _Teller:
             typmod -= 1 << 32  # columns of catalogs have no sign
         for lsn in (commit + 1, commit):
             try:
-                return label_with_modifier(self._history.type_at(oid, lsn), typmod, self._history.major)
+                return format_type_with_typemod(self._history.type_at(oid, lsn), typmod)
             except MissingHistory:
                 pass
         return f"type {oid}"  # made and dropped by one transaction: nobody else ever saw it

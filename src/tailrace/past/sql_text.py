@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tailrace.catalog.names.quoting import quote_identifier, quote_literal
-from tailrace.catalog.names.type_labels import VECTORS, label_with_modifier
-from tailrace.majors import NEWEST
 from tailrace.model import Column, PgType, Relation
 from tailrace.past.row_changes import Absent, Cell
 from tailrace.past.trails import Row
 from tailrace.types import oids
+from tailrace.types.format_type import VECTORS, format_type_with_typemod
+from tailrace.types.quoting import quote_identifier, quote_literal
 
-"""Names are quoted as this major does, which is right for all before it."""
 _COMPARED_AS_THEY_ARE = frozenset(
     {
         oids.BOOL, oids.BYTEA, oids.CHAR, oids.NAME, oids.INT8, oids.INT2, oids.INT4, oids.TEXT, oids.OID, oids.CIDR, oids.FLOAT4,
@@ -128,7 +126,7 @@ def literal(cell: Cell, column: Column) -> str:
     if cell is None:
         return "NULL"
     assert not isinstance(cell, Absent)
-    return f"{quote_literal(cell)}::{label_with_modifier(column.type, -1, NEWEST)}"
+    return f"{quote_literal(cell)}::{format_type_with_typemod(column.type, -1)}"
 
 
 _KEYS_BETWEEN = """CREATE TEMP TABLE tailrace_undo_keys ON COMMIT DROP AS

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.pipeline.defining import SourceMoment, source_moment
 from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
@@ -30,6 +29,7 @@ from tailrace.publications.publishing.published_relation import (
 from tailrace.publications.publishing.relation_sync_entry import is_publishable
 from tailrace.publications.source_publications import SourcePublications
 from tailrace.publications.subscription import publication_names
+from tailrace.types.quoting import quote_identifier
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from types_vectors import column, pg_type, typmod
 
 from tailrace.errors import UsageError
-from tailrace.types.numbers.numeric.arrow import precision_of
 from tailrace.types.registry import ArrowStyle, arrow_type, format_values, parse_texts, to_arrow
+from tailrace.types.typmods import numeric_typmod
 from tailrace.types.values import Texts, Values
 
 NUMERIC = pg_type("numeric")
@@ -31,7 +31,7 @@ def modifier(precision: int, scale: int) -> int:
 def test_decimals_are_exact(name: str) -> None:
     expected, values = column(name)
     array = to_arrow(values, NUMERIC, typmod(name))
-    assert array.type == pa.decimal128(*precision_of(typmod(name)))
+    assert array.type == pa.decimal128(*numeric_typmod(typmod(name)))
     assert array.to_pylist() == [Decimal(text) if text else None for text in expected]
 
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.column_values import oid_vector, signed16
-from tailrace.catalog.names.quoting import quote_identifier
-from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER, VECTORS, type_label
 from tailrace.model import PgType, Relation
 from tailrace.types import oids
 from tailrace.types.encodings.server_encodings import WITHOUT_ICU, as_stored
+from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER, VECTORS, format_type
+from tailrace.types.quoting import quote_identifier
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History
@@ -224,4 +224,4 @@ class _CatalogsAt:
         if element and oid not in VECTORS:
             return f"{self._label(element)}[]"
         visible = self._place.get(schema, -1) == self._first_types.get(name)
-        return type_label(oid, self._schemas.get(schema, ""), name, None, visible=visible, major=self._history.major)
+        return format_type(oid, self._schemas.get(schema, ""), name, None, visible=visible, major=self._history.major)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.column_values import oid_vector
 from tailrace.catalog.names.lookup import ALIASES, PREFIXES, Names, catalogs_of, looked_up, names_at
-from tailrace.catalog.names.type_labels import ARRAY_SUBSCRIPT_HANDLER
+from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER
 
 if TYPE_CHECKING:
     from tailrace.catalog.history import History

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import UsageError
 from tailrace.types.identifiers import split_identifiers
+from tailrace.types.quoting import quote_identifier
 
 _LISTED = re.compile(r'(?:"[^"]*"|[^",])+')
 

@@ -27,6 +27,7 @@ from tailrace.expressions.analysis.state import (
     typmod_of,
 )
 from tailrace.types import oids
+from tailrace.types.format_type import VECTORS
 
 
 class Context(IntEnum):
@@ -47,7 +48,6 @@ class Path(NamedTuple):
 RELABEL = Path("relabel")
 THROUGH_TEXT = Path("text")
 _CONTEXTS = {"i": Context.IMPLICIT, "a": Context.ASSIGNMENT, "e": Context.EXPLICIT}
-_VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)
 _UNCHANGED = frozenset({oids.ANY, oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYCOMPATIBLE, oids.ANYCOMPATIBLENONARRAY})
 """any, anyelement, anynonarray, anycompatible, anycompatiblenonarray: as a target they leave everything as it is."""
 
@@ -63,7 +63,7 @@ def find_path(catalog: Catalog, target: int, source: int, context: Context) -> P
             return None
         return {"f": Path("function", cast.function), "b": RELABEL, "i": THROUGH_TEXT}[cast.method]
     target_element, source_element = catalog.element_type(target), catalog.element_type(source)
-    if target not in _VECTORS and target_element and source_element:
+    if target not in VECTORS and target_element and source_element:
         path = find_path(catalog, target_element, source_element, context)
         if path is not None:
             return Path("elements", path.function)

@@ -11,11 +11,10 @@ from fractions import Fraction
 
 from tailrace.errors import UsageError
 from tailrace.types.times.calendar import USECS_PER_DAY, USECS_PER_HOUR, USECS_PER_MINUTE, USECS_PER_SEC
+from tailrace.types.typmods import INTERVAL_FULL_RANGE, INTERVAL_MASK, interval_typmod
 
 FIELDS = struct.Struct("<qii")
-MONTH, YEAR, DAY_FIELD, HOUR, MINUTE, SECOND_FIELD = 1 << 1, 1 << 2, 1 << 3, 1 << 10, 1 << 11, 1 << 12
-"""Bits of the fields in a modifier (`utils/timestamp.h`, INTERVAL_MASK)."""
-FULL_RANGE, FULL_PRECISION = 0x7FFF, 0xFFFF
+_MONTH, _YEAR, _DAY, _HOUR, _MINUTE, _SECOND = INTERVAL_MASK.values()
 _MICROS = {
     1: "us usec usecs useconds microsecon microsecond microseconds", 1_000: "ms msec msecs mseconds millisecon millisecond milliseconds",
     USECS_PER_SEC: "s sec secs second seconds", USECS_PER_MINUTE: "m min mins minute minutes", USECS_PER_HOUR: "h hr hrs hour hours",
@@ -44,12 +43,12 @@ _ENDLESS = {"infinity": (2**63 - 1, 2**31 - 1, 2**31 - 1), "-infinity": (-(2**63
 
 def read_interval(text: str, typmod: int) -> bytes:
     """interval_in. Raises UsageError, invalid datetime format, for what it does not read."""
-    fields = typmod >> 16 & FULL_RANGE if typmod >= 0 else FULL_RANGE
+    fields, precision = interval_typmod(typmod)
     if text.strip().lower() in _ENDLESS:
         return FIELDS.pack(*_ENDLESS[text.strip().lower()])
     iso = _ISO.fullmatch(text)
     total = _iso(iso, text) if iso else _plain(text, fields)
-    micros, days, months = _limited(total, fields, typmod & FULL_PRECISION if typmod >= 0 else FULL_PRECISION)
+    micros, days, months = _limited(total, fields, precision)
     try:
         return FIELDS.pack(micros, days, months)
     except struct.error:
@@ -100,9 +99,9 @@ def _iso(match: re.Match[str], text: str) -> dict[str, int]:
 
 def _unit_of(fields: int) -> str:
     """Of a number alone: the lowest field that the modifier names."""
-    if fields == FULL_RANGE:
+    if fields == INTERVAL_FULL_RANGE:
         return "second"
-    lowest = ((SECOND_FIELD, "second"), (MINUTE, "minute"), (HOUR, "hour"), (DAY_FIELD, "day"), (MONTH, "month"), (YEAR, "year"))
+    lowest = ((_SECOND, "second"), (_MINUTE, "minute"), (_HOUR, "hour"), (_DAY, "day"), (_MONTH, "month"), (_YEAR, "year"))
     return next(unit for bit, unit in lowest if fields & bit)
 
 
@@ -129,11 +128,11 @@ def _add(total: dict[str, int], number: Fraction, unit: str) -> None:
 def _limited(total: dict[str, int], fields: int, precision: int) -> tuple[int, int, int]:
     """AdjustIntervalForTypmod: fields below the lowest named are cut off, and the seconds rounded."""
     micros, days, months = total["micros"], total["days"], total["months"]
-    if fields != FULL_RANGE:
-        if not fields & (DAY_FIELD | HOUR | MINUTE | SECOND_FIELD):
-            months = months if fields & MONTH else _toward_zero(months, 12)
+    if fields != INTERVAL_FULL_RANGE:
+        if not fields & (_DAY | _HOUR | _MINUTE | _SECOND):
+            months = months if fields & _MONTH else _toward_zero(months, 12)
             return 0, 0, months
-        units = ((SECOND_FIELD, 1), (MINUTE, USECS_PER_MINUTE), (HOUR, USECS_PER_HOUR))
+        units = ((_SECOND, 1), (_MINUTE, USECS_PER_MINUTE), (_HOUR, USECS_PER_HOUR))
         unit = next((size for bit, size in units if fields & bit), 0)
         micros = _toward_zero(micros, unit) if unit else 0
     if precision <= 6:

@@ -24,6 +24,7 @@ from tailrace.types import oids
 from tailrace.types.arrays.stored import stored_arrays
 from tailrace.types.arrays.text import read_array_literal
 from tailrace.types.codec import range_error, syntax_error
+from tailrace.types.format_type import VECTORS
 from tailrace.types.registry import parse_texts
 from tailrace.types.values import Texts, Values
 
@@ -40,7 +41,6 @@ _CONFIGURATIONS = {oids.REGCONFIG: 3748, oids.REGDICTIONARY: 3765}
 """regconfig and regdictionary, and the oid of their "simple", the only one that is the same everywhere."""
 _BITS = (oids.BIT, oids.VARBIT)
 _SHAPES = (oids.POINT, oids.LSEG, oids.PATH, oids.BOX, oids.POLYGON, oids.LINE, oids.CIRCLE)
-_VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)
 """int2vector and oidvector, whose text has no braces."""
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BESIDE_QUOTED = re.compile(r"\x00\s*[^\x00,}\s]|[^\x00{,\s]\s*\x00|\x00\s+\x00")
@@ -72,7 +72,7 @@ def _read(state: ParseState, text: str, oid: int, typmod: int) -> bytes:
     if state.catalog.kind(oid) == "p":
         return _read_pseudo(state, text, oid)
     element, subtype = state.catalog.element_type(oid), state.catalog.range_subtype(oid)
-    if element and oid not in _VECTORS:
+    if element and oid not in VECTORS:
         return _read_array(state, text, oid, element)
     if oid >= FIRST_NORMAL_OID:
         _check_label(state, text, oid)

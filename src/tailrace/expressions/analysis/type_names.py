@@ -11,9 +11,8 @@ from tailrace.errors import UsageError
 from tailrace.expressions.analysis.names import in_path, name_list, words
 from tailrace.expressions.analysis.state import ParseState
 from tailrace.types import oids
+from tailrace.types.typmods import INTERVAL_FULL_PRECISION, INTERVAL_FULL_RANGE, VARHDRSZ, make_numeric_typmod
 
-HEADER = 4
-"""VARHDRSZ, which the modifiers of strings and numeric are greater by."""
 LONGEST_STRING = 10 * 1024 * 1024
 LONGEST_BITS = 83886080
 _LENGTHS = {oids.BPCHAR: "char", oids.VARCHAR: "varchar"}
@@ -21,8 +20,6 @@ _BITS = {oids.BIT: "bit", oids.VARBIT: "varbit"}
 _SECONDS = {oids.TIME: "TIME", oids.TIMETZ: "TIME", oids.TIMESTAMP: "TIMESTAMP", oids.TIMESTAMPTZ: "TIMESTAMP"}
 _WITH_ZONE = frozenset({oids.TIMETZ, oids.TIMESTAMPTZ})
 MOST_DIGITS, MOST_SCALE = 1000, 1000
-FULL_RANGE = 0x7FFF
-FULL_PRECISION = 0xFFFF
 FINEST = 6
 
 
@@ -64,7 +61,7 @@ def _modifier(state: ParseState, oid: int, raw: Any, location: int) -> int:
 def _read_modifier(oid: int, given: list[int]) -> int:
     """The type's typmodin."""
     if oid in _LENGTHS:
-        return _length(_LENGTHS[oid], given, LONGEST_STRING) + HEADER
+        return _length(_LENGTHS[oid], given, LONGEST_STRING) + VARHDRSZ
     if oid in _BITS:
         return _length(_BITS[oid], given, LONGEST_BITS)
     if oid == oids.NUMERIC:
@@ -95,7 +92,7 @@ def _digits(given: list[int]) -> int:
         raise UsageError(f"NUMERIC precision {precision} must be between 1 and {MOST_DIGITS}")
     if not -MOST_SCALE <= scale <= MOST_SCALE:
         raise UsageError(f"NUMERIC scale {scale} must be between -{MOST_SCALE} and {MOST_SCALE}")
-    return (precision << 16 | scale & 0x7FF) + HEADER
+    return make_numeric_typmod(precision, scale)
 
 
 def _precision(oid: int, given: list[int]) -> int:
@@ -109,10 +106,14 @@ def _precision(oid: int, given: list[int]) -> int:
 
 def _interval(given: list[int]) -> int:
     """intervaltypmodin: which fields, and the digits of the seconds."""
-    fields, precision = (given[0] & FULL_RANGE, FULL_PRECISION) if len(given) == 1 else (given[0] & FULL_RANGE, given[1])
-    if fields == FULL_RANGE and precision == FULL_PRECISION:
+    fields, precision = (
+        (given[0] & INTERVAL_FULL_RANGE, INTERVAL_FULL_PRECISION)
+        if len(given) == 1
+        else (given[0] & INTERVAL_FULL_RANGE, given[1])
+    )
+    if fields == INTERVAL_FULL_RANGE and precision == INTERVAL_FULL_PRECISION:
         return -1
-    if precision != FULL_PRECISION:
+    if precision != INTERVAL_FULL_PRECISION:
         if precision < 0:
             raise UsageError(f"INTERVAL({precision}) precision must not be negative")
         precision = min(precision, FINEST)

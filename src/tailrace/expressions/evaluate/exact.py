@@ -21,6 +21,7 @@ from tailrace.types.numbers.numeric.stored import (
     write_numeric,
     write_special,
 )
+from tailrace.types.typmods import numeric_typmod
 
 FINITE, MINUS, PLUS, NAN_KIND = 0, -1, 1, 2
 MIN_SIGNIFICANT, MAX_DISPLAY_SCALE, MAX_SCALE, MAX_RESULT_SCALE = 16, 1000, 0x3FFF, 2000
@@ -314,9 +315,10 @@ def least_scale(value: Numeric) -> int:
 
 def coerced(value: Numeric, typmod: int) -> Numeric:
     """numeric(p, s): rounded to the scale, if the digits before the point are few enough (`apply_typmod`)."""
-    if typmod < 4 or value.kind == NAN_KIND:
+    declared = numeric_typmod(typmod)
+    if declared is None or value.kind == NAN_KIND:
         return value
-    precision, scale = typmod - 4 >> 16 & 0xFFFF, (typmod - 4 & 0x7FF ^ 1024) - 1024
+    precision, scale = declared
     if value.kind:
         raise evaluation_error("numeric field overflow", "22003")
     found = rounded(value, scale)

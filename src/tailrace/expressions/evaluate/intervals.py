@@ -13,12 +13,12 @@ from tailrace.expressions.evaluate.refusals import division_by_zero, evaluation_
 from tailrace.expressions.evaluate.time_ranges import interval_out_of_range, quotient
 from tailrace.majors import INFINITE_INTERVALS, supports
 from tailrace.types.times.calendar import USECS_PER_DAY, USECS_PER_HOUR, USECS_PER_MINUTE, USECS_PER_SEC
+from tailrace.types.typmods import INTERVAL_FULL_PRECISION, INTERVAL_FULL_RANGE, interval_typmod
 
 Interval = tuple[int, int, int]
 MONTH_DAYS = 30
 _INT32, _INT64 = 1 << 31, 1 << 63
 INFINITE = ((_INT32 - 1, _INT32 - 1, _INT64 - 1), (-_INT32, -_INT32, -_INT64))
-FULL_RANGE, FULL_PRECISION = 0x7FFF, 0xFFFF
 
 
 def span(value: Interval) -> int:
@@ -137,9 +137,9 @@ def fitted(value: Interval, typmod: int) -> Interval:
     if typmod < 0:
         return value
     months, days, micros = value
-    fields, precision = typmod >> 16 & 0x7FFF, typmod & 0xFFFF
+    fields, precision = interval_typmod(typmod)
     years = quotient(months, 12) * 12
-    if fields != FULL_RANGE:
+    if fields != INTERVAL_FULL_RANGE:
         match fields:
             case 4:
                 months, days, micros = years, 0, 0
@@ -155,7 +155,7 @@ def fitted(value: Interval, typmod: int) -> Interval:
                 pass
             case _:
                 raise evaluation_error(f"unrecognized interval typmod: {typmod}", "XX000")
-    if precision != FULL_PRECISION:
+    if precision != INTERVAL_FULL_PRECISION:
         if precision > 6:
             raise invalid_parameter(f"interval({precision}) precision must be between 0 and 6")
         micros = rounded_to(micros, precision)

@@ -26,13 +26,13 @@ from tailrace.types import oids
 from tailrace.types.style import TextStyle
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_DAYS, UNIX_TO_POSTGRES_USECS
 from tailrace.types.times.parts import interval_parts, times_in_utc
+from tailrace.types.typmods import numeric_typmod
 from tailrace.types.values import Texts, Values
 
 _MONTH_DAYS = 365.25 / 12
 _LATEST, _EARLIEST = 9223372036825200, -9223372036832400
 """What the JDBC driver makes of infinite time stamps, in milliseconds."""
 _MOST_BITS = 2**31 - 1
-_HEADER = 4
 _MILLIS, _MICROS = 3, 6
 """Digits of a second that milliseconds and microseconds have."""
 _TIME = PgType(oids.TIME, "pg_catalog", "time", "time without time zone", "b", 8, 8)
@@ -113,8 +113,8 @@ class ValueConverters:
     # -- by type -----------------------------------------------------------------------------------------------------------------
 
     def numeric(self, column: Column, typmod: int) -> FieldConverter:
-        mode, is_variable = self.options.decimals, typmod < 0
-        scale = 0 if is_variable else max(0, (((typmod - _HEADER) & 0x7FF) ^ 0x400) - 0x400)
+        mode, declared = self.options.decimals, numeric_typmod(typmod)
+        scale = max(declared[1], 0) if declared else 0
         if mode == STRING:
             return FieldConverter(
                 "string", lambda stored: (special_named(self._printed(stored, column)), form.STRING), fallback=f'"{0:.{scale}f}"'
@@ -126,9 +126,9 @@ class ValueConverters:
             texts = self._printed(stored, column)
             if column.not_null:
                 _check_finite(texts, stored, column)
-            return decimal_literals(texts, stored.valid, variable=is_variable), form.BARE
+            return decimal_literals(texts, stored.valid, variable=declared is None), form.BARE
 
-        if is_variable:
+        if declared is None:
             fields = (
                 {"type": "int32", "optional": False, "field": "scale"},
                 {"type": "bytes", "optional": False, "field": "value"},
@@ -137,8 +137,7 @@ class ValueConverters:
                 "struct", text_of, "io.debezium.data.VariableScaleDecimal", fields=fields, doc="Variable scaled decimal",
                 fallback=f'{{"scale":0,"value":{_NO_CENTS}}}',
             )  # fmt: skip
-        precision = ((typmod - _HEADER) >> 16) & 0xFFFF
-        parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+        parameters = {"scale": str(scale), "connect.decimal.precision": str(declared[0])}
         return FieldConverter("bytes", text_of, _DECIMAL, parameters, fallback=_NO_CENTS)
 
     def money(self, column: Column, typmod: int) -> FieldConverter:

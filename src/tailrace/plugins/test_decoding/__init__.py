@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
 from tailrace.majors import MESSAGES_BEGIN_TRANSACTIONS, NEWEST, supports
 from tailrace.plan.events import LogicalMessage, Truncation
@@ -17,6 +16,7 @@ from tailrace.plugins.test_decoding.lines import LineFormatter, qualified_name
 from tailrace.settings import bool_option
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
+from tailrace.types.quoting import quote_literal
 from tailrace.types.times.moments import format_moments
 from tailrace.types.values import Texts
 

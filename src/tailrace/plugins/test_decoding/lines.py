@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.decode import DELETE, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
@@ -17,6 +16,7 @@ from tailrace.plugins.formatter import Formatter
 from tailrace.types import oids, registry
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.quoting import quote_identifier
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
 

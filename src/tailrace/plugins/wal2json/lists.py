@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names.type_labels import label_with_modifier
 from tailrace.decode import DELETE, INSERT, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
@@ -21,6 +20,7 @@ from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.wal2json.objects import default_of, kinds_and_tables, lacking_identity, selected_changes, written_as
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.format_type import format_type_with_typemod
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
 
@@ -96,7 +96,7 @@ class ListFormatter(Formatter):
         assert of is not None
         if not self.options.include_typmod:
             return valued.name
-        return label_with_modifier(valued, column.typmod if valued is of else of.typmod, self.style.major)
+        return format_type_with_typemod(valued, column.typmod if valued is of else of.typmod)
 
     def _identities(self, relations: Sequence[Relation], columns: Sequence[Column]) -> NDArray[np.bool_]:
         """By table and column, whether it is one of the replica identity; all are where that is FULL."""

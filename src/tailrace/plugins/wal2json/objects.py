@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names.type_labels import label_with_modifier
 from tailrace.decode import DELETE, INSERT, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
@@ -33,6 +32,7 @@ from tailrace.plugins.wal2json.options import ACTIONS, Wal2JsonOptions
 from tailrace.types import oids, registry
 from tailrace.types.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.format_type import format_type_with_typemod
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.times.moments import format_moments
 from tailrace.types.values import Texts, Values, as_writable
@@ -96,9 +96,9 @@ class ObjectFormatter(Formatter):
         assert pg_type is not None, "dropped columns are not shown"
         text = f'{{"name":{json_string(column.name)}'
         if self.options.include_types:
-            label = label_with_modifier(pg_type, column.typmod, self.style.major)
+            label = format_type_with_typemod(pg_type, column.typmod)
             if self.options.include_domain_data_type and pg_type.kind == "d" and pg_type.element is not None:
-                label = label_with_modifier(pg_type.element, pg_type.typmod, self.style.major)
+                label = format_type_with_typemod(pg_type.element, pg_type.typmod)
             # A name in quotes is taken for a string as it stands.
             text += ',"type":' + (label if label.startswith('"') and not label.endswith("]") else json_string(label))
         if self.options.include_type_oids:

@@ -13,13 +13,13 @@ import numpy as np
 
 from tailrace.catalog.column_values import int2_vector
 from tailrace.catalog.history import History
-from tailrace.catalog.names.quoting import quote_identifier
 from tailrace.errors import UsageError
-from tailrace.model import FIRST_NORMAL_OID, Column, Relation
+from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.sql.psql.column_defaults import default_texts
 from tailrace.sql.result_text import TextColumn
-from tailrace.types import oids
+from tailrace.types.format_type import format_type_with_typemod
+from tailrace.types.quoting import quote_identifier
 from tailrace.types.style import TextStyle
 
 _KINDS = {
@@ -28,7 +28,6 @@ _KINDS = {
 }  # fmt: skip
 _TITLES = {"r": "Table", "p": "Partitioned table", "v": "View", "m": "Materialized view", "S": "Sequence", "f": "Foreign table"}
 _SYSTEM = ("pg_catalog", "information_schema")
-_LENGTH_HEADER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +63,8 @@ def described(moment: CatalogSnapshot, name: str, published_by: Sequence[str] = 
     defaults, collations = default_texts(moment, relation, style or TextStyle()), _collations(moment, relation)
     rows = [
         (
-            column.name, type_text(column), collations.get(column.number, ""), "not null" if column.not_null else "",
-            defaults.get(column.number, ""),
+            column.name, format_type_with_typemod(column.type, column.typmod) if column.type else "", collations.get(column.number, ""),
+            "not null" if column.not_null else "", defaults.get(column.number, ""),
         )
         for column in relation.live_columns
     ]  # fmt: skip
@@ -134,34 +133,6 @@ def _index_line(relation: Relation, history: History, row: int, name: str, metho
     columns = ", ".join(names.get(key, "(expression)") for key in keys)
     primary = " PRIMARY KEY," if indexes["indisprimary"][row] else ""
     return f'    "{name}"{primary} {f"{method} " if method else ""}({columns}){" REPLICA IDENTITY" if indexes["indisreplident"][row] else ""}'
-
-
-def type_text(column: Column) -> str:
-    """A column's type with its modifier, as format_type() prints the common ones."""
-    if column.type is None:
-        return ""
-    label, typmod, base = column.type.label, column.typmod, column.type
-    if typmod < 0:
-        return label
-    element = base.element if base.kind == "a" and base.element else base
-    modifier = _modifier(element.oid, typmod)
-    if not modifier:
-        return label
-    name, brackets = (label[:-2], "[]") if label.endswith("[]") else (label, "")
-    first, _, rest = name.partition(" ")
-    in_front = first in ("time", "timestamp", "interval")
-    return (f"{first}{modifier} {rest}".rstrip() if in_front else f"{name}{modifier}") + brackets
-
-
-def _modifier(oid: int, typmod: int) -> str:
-    if oid in (oids.BPCHAR, oids.VARCHAR):  # bpchar, varchar
-        return f"({typmod - _LENGTH_HEADER})"
-    if oid == oids.NUMERIC:  # numeric
-        scale = (typmod - _LENGTH_HEADER) & 0x7FF
-        return f"({(typmod - _LENGTH_HEADER) >> 16},{(scale ^ 1024) - 1024})"
-    if oid in (oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIMETZ, oids.BIT, oids.VARBIT):  # times, timestamps, bit
-        return f"({typmod})"
-    return ""
 
 
 def _texts(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[TextColumn]:

@@ -12,9 +12,9 @@ from functools import wraps
 import duckdb
 import pyarrow as pa
 
-from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
 from tailrace.sql.query.json_fields import FUNCTIONS
+from tailrace.types.quoting import quote_literal
 
 _SAFE = {
     "enable_external_access": "false", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false",

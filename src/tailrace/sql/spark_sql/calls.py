@@ -11,13 +11,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from tailrace.catalog.names.quoting import quote_literal
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.sql.functions.calls import Call, calls_of
 from tailrace.sql.functions.signatures import Function
 from tailrace.sql.grammar import parsed
 from tailrace.sql.spark_sql.grammar import SparkStatement
+from tailrace.types.quoting import quote_literal
 
 _KINDS = exp.DataType.Type
 _TYPES = {

@@ -16,23 +16,16 @@ from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, mask_buffer, string_array
 from tailrace.types.numbers.numeric.stored import NAN, NEGATIVE, numeric_payloads, read_digit, read_numeric
 from tailrace.types.numbers.numeric.text import format_numerics
+from tailrace.types.typmods import numeric_typmod
 from tailrace.types.values import Values, as_writable
 
 MOST_DIGITS = 38
 """Of a decimal128."""
 
 
-def precision_of(typmod: int) -> tuple[int, int] | None:
-    """(precision, scale) of numeric(p,s), or None. The scale is an 11-bit signed field (since 15 it may be negative)."""
-    if typmod < 4:
-        return None
-    scale = (typmod - 4) & 0x7FF
-    return (typmod - 4) >> 16 & 0xFFFF, scale - 0x800 if scale & 0x400 else scale
-
-
 def arrow_numerics(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
     """decimal128 where the declaration fits one and the style wants it, else string."""
-    declared = precision_of(typmod)
+    declared = numeric_typmod(typmod)
     if style.numeric == "decimal" and declared is not None and 0 <= declared[1] <= declared[0] <= MOST_DIGITS:
         return pa.decimal128(*declared)
     return pa.string()

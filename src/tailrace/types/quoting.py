@@ -36,6 +36,11 @@ def quote_identifier(name: str, major: int = NEWEST) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def simple_quote_literal(text: str) -> str:
+    """As pg_get_expr() quotes constants, and the grammar reads them where standard_conforming_strings is on: quotes doubled, and nothing else."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def quote_literal(text: str) -> str:
     """As quote_literal(): quotes doubled, and backslashes too, behind an E, where there are any."""
     quoted = text.replace("'", "''")
