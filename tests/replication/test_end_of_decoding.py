@@ -4,12 +4,21 @@ then there is an error, every time."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from support.command import Run
 from support.servers import Server
+from tailrace.errors import TailraceError, UsageError
+from tailrace.lake.mirror import mirror
+from tailrace.lake.reading import read_table
+from tailrace.lake.targets import TroubleWarning
+from tailrace.pipeline.log_feed import LogFeed, open_feed
 from tailrace.replication.slot_location import SlotLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.postgres
 
@@ -76,6 +85,61 @@ def test_a_log_with_the_drop_is_decoded_and_says_so(tmp_path: Path, tailrace: Ru
         assert 'database "app" was dropped at 0/' in said
 
 
+def test_a_mirror_of_a_dropped_database(tmp_path: Path, tailrace: Run) -> None:
+    """By a state of its catalogs it is brought up to the drop. Without one, there is no such database; and another of that name is another."""
+    captured, lake = tmp_path / "captured", tmp_path / "lake"
+    with Server(16) as server:
+        _with_two_databases(server)
+        tailrace("catalog", "capture", server.data_dir, "--database", "app", "-o", captured)
+        server.sql(INSERT.format(1), dbname="app")
+        assert _mirrored(open_feed(server.data_dir, "app"), lake) == [None]
+        server.sql(INSERT.format(2), dbname="app")
+        server.say("DROP DATABASE app")
+        with pytest.raises(UsageError, match='database "app" does not exist'):
+            mirror(open_feed(server.data_dir, "app"), lake)
+        feed = open_feed(server.data_dir, "app", catalog=captured)
+        assert _mirrored(feed, lake) == [None]
+        assert 'database "app" was dropped at 0/' in feed.warning
+        server.say("CREATE DATABASE app")
+        server.sql("CREATE TABLE t (id int PRIMARY KEY)", dbname="app")
+        server.sql(INSERT.format(3), dbname="app")
+        with pytest.warns(TroubleWarning, match="holds something else than the changes of this database"):
+            (trouble,) = _mirrored(open_feed(server.data_dir, "app"), lake)
+        assert isinstance(trouble, UsageError)
+        assert sorted(read_table(lake / "public.t").column("id").to_pylist()) == [1, 2]
+
+
+def _mirrored(feed: LogFeed, lake: Path) -> list[TailraceError | None]:
+    return [each.trouble for each in mirror(feed, lake)]
+
+
+@pytest.mark.spark
+@pytest.mark.marathon
+def test_a_stream_of_a_dropped_database(spark: SparkSession, tmp_path: Path, tailrace: Run) -> None:
+    """It gives what comes before the drop, and fails there."""
+    from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - tests that need no Spark import none
+
+    state, given = tmp_path / "state", []
+    with Server(16) as server:
+        _with_two_databases(server)
+        tailrace("slot", "create", "mine", server.data_dir, "--database", "app", "--state", state)
+
+        def run() -> None:
+            stream = spark.readStream.format("tailrace").option("state", str(state)).option("slot", "mine").load()
+            writer = stream.writeStream.foreachBatch(lambda batch, _: given.extend(batch.toArrow().column("new").to_pylist()))
+            query = writer.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+            try:
+                query.awaitTermination(300)
+            finally:
+                query.stop()
+
+        server.sql(INSERT.format(1), dbname="app")
+        server.say("DROP DATABASE app")
+        with pytest.raises(StreamingQueryException, match='database "app" was dropped'):
+            run()
+    assert [dict(new) for new in given] == [{"id": "1"}]
+
+
 def test_wal_level_is_lowered(tmp_path: Path, tailrace: Run) -> None:
     """What is written from then on lacks what decoding needs, and commits name no database."""
     state = tmp_path / "state"
@@ -102,7 +166,7 @@ def test_wal_level_is_lowered(tmp_path: Path, tailrace: Run) -> None:
 def _with_two_databases(server: Server) -> None:
     server.say("CREATE DATABASE app", "CREATE DATABASE other")
     for name in ("app", "other"):
-        server.sql("CREATE TABLE t (id int)", dbname=name)
+        server.sql("CREATE TABLE t (id int PRIMARY KEY)", dbname=name)
 
 
 def _set_wal_level(server: Server, level: str) -> None:
