@@ -294,6 +294,26 @@ def _parts(node: ast.expr) -> list[ast.expr]:
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
+LOOK_UPS = (
+    "codec_of",
+    "arrow_type",
+    "format_binary",
+    "format_values",
+    "has_binary",
+    "parse_binary",
+    "parse_texts",
+    "quoting",
+    "to_arrow",
+)
+"""What finds a type's codec in the table, which `types/registry.py` fills."""
+
+
+def test_codecs_are_looked_up_where_they_are_registered() -> None:
+    """Whoever imports a look-up from `types/codec.py` depends on somebody else's having imported the table."""
+    wanted = {f"tailrace.types.codec.{name}" for name in LOOK_UPS}
+    assert [module.name for module in INSIDE if module.stage != "types" and wanted & module.imported()] == []
+
+
 def test_functions_are_short() -> None:
     long = {
         f"{module.name}: {node.name}"

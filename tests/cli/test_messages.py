@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ FORMS = {
     "alone": "\\x{}",
     "recorded": '{{"payload": "{}"}}',
 }
+
+
+def test_a_large_message_takes_a_few_times_its_size(tailrace: Run, tmp_path: Path) -> None:
+    """Its digits are not looked at one by one: that took 200 times as much."""
+    value = m.TupleData("N", (m.TupleColumn("t", b"1"), m.TupleColumn("t", b"it's" * (1 << 19)), m.TupleColumn("n", None)))
+    messages = [SESSION[0], RELATION, m.Insert(RELATION.relation_oid, value), SESSION[-1]]
+    path = tmp_path / "rows"
+    path.write_text("\n".join(FORMS["alone"].format(write_message(each).hex()) for each in messages))
+    tailrace("messages", path)  # what is loaded for the first message is not counted
+    tracemalloc.start()
+    try:
+        status, out, err = tailrace("messages", path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (status, err) == (0, "")
+    assert len(out) > 5 << 19
+    assert peak < 20 * path.stat().st_size
 
 
 @pytest.mark.parametrize("form", FORMS)

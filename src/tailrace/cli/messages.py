@@ -19,7 +19,8 @@ from tailrace.logicalproto.formats import EITHER, LATEST_PROTOCOL
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.logicalproto.printing import MessagePrinter
 
-_HEX = re.compile(r"(?:([0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})[|\t](\d+)[|\t])?\\?\\x((?:[0-9A-Fa-f]{2})+)")
+_BEFORE_HEX = re.compile(r"(?:([0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})[|\t](\d+)[|\t])?\\?\\x")
+"""The digits are not matched: a regular expression would keep a hundred bytes for each pair of them."""
 _CUT = re.compile(r"[0-9a-f]*\.\.\.\((\d+) bytes\)")
 _EXPECTED = "Expecting lsn|xid|\\x…, as psql -At prints the rows of pg_logical_slot_get_binary_changes, \\x… alone, or JSON with a payload in hex."
 
@@ -78,10 +79,14 @@ def _lines(stream: Iterable[str] | TextIO) -> Iterator[Line]:
 
 
 def _hex_line(number: int, line: str) -> Line:
-    match = _HEX.fullmatch(line)
-    if match is None:
+    match = _BEFORE_HEX.match(line)
+    digits = line[match.end() :] if match is not None else ""
+    if match is None or not digits.isalnum():  # fromhex() would pass over white space
         raise _no_message(number)
-    return Line(number, bytes.fromhex(match[3]), match[1] or "", match[2] or "")
+    try:
+        return Line(number, bytes.fromhex(digits), match[1] or "", match[2] or "")
+    except ValueError:
+        raise _no_message(number) from None
 
 
 def _json_line(number: int, line: str) -> Line | None:

@@ -14,8 +14,8 @@ from tailrace.logicalproto import message as m
 from tailrace.logicalproto.formats import BY_VALUE
 from tailrace.model import PG_EPOCH, Lsn, PgType
 from tailrace.types.built_in import built_in_type
-from tailrace.types.codec import codec_of
 from tailrace.types.quoting import quote_identifier, quote_literal
+from tailrace.types.registry import codec_of
 
 _IDENTITIES = {"d": "default", "n": "nothing", "f": "full", "i": "index"}
 _MARKERS = {m.KEY: " old-key:", m.OLD: " old-tuple:", m.NEW: " new-tuple:"}

@@ -17,9 +17,10 @@ from tailrace.changes import COLUMNS, change_batch, change_schema
 from tailrace.decode import DELETE, OLD_ROW, Batch
 from tailrace.model import Relation
 from tailrace.transactions.fates import Transactions
-from tailrace.types.codec import format_values, string_array
+from tailrace.types.codec import string_array
 from tailrace.types.encodings.conversion import strings_to_utf8
 from tailrace.types.encodings.server_encodings import unchecked
+from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Values
 

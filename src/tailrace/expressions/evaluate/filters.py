@@ -22,7 +22,8 @@ from tailrace.expressions.evaluate.refusals import Refused, refused
 from tailrace.expressions.evaluate.vectors import Facts, Vector, scope_of
 from tailrace.model import Column
 from tailrace.types import oids
-from tailrace.types.codec import MISREAD, format_values
+from tailrace.types.codec import MISREAD
+from tailrace.types.registry import format_values
 from tailrace.types.values import Mask, Values
 
 
