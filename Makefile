@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak marathon bounds test-matrix fuzz bench bench-small check test-extras wheels cases clean
+.PHONY: help demo test soak marathon every-way bounds test-matrix fuzz bench bench-small check test-extras wheels cases clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -35,6 +35,9 @@ soak: $(READY) ## tests that wait for a minute or more
 
 marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
+
+every-way: $(READY) ## every recorded case, with every plugin, in every way in which a log can come, at so many at once as WORKERS says; it ends with their number
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/test_every_way.py
 
 CHECKED := tests/test_hostile.py tests/catalog tests/decode tests/tuples tests/types/test_damaged_values.py $(addprefix tests/wal/test_,opcodes.py full_page_images.py compression.py)
 bounds: $(READY) ## kernels with their bounds checked, over damage, crafted records and values, and catalogs (their code is kept apart; the first time it is compiled); marathon: over all there is

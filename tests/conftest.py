@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.command import Run, run_in
-from support.sampling import MATRIX, sampled
+from support.sampling import COMPARED, MATRIX, sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +25,15 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[MATRIX] = sampled(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How much of the product of `test_every_way.py` was there, in all processes."""
+    reports = [each for several in terminalreporter.stats.values() for each in several if isinstance(each, pytest.TestReport)]
+    ended = [each for each in reports if each.when == "teardown"]
+    counts = [count for report in ended for name, count in report.user_properties if name == COMPARED]
+    if counts:
+        terminalreporter.write_line(f"{sum(counts)} {COMPARED}")
 
 
 @pytest.fixture(scope="session", autouse=True)

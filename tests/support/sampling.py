@@ -14,6 +14,8 @@ ONE_IN = 5
 """Of each test of the matrix, one case in so many runs before a change lands, and one at least; the others are in the marathon."""
 MATRIX = pytest.StashKey[Counter[str]]()
 """Of each test of the matrix that was collected, how many cases run before a change lands."""
+COMPARED = "times a plugin gave by another way what it gives at once"
+"""A property of tests, which is summed up when all have run."""
 
 
 def sampled(items: Sequence[pytest.Item]) -> Counter[str]:
