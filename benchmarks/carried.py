@@ -19,7 +19,7 @@ import psutil
 
 from measure import measured
 from support.servers import Server
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
 

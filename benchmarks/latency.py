@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from support.servers import Server
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 
 MAJOR = 16
 CLIENTS = 4

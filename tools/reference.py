@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tailrace.cli.verbs import Verb, app
+from tailrace.cli.verbs import app
 from tailrace.errors import TailraceError
 from tailrace.plugins.debezium.options import MEANINGS as DEBEZIUM_OPTIONS
 from tailrace.plugins.test_decoding import OPTIONS as PLUGIN_OPTIONS
@@ -66,11 +66,9 @@ def render() -> str:
 
 
 def _verbs(command: Any, name: str) -> Iterator[str]:
-    if isinstance(command, Verb):
-        command = command.load()
     if hasattr(command, "commands"):
-        for word, inner in command.commands.items():
-            yield from _verbs(inner, f"{name} {word}")
+        for word in command.list_commands(typer.Context(command)):
+            yield from _verbs(command.commands[word], f"{name} {word}")
         return
     yield f"### `{name}`\n\n{(command.help or '').strip()}\n"
     rows = [(_spelled(each), _told(each)) for each in command.params if each.name != "help"]
@@ -94,7 +92,7 @@ def _told(parameter: Any) -> str:
 
 
 def _plugin() -> str:
-    rows = [(f"`{name}`", told) for name, (_, told) in PLUGIN_OPTIONS.items()]
+    rows = [(f"`{name}`", told) for name, told in PLUGIN_OPTIONS.items()]
     told = [
         "## Options of test_decoding\n\n`-o NAME=VALUE`; values as PostgreSQL reads booleans.\n\n"
         + _table(("option", "meaning"), rows)

@@ -1,59 +1,146 @@
-"""What is loaded when: nobody waits for Numba to be told what verbs there are."""
+"""What is loaded when: nobody waits for Numba to be told what there is, or that a word is wrong."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from tailrace.cli.verbs import VERBS, Verb
+from tailrace.cli.verbs import app
 from tailrace.version import __version__
 
-HEAVY = (
-    "numba",
-    "llvmlite",
-    "numpy",
-    "pyarrow",
-    "pglast",
-    "pyspark",
-    "duckdb",
-    "deltalake",
-    "psycopg",
-    "tailrace.model",
-    "tailrace.pipeline",
-)
+HEAVY = ("numba", "llvmlite", "numpy", "pyarrow", "pandas", "pglast", "pyspark", "duckdb", "deltalake", "psycopg")
 ASKED = """
-import sys
+import contextlib, io, json, sys
 from tailrace.cli import main
-try:
-    main()
-except SystemExit:
-    pass
-finally:
-    sys.stderr.write(f"loaded: {[name for name in HEAVY if name in sys.modules]}")
+heavy, lines = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+for words in lines:
+    sys.argv = ["tailrace", *words]
+    out, err = io.StringIO(), io.StringIO()
+    status = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            status = ended.code
+    loaded = [name for name in heavy if name in sys.modules]
+    print(json.dumps([status, out.getvalue(), err.getvalue(), loaded]), file=sys.__stdout__)
+    if loaded:
+        break
 """
 
 
-def _run(*words: str) -> tuple[str, str]:
-    code = f"import sys; sys.argv = ['tailrace', *{words!r}]; HEAVY = {HEAVY!r}\n{ASKED}"
-    environment = {**os.environ, "COLUMNS": "200"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    return done.stdout, done.stderr
+def _asked(lines: list[tuple[str, ...]]) -> Iterator[tuple[int, str, str]]:
+    """Status, output and errors of each of these command lines, all in one process: what one loads the next has."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED, json.dumps(HEAVY), json.dumps(lines)], capture_output=True, text=True, check=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    for words, line in zip(lines, done.stdout.splitlines(), strict=False):
+        status, out, err, loaded = json.loads(line)
+        assert not loaded, f"tailrace {' '.join(words)} loads {loaded}"
+        yield status, out, err
 
 
-@pytest.mark.parametrize("words", [(), ("--help",), ("--version",), ("nonesuch",), ("--nonesuch",)], ids=" ".join)
-def test_nothing_heavy_is_loaded(words: tuple[str, ...]) -> None:
-    out, err = _run(*words)
-    assert err.endswith("loaded: []"), err
-    if words == ("--version",):
-        assert out == f"tailrace {__version__}\n"
-    elif words == ("--help",):
-        assert all(f" {name} " in out for name in VERBS)
+def _verbs(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every verb and every group, by the words that call it."""
+    yield words
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _verbs(inner, (*words, name))
 
 
-def test_modules_say_of_their_verbs_what_help_says() -> None:
-    for name, told in VERBS.items():
-        said = str(Verb(name).load().help)
-        assert " ".join(said.split("\n\n", maxsplit=1)[0].split()) == told
+VERBS = list(_verbs(typer.main.get_command(app)))
+
+
+def test_help_loads_nothing() -> None:
+    for words, (status, out, _) in zip(VERBS, _asked([(*words, "--help") for words in VERBS]), strict=True):
+        assert (status, " ".join(("tailrace", *words)) in out) == (0, True), words
+
+
+def test_a_wrong_option_loads_nothing() -> None:
+    for status, out, err in _asked([(*words, "--nonesuch") for words in VERBS]):
+        assert (status, out) == (2, "")
+        assert "nonesuch" in err
+
+
+def test_a_verb_without_its_arguments_loads_nothing() -> None:
+    complete = {("demo",), ("messages",), ("spool", "ls"), ("spool", "clean")}
+    asked = [words for words in VERBS if words not in complete]
+    for words, (status, out, err) in zip(asked, _asked(asked), strict=True):
+        assert (status, "Missing" in err or "Usage" in out + err) == (2, True), words
+
+
+def test_the_version_and_a_verb_that_is_not_there_load_nothing() -> None:
+    (version, typed) = _asked([("--version",), ("nonesuch",)])
+    assert version == (0, f"tailrace {__version__}\n", "")
+    assert typed[0] == 2
+
+
+WRONG = {
+    "decode . --database d --start-lsn 1": 'invalid input syntax for type pg_lsn: "1"',
+    "decode . --database d --upto-lsn x/y": 'invalid input syntax for type pg_lsn: "x/y"',
+    "decode . --database d --window 5QB": 'invalid size: "5QB"',
+    "decode . --database d --set datestyle=none": 'invalid value for parameter "DateStyle": "none"',
+    "decode . --database d --set logical_decoding_work_mem=1kB": "1 kB is outside the valid range",
+    "decode . --database d --set nonesuch=1": 'unrecognized configuration parameter "nonesuch"',
+    "decode . --database d --unknown-types x": 'invalid value for parameter "unknown_types": "x"',
+    "history . t --database d --window x": 'invalid size: "x"',
+    "blame . t 1 --database d --window x": 'invalid size: "x"',
+    "undo . --xid 1 --database d --window x": 'invalid size: "x"',
+    "wal dump . --start 1": "pg_lsn",
+    "wal dump . --rmgr nonesuch": 'resource manager "nonesuch" does not exist',
+    "wal dump . --relation 1": 'invalid relation specification: "1"',
+    "slot create a . --database d --state s --at yesterday": "invalid input syntax for type timestamp with time zone",
+    "slot create a . --database d --state s --window x": 'invalid size: "x"',
+    "slot get a --state s --upto-lsn 1": "pg_lsn",
+    "slot peek a --state s --set nonesuch=1": "nonesuch",
+    "slot receive a --state s": "give a file or a writer",
+    "slot receive a --state s -f - --create-slot .": "no database specified",
+    "slot receive a --state s -f - --temporary": "options of a new slot need --create-slot",
+    "slot advance a 1 --state s": "pg_lsn",
+    "publication ls . --database d --state s --at 1": "pg_lsn",
+    "sql nonesuch --database d --state s": 'source directory "nonesuch" does not exist',
+}
+
+
+def test_words_that_mean_nothing_load_nothing() -> None:
+    for (words, error), (status, out, err) in zip(WRONG.items(), _asked([tuple(each.split()) for each in WRONG]), strict=True):
+        assert (status, out) == (1, ""), words
+        assert error in err, words
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("tailrace de", ["decode", "demo"]), ("tailrace slot re", ["receive", "rename"]), ("tailrace decode . --on s", ["spark"])],
+)
+def test_completion_loads_nothing(typed: str, offered: list[str], tmp_path: Path) -> None:
+    program = tmp_path / "tailrace"
+    program.write_text(
+        "import sys\nfrom tailrace.cli import main\ntry:\n    main()\nfinally:\n"
+        f"    sys.stderr.write(str([name for name in {HEAVY!r} if name in sys.modules]))\n"
+    )
+    asked = {"_TAILRACE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True, env={**os.environ, **asked})
+    assert (done.stdout.split(), done.stderr) == (offered, "[]")
+
+
+def test_a_shell_can_be_told_of_completion(tmp_path: Path) -> None:
+    program = tmp_path / "tailrace"
+    program.write_text("from tailrace.cli import main\nmain()\n")
+    environment = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    for shell, script in (
+        ("bash", "complete -o default -F _tailrace_completion tailrace"),
+        ("zsh", "compdef"),
+        ("fish", "complete"),
+    ):
+        done = subprocess.run(
+            [sys.executable, program, "--show-completion", shell], capture_output=True, text=True, check=True, env=environment
+        )
+        assert script in done.stdout

@@ -22,7 +22,7 @@ from support.decoding import check_equal
 from support.servers import Server
 from support.slots import TAILRACE, create_both, theirs
 from support.waiting import until
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.replication.output_position import WRITING, Position
 from tailrace.storage.birth import born
 from tailrace.storage.file_lock import FileLock

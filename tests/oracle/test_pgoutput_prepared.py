@@ -10,7 +10,7 @@ from support.cases import DBNAME
 from support.pgoutput_rows import PLAIN, PUBLICATION, check_same, ours, theirs
 from support.sampling import some_of
 from support.servers import Server
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.replication.acquired import consuming

@@ -14,7 +14,7 @@ from support.command import Run
 from support.live import SLOT
 from support.pgoutput_rows import PLAIN, PUBLICATION, theirs
 from support.servers import Server
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.pipeline import LocalRunner

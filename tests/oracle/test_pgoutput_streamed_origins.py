@@ -17,7 +17,7 @@ from support.reassembly import reassembled
 from support.sampling import some_of
 from support.servers import Server
 from support.walsender import Received
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.model import Lsn

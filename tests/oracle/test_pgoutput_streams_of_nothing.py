@@ -15,7 +15,7 @@ from support.pgoutput_rows import PLAIN, PUBLICATION, ours
 from support.sampling import some_of
 from support.servers import Server
 from support.walsender import LogicalStream
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.pipeline import LocalRunner

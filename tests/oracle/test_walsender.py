@@ -24,7 +24,7 @@ from support.pgoutput_rows import PUBLICATION, ours
 from support.reassembly import Event, Subscriber, reassembled
 from support.servers import Server
 from support.walsender import LogicalStream, Received
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.change_columns import change_batches
 from tailrace.logicalproto.change_reader import ChangeReader

@@ -13,7 +13,7 @@ from support.segments import NAME
 from support.servers import Server
 from support.slots import create_both, ours, theirs
 from support.threads import run_threads
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner

@@ -11,7 +11,7 @@ from support.decoding import check_equal
 from support.servers import Server
 from support.slots import create_both, ours, theirs
 from support.watching import opened_places
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.errors import TailraceError, UsageError
 from tailrace.pipeline import LocalRunner
 from tailrace.replication.acquired import consuming

@@ -14,7 +14,7 @@ from support.servers import Server
 from support.slots import ours, theirs
 from support.waiting import until
 from support.watching import opened_places
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner
 from tailrace.replication.acquired import consuming

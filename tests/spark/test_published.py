@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from support.pgoutput import Sent, read_sent
 from support.pgoutput_rows import Row, theirs
 from support.servers import Server
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.errors import UsageError
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table

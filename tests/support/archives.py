@@ -13,7 +13,7 @@ from support.servers import Server
 from support.slots import THEIRS, ours
 from support.waiting import until
 from tailrace.catalog.statefile import write_state
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 from tailrace.replication.acquired import Consumer

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from support.servers import Server
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding

@@ -24,7 +24,7 @@ from support.decoding import state_before
 from support.outlets import Outlet, Told, described
 from tailrace.catalog.state import CatalogState
 from tailrace.catalog.statefile import write_state
-from tailrace.cli.slot import create
+from tailrace.cli.verbs.slot import create
 from tailrace.errors import TailraceError
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, open_pipeline

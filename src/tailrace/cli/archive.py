@@ -4,41 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from tailrace.cli.progress import warn
-from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.errors import count_of
 from tailrace.model import Lsn
 from tailrace.replication.archive import Cleanup, WaysBack, clean_up, look_through
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segments import Segment
 
-app = typer.Typer(help="Archives of write-ahead log.", no_args_is_help=True, add_completion=False)
 
-
-@app.callback()
-def archive() -> None:
-    """Archives of write-ahead log."""
-
-
-@app.command()
-def cleanup(
-    source: Annotated[Path, typer.Argument(help="Directory of archived segments.")],
-    state: Annotated[list[Path], typer.Option("--state", help="State location whose slots read the archive.")],
-    backup: Annotated[
-        list[Path] | None,
-        typer.Option("--backup", help="Base backup that is restored by this archive: directory, backup_label or base.tar."),
-    ] = None,
-    catalog: Annotated[list[Path] | None, typer.Option("--catalog", help="Captured catalog state that is used with it.")] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Remove them. Without, they are only listed.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """List the segments that no slot needs any more, nor a backup or catalog state; and what is kept, and why."""
+def cleanup(source: Path, state: list[Path], backups: list[Path], catalogs: list[Path], *, delete: bool, as_json: bool) -> None:
+    """Print which segments no slot, backup or catalog state needs, or remove them if `delete`."""
     locations = [SlotLocation.open(each, warn=warn) for each in state]
-    cleaned = (clean_up if delete else look_through)(source, locations, WaysBack(backup or (), catalog or ()))
+    cleaned = (clean_up if delete else look_through)(source, locations, WaysBack(backups, catalogs))
     rows = [_row(cleaned, segment) for segment in cleaned.unneeded]
     size = sum(segment.size or 0 for segment in cleaned.unneeded)
     if as_json:

@@ -3,54 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
-
-import typer
+from pathlib import Path
+from typing import Any
 
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
 from tailrace.cli.choice import On
-from tailrace.cli.engine import OnOption, WindowOption
-from tailrace.cli.past_log import (
-    CatalogOption,
-    DatabaseOption,
-    IndexOption,
-    SourceArgument,
-    TableArgument,
-    open_log,
-    time_text,
-)  # fmt: skip
+from tailrace.cli.past_log import open_log, time_text
 from tailrace.cli.progress import counted, warn
-from tailrace.cli.tables import JsonOption, Listing, printable, write_json, write_listing
+from tailrace.cli.tables import Listing, printable, write_json, write_listing
 from tailrace.decode import DELETE, INSERT, UPDATE
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.past.row_changes import TRUNCATE, Absent, Cell
 from tailrace.past.trails import Numbering, Row, Version
-from tailrace.pipeline.row_trails import OF_ROWS, Blame
-from tailrace.pipeline.row_trails import blame as blamed
+from tailrace.pipeline.row_trails import OF_ROWS, Blame, blame
 from tailrace.types.quoting import quote_identifier, quote_literal
+from tailrace.window import WindowSize
 
 _WORDS = {INSERT: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE", TRUNCATE: "TRUNCATE"}
 _COLUMNS = ("row", "time", "commit", "record", "xid", "change", "values")
 _LONGEST = 60
 
 
-def blame(
-    source: SourceArgument,
-    table: TableArgument,
-    key: Annotated[str, typer.Argument(help="The row: the value of its key, or NAME=VALUE, with commas between several.")],
-    database: DatabaseOption,
-    catalog: CatalogOption = None,
-    index: IndexOption = None,
-    window: WindowOption = "",
-    on: OnOption = On.AUTO,
-    as_json: JsonOption = False,
-) -> None:
-    """Show every version of the rows that once had this key: when, by which transaction, what was done, and which columns it changed."""
+def print_versions(
+    source: Path, table: str, key: str, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """A line a version, row by row. Raises UsageError if there never was such a row."""
     named = read_table_name(table)
     with counted("versions") as progress:
         feed = open_log(source, database, catalog=catalog, index=index, window=window, on=on, progress=progress, demand=OF_ROWS)
-        found = blamed(feed, *named, key)
+        found = blame(feed, *named, key)
         progress.add(sum(len(trail.versions) for trail in found.trails))
     if feed.warning:
         warn(feed.warning)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tailrace.cli.choice import On, choose
 from tailrace.cli.progress import warn
@@ -20,14 +18,6 @@ if TYPE_CHECKING:
 
 SHORT_BYTES = 1 << 30
 """Up to here most of Spark's work is its start (`benchmarks/first_contact.py`)."""
-OnOption = Annotated[
-    On,
-    typer.Option("--on", help="Where to work: in this process, on Spark, or, by itself, on Spark where a master is configured."),
-]
-WindowOption = Annotated[
-    str,
-    typer.Option("--window", help="How much WAL to plan and decode at once, such as 64MB. Memory follows it.", metavar="SIZE"),
-]
 
 
 def warn_if_none_kept(store: IndexStore | None, system: int) -> None:

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tailrace.catalog.names.qualified_names import read_table_name
 from tailrace.cli.choice import On
-from tailrace.cli.engine import OnOption, WindowOption
-from tailrace.cli.past_log import (
-    CatalogOption,
-    DatabaseOption,
-    IndexOption,
-    SourceArgument,
-    TableArgument,
-    open_log,
-    time_text,
-)  # fmt: skip
+from tailrace.cli.past_log import open_log, time_text
 from tailrace.cli.progress import counted
-from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.past.schema_events import SchemaEvent
 from tailrace.pipeline.table_events import table_events
+from tailrace.window import WindowSize
 
 _COLUMNS = ("time", "commit", "record", "xid", "oid", "table", "event", "column", "before", "after")
 
 
-def history(
-    source: SourceArgument,
-    table: TableArgument,
-    database: DatabaseOption,
-    catalog: CatalogOption = None,
-    index: IndexOption = None,
-    window: WindowOption = "",
-    on: OnOption = On.AUTO,
-    as_json: JsonOption = False,
-) -> None:
-    """Tell what became of the tables that were ever called so: created, altered, renamed, rewritten, truncated, dropped."""
+def print_events(
+    source: Path, table: str, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On, as_json: bool
+) -> None:  # fmt: skip
+    """A line an event, in the order of the log."""
     named = read_table_name(table)
     with counted("events") as progress:
         feed = open_log(source, database, catalog=catalog, index=index, window=window, on=on, progress=progress)

@@ -9,15 +9,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Any, TextIO
 
-import typer
-
-from tailrace.cli.tables import JsonOption, write_json
+from tailrace.cli.tables import write_json
 from tailrace.errors import TailraceError, UsageError
-from tailrace.logicalproto.formats import EITHER, LATEST_PROTOCOL
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.logicalproto.printing import MessagePrinter
+from tailrace.logicalproto.protocol import EITHER, LATEST_PROTOCOL
 
 _BEFORE_HEX = re.compile(r"(?:([0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})[|\t](\d+)[|\t])?\\?\\x")
 """The digits are not matched: a regular expression would keep a hundred bytes for each pair of them."""
@@ -36,12 +34,8 @@ class Line:
     cut: int = 0
 
 
-def messages(
-    file: Annotated[Path | None, typer.Argument(help="Lines with a message each; standard input if there is none.")] = None,
-    proto_version: Annotated[int, typer.Option(help="Version of the protocol that was asked for.")] = LATEST_PROTOCOL,
-    as_json: JsonOption = False,
-) -> None:
-    """Show messages of pgoutput: rows of pg_logical_slot_get_binary_changes as psql -At prints them, or JSON lines with a payload in hex."""
+def print_messages(file: Path | None, proto_version: int, *, as_json: bool) -> None:
+    """A line a message of the file, or of standard input."""
     reader = MessageReader(proto_version, EITHER if proto_version == LATEST_PROTOCOL else "on" if proto_version > 1 else "off")
     printer = MessagePrinter()
     opened = nullcontext(sys.stdin) if file is None else file.open(encoding="utf-8", errors="surrogateescape")

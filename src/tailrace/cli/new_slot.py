@@ -1,6 +1,6 @@
 """A slot that does not exist yet, for the verbs that create one.
 
-In: what the command line says of it. Out: the state location, the slot, and the place in the log where it begins. Nothing is created here.
+In: what the command line says of it. Out: the state location, the slot, and the place in the log where it begins.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from tailrace.catalog.statefile import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted, warn
+from tailrace.cli.slot_rows import write_slot
+from tailrace.model import PG_EPOCH, Lsn
 from tailrace.pipeline import Source
 from tailrace.plan.carried import Carried
 from tailrace.plugins.registry import announce_slot
@@ -68,6 +71,20 @@ class NewSlot:
             inactive_since=int(time.time() * 1e6), identity=new_identity(), stood=place.stood,
         )  # fmt: skip
         return location, slot, place
+
+
+def create(wanted: NewSlot, state: Path, on: On, window: WindowSize | None, *, as_json: bool) -> None:
+    """Create the slot, and print where it begins."""
+    location, slot, place = wanted.placed(state, on, window)
+    location.create_slot(slot, place)
+    write_slot(location, wanted.name, f"{wanted.name}\t{place.lsn}", as_json=as_json)
+
+
+def start_point(text: str, since: Lsn | datetime | None) -> Moment | None:
+    """A past moment to begin at, which the command line has as `text`."""
+    if isinstance(since, datetime):
+        return Moment(text, time=(since - PG_EPOCH) // timedelta(microseconds=1))
+    return None if since is None else Moment(text, since)
 
 
 def _is_nothing(state: Path) -> bool:

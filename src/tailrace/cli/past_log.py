@@ -1,12 +1,10 @@
-"""What the verbs that tell the past have in common: their options, how they open a log, and times as PostgreSQL prints them."""
+"""What the verbs that tell the past have in common: how they open a log, and times as PostgreSQL prints them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from tailrace.catalog.statefile import read_state
 from tailrace.cli.choice import On
@@ -18,17 +16,11 @@ from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import TextStyle
 from tailrace.types.times.moments import format_moments
-from tailrace.window import WindowSize, parse_size
-
-SourceArgument = Annotated[Path, typer.Argument(help="Data directory, base backup, pg_wal, or directory of archived segments.")]
-TableArgument = Annotated[str, typer.Argument(help="The table, schema.name as in SQL.")]
-DatabaseOption = Annotated[str, typer.Option(help="The table's database.")]
-CatalogOption = Annotated[Path | None, typer.Option(help="Captured catalog state.")]
-IndexOption = Annotated[Path | None, typer.Option(help="Keep indexes here, and use those that are.")]
+from tailrace.window import WindowSize
 
 
 def open_log(
-    source: Path, database: str, *, catalog: Path | None, index: Path | None, window: str, on: On, progress: Progress,
+    source: Path, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On, progress: Progress,
     demand: Demand = OF_TABLES,
 ) -> LogFeed:  # fmt: skip
     """The whole log, planned window by window."""
@@ -36,9 +28,7 @@ def open_log(
     opened = Source.open(source, captured.needs_wal_from if captured else None)
     begin = captured.needs_wal_from if captured else opened.segments.first_lsn
     runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
-    scanning = Scanning(
-        store=IndexStore(index, warn) if index else None, window=WindowSize(parse_size(window)) if window else None
-    )
+    scanning = Scanning(store=IndexStore(index, warn) if index else None, window=window)
     feed = open_feed(opened, database, runner=runner, catalog=captured, scanning=scanning, demand=demand)
     warn_if_none_kept(scanning.store, opened.segments.system)
     return feed

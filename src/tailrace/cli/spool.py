@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import sys
 
-import typer
-
-from tailrace.cli.tables import JsonOption, Listing, write_json, write_listing
+from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.storage.spool import clean, look, spool_directory
 
-app = typer.Typer(help="Copies of the WAL of running servers.", no_args_is_help=True, add_completion=False)
 
-
-@app.command("ls")
-def list_copies(as_json: JsonOption = False) -> None:
-    """Where WAL of running servers is copied to, and how much lies there, by system, timeline and pg_wal."""
+def ls(*, as_json: bool) -> None:
+    """Print what is there."""
     place = spool_directory()
     spooled = look(place)
     if as_json:
@@ -40,8 +35,7 @@ def list_copies(as_json: JsonOption = False) -> None:
         write_listing(Listing(("system", "timeline", "files", "bytes", "notes", "source"), rows))
 
 
-@app.command("clean")
-def remove_copies() -> None:
-    """Remove the copies that nobody is reading."""
+def clean_up() -> None:
+    """Remove what nobody reads, and say how much that was."""
     place = spool_directory()
     sys.stdout.write(f"{place}: {clean(place):,} bytes removed\n")

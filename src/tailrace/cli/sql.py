@@ -6,93 +6,84 @@ import atexit
 import signal
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from tailrace.cli.choice import On
-from tailrace.cli.engine import OnOption, runner_for
+from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, warn
 from tailrace.errors import UsageError
+from tailrace.pipeline.runner import Runner
+from tailrace.sql.functions.signatures import functions_of
+from tailrace.sql.place import Place
 from tailrace.sql.psql.output import Format
 from tailrace.sql.psql.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
+from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.server import Server
+from tailrace.sql.session import Session
+from tailrace.sql.views.view_columns import views_of
 from tailrace.user_cache import user_cache
-
-if TYPE_CHECKING:
-    from tailrace.pipeline.runner import Runner
-    from tailrace.sql.place import Place as StatementPlace
 
 _HISTORY = 2000
 NO_DATABASE = "3D000"
 
 
-def sql(
-    source: Annotated[
-        Path, typer.Argument(help="Data directory, running or stopped, its pg_wal, or a directory of archived segments.")
-    ],
-    database: Annotated[str, typer.Option("--database", "-d", help="Database of the session.")],
-    state: Annotated[
-        Path, typer.Option("--state", help="State location: the directory in which slots are kept. Made with the first.")
-    ],
-    command: Annotated[
-        list[str] | None,
-        typer.Option("--command", "-c", help="Run this instead of standard input; may be repeated.", metavar="QUERY"),
-    ] = None,
-    file: Annotated[
-        list[Path] | None, typer.Option("--file", "-f", help="Run what this file holds; may be repeated.", metavar="FILE")
-    ] = None,
-    connect: Annotated[
-        str, typer.Option("--connect", help="Send what is not the interface's to this server.", metavar="DSN")
-    ] = "",
-    unaligned: Annotated[bool, typer.Option("--no-align", "-A", help="Unaligned output.")] = False,
-    tuples_only: Annotated[bool, typer.Option("--tuples-only", "-t", help="Rows alone.")] = False,
-    expanded: Annotated[bool, typer.Option("--expanded", "-x", help="One line a value.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No command tags.")] = False,
-    separator: Annotated[str, typer.Option("--field-separator", "-F", help="What separates fields of unaligned output.")] = "|",
-    variable: Annotated[
-        list[str] | None, typer.Option("--set", "-v", help="A variable of psql's: ON_ERROR_STOP=1.", metavar="NAME=VALUE")
-    ] = None,
-    on: OnOption = On.AUTO,
-) -> None:
-    """Carry out SQL as psql does: the functions and views of logical decoding, on slots that are kept outside of the server."""
-    from tailrace.sql.place import Place  # noqa: PLC0415 - what reads SQL takes a moment to load
-    from tailrace.sql.query.duckdb_engine import run  # noqa: PLC0415 - only this verb needs DuckDB
-    from tailrace.sql.server import Server  # noqa: PLC0415
-    from tailrace.sql.session import Session  # noqa: PLC0415
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What to run: commands and files, or, if there are none, standard input; and variables that are set before."""
 
-    if not source.is_dir():
-        raise UsageError(f'source directory "{source}" does not exist')
+    commands: list[str]
+    files: list[Path]
+    variables: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """psql's switches of the same names."""
+
+    unaligned: bool
+    tuples_only: bool
+    expanded: bool
+    quiet: bool
+    separator: str
+
+
+def run_session(source: Path, database: str, state: Path, given: Input, *, connect: str, on: On, output: Output) -> int:
+    """Carry out what is given; psql's exit status. With a DSN, `connect`, there is a server for what is not the interface's."""
     progress = Progress("rows", shown=False)
 
     def runner(size: int) -> Runner:
         return runner_for(on, size, progress.tell)
 
     place = Place(source, database, state, runner, warn)
-    _check_database(place)
+    if not _has_database(place):
+        return NO_CONNECTION
     server = Server(connect, _notice) if connect else None
     session = Session(place, run, server)
-    shell = Shell(session, Format(not unaligned, tuples_only, expanded, separator=separator), is_quiet=quiet)
-    for each in variable or ():
+    shell = Shell(
+        session,
+        Format(not output.unaligned, output.tuples_only, output.expanded, separator=output.separator),
+        is_quiet=output.quiet,
+    )
+    for each in given.variables:
         name, _, value = each.partition("=")
         shell.set_variable(name, value)
     try:
-        status = _run(shell, command or [], file or [])
+        return _run(shell, given)
     finally:
         session.close()
-    if status:
-        raise typer.Exit(status)
 
 
-def _check_database(place: StatementPlace) -> None:
-    """Ends as psql does that cannot connect."""
+def _has_database(place: Place) -> bool:
+    """Whether there is one to connect to; if not, that has been said."""
     try:
         place.check_database()
+        return True
     except UsageError as error:
         if error.sqlstate != NO_DATABASE:
             raise
         sys.stderr.write(f"tailrace: error: {error}\n")
-        raise typer.Exit(NO_CONNECTION) from None
+        return False
 
 
 def _notice(text: str) -> None:
@@ -100,27 +91,27 @@ def _notice(text: str) -> None:
     sys.stderr.write(text)
 
 
-def _run(shell: Shell, commands: list[str], files: list[Path]) -> int:
+def _run(shell: Shell, given: Input) -> int:
     """The exit status, as psql's: 0, 1 if the last command of -c failed, or one at which ON_ERROR_STOP ended it, 3 where it ended a script, 2 where
     the server's connection was lost."""
     status = 0
     try:
-        for text in commands:
+        for text in given.commands:
             status = _run_command(shell, text)
             if status and shell.stops:
                 return status
-        for path in files:
+        for path in given.files:
             shell.file = str(path)
             with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
                 _feed(shell, lines)
-        if not commands and not files:
+        if not given.commands and not given.files:
             if sys.stdin.isatty():
                 _typed(shell)
             else:
                 _feed(shell, sys.stdin)
     except Quit as ended:
         return ended.status
-    return 0 if files else status
+    return 0 if given.files else status
 
 
 def _run_command(shell: Shell, text: str) -> int:
@@ -171,9 +162,6 @@ def _ready_readline(shell: Shell) -> None:
         import readline  # noqa: PLC0415 - not every Python has it
     except ImportError:
         return
-    from tailrace.sql.functions.signatures import functions_of  # noqa: PLC0415
-    from tailrace.sql.views.view_columns import views_of  # noqa: PLC0415
-
     major = shell.session.place.major
     words = [*functions_of(major), *views_of(major), *_KEYWORDS, *(f"\\{name}" for name in shell.commands)]
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 _SHORT = 24
 """A text of so many characters stands on one line."""
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {
     ord(character): escape for character, escape in zip("\b\f\n\r\t\v", (r"\b", r"\f", r"\n", r"\r", r"\t", r"\v"), strict=True)
 }
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 @dataclass(frozen=True, slots=True)

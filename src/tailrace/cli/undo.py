@@ -5,18 +5,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated
-
-import typer
+from pathlib import Path
 
 from tailrace.cli.choice import On
-from tailrace.cli.engine import OnOption, WindowOption
-from tailrace.cli.past_log import CatalogOption, DatabaseOption, IndexOption, SourceArgument, open_log, time_text
+from tailrace.cli.past_log import open_log, time_text
 from tailrace.cli.progress import counted, warn
 from tailrace.past.sql_text import comment, defer_keys, restore_keys
-from tailrace.pipeline.undoing import OF_STATEMENTS, Undo
-from tailrace.pipeline.undoing import undo as undone
+from tailrace.pipeline.undoing import OF_STATEMENTS, Undo, undo
 from tailrace.types.encodings.server_encodings import SQL_ASCII
+from tailrace.window import WindowSize
 
 _HEAD = """What others have changed since is left as it is. Triggers fire, and foreign keys are checked, unless a superuser adds:
 SET LOCAL session_replication_role = replica;"""
@@ -28,21 +25,15 @@ SET CONSTRAINTS ALL DEFERRED;"""
 """What the text is in; and constraints that the transaction may have deferred."""
 
 
-def undo(
-    source: SourceArgument,
-    xid: Annotated[int, typer.Option("--xid", help="The transaction: its xid, with or without the epoch.")],
-    database: DatabaseOption,
-    catalog: CatalogOption = None,
-    index: IndexOption = None,
-    window: WindowOption = "",
-    on: OnOption = On.AUTO,
-) -> None:
-    """Print the SQL that would take a committed transaction back, to be read and run by whoever wants it. Status 1 if some of it cannot be."""
+def print_statements(
+    source: Path, xid: int, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On
+) -> bool:  # fmt: skip
+    """What would take the transaction back; whether that is all of it."""
     with counted("statements") as progress:
         feed = open_log(
             source, database, catalog=catalog, index=index, window=window, on=on, progress=progress, demand=OF_STATEMENTS
         )
-        found = undone(feed, xid)
+        found = undo(feed, xid)
         progress.add(sum(bool(step.statement) for step in found.steps))
     sys.stdout.flush()
     for line in _lines(found, database, "SQL_ASCII" if feed.history.encoding == SQL_ASCII else "UTF8"):
@@ -50,10 +41,9 @@ def undo(
     troubles = Counter((step.table, _reason(step.trouble)) for step in found.steps if step.trouble)
     for (table, trouble), count in troubles.items():
         warn(f"{table}: {trouble}" + (f" ({count} times)" if count > 1 else ""))
-    if troubles:
-        if feed.warning:
-            warn(feed.warning)
-        raise typer.Exit(1)
+    if troubles and feed.warning:
+        warn(feed.warning)
+    return not troubles
 
 
 def _reason(trouble: str) -> str:

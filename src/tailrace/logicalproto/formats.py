@@ -14,12 +14,7 @@ from typing import Any
 from tailrace.errors import PeerError, UsageError
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.fields import KINDS, Payload, read_u8, read_u32, shown, write_u32
-
-PARALLEL, EITHER = "parallel", "either"
-STREAMING = ("off", "on", PARALLEL, EITHER)
-"""The option `streaming` of START_REPLICATION; on takes protocol 2, parallel 4. EITHER, on or parallel, is for who was not told:
-length decides."""
-LATEST_PROTOCOL = 4
+from tailrace.logicalproto.protocol import EITHER, PARALLEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,16 +19,8 @@ from typing import Any
 
 from tailrace.errors import PeerError, UsageError
 from tailrace.logicalproto import message as m
-from tailrace.logicalproto.formats import (
-    BY_VALUE,
-    EITHER,
-    LATEST_PROTOCOL,
-    PARALLEL,
-    STREAMING,
-    format_of,
-    read_message,
-    write_message,
-)
+from tailrace.logicalproto.formats import BY_VALUE, format_of, read_message, write_message
+from tailrace.logicalproto.protocol import EITHER, LATEST_PROTOCOL, PARALLEL, STREAMING
 from tailrace.model import Lsn
 
 OUTSIDE, TRANSACTION, PREPARED, STREAM = range(4)

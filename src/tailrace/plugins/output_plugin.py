@@ -26,8 +26,9 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
+from tailrace.plugins.parameters import with_parameters
 from tailrace.publications.publishing.entry_timeline import Definitions
-from tailrace.settings import WORK_MEM, parse_work_mem
+from tailrace.settings import WORK_MEM
 from tailrace.transactions.fates import Transactions, TwoPhase
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import TextStyle
@@ -98,10 +99,7 @@ class DecodingContext:
 
     def set_parameters(self, parameters: Mapping[str, str]) -> None:
         """Parameters of the session. Raises UsageError, in PostgreSQL's words, for names and values that are none."""
-        others = dict(parameters)
-        for name in [name for name in others if name.lower() == "logical_decoding_work_mem"]:
-            self.work_mem = parse_work_mem(others.pop(name))
-        self.style = self.style.under(others)
+        self.style, self.work_mem = with_parameters(self.style, self.work_mem, parameters)
 
 
 class PluginWarning(UserWarning):

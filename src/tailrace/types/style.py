@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from tailrace.errors import UsageError
 from tailrace.majors import NEWEST
 from tailrace.types.search_path import DEFAULT_SEARCH_PATH, read_search_path
-from tailrace.types.values import Texts
+
+if TYPE_CHECKING:  # the command line checks parameters before it loads what values are kept in
+    from tailrace.types.values import Texts
 
 NameOf = Callable[[int, int], str | None]
-ToClient = Callable[[Texts], Texts]
+ToClient = Callable[["Texts"], "Texts"]
 
 _FORMS = {"iso": "ISO", "sql": "SQL", "german": "German"}
 _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY"}

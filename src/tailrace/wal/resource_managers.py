@@ -5,6 +5,10 @@ A manager is either read or listed in IGNORED with the reason. Every record of e
 
 from __future__ import annotations
 
+import re
+
+from tailrace.errors import UsageError
+
 XLOG = 0
 XACT = 1
 SMGR = 2
@@ -38,3 +42,15 @@ IGNORED = {
 def name_of(manager: int) -> str:
     """As pg_waldump prints it; custom managers by number."""
     return NAMES[manager] if manager < len(NAMES) else f"custom{manager:03d}"
+
+
+def manager_named(name: str) -> int:
+    """The number of the manager that pg_waldump prints so. Raises UsageError if there is none."""
+    for manager, known in enumerate(NAMES):
+        if known.lower() == name.lower():
+            return manager
+    if re.fullmatch(r"custom\d{3}", name):
+        return int(name.removeprefix("custom"))
+    raise UsageError(
+        f'resource manager "{name}" does not exist', hint=f"There are {', '.join(NAMES)}, and custom128 to custom255."
+    )

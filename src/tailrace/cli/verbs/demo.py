@@ -1,4 +1,4 @@
-"""`tailrace demo`: the whole product on an embedded PostgreSQL."""
+"""`tailrace demo`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.choice import On
-from tailrace.cli.engine import OnOption, runner_for
+from tailrace.cli.verbs.options import OnOption
 
 DEMO_BYTES = 256 << 20
 """About how much WAL the shop writes."""
@@ -19,6 +19,7 @@ def demo(
     on: OnOption = On.SPARK,
 ) -> None:
     """A small shop on an embedded PostgreSQL, decoded on Spark, mirrored into Delta, compared row by row."""
-    from tailrace.demo.shop import run_demo  # noqa: PLC0415 - asks for the demo's extras
+    from tailrace.cli.engine import runner_for
+    from tailrace.demo.shop import run_demo
 
     raise typer.Exit(run_demo(keep, lambda: runner_for(on, DEMO_BYTES, lambda why: None)))

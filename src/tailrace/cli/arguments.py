@@ -1,0 +1,57 @@
+"""What the words of a command line mean: LSNs, times, sizes, pairs. Raises UsageError for those that mean nothing.
+
+It imports nothing that takes time to load, so that a wrong word is refused at once.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+from tailrace.plugins.parameters import with_parameters
+from tailrace.settings import WORK_MEM
+from tailrace.types.style import TextStyle
+from tailrace.window import WindowSize, parse_size
+
+
+def parse_lsn(text: str) -> Lsn | None:
+    """An optional position in the log."""
+    try:
+        return Lsn.parse(text) if text else None
+    except ValueError as error:
+        raise UsageError(str(error), sqlstate="22P02") from None
+
+
+def parse_moment(text: str) -> Lsn | datetime | None:
+    """What `--at` of `slot create` says. A time without a zone is of this machine's."""
+    if not text or "/" in text:
+        return parse_lsn(text)
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        raise UsageError(
+            f'invalid input syntax for type timestamp with time zone: "{text}"', hint="Give an LSN, or a time as 2026-05-04 15:00:00+02.",
+            sqlstate="22007",
+        ) from None  # fmt: skip
+
+
+def parse_window(size: str) -> WindowSize | None:
+    return WindowSize(parse_size(size)) if size else None
+
+
+def parse_pairs(texts: list[str] | None) -> dict[str, str | None]:
+    """Options: NAME=VALUE, or NAME."""
+    return dict(_pair(text) for text in texts or ())
+
+
+def parse_parameters(texts: list[str] | None) -> dict[str, str]:
+    """Parameters of the session: NAME=VALUE."""
+    parameters = {name: value or "" for name, value in map(_pair, texts or ())}
+    with_parameters(TextStyle(), WORK_MEM, parameters)
+    return parameters
+
+
+def _pair(text: str) -> tuple[str, str | None]:
+    name, equals, value = text.partition("=")
+    return name, value if equals else None

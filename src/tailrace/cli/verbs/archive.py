@@ -1,0 +1,35 @@
+"""`tailrace archive cleanup`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.verbs.options import JsonOption
+
+app = typer.Typer(help="Archives of write-ahead log.", no_args_is_help=True)
+
+
+@app.callback()
+def _verbs() -> None:
+    """Archives of write-ahead log."""
+
+
+@app.command()
+def cleanup(
+    source: Annotated[Path, typer.Argument(help="Directory of archived segments.")],
+    state: Annotated[list[Path], typer.Option("--state", help="State location whose slots read the archive.")],
+    backup: Annotated[
+        list[Path] | None,
+        typer.Option("--backup", help="Base backup that is restored by this archive: directory, backup_label or base.tar."),
+    ] = None,
+    catalog: Annotated[list[Path] | None, typer.Option("--catalog", help="Captured catalog state that is used with it.")] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove them. Without, they are only listed.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the segments that no slot needs any more, nor a backup or catalog state; and what is kept, and why."""
+    from tailrace.cli import archive
+
+    archive.cleanup(source, state, backup or [], catalog or [], delete=delete, as_json=as_json)

@@ -1,0 +1,38 @@
+"""`tailrace blame`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.arguments import parse_window
+from tailrace.cli.choice import On
+from tailrace.cli.verbs.options import (
+    CatalogOption,
+    IndexOption,
+    JsonOption,
+    OnOption,
+    SourceArgument,
+    TableArgument,
+    TableDatabaseOption,
+    WindowOption,
+)
+
+
+def blame(
+    source: SourceArgument,
+    table: TableArgument,
+    key: Annotated[str, typer.Argument(help="The row: the value of its key, or NAME=VALUE, with commas between several.")],
+    database: TableDatabaseOption,
+    catalog: CatalogOption = None,
+    index: IndexOption = None,
+    window: WindowOption = "",
+    on: OnOption = On.AUTO,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every version of the rows that once had this key: when, by which transaction, what was done, and which columns it changed."""
+    size = parse_window(window)
+    from tailrace.cli.blame import print_versions
+
+    print_versions(source, table, key, database, catalog=catalog, index=index, window=size, on=on, as_json=as_json)

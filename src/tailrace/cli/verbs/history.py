@@ -1,0 +1,33 @@
+"""`tailrace history`."""
+
+from __future__ import annotations
+
+from tailrace.cli.arguments import parse_window
+from tailrace.cli.choice import On
+from tailrace.cli.verbs.options import (
+    CatalogOption,
+    IndexOption,
+    JsonOption,
+    OnOption,
+    SourceArgument,
+    TableArgument,
+    TableDatabaseOption,
+    WindowOption,
+)
+
+
+def history(
+    source: SourceArgument,
+    table: TableArgument,
+    database: TableDatabaseOption,
+    catalog: CatalogOption = None,
+    index: IndexOption = None,
+    window: WindowOption = "",
+    on: OnOption = On.AUTO,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell what became of the tables that were ever called so: created, altered, renamed, rewritten, truncated, dropped."""
+    size = parse_window(window)
+    from tailrace.cli.history import print_events
+
+    print_events(source, table, database, catalog=catalog, index=index, window=size, on=on, as_json=as_json)

@@ -1,0 +1,38 @@
+"""Arguments and options that several verbs have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.choice import On
+from tailrace.types.style import PARAMETERS
+
+_PARAMETERS = (
+    f"Parameter of the session, NAME=VALUE. The text of values depends on {', '.join(PARAMETERS)}; from which size on transactions are streamed, on "
+    "logical_decoding_work_mem."
+)
+
+SourceArgument = Annotated[Path, typer.Argument(help="Data directory, base backup, pg_wal, or directory of archived segments.")]
+LiveSourceArgument = Annotated[
+    Path, typer.Argument(help="Data directory, running or stopped, its pg_wal, or a directory of archived segments.")
+]
+TableArgument = Annotated[str, typer.Argument(help="The table, schema.name as in SQL.")]
+TableDatabaseOption = Annotated[str, typer.Option("--database", help="The table's database.")]
+CatalogOption = Annotated[Path | None, typer.Option("--catalog", help="Captured catalog state.")]
+WalCatalogOption = Annotated[Path | None, typer.Option("--catalog", help="Captured catalog state, for WAL alone.")]
+IndexOption = Annotated[Path | None, typer.Option("--index", help="Keep indexes here, and use those that are.")]
+PluginOption = Annotated[str, typer.Option("--plugin", help="Output plugin.")]
+PluginOptions = Annotated[list[str] | None, typer.Option("-o", help="Plugin option, NAME=VALUE.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help=_PARAMETERS)]
+WindowOption = Annotated[
+    str,
+    typer.Option("--window", help="How much WAL to plan and decode at once, such as 64MB. Memory follows it.", metavar="SIZE"),
+]
+OnOption = Annotated[
+    On,
+    typer.Option("--on", help="Where to work: in this process, on Spark, or, by itself, on Spark where a master is configured."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]

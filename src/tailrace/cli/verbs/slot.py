@@ -1,0 +1,203 @@
+"""`tailrace slot create | ls | show | get | peek | receive | advance | copy | rename | drop | set`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.arguments import parse_lsn, parse_moment, parse_pairs, parse_parameters, parse_window
+from tailrace.cli.choice import On
+from tailrace.cli.verbs.options import (
+    JsonOption,
+    LiveSourceArgument,
+    OnOption,
+    PluginOption,
+    PluginOptions,
+    SetOption,
+    WalCatalogOption,
+    WindowOption,
+)
+from tailrace.errors import UsageError
+
+app = typer.Typer(help="Replication slots.", no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(help="The slot's name.", metavar="NAME")]
+NewNameArgument = Annotated[str, typer.Argument(help="The new name.", metavar="NEW")]
+StateOption = Annotated[Path, typer.Option("--state", help="State location: the directory in which slots are kept.")]
+RowsAsJson = Annotated[bool, typer.Option("--json", help="Each row as JSON, with its lsn, xid and data.")]
+UptoLsn = Annotated[str, typer.Option(help="Give transactions that commit before here.")]
+UptoChanges = Annotated[int, typer.Option(help="Give no further transaction once there are so many rows.")]
+
+
+@app.command()
+def create(
+    name: NameArgument,
+    source: LiveSourceArgument,
+    database: Annotated[str, typer.Option(help="Database whose changes the slot gives.")],
+    state: StateOption,
+    plugin: PluginOption = "test_decoding",
+    option: PluginOptions = None,
+    catalog: WalCatalogOption = None,
+    two_phase: Annotated[bool, typer.Option("--two-phase", help="Give prepared transactions at PREPARE TRANSACTION.")] = False,
+    on: OnOption = On.AUTO,
+    window: WindowOption = "",
+    as_json: JsonOption = False,
+    at: Annotated[
+        str,
+        typer.Option(help="Begin in the past: at this LSN, or with the first commit not before this time.", metavar="LSN|TIME"),
+    ] = "",
+) -> None:
+    """Create a slot at the end of the log, or at a past LSN or time; or as soon after that as what is open there is known from its beginning."""
+    options, size, since = parse_pairs(option), parse_window(window), parse_moment(at)
+    from tailrace.cli.new_slot import NewSlot, create, start_point
+
+    wanted = NewSlot(
+        name=name, source=source, database=database, plugin=plugin, options=options, catalog=catalog, two_phase=two_phase,
+        moment=start_point(at, since),
+    )  # fmt: skip
+    create(wanted, state, on, size, as_json=as_json)
+
+
+@app.command()
+def ls(state: StateOption, as_json: JsonOption = False) -> None:
+    """List the slots, with the columns of pg_replication_slots."""
+    from tailrace.cli import slots
+
+    slots.ls(state, as_json=as_json)
+
+
+@app.command()
+def show(name: NameArgument, state: StateOption, as_json: JsonOption = False) -> None:
+    """Show all that is known of one slot."""
+    from tailrace.cli import slots
+
+    slots.show(name, state, as_json=as_json)
+
+
+@app.command()
+def get(
+    name: NameArgument, state: StateOption, upto_lsn: UptoLsn = "", upto_nchanges: UptoChanges = 0, option: PluginOptions = None,
+    parameter: SetOption = None, window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
+) -> None:  # fmt: skip
+    """Print what is new, and confirm it: the slot does not give it again (pg_logical_slot_get_changes)."""
+    upto, options, parameters, size = parse_lsn(upto_lsn), parse_pairs(option), parse_parameters(parameter), parse_window(window)
+    from tailrace.cli import slot
+
+    slot.print_new(name, state, slot.Asked(upto, upto_nchanges, options, parameters, size, on, as_json), confirms=True)
+
+
+@app.command()
+def peek(
+    name: NameArgument, state: StateOption, upto_lsn: UptoLsn = "", upto_nchanges: UptoChanges = 0, option: PluginOptions = None,
+    parameter: SetOption = None, window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
+) -> None:  # fmt: skip
+    """Print what is new, and leave the slot as it is (pg_logical_slot_peek_changes)."""
+    upto, options, parameters, size = parse_lsn(upto_lsn), parse_pairs(option), parse_parameters(parameter), parse_window(window)
+    from tailrace.cli import slot
+
+    slot.print_new(name, state, slot.Asked(upto, upto_nchanges, options, parameters, size, on, as_json), confirms=False)
+
+
+@app.command()
+def receive(
+    name: NameArgument, state: StateOption,
+    file: Annotated[str, typer.Option("-f", "--file", help="File to write to, - for standard output.")] = "",
+    at_end: Annotated[
+        bool, typer.Option("--resume-at-end", help="Go on where the file ends, though it is not what its position says.")
+    ] = False,
+    writer: Annotated[str, typer.Option(help="Installed writer to write with, instead of to a file.")] = "",
+    writer_option: Annotated[list[str] | None, typer.Option(help="Option of the writer, NAME=VALUE.")] = None,
+    option: PluginOptions = None, parameter: SetOption = None,
+    endpos: Annotated[str, typer.Option(help="End when all that commits before here has been written.")] = "",
+    fsync_interval: Annotated[float, typer.Option("-F", "--fsync-interval", help="Seconds between syncs of the file.")] = 10.0,
+    no_loop: Annotated[bool, typer.Option("-n", "--no-loop", help="End where the source cannot be read, instead of trying again.")] = False,
+    create_from: Annotated[
+        Path | None, typer.Option("--create-slot", help="Create the slot first, on this source, as slot create does.", metavar="SOURCE")
+    ] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="With --create-slot: use the slot if it is there.")] = False,
+    temporary: Annotated[bool, typer.Option(help="With --create-slot: drop the slot when this command ends, however it ends.")] = False,
+    database: Annotated[str, typer.Option(help="With --create-slot: database whose changes the slot gives.")] = "",
+    plugin: Annotated[str, typer.Option(help="With --create-slot: output plugin.")] = "test_decoding",
+    catalog: Annotated[Path | None, typer.Option(help="With --create-slot: captured catalog state, for WAL alone.")] = None,
+    two_phase: Annotated[bool, typer.Option("--two-phase", help="With --create-slot: give prepared transactions at PREPARE.")] = False,
+    window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
+) -> None:  # fmt: skip
+    """Write what the slot gives as it comes, like pg_recvlogical --start: into a file every line exactly once. SIGHUP opens the file anew."""
+    if bool(file) == bool(writer) or (writer_option and not writer) or (writer and (as_json or at_end)):
+        raise UsageError(
+            "give a file or a writer",
+            hint="--json, --resume-at-end and -f are of files, --writer-option is of writers.",
+            sqlstate="42601",
+        )
+    if create_from is not None and not database:
+        raise UsageError("no database specified", hint="--create-slot needs --database.", sqlstate="42601")
+    if create_from is None and (if_not_exists or temporary or database or catalog or two_phase):
+        raise UsageError("options of a new slot need --create-slot", sqlstate="42601")
+    upto, options, parameters, size = parse_lsn(endpos), parse_pairs(option), parse_parameters(parameter), parse_window(window)
+    from tailrace.cli import slot
+    from tailrace.cli.new_slot import NewSlot
+
+    new = None if create_from is None else NewSlot(
+        name=name, source=create_from, database=database, plugin=plugin, options=options, catalog=catalog, two_phase=two_phase,
+        temporary=temporary,
+    )  # fmt: skip
+    slot.receive(
+        name, state, slot.Engine(size, on), slot.Destination(file, at_end, writer, parse_pairs(writer_option), as_json), new=new,
+        if_not_exists=if_not_exists, options=options, parameters=parameters, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,
+    )  # fmt: skip
+
+
+@app.command()
+def advance(
+    name: NameArgument, state: StateOption,
+    upto_lsn: Annotated[str, typer.Argument(help="Where the slot is to stand.", metavar="LSN")],
+    on: OnOption = On.AUTO, window: WindowOption = "", as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Move a slot forward without giving what lies between (pg_replication_slot_advance)."""
+    upto, size = parse_lsn(upto_lsn), parse_window(window)
+    from tailrace.cli import slot
+
+    slot.advance(name, state, upto, slot.Engine(size, on), as_json=as_json)
+
+
+@app.command()
+def copy(name: NameArgument, new: NewNameArgument, state: StateOption, as_json: JsonOption = False) -> None:
+    """Make another slot that stands where this one does (pg_copy_logical_replication_slot)."""
+    from tailrace.cli import slots
+
+    slots.copy(name, new, state, as_json=as_json)
+
+
+@app.command()
+def rename(name: NameArgument, new: NewNameArgument, state: StateOption, as_json: JsonOption = False) -> None:
+    """Give a slot another name."""
+    from tailrace.cli import slots
+
+    slots.rename(name, new, state, as_json=as_json)
+
+
+@app.command()
+def drop(name: NameArgument, state: StateOption, as_json: JsonOption = False) -> None:
+    """Remove a slot (pg_drop_replication_slot)."""
+    from tailrace.cli import slots
+
+    slots.drop(name, state, as_json=as_json)
+
+
+@app.command("set")
+def set_settings(
+    state: StateOption,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(help="max_replication_slots or max_slot_wal_keep_size, as postgresql.conf has them.", metavar="NAME=VALUE"),
+    ] = None,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="The location was moved here, or restored, and no other copy of it is used any more.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Change settings of a state location, and print what they are."""
+    from tailrace.cli import slots
+
+    slots.set_settings(state, parse_pairs(settings), is_moved=moved, as_json=as_json)

@@ -1,0 +1,28 @@
+"""`tailrace undo`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.arguments import parse_window
+from tailrace.cli.choice import On
+from tailrace.cli.verbs.options import CatalogOption, IndexOption, OnOption, SourceArgument, TableDatabaseOption, WindowOption
+
+
+def undo(
+    source: SourceArgument,
+    xid: Annotated[int, typer.Option("--xid", help="The transaction: its xid, with or without the epoch.")],
+    database: TableDatabaseOption,
+    catalog: CatalogOption = None,
+    index: IndexOption = None,
+    window: WindowOption = "",
+    on: OnOption = On.AUTO,
+) -> None:
+    """Print the SQL that would take a committed transaction back, to be read and run by whoever wants it. Status 1 if some of it cannot be."""
+    size = parse_window(window)
+    from tailrace.cli.undo import print_statements
+
+    if not print_statements(source, xid, database, catalog=catalog, index=index, window=size, on=on):
+        raise typer.Exit(1)

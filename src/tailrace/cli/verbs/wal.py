@@ -1,0 +1,70 @@
+"""`tailrace wal ls | stat | dump | verify`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.arguments import parse_lsn
+from tailrace.cli.choice import On
+from tailrace.cli.verbs.options import JsonOption, OnOption
+from tailrace.errors import UsageError
+from tailrace.wal.resource_managers import manager_named
+
+app = typer.Typer(help="Look at write-ahead log.", no_args_is_help=True)
+SourceArgument = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or directory of archived segments.")]
+
+
+@app.command()
+def ls(source: SourceArgument, as_json: JsonOption = False) -> None:
+    """Segments in order, with timelines, sizes and gaps."""
+    from tailrace.cli import segments
+
+    segments.ls(source, as_json=as_json)
+
+
+@app.command()
+def stat(
+    source: SourceArgument,
+    top: Annotated[int, typer.Option(help="How many relations and transactions to show.")] = 20,
+    as_json: JsonOption = False,
+    on: OnOption = On.AUTO,
+) -> None:
+    """Counts and bytes per resource manager, and the relations and transactions that take the most."""
+    from tailrace.cli import wal
+
+    wal.stat(source, top, on, as_json=as_json)
+
+
+@app.command()
+def dump(
+    source: SourceArgument,
+    start: Annotated[str, typer.Option(help="Begin with the first record at or after this LSN.")] = "",
+    end: Annotated[str, typer.Option(help="Stop before records that start here or later.")] = "",
+    rmgr: Annotated[list[str] | None, typer.Option(help="Only these resource managers, by name.")] = None,
+    xid: Annotated[int | None, typer.Option(help="Only this transaction's.")] = None,
+    relation: Annotated[str, typer.Option(help="Only records on this file: TABLESPACE/DATABASE/FILE.")] = "",
+    limit: Annotated[int | None, typer.Option("-n", "--limit", help="At most so many.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Records with their fields and block references, as pg_waldump prints them."""
+    managers = frozenset(manager_named(name) for name in rmgr or ())
+    if relation and not re.fullmatch(r"\d+/\d+/\d+", relation):
+        raise UsageError(
+            f'invalid relation specification: "{relation}"', hint='Expecting "tablespace OID/database OID/relation filenode".'
+        )
+    begin, stop = parse_lsn(start), parse_lsn(end)
+    from tailrace.cli import wal
+
+    wal.dump(source, begin, stop, wal.RecordFilter(managers, xid, relation), limit, as_json=as_json)
+
+
+@app.command()
+def verify(source: SourceArgument, as_json: JsonOption = False, on: OnOption = On.AUTO) -> None:
+    """Check every record: checksum, chain, page headers. Names the file and the record's LSN where the log is damaged."""
+    from tailrace.cli import wal
+
+    wal.verify(source, on, as_json=as_json)
