@@ -57,7 +57,8 @@ def change_batch(
     batch: Batch, transactions: Transactions, relation: Relation | None = None, *, columns: Sequence[str] = COLUMNS,
     style: ArrowStyle = DEFAULT, codec: str = UTF8, fill_missing: bool = False,
 ) -> pa.RecordBatch:  # fmt: skip
-    """The changes of a batch as rows of `change_schema(relation, columns)`; `relation` is what it is published as unless told otherwise.
+    """The changes of a batch as rows of `change_schema(relation, columns)`; `relation` is what it is published as unless told
+    otherwise.
 
     `transactions[ordinal]` must be the facts of the batch's ordinals. With `fill_missing`, rows of versions that did not
     have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Raises UsageError for
@@ -124,8 +125,8 @@ def _rows(
     batch: Batch, side: list[Values], present: Mask, target: Relation, style: ArrowStyle, *, key_only: Mask | None = None,
     fill_missing: bool,
 ) -> pa.StructArray:  # fmt: skip
-    """One struct per row of `side`, the batch's new or old values; NULL where not `present`. Where `key_only`, columns outside of the identity are
-    NULL whatever the tuple says."""
+    """One struct per row of `side`, the batch's new or old values; NULL where not `present`. Where `key_only`, columns outside of
+    the identity are NULL whatever the tuple says."""
     have = {column.number: (column, values) for column, values in zip(batch.columns, side, strict=True)}
     existing = {column.number for column in batch.relation.live_columns}
     arrays = []
@@ -164,8 +165,8 @@ APART = "The column's type was changed to one that does not hold all old values.
 def widened(
     array: pa.Array | pa.ChunkedArray, wanted: pa.DataType, what: str, *, hint: str = APART, of_type: PgType | None = None
 ) -> pa.Array | pa.ChunkedArray:
-    """`array` as `wanted`, if that loses nothing: an integer, float or decimal may grow, and values that are known to be `of_type` become its text.
-    Raises UsageError otherwise; `what` names the column."""
+    """`array` as `wanted`, if that loses nothing: an integer, float or decimal may grow, and values that are known to be
+    `of_type` become its text. Raises UsageError otherwise; `what` names the column."""
     if array.type == wanted:
         return array
     if not len(array):
@@ -182,7 +183,8 @@ def widened(
 
 
 def _may_be_text(stored: pa.DataType, pg_type: PgType) -> bool:
-    """Whether values of the type may have been stored so, and text be wanted now: another style, or a numeric of any precision."""
+    """Whether values of the type may have been stored so, and text be wanted now: another style, or a numeric of any
+    precision."""
     native = arrow_type(pg_type, -1, DEFAULT)
     return stored == native or (pa.types.is_decimal(stored) and pa.types.is_string(native)) or pa.types.is_list(native)
 

@@ -25,7 +25,7 @@ Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FeedSpan:
     """The transactions of one system, timeline and database (by oid) that commit in `[start, stop)`. What runs are made of, and
     positions are compared in. Of all their changes, or of what these `publications` publish."""
 
@@ -38,7 +38,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FeedPart:
     """What to decode of a part of the span. It is of so many `stretches`, also those without any of it."""
 
     pieces: Sequence[Piece]
@@ -70,7 +70,7 @@ class Feed(Protocol):
     anywhere."""
 
     @property
-    def span(self) -> Span: ...
+    def span(self) -> FeedSpan: ...
 
     def for_tables(self, outlet: str, *, rewrites: bool = False) -> Feed:
         """The same changes, and with `rewrites` the rows that ALTER TABLE wrote anew. Raises UsageError if what is in the feed
@@ -117,7 +117,7 @@ class Feed(Protocol):
         """Travels to workers, once a job."""
         ...
 
-    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[Part]:
+    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
         """What to decode for the changes of these relations that commit at or after `since`. Those of a part commit before those
         of the next."""
         ...

@@ -13,19 +13,19 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from support.servers import Server
 from tailrace.errors import MissingHistory
-from tailrace.feed import Span
+from tailrace.feed import FeedSpan
 from tailrace.lake import position as positions
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.found import Found
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import TableIdentity, TablePosition, position_of
 from tailrace.lake.reading import read_table
+from tailrace.lake.table_version import TableVersion
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import open_pipeline
 from tailrace.wal.stood import Stood
 
-SPAN = Span(7_300_000_000_000_000_001, 1, Lsn(16), Lsn(4096), 5)
+SPAN = FeedSpan(7_300_000_000_000_000_001, 1, Lsn(16), Lsn(4096), 5)
 SAID = {
     "system": "7300000000000000001", "timeline": 1, "database": 5, "from": "0/10", "to": "0/1000", "oid": 16384, "schema": "public",
     "table": "t", "columns": [[1, "id", "int32"]], "unbounded": ["id"], "style": {"numeric": "text"}, "dropped": None, "publications": [],
@@ -107,7 +107,7 @@ def test_maintained_by_others(tmp_path, monkeypatch, write, killed):
         server.say("CREATE TABLE t (id int PRIMARY KEY, n numeric(20,2))", "INSERT INTO t VALUES (1, 1)")
         for number in range(3):
             if killed and number == 1:
-                monkeypatch.setattr(Found, "with_settings", _dies)
+                monkeypatch.setattr(TableVersion, "with_settings", _dies)
                 server.say("ALTER TABLE t ADD COLUMN more text DEFAULT 'm'")
                 with pytest.raises(KeyboardInterrupt):
                     write(open_pipeline(server.data_dir, "postgres"), tmp_path)
@@ -137,7 +137,7 @@ def test_a_killed_run_and_a_log_cleaned_up_at_once(tmp_path, monkeypatch):
         server.say("CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)")
         mirror(open_pipeline(server.data_dir, "postgres"), tmp_path)
         server.say("ALTER TABLE t RENAME n TO m")
-        monkeypatch.setattr(Found, "with_settings", _dies)
+        monkeypatch.setattr(TableVersion, "with_settings", _dies)
         with pytest.raises(KeyboardInterrupt):
             mirror(open_pipeline(server.data_dir, "postgres"), tmp_path)
         monkeypatch.undo()

@@ -13,10 +13,10 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from support.servers import Server
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.found import find
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import dataset_of, read_table
 from tailrace.lake.statistics import files_that_are_wrong, put_right, table_settings, writer_settings
+from tailrace.lake.table_version import find
 from tailrace.pipeline import open_pipeline
 
 BIG = [Decimal("1234567890123456.78"), Decimal("9" * 35 + ".99"), Decimal("-" + "9" * 16 + ".01")]

@@ -22,8 +22,8 @@ from support import lake_writers
 from support.lake_writers import FOREIGN, act, open_feeds, overwrite, write
 from support.servers import Server
 from tailrace.errors import Overtaken
-from tailrace.lake.found import commit_properties, find
 from tailrace.lake.reading import read_table
+from tailrace.lake.table_version import commit_properties, find
 from tailrace.model import Lsn
 
 pytestmark = pytest.mark.postgres

@@ -19,10 +19,10 @@ from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.decode import decode
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.folders import folder_name
-from tailrace.lake.found import tables_in
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import position_of
 from tailrace.lake.reading import dataset_of
+from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.pipeline import Scanning, open_pipeline

@@ -10,10 +10,10 @@ from deltalake import DeltaTable
 from support.servers import Server
 from tailrace.lake import mirror as mirroring
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.found import tables_in
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import position_of
 from tailrace.lake.reading import read_table
+from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
 from tailrace.pipeline import Scanning, open_pipeline
 from tailrace.pipeline.log_feed import open_feed

@@ -37,9 +37,9 @@ def print_versions(
         progress.add(sum(len(trail.versions) for trail in found.trails))
     if feed.warning:
         warn(feed.warning)
-    if found.untold:
+    if found.unidentified:
         warn(
-            f"{found.untold} changes of the table do not tell of which row they are: its replica identity did not have these columns"
+            f"{found.unidentified} changes of the table do not tell of which row they are: its replica identity did not have these columns"
         )
     if not found.trails:
         raise UsageError(

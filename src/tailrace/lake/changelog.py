@@ -20,13 +20,13 @@ from deltalake.transaction import AddAction
 
 from tailrace.changes import change_schema, widened
 from tailrace.errors import TailraceError, UsageError
-from tailrace.feed import Feed, Span
-from tailrace.lake.found import Found, schema_of
+from tailrace.feed import Feed, FeedSpan
 from tailrace.lake.one_run import one_run
 from tailrace.lake.position import TableIdentity, remember
 from tailrace.lake.reading import rows_of
-from tailrace.lake.staging import FileWritten, Progress, Staged, Wanted, counting, stage_changes, staging
+from tailrace.lake.staging import FileWritten, Progress, Staged, WantedTable, counting, stage_changes, staging
 from tailrace.lake.statistics import LOG_SETTINGS, log_writer_settings
+from tailrace.lake.table_version import TableVersion, schema_of
 from tailrace.lake.targets import TableErrors, TargetTable, find_targets, withdraw_doubles
 from tailrace.model import Lsn, Relation
 from tailrace.types.registry import ArrowStyle
@@ -64,7 +64,7 @@ def append_changes(
     appended: list[Appended] = []
     with one_run(directory) as is_alone, staging(directory) as folder:
         targets, errors = find_targets(feed, directory, tables, style, keep_dropped=True)
-        wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
+        wanted = {target.relation.oid: WantedTable(target.relation, target.style, int(target.span.start)) for target in targets}
         step = counting(progress, feed.stretches)
         staged = stage_changes(feed, frozenset(wanted), wanted, folder, fill_missing=False, done=step)
         for target in targets:
@@ -105,11 +105,11 @@ def _append(target: TargetTable, staged: Staged, folder: Path) -> Appended:
     return Appended(name, target.path, sum(file.rows for file in staged.files), len(actions), target.dropped)
 
 
-def _identity(target: TargetTable, span: Span, dropped: Lsn | None) -> TableIdentity:
+def _identity(target: TargetTable, span: FeedSpan, dropped: Lsn | None) -> TableIdentity:
     return TableIdentity(span, target.relation, target.style, dropped=dropped, stood=target.stood_before(span.stop))
 
 
-def _in_columns(target: TargetTable, schema: pa.Schema) -> tuple[Found, DeltaTable]:
+def _in_columns(target: TargetTable, schema: pa.Schema) -> tuple[TableVersion, DeltaTable]:
     """The table with all columns of `schema`, beside those that it has. Raises UsageError where a column is of a type that does
     not become the other; where it does, as an integer that has grown, all rows are written anew."""
     found, position = target.found, target.position

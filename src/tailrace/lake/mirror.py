@@ -25,12 +25,12 @@ from tailrace.apply.tables import applied, filled
 from tailrace.changes import change_schema, missing_value, row_schema, widened
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
-from tailrace.lake.found import Found
 from tailrace.lake.one_run import one_run
 from tailrace.lake.position import TableIdentity, TablePosition, columns_of, position_of, remember
 from tailrace.lake.reading import dataset_of, rows_of
-from tailrace.lake.staging import FileWritten, Progress, Run, Wanted, counting, runs_of, stage_changes, staging
+from tailrace.lake.staging import FileWritten, Progress, Run, WantedTable, counting, runs_of, stage_changes, staging
 from tailrace.lake.statistics import columns_beyond_statistics, table_settings, unbounded_values, writer_settings
+from tailrace.lake.table_version import TableVersion
 from tailrace.lake.targets import TableErrors, TargetTable, find_targets, withdraw_doubles
 from tailrace.model import Lsn, Relation
 from tailrace.types.registry import ArrowStyle
@@ -74,7 +74,7 @@ def mirror(
     written: list[Mirrored] = []
     with one_run(directory) as is_alone, staging(directory) as folder:
         targets, errors = find_targets(feed, directory, tables, style, keep_dropped=False)
-        wanted = {target.relation.oid: Wanted(target.relation, target.style, int(target.span.start)) for target in targets}
+        wanted = {target.relation.oid: WantedTable(target.relation, target.style, int(target.span.start)) for target in targets}
         read = frozenset(wanted).union(*(target.rewrites for target in targets))
         step = counting(progress, feed.stretches + len(targets))
         staged = stage_changes(feed, read, wanted, folder, fill_missing=True, done=step)
@@ -135,7 +135,7 @@ def _bring_up(
     return Mirrored(target.name, target.path, rows, upserts, deletes, dict(unbounded), target.dropped)
 
 
-def _commit(target: TargetTable, changes: pa.Table, replaced: Sequence[OrderKey]) -> tuple[Mirrored, Found]:
+def _commit(target: TargetTable, changes: pa.Table, replaced: Sequence[OrderKey]) -> tuple[Mirrored, TableVersion]:
     """One commit: the net of the changes since all rows were last `replaced`, if they were, and the position. Another where the
     configuration is to say something else of the table."""
     relation, style, found = target.relation, target.style, target.found

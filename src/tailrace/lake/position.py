@@ -8,8 +8,8 @@ so a second application transaction of each commit (`…/table` -> CRC-32) says 
 that, and in tables that are older, each commit's metadata says the same: people see it in the table's history, which others may
 clean up. State of a table: absent, ours at a position, or somebody else's (left alone).
 
-Whether the log is still the one that a table was made from (`history_error`): a server may have been put back to an earlier copy of
-itself, and have written other things since; or it was promoted below what the table has seen.
+Whether the log is still the one that a table was made from (`history_error`): a server may have been put back to an earlier copy
+of itself, and have written other things since; or it was promoted below what the table has seen.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from tailrace.changes import DEFAULT, row_schema
 from tailrace.errors import MissingHistory, Overtaken, TailraceError, UsageError
-from tailrace.feed import Span
-from tailrace.lake.found import METADATA, Found, commit_properties
+from tailrace.feed import FeedSpan
+from tailrace.lake.table_version import METADATA, TableVersion, commit_properties
 from tailrace.model import PAGE_SIZE, Lsn, Relation
 from tailrace.types.registry import ArrowStyle
 from tailrace.wal.stood import Difference, Kind, Stood
@@ -80,7 +80,7 @@ def columns_of(relation: Relation, style: ArrowStyle = DEFAULT) -> tuple[tuple[i
 class TableIdentity:
     """What a table is once a commit is made, whatever its position."""
 
-    span: Span
+    span: FeedSpan
     relation: Relation
     style: ArrowStyle = DEFAULT
     unbounded: frozenset[str] = frozenset()
@@ -131,8 +131,8 @@ def _stood_of(table: DeltaTable, app_id: str, upto: Lsn) -> Stood | None:
 
 
 def remember(
-    table: Found, name: str, identity: TableIdentity, before: TablePosition | None, settings: Mapping[str, str]
-) -> Found:
+    table: TableVersion, name: str, identity: TableIdentity, before: TablePosition | None, settings: Mapping[str, str]
+) -> TableVersion:
     """Put `identity` into the table's configuration, and `settings` of Delta's, if it was not `before`. Where somebody else
     commits first, the next run does it."""
     if before is not None and before.kept == identity.text:
@@ -143,7 +143,7 @@ def remember(
         return table
 
 
-def position_of(table: DeltaTable, span: Span) -> TablePosition | None:
+def position_of(table: DeltaTable, span: FeedSpan) -> TablePosition | None:
     """Where `table` is on the line of `span`, maybe on an earlier timeline; None if it was not written from there, or of other
     publications. Raises MissingHistory if it was, and no longer says what it is, and UsageError if it follows a later timeline by
     now."""
@@ -186,7 +186,7 @@ def _said_of(table: DeltaTable) -> dict[str, Any]:
     )
 
 
-def check_reaches(span: Span, position: Lsn, name: str) -> Span:
+def check_reaches(span: FeedSpan, position: Lsn, name: str) -> FeedSpan:
     """The part of `span` that a table at `position` still lacks. Raises MissingHistory if there is a hole between them."""
     if position < span.start:
         raise MissingHistory(
@@ -198,10 +198,10 @@ def check_reaches(span: Span, position: Lsn, name: str) -> Span:
 
 
 def history_error(
-    span: Span, difference: Callable[[Stood], Difference | None], position: TablePosition, name: str
+    span: FeedSpan, difference: Callable[[Stood], Difference | None], position: TablePosition, name: str
 ) -> TailraceError | None:
-    """What is wrong with going on from where the table is: it has seen a history that is gone. None if nothing is, as far as can be
-    told; on another timeline it must be told. `difference` is the feed's."""
+    """What is wrong with going on from where the table is: it has seen a history that is gone. None if nothing is, as far as can
+    be told; on another timeline it must be told. `difference` is the feed's."""
     stood = position.stood
     found = difference(stood) if stood is not None else None
     if position.timeline != span.timeline and (stood is None or (found is not None and found.kind is Kind.UNKNOWN)):

@@ -2,7 +2,7 @@
 
 In: stretches with their plans, and which tables are wanted as of which version. Out: a file per stretch and version of a table,
 below a folder that the driver made and removes. A worker may run twice: files have names of their own, and only those that a
-result names are used. What one table's values do not fit is told of that table (`Refused`), and keeps no other from being
+result names are used. What one table's values do not fit is told of that table (`RefusedChanges`), and keeps no other from being
 written.
 """
 
@@ -55,7 +55,7 @@ def counting(progress: Progress | None, of: int) -> Callable[[int], None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedTable:
     """A table whose changes are wanted: the version to write them as, how, and from which commit on."""
 
     relation: Relation
@@ -81,7 +81,7 @@ class FileWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedChanges:
     """Changes of one table that could not be written, since their values do not fit its columns: when the first commits and where
     the last stands."""
 
@@ -103,7 +103,7 @@ class Staged:
     """What all workers wrote of one table, and could not write."""
 
     files: list[FileWritten] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedChanges] = field(default_factory=list)
 
     @property
     def rewrites(self) -> list[OrderKey]:
@@ -137,7 +137,7 @@ def staging(directory: Path) -> AbstractContextManager[Path]:
 def stage_changes(
     feed: Feed,
     oids: frozenset[int],
-    wanted: Mapping[int, Wanted],
+    wanted: Mapping[int, WantedTable],
     folder: Path,
     *,
     fill_missing: bool,
@@ -156,7 +156,7 @@ def stage_changes(
                     passed_over |= each.names
                     continue
                 of_table = staged[each.oid]
-                if isinstance(each, Refused):
+                if isinstance(each, RefusedChanges):
                     of_table.refused.append(each)
                 else:
                     of_table.files.append(each)
@@ -191,11 +191,11 @@ def runs_of(files: Sequence[FileWritten], stop: Lsn, most_bytes: int) -> list[Ru
 
 
 def write_changes(
-    folder: Path, wanted: Mapping[int, Wanted], decode: Decoder, fill_missing: bool, piece: Piece
-) -> list[FileWritten | Refused | PassedOver]:
+    folder: Path, wanted: Mapping[int, WantedTable], decode: Decoder, fill_missing: bool, piece: Piece
+) -> list[FileWritten | RefusedChanges | PassedOver]:
     """Decode a stretch and write the changes of the tables `wanted` (by oid), a file per version of a relation. Runs in a
     worker."""
-    written: list[FileWritten | Refused | PassedOver] = []
+    written: list[FileWritten | RefusedChanges | PassedOver] = []
     oids = {each.oid for each in piece.relations if (each.rewrite_of or each.oid) in wanted}
     for relation, batches in groupby(decode(piece, oids), attrgetter("relation")):
         oid = relation.rewrite_of or relation.oid
@@ -210,7 +210,7 @@ def write_changes(
                 except TailraceError as error:
                     last = int(commits.max())
                     where = (last, int(batch.lsn[commits == last].max()), 0)
-                    written.append(Refused(oid, int(commits[later].min()), where, error))
+                    written.append(RefusedChanges(oid, int(commits[later].min()), where, error))
                     continue
                 file.add(changes if later.all() else changes.filter(pa.array(later)), commits[later], int(batch.lsn[later].min()))
         written += file.written
@@ -219,7 +219,7 @@ def write_changes(
     return written
 
 
-def _changes_of(batch: Batch, piece: Piece, target: Wanted, fill_missing: bool) -> pa.RecordBatch:
+def _changes_of(batch: Batch, piece: Piece, target: WantedTable, fill_missing: bool) -> pa.RecordBatch:
     style = target.style
     if batch.names is not None:
         style = replace(style, text=replace(style.text, names=batch.names))

@@ -1,13 +1,15 @@
 """What Delta's statistics of a table say, and what they must not: values that delta-rs (up to 1.6.6) gets wrong there.
 
-Decimals go through 64-bit floats: beyond 15 digits least and greatest come out rounded, and a reader that believes them skips files in which its
-value is; what is smaller than 0.00001 cannot be read again. Of years before 1 or after 9999 delta-rs writes what its own reader finds nothing by
-(timestamps) or refuses (dates), and at PostgreSQL's 'infinity' it panics. Of a float that is infinite it writes no greatest, and then finds nothing;
-NaN, greater than all others to PostgreSQL and Spark, it passes over. The values are stored as they are.
+Decimals go through 64-bit floats: beyond 15 digits least and greatest come out rounded, and a reader that believes them skips
+files in which its value is; what is smaller than 0.00001 cannot be read again. Of years before 1 or after 9999 delta-rs writes
+what its own reader finds nothing by (timestamps) or refuses (dates), and at PostgreSQL's 'infinity' it panics. Of a float that is
+infinite it writes no greatest, and then finds nothing; NaN, greater than all others to PostgreSQL and Spark, it passes over. The
+values are stored as they are.
 
-Such columns get no statistics: not from us (`writer_settings`), nor from those who compact the table (`table_settings`, which writers keep to, and by
-which readers know that there are none: without, delta-rs tells Arrow that no row is equal to anything). What is wrong in a table already is put right
-(`put_right`): the same files are added once more, with what is true of them, as the protocol has it for statistics that are computed anew.
+Such columns get no statistics: not from us (`writer_settings`), nor from those who compact the table (`table_settings`, which
+writers keep to, and by which readers know that there are none: without, delta-rs tells Arrow that no row is equal to anything).
+What is wrong in a table already is put right (`put_right`): the same files are added once more, with what is true of them, as the
+protocol has it for statistics that are computed anew.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from deltalake import ColumnProperties, DeltaTable, WriterProperties
 from deltalake.transaction import AddAction
 
 from tailrace.errors import UsageError
-from tailrace.lake.found import Found, commit_properties, files_of, schema_of
+from tailrace.lake.table_version import TableVersion, commit_properties, files_of, schema_of
 from tailrace.types.times.calendar import PYTHON_DATES, USECS_PER_DAY
 
 MOST_DIGITS = 15
@@ -128,9 +130,9 @@ def _at(files: pa.Table, side: str, column: Column) -> pa.Array | None:
     return values
 
 
-def put_right(table: Found, name: str, paths: Sequence[str], unbounded: frozenset[str] = frozenset()) -> Found:
+def put_right(table: TableVersion, name: str, paths: Sequence[str], unbounded: frozenset[str] = frozenset()) -> TableVersion:
     """The table without the statistics in these files that cannot be right, and with settings that keep them out. Raises
-    UsageError where they cannot be taken out, and what `Found.next_version` does."""
+    UsageError where they cannot be taken out, and what `TableVersion.next_version` does."""
     handle = table.open()
     schema = schema_of(handle)
     wide = list(_wide_columns(schema))
@@ -155,7 +157,7 @@ def _wide_columns(fields: Iterable[pa.Field], above: Column = ()) -> Iterable[Co
             yield *above, field.name
 
 
-def _added(table: Found, paths: set[str]) -> dict[str, dict[str, Any]]:
+def _added(table: TableVersion, paths: set[str]) -> dict[str, dict[str, Any]]:
     """By path, what the log says of files: its newest checkpoint, and the commits behind it."""
     log = table.path / "_delta_log"
     files = sorted([*log.glob("*.json"), *log.glob("*.checkpoint*.parquet")], key=_place)

@@ -19,11 +19,11 @@ from deltalake.exceptions import DeltaError
 
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
 from tailrace.errors import MissingHistory, Overtaken, PeerError, TailraceError, UsageError
-from tailrace.feed import Feed, FeedTable, Span
+from tailrace.feed import Feed, FeedSpan, FeedTable
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
-from tailrace.lake.found import AGAIN, Found, find, is_begun, log_of, tables_in
 from tailrace.lake.position import STYLES, TablePosition, check_reaches, history_error, position_of
 from tailrace.lake.statistics import files_that_are_wrong, put_right
+from tailrace.lake.table_version import AGAIN, TableVersion, find, is_begun, log_of, tables_in
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.types.quoting import quote_identifier
@@ -43,9 +43,9 @@ class TargetTable:
     dropped: Lsn | None
     style: ArrowStyle
     path: Path
-    found: Found
+    found: TableVersion
     position: TablePosition | None
-    span: Span
+    span: FeedSpan
     stood_before: Callable[[Lsn], Stood | None]
     rewrites: frozenset[int] = frozenset()
     truncations: tuple[tuple[Lsn, Lsn], ...] = ()
@@ -95,7 +95,7 @@ class TableErrors:
 class _LakeTable:
     """A table of ours that is in the lake."""
 
-    found: Found
+    found: TableVersion
     position: TablePosition
     wrong: list[str]
     """Files whose statistics are."""
@@ -226,7 +226,7 @@ def _is_wanted(relation: Relation, wanted: Names) -> bool:
     return relation.oid >= FIRST_NORMAL_OID and relation.kind in "rp"
 
 
-def _report_unknown(wanted: Names, tables: dict[int, FeedTable], span: Span, errors: TableErrors) -> None:
+def _report_unknown(wanted: Names, tables: dict[int, FeedTable], span: FeedSpan, errors: TableErrors) -> None:
     """Names that nothing answers to."""
     there = {(each.relation.schema, each.relation.name) for each in tables.values()}
     for schema, name in sorted((wanted or set()) - there):
@@ -235,7 +235,7 @@ def _report_unknown(wanted: Names, tables: dict[int, FeedTable], span: Span, err
 
 
 def _arranged(
-    directory: Path, span: Span, there: dict[int, _LakeTable], tables: dict[int, FeedTable], new: dict[int, FeedTable]
+    directory: Path, span: FeedSpan, there: dict[int, _LakeTable], tables: dict[int, FeedTable], new: dict[int, FeedTable]
 ) -> dict[int, Path]:
     """Folders for all, by oid, with those that lie there moved to theirs. What is ahead of the range stays where it is."""
     claims = []
@@ -262,7 +262,7 @@ def _target(
     each: FeedTable,
     table: _LakeTable | None,
     folder: Path,
-    span: Span,
+    span: FeedSpan,
     style: ArrowStyle,
     stood_before: Callable[[Lsn], Stood | None],
 ) -> TargetTable | None:
@@ -294,10 +294,10 @@ def _target(
             f'folder "{folder.name}" holds something else than the changes of this database since {span.start}',
             hint="Give another directory, or move the folder out of this one.", context=f"table {_name(each.relation)}",
         )  # fmt: skip
-    return make(style=style, found=Found(folder), position=None, span=span)
+    return make(style=style, found=TableVersion(folder), position=None, span=span)
 
 
-def _check_not_just_made(folder: Path, span: Span, name: str) -> None:
+def _check_not_just_made(folder: Path, span: FeedSpan, name: str) -> None:
     """Raise Overtaken if the table was not in this folder when this run has looked."""
     try:
         _, table = find(folder)
@@ -307,7 +307,7 @@ def _check_not_just_made(folder: Path, span: Span, name: str) -> None:
         raise Overtaken(f"table {name} has been made by another run since this one has begun", hint=AGAIN)
 
 
-def withdraw_doubles(directory: Path, made: Sequence[TargetTable], span: Span, errors: TableErrors, away: Path) -> set[Path]:
+def withdraw_doubles(directory: Path, made: Sequence[TargetTable], span: FeedSpan, errors: TableErrors, away: Path) -> set[Path]:
     """For runs that nothing keeps apart: take back what was `made` by this one where another has made the same table at the same
     time, in a folder of another name: it goes to `away`. Each of both may, and then none is there, and running again makes
     one."""
@@ -331,7 +331,7 @@ def _kept(style: ArrowStyle, position: TablePosition) -> ArrowStyle:
     return replace(style, **{name: "text" for name in STYLES if position.style.get(name) == "text"})  # type: ignore[arg-type]
 
 
-def _check_fit(each: FeedTable, span: Span) -> None:
+def _check_fit(each: FeedTable, span: FeedSpan) -> None:
     """Raise UsageError for what has no changes to follow; a partitioned table has, if its partitions are published as it."""
     relation = each.relation
     if relation.kind == "p" and not span.publications:

@@ -1,6 +1,7 @@
 """Changes of single rows, each a value of its own: what a few rows of a log are told as.
 
-In: a batch, of the rows that are wanted. Out: `RowChange`s, with PostgreSQL's text of every value; and the keys that tell of which row they are.
+In: a batch, of the rows that are wanted. Out: `RowChange`s, with PostgreSQL's text of every value; and the keys that tell of
+which row they are.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """What happened to a row: `kind` as in decode, or TRUNCATE. `new` and `old` hold a cell for each live column of `relation`; of an old tuple
-    that is only a key, the others are unknown. `xid` is full, `time` microseconds since PG_EPOCH."""
+    """What happened to a row: `kind` as in decode, or TRUNCATE. `new` and `old` hold a cell for each live column of `relation`;
+    of an old tuple that is only a key, the others are unknown. `xid` is full, `time` microseconds since PG_EPOCH."""
 
     relation: Relation
     commit_lsn: int
@@ -63,8 +64,8 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """Columns of table `oid`. In its partitions they are found by name. If `as_compared`, values are equal that are so in SQL though their texts
-    differ."""
+    """Columns of table `oid`. In its partitions they are found by name. If `as_compared`, values are equal that are so in SQL
+    though their texts differ."""
 
     oid: int
     numbers: tuple[int, ...]
@@ -143,7 +144,8 @@ def _cells(
 
 
 def keys_of(change: RowChange, columns: KeyColumns) -> tuple[Key | None, Key | None]:
-    """The key before and after; None where there is no row, or where nothing tells it. An UPDATE whose record has no old key left that as it is."""
+    """The key before and after; None where there is no row, or where nothing tells it. An UPDATE whose record has no old key left
+    that as it is."""
     places = columns.places(change.relation)
     if not places:
         return None, None

@@ -1,7 +1,7 @@
 """Which row is meant, as a person writes it: `5`, `id=5`, `order_id=7,line=2`.
 
-In: the text, and the table. Out: the columns, and their values as the table's types print them. Values that hold commas stand in single quotes, as in
-SQL; names are SQL's.
+In: the text, and the table. Out: the columns, and their values as the table's types print them. Values that hold commas stand in
+single quotes, as in SQL; names are SQL's.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _PAIR = re.compile(r"""\s*("(?:[^"]|"")+"|[^\s"'=,]+)\s*=\s*(?:'((?:[^']|'')*)'\
 
 
 def read_key(text: str, relation: Relation) -> tuple[KeyColumns, Key]:
-    """The columns that are named, or the one of the key if none is, and their values. Raises UsageError for columns that the table does not have,
-    for values that are none of their types, and for a value alone where the key has several columns."""
+    """The columns that are named, or the one of the key if none is, and their values. Raises UsageError for columns that the
+    table does not have, for values that are none of their types, and for a value alone where the key has several columns."""
     columns = {column.name: column for column in relation.live_columns}
     pairs = _pairs(text)
     key = relation.primary_key or identity_columns(relation)

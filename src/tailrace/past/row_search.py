@@ -1,6 +1,7 @@
 """Finding a few rows in a log: those of some keys, or of a transaction.
 
-In: pieces of a log, and what is sought. Out: `RowChange`s. Columns are compared whole in workers; only what is found becomes objects and leaves them.
+In: pieces of a log, and what is sought. Out: `RowChange`s. Columns are compared whole in workers; only what is found becomes
+objects and leaves them.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ _WIDE = pa.large_string()
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """Changes of these relations (None: of all): every one; or those of rows that, before or after, have one of `keys` in `columns`. `partitions`
-    says which changes are a partitioned table's."""
+class ChangeSearch:
+    """Changes of these relations (None: of all): every one; or those of rows that, before or after, have one of `keys` in
+    `columns`. `partitions` says which changes are a partitioned table's."""
 
     oids: frozenset[int] | None
     columns: KeyColumns | None = None
@@ -40,16 +41,16 @@ class Sought:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundChanges:
     """The changes; and how many there were besides that do not tell of which row they are."""
 
     changes: list[RowChange]
-    untold: int = 0
+    unidentified: int = 0
 
 
-def found(decode: Decoder, sought: Sought, piece: Piece) -> Found:
+def find_changes(decode: Decoder, sought: ChangeSearch, piece: Piece) -> FoundChanges:
     """Those of a piece. Runs in a worker."""
-    result = Found([])
+    result = FoundChanges([])
     keys = None if sought.columns is None else _Keys(sought.columns, sought.keys)
     for batch in decode(piece, sought.oids):
         texts = TextOf(TextStyle(major=piece.plan.major, names=batch.names), unchecked(piece.plan.codec))
@@ -57,8 +58,8 @@ def found(decode: Decoder, sought: Sought, piece: Piece) -> Found:
         if sought.partitions is not None:
             held = sought.partitions.held(batch.relation.oid, batch.lsn, piece.ordinals[batch.ordinal])
         if keys is not None:
-            has_key, is_told = keys.found(batch, texts)
-            result.untold += int((held & ~has_key & ~is_told).sum())
+            has_key, is_identified = keys.found(batch, texts)
+            result.unidentified += int((held & ~has_key & ~is_identified).sum())
             held &= has_key
         rows = np.flatnonzero(held)
         if len(rows):
@@ -80,13 +81,13 @@ class _Keys:
         if places is None:
             none = np.zeros(len(batch), np.bool_)
             return none, none
-        is_told = (batch.kind == INSERT) | (batch.old_kind == OLD_ROW)
+        is_identified = (batch.kind == INSERT) | (batch.old_kind == OLD_ROW)
         if {batch.columns[place].number for place in places} <= set(batch.relation.identity):
-            is_told |= batch.has_old | (batch.kind == UPDATE)
+            is_identified |= batch.has_old | (batch.kind == UPDATE)
         has_key = self._among(batch, batch.new, batch.old, places, texts) & (batch.kind != DELETE)
         if batch.old is not None:
-            has_key |= self._among(batch, batch.old, None, places, texts) & batch.has_old & is_told
-        return has_key, is_told
+            has_key |= self._among(batch, batch.old, None, places, texts) & batch.has_old & is_identified
+        return has_key, is_identified
 
     def _among(self, batch: Batch, side: list[Values], others: list[Values] | None, places: list[int], texts: TextOf) -> Mask:
         """Whether each row of a side has one; TOASTed values that it was not logged with are those of the other side."""
@@ -122,8 +123,8 @@ def _joined(parts: Sequence[pa.Array]) -> pa.Array:
 
 
 def _comparable(texts: pa.Array, pg_type: PgType) -> pa.Array:
-    """Texts that are the same where values are equal: a numeric's trailing zeros, a character's trailing blanks and the case of a citext do not
-    count."""
+    """Texts that are the same where values are equal: a numeric's trailing zeros, a character's trailing blanks and the case of a
+    citext do not count."""
     base = pg_type.base
     if base.oid == oids.NUMERIC:
         return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1"), r"\.$", "")

@@ -1,9 +1,9 @@
 """What became of tables: created, altered, renamed, rewritten, truncated, dropped, as versions of catalog rows tell it
 (decisions/002-catalog-row-versions.md).
 
-In: a history whose rows know the commits that made and unmade them, the TRUNCATEs of the log, and from where on what tables were is known. Out:
-`SchemaEvent`s in commit order, those of one transaction in the order of their records. Two versions of one row that follow each other are a change;
-what a row said before the log is told once, as known.
+In: a history whose rows know the commits that made and unmade them, the TRUNCATEs of the log, and from where on what tables were
+is known. Out: `SchemaEvent`s in commit order, those of one transaction in the order of their records. Two versions of one row
+that follow each other are a change; what a row said before the log is told once, as known.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ COLUMN_ADDED, COLUMN_RENAMED, COLUMN_RETYPED, COLUMN_DROPPED = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaEvent:
-    """Something that became of table `oid`, which was then called `table`. `lsn` is the record's, 0 where it lies before the log; `commit_lsn` the
-    commit's, of an event `known` from where on it is known. `xid` has its epoch; it is 0, and `time` (microseconds since PG_EPOCH) too, where no
-    transaction of the log did it. `before` and `after` are what was changed, as text, empty where there was nothing."""
+    """Something that became of table `oid`, which was then called `table`. `lsn` is the record's, 0 where it lies before the log;
+    `commit_lsn` the commit's, of an event `known` from where on it is known. `xid` has its epoch; it is 0, and `time`
+    (microseconds since PG_EPOCH) too, where no transaction of the log did it. `before` and `after` are what was changed, as text,
+    empty where there was nothing."""
 
     commit_lsn: Lsn
     lsn: Lsn
@@ -186,7 +187,8 @@ class _Teller:
                 yield self._event(after, TRUNCATED, commit, after.added)
 
     def _is_rewritten(self, version: _Version) -> bool:
-        """Whether the file was that of a transient heap, as ALTER TABLE, CLUSTER and VACUUM FULL make one (`commands/cluster.c`, make_new_heap)."""
+        """Whether the file was that of a transient heap, as ALTER TABLE, CLUSTER and VACUUM FULL make one (`commands/cluster.c`,
+        make_new_heap)."""
         rows = self._classes.where("relrewrite", self._oid)
         return int(self._classes["relfilenode"][version.row]) in self._classes["relfilenode"][rows].tolist()
 

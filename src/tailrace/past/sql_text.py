@@ -1,7 +1,8 @@
-"""Statements about single rows, as text that means the same in every session: names with their schemas, literals with their types.
+"""Statements about single rows, as text that means the same in every session: names with their schemas, literals with their
+types.
 
-In: a table as it is now, and rows as the log tells them. Out: conditions, and UPDATE, DELETE and INSERT with their guards. Generated columns are left
-out: what they are made from is there.
+In: a table as it is now, and rows as the log tells them. Out: conditions, and UPDATE, DELETE and INSERT with their guards.
+Generated columns are left out: what they are made from is there.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ _COMPARED_AS_THEY_ARE = frozenset(
         oids.XID8,
     }
 )  # fmt: skip
-"""Types whose = tells all values apart that differ in meaning. Others have none, or one that compares sizes, as that of box: these are compared as
-text."""
+"""Types whose = tells all values apart that differ in meaning. Others have none, or one that compares sizes, as that of box:
+these are compared as text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A table as statements name it. Rows are told by the columns `key`, of which there may be none; with `only`, tables that inherit from it are
-    left out. `identities` are the numbers of its identity columns, which INSERT must be told to take values for; `always` are those of them that are
-    GENERATED ALWAYS, which UPDATE cannot set."""
+class StatementTable:
+    """A table as statements name it. Rows are told by the columns `key`, of which there may be none; with `only`, tables that
+    inherit from it are left out. `identities` are the numbers of its identity columns, which INSERT must be told to take values
+    for; `always` are those of them that are GENERATED ALWAYS, which UPDATE cannot set."""
 
     relation: Relation
     key: tuple[int, ...]
@@ -54,7 +55,7 @@ class Target:
         return tuple(column for column in self.relation.live_columns if not column.generated)
 
 
-def update(target: Target, row: Row, values: Row) -> str:
+def update(target: StatementTable, row: Row, values: Row) -> str:
     """Give the row `values`, if it is as `row` says."""
     assignments = ", ".join(
         f"{quote_identifier(column.name)} = {literal(values[column.number], column)}"
@@ -64,12 +65,12 @@ def update(target: Target, row: Row, values: Row) -> str:
     return f"UPDATE {target.rows} SET {assignments} WHERE {_this_row(target, row)};"
 
 
-def delete(target: Target, row: Row) -> str:
+def delete(target: StatementTable, row: Row) -> str:
     """Remove the row, if it is as `row` says; where several are, one of them."""
     return f"DELETE FROM {target.rows} WHERE {_this_row(target, row)};"
 
 
-def insert(target: Target, row: Row) -> str:
+def insert(target: StatementTable, row: Row) -> str:
     """Put the row there, unless another has its key by now."""
     columns = [column for column in target.columns if column.number in row]
     if not columns:
@@ -85,7 +86,7 @@ def insert(target: Target, row: Row) -> str:
     return f"{head} SELECT {values} WHERE NOT EXISTS (SELECT FROM {target.name} WHERE {there});"
 
 
-def _this_row(target: Target, row: Row) -> str:
+def _this_row(target: StatementTable, row: Row) -> str:
     """The row by its key, if all that is known of it is so still; without a key, one of those that are so."""
     columns = [
         column for column in target.relation.live_columns if not isinstance(row.get(column.number, Absent.UNKNOWN), Absent)
@@ -121,7 +122,8 @@ def _is_compared(pg_type: PgType) -> bool:
 
 
 def literal(cell: Cell, column: Column) -> str:
-    """A value, as quote_literal() writes it, with the column's type. The type has no modifier: too long a value is an error then, and not cut."""
+    """A value, as quote_literal() writes it, with the column's type. The type has no modifier: too long a value is an error then,
+    and not cut."""
     assert column.type is not None
     if cell is None:
         return "NULL"
@@ -145,8 +147,9 @@ END $$;"""
 
 
 def defer_keys(tables: Iterable[str]) -> str:
-    """Have the foreign keys between these tables (and those that they are partitions of) checked at the end of the transaction. Rows that ON DELETE
-    and ON UPDATE took along come behind their cause in the log, so that in reverse order they refer to rows that are not there yet."""
+    """Have the foreign keys between these tables (and those that they are partitions of) checked at the end of the transaction.
+    Rows that ON DELETE and ON UPDATE took along come behind their cause in the log, so that in reverse order they refer to rows
+    that are not there yet."""
     literals = ", ".join(quote_literal(table) for table in tables)
     return f"{_KEYS_BETWEEN.format(tables=literals)}\n{_ALTER_KEYS.format(how='DEFERRABLE INITIALLY DEFERRED')}"
 

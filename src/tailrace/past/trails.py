@@ -1,7 +1,9 @@
-"""The versions of rows, one after another: what a row was before and after each change, put together from what the log says of its key.
+"""The versions of rows, one after another: what a row was before and after each change, put together from what the log says of
+its key.
 
-In: changes in order, those of some keys without a gap. Out: `Trail`s, one for each row. What a record does not hold comes from the version before:
-the old row where only a key was logged, TOASTed values that did not change. What no version tells stays unknown.
+In: changes in order, those of some keys without a gap. Out: `Trail`s, one for each row. What a record does not hold comes from
+the version before: the old row where only a key was logged, TOASTed values that did not change. What no version tells stays
+unknown.
 """
 
 from __future__ import annotations
@@ -57,8 +59,8 @@ class Trail:
 
 @dataclass(slots=True)
 class Numbering:
-    """The attribute numbers of a table's columns, as `Row` has them. Of partitions, by the names of the partitioned table `root`. What is stored in
-    catalogs is in `codec`."""
+    """The attribute numbers of a table's columns, as `Row` has them. Of partitions, by the names of the partitioned table `root`.
+    What is stored in catalogs is in `codec`."""
 
     root: Relation | None = None
     codec: str = UTF8
@@ -72,8 +74,8 @@ class Numbering:
 
 
 def trails(changes: Iterable[RowChange], columns: KeyColumns, numbering: Numbering) -> list[Trail]:
-    """The rows that the changes, which are in order, are about. Where several have one key for a while, as a deferred constraint lets them, the
-    first to come is the first to go."""
+    """The rows that the changes, which are in order, are about. Where several have one key for a while, as a deferred constraint
+    lets them, the first to come is the first to go."""
     every: list[Trail] = []
     holders: dict[Key, list[Trail]] = {}
     for change in changes:
@@ -144,7 +146,8 @@ def missing_text(column: Column, codec: str = UTF8) -> str | None:
 
 
 def identity_columns(relation: Relation) -> tuple[int, ...]:
-    """What tells a row of the table from others in the log: the replica identity, or, where that is FULL, the primary key; none if neither does."""
+    """What tells a row of the table from others in the log: the replica identity, or, where that is FULL, the primary key; none
+    if neither does."""
     return relation.identity or (relation.primary_key if relation.replica_identity == "f" else ())
 
 

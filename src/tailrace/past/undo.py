@@ -1,7 +1,7 @@
 """What would take a transaction back: statements in reverse order, each guarded by what the row was after the change.
 
-In: the versions that the transaction made of rows, what else it did, and the tables as they are at the end of the log, where the statements are to be
-run. Out: `Step`s. What cannot be taken back is a step that says why. Nothing here runs anything.
+In: the versions that the transaction made of rows, what else it did, and the tables as they are at the end of the log, where the
+statements are to be run. Out: `Step`s. What cannot be taken back is a step that says why. Nothing here runs anything.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from tailrace.feed import CommittedTruncation
 from tailrace.model import Column, Lsn, Relation
 from tailrace.past.row_changes import Absent
 from tailrace.past.schema_events import CREATED, TRUNCATED, SchemaEvent
-from tailrace.past.sql_text import Target, column_names, delete, insert, update
+from tailrace.past.sql_text import StatementTable, column_names, delete, insert, update
 from tailrace.past.trails import Row, Version
 
-TargetOf = Callable[[Relation], Target | None]
+TargetOf = Callable[[Relation], StatementTable | None]
 """What a table is at the end of the log; None if it is not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change of the transaction, by its `place` in the log: the `statement` that takes it back, empty if there is none to be run; `trouble` says
-    what is not restored, of `table`; `note` what else should be known."""
+    """One change of the transaction, by its `place` in the log: the `statement` that takes it back, empty if there is none to be
+    run; `trouble` says what is not restored, of `table`; `note` what else should be known."""
 
     place: tuple[int, int]
     table: str
@@ -68,7 +68,7 @@ def _from_to(event: SchemaEvent) -> str:
     return event.after or event.before
 
 
-def _of_version(version: Version, target: Target | None) -> list[Step]:
+def _of_version(version: Version, target: StatementTable | None) -> list[Step]:
     change = version.change
     place, name = (change.lsn, change.sequence), _name(change.relation)
     if target is None:
@@ -86,7 +86,7 @@ def _of_version(version: Version, target: Target | None) -> list[Step]:
     return _restored(version, target, before, version.after)
 
 
-def _reinserted(version: Version, target: Target, before: Row) -> Step:
+def _reinserted(version: Version, target: StatementTable, before: Row) -> Step:
     place = version.change.lsn, version.change.sequence
     if all(isinstance(cell, Absent) for cell in before.values()):
         return Step(place, target.name, trouble=f"DELETE {_where(version)}: nothing tells which row it was")
@@ -98,7 +98,7 @@ def _reinserted(version: Version, target: Target, before: Row) -> Step:
     return Step(place, target.name, insert(target, before), trouble, _note(version, target, before))
 
 
-def _restored(version: Version, target: Target, before: Row, after: Row) -> list[Step]:
+def _restored(version: Version, target: StatementTable, before: Row, after: Row) -> list[Step]:
     place = version.change.lsn, version.change.sequence
     numbers = [column.number for column in target.columns if column.number in after]
     unknown = [
@@ -129,12 +129,12 @@ def _restored(version: Version, target: Target, before: Row, after: Row) -> list
     return [Step(place, target.name, statement, trouble, _note(version, target, after))]
 
 
-def _unknown(target: Target, row: Row) -> str:
+def _unknown(target: StatementTable, row: Row) -> str:
     """The columns that statements must give and nobody knows."""
     return column_names(column for column in target.columns if isinstance(row.get(column.number), Absent))
 
 
-def _note(version: Version, target: Target, row: Row) -> str:
+def _note(version: Version, target: StatementTable, row: Row) -> str:
     """What to know of a statement: which columns it cannot look at, and which have another type by now."""
     then = {column.number: _type(column) for column in version.change.relation.live_columns}
     retyped = [column for column in target.columns if then.get(column.number, _type(column)) != _type(column)]
@@ -150,13 +150,13 @@ def _type(column: Column) -> tuple[int, int]:
     return column.type.oid, column.typmod
 
 
-def _dropped(version: Version, target: Target) -> list[tuple[int, str]]:
+def _dropped(version: Version, target: StatementTable) -> list[tuple[int, str]]:
     """Columns that the row had, and the table has no more."""
     there = {column.number for column in target.relation.live_columns}
     return [(column.number, column.name) for column in version.change.relation.live_columns if column.number not in there]
 
 
-def _gone(version: Version, target: Target) -> str:
+def _gone(version: Version, target: StatementTable) -> str:
     return ", ".join(name for _, name in _dropped(version, target))
 
 

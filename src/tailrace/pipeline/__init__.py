@@ -16,7 +16,7 @@ from typing import TypeVar
 from tailrace.catalog.history import History
 from tailrace.catalog.state import CatalogState
 from tailrace.errors import MissingHistory
-from tailrace.feed import CommittedTruncation, Decoder, Part, Span, decode_piece
+from tailrace.feed import CommittedTruncation, Decoder, FeedPart, FeedSpan, decode_piece
 from tailrace.model import STRETCH_BYTES, Lsn, Relation
 from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.capture import capture
@@ -133,11 +133,11 @@ class Pipeline(TablesOfLog):
     # -- typed changes ---------------------------------------------------------------------------------------------------------------
 
     @property
-    def span(self) -> Span:
+    def span(self) -> FeedSpan:
         segments = self.source.segments
         stop = min(int(self.plan.upto_lsn), int(self.log.end), int(NEVER) - 1)
         names = self.to.names if self.to is not None else ()
-        return Span(segments.system, segments.timeline, self.plan.start_lsn, Lsn(stop), self.catalogs.state.database, names)
+        return FeedSpan(segments.system, segments.timeline, self.plan.start_lsn, Lsn(stop), self.catalogs.state.database, names)
 
     @property
     def demand(self) -> Demand:
@@ -197,8 +197,8 @@ class Pipeline(TablesOfLog):
             return published_pieces(self.plan, self.publisher, oids, since)
         return pieces_of(self.plan, oids, since)
 
-    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[Part]:
-        yield Part(self.pieces(oids, since), self.stretches)
+    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
+        yield FeedPart(self.pieces(oids, since), self.stretches)
 
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
         return self.runner.run(work, pieces)

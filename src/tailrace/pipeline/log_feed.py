@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from tailrace.catalog.history import History
 from tailrace.catalog.rows import spans_of
-from tailrace.feed import CommittedTruncation, Decoder, Part, Span, decode_piece
+from tailrace.feed import CommittedTruncation, Decoder, FeedPart, FeedSpan, decode_piece
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import Pipeline, check_holds, opened
 from tailrace.pipeline.asked import Asked
@@ -93,11 +93,11 @@ class LogFeed(TablesOfLog):
         return relation if self._to is None else shown_relation(self.history, relation, self._to, int(self.span.stop))
 
     @property
-    def span(self) -> Span:
+    def span(self) -> FeedSpan:
         segments = self._log.source.segments
         stop = min(int(self._asked.upto), int(self._log.end), int(NEVER) - 1)
         names = self._to.names if self._to is not None else ()
-        return Span(segments.system, segments.timeline, self._asked.start, Lsn(stop), self._log.first.state.database, names)
+        return FeedSpan(segments.system, segments.timeline, self._asked.start, Lsn(stop), self._log.first.state.database, names)
 
     @property
     def demand(self) -> Demand:
@@ -152,7 +152,7 @@ class LogFeed(TablesOfLog):
         planned = stepped(log.source, log.runner, log.first, log.pile, log.pile.read, self._asked, log.size)
         return one_ahead(planned if self._to is None else _published(planned, self._to))
 
-    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[Part]:
+    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
         only = self._overview.only
         for window in self.windows() if only is None else [only]:
             yield from window.parts(oids, since)

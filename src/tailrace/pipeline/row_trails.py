@@ -15,7 +15,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Relation
 from tailrace.past.row_changes import TRUNCATE, Key, RowChange, in_order, keys_of
 from tailrace.past.row_keys import read_key
-from tailrace.past.row_search import Found, Sought, committing, found
+from tailrace.past.row_search import ChangeSearch, FoundChanges, committing, find_changes
 from tailrace.past.schema_events import named_ever
 from tailrace.past.trails import Numbering, Trail, columns_named, identity_columns, trails
 from tailrace.pipeline.log_feed import LogFeed
@@ -36,12 +36,12 @@ _WITH_ROWS = f"rm{PARTITIONED}"
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The rows that once had a key, in the columns of `relation` as it was last. Of the table's changes, `untold` do not tell of which row they
+    """The rows that once had a key, in the columns of `relation` as it was last. Of the table's changes, `unidentified` do not tell of which row they
     are: there was no replica identity, or one without these columns."""
 
     relation: Relation
     trails: list[Trail]
-    untold: int
+    unidentified: int
 
 
 def blame(feed: LogFeed, schema: str, name: str, key: str) -> Blame:
@@ -54,7 +54,7 @@ def blame(feed: LogFeed, schema: str, name: str, key: str) -> Blame:
     tracked = columns_named(relation, identity_columns(relation) or asked.numbers)
     partitions = partitions_of(feed.history, relation.oid) if relation.kind == PARTITIONED else None
     oids = partitions.oids if partitions else frozenset({relation.oid})
-    sought = Sought(with_rewrites(feed.history, oids), asked, frozenset({value}), partitions)
+    sought = ChangeSearch(with_rewrites(feed.history, oids), asked, frozenset({value}), partitions)
     those = found_in(feed, sought)
     first = those.changes
     keys = {each for change in first for each in keys_of(change, tracked) if each is not None}
@@ -63,7 +63,9 @@ def blame(feed: LogFeed, schema: str, name: str, key: str) -> Blame:
     changes = in_order([*changes, *_truncations(feed, oids)])
     mine = {change.place for change in first}
     every = trails(changes, tracked, Numbering(relation, feed.history.codec))
-    return Blame(relation, [trail for trail in every if any(each.change.place in mine for each in trail.versions)], others.untold)
+    return Blame(
+        relation, [trail for trail in every if any(each.change.place in mine for each in trail.versions)], others.unidentified
+    )
 
 
 def _last_named(feed: LogFeed, schema: str, name: str) -> Relation:
@@ -105,28 +107,28 @@ def _truncations(feed: LogFeed, oids: frozenset[int]) -> Iterator[RowChange]:
                 )
 
 
-def found_in(feed: LogFeed, sought: Sought, commits: Commits | None = None) -> Found:
+def found_in(feed: LogFeed, sought: ChangeSearch, commits: Commits | None = None) -> FoundChanges:
     """The changes that are sought, of transactions whose commits are wanted."""
-    every, untold = [], 0
+    every, unidentified = [], 0
     oids = sought.oids if sought.oids is not None else frozenset(relation.oid for relation in feed.relations)
     for part in feed.parts(oids):
         pieces = [each if commits is None else committing(each, commits) for each in part.pieces]
-        for few in feed.run(partial(found, feed.decoder, sought), [each for each in pieces if each is not None]):
+        for few in feed.run(partial(find_changes, feed.decoder, sought), [each for each in pieces if each is not None]):
             every += few.changes
-            untold += few.untold
-    return Found(in_order(every), untold)
+            unidentified += few.unidentified
+    return FoundChanges(in_order(every), unidentified)
 
 
-def gathered(feed: LogFeed, sought: Sought, keys: Iterable[Key], commits: Commits | None = None) -> Found:
+def gathered(feed: LogFeed, sought: ChangeSearch, keys: Iterable[Key], commits: Commits | None = None) -> FoundChanges:
     """All changes of the rows that have one of these keys in the sought columns, or had it before or after: where a key was changed, the log is
     gone over again for the other."""
     assert sought.columns is not None
-    every = Found([])
+    every = FoundChanges([])
     known: set[Key] = set()
     wanted = set(keys)
     while wanted:
         few = found_in(feed, replace(sought, keys=frozenset(wanted)), commits)
-        every = Found(every.changes + few.changes, few.untold)
+        every = FoundChanges(every.changes + few.changes, few.unidentified)
         known |= wanted
         wanted = {key for change in few.changes for key in keys_of(change, sought.columns) if key is not None} - known
-    return Found(in_order(every.changes), every.untold)
+    return FoundChanges(in_order(every.changes), every.unidentified)

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from tailrace.catalog.dropped_and_retyped import retypes
 from tailrace.catalog.history import History
-from tailrace.feed import CommittedTruncation, FeedTable, Span
+from tailrace.feed import CommittedTruncation, FeedSpan, FeedTable
 from tailrace.model import Lsn, Relation
 from tailrace.past.tables_at_end import table_at_end, tables_at_end
 from tailrace.plan.demand import OF_TABLES, Demand
@@ -17,7 +17,7 @@ class PlannedLog(Protocol):
     """A log of which it is known what tables were in it, and which of them changed."""
 
     @property
-    def span(self) -> Span: ...
+    def span(self) -> FeedSpan: ...
     @property
     def demand(self) -> Demand: ...
     @property

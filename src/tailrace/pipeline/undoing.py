@@ -13,9 +13,9 @@ from tailrace.decode import INSERT
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Relation, Transaction
 from tailrace.past.row_changes import RowChange, in_order, keys_of
-from tailrace.past.row_search import Sought
+from tailrace.past.row_search import ChangeSearch
 from tailrace.past.schema_events import KNOWN, SchemaEvent, schema_events
-from tailrace.past.sql_text import Target
+from tailrace.past.sql_text import StatementTable
 from tailrace.past.trails import Numbering, Version, columns_named, trails
 from tailrace.past.undo import Step, steps
 from tailrace.pipeline import Pipeline
@@ -48,7 +48,7 @@ def undo(feed: LogFeed, xid: int) -> Undo:
     met = _transaction(feed, xid)
     transactions = met.window.log.fates.transactions
     commit = int(transactions.commit_lsn[met.ordinal])
-    mine = found_in(feed, Sought(None), lambda commits: commits == commit).changes
+    mine = found_in(feed, ChangeSearch(None), lambda commits: commits == commit).changes
     events = _events_at(feed, commit)
     truncations = [each for each in feed.truncations if each.commit_lsn == commit]
     versions: list[Version] = []
@@ -152,7 +152,7 @@ def _versions_by(feed: LogFeed, mine: list[RowChange], whole_after: int, commit:
     }
     changes = mine
     if keys:
-        sought = Sought(with_rewrites(feed.history, frozenset({relation.oid})), columns)
+        sought = ChangeSearch(with_rewrites(feed.history, frozenset({relation.oid})), columns)
         changes = in_order(
             [*mine, *gathered(feed, sought, keys, lambda commits: (whole_after < commits) & (commits <= commit)).changes]
         )
@@ -160,7 +160,7 @@ def _versions_by(feed: LogFeed, mine: list[RowChange], whole_after: int, commit:
     return [version for trail in every for version in trail.versions if version.change.commit_lsn == commit]
 
 
-def _target(history: History, relation: Relation) -> Target | None:
+def _target(history: History, relation: Relation) -> StatementTable | None:
     """A table as it is at the end of the log."""
     end = int(NEVER) - 1
     now = history.relation_by_oid(relation.oid, end)
@@ -169,7 +169,7 @@ def _target(history: History, relation: Relation) -> Target | None:
     inherits, attributes = history.table("pg_inherits"), history.table("pg_attribute")
     rows = attributes.seen_where("attrelid", relation.oid, end, -1)
     numbers, letters = (attributes.of(name, rows) for name in ("attnum", "attidentity"))
-    return Target(
+    return StatementTable(
         relation=now,
         key=now.primary_key or now.identity,
         only=bool(len(inherits.seen_where("inhparent", relation.oid, end, -1))),

@@ -1,6 +1,6 @@
 """A Delta table at the one version that a run found, read and goes on from.
 
-In: a folder. Out: `Found`, which opens the table at that version and no other, and binds a commit to it: what is committed
+In: a folder. Out: `TableVersion`, which opens the table at that version and no other, and binds a commit to it: what is committed
 becomes the very next version, or nothing does and `Overtaken` names who made it. delta-rs would else retry, up to 15 times, on a
 version that nobody has planned from, and sometimes does not see what came between (decision 13). So all commits of the lake get
 their properties here.
@@ -35,7 +35,7 @@ _Id = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TableVersion:
     """What a run goes on from: `version` of the table in `path`, or that there is none there (-1). `log` is which folders it and
     its log lie in."""
 
@@ -55,7 +55,7 @@ class Found:
             self._check_same(self.path.name, error)
             raise
 
-    def moved(self, path: Path) -> Found:
+    def moved(self, path: Path) -> TableVersion:
         """The same table where its folder has been renamed to."""
         return replace(self, path=path)
 
@@ -86,11 +86,11 @@ class Found:
         version is."""
         (self.path / _LOG).mkdir(parents=True, exist_ok=True)
 
-    def next(self) -> Found:
+    def next(self) -> TableVersion:
         """What the next commit goes on from, once this one's is made."""
-        return Found(self.path, self.version + 1, log_of(self.path))
+        return TableVersion(self.path, self.version + 1, log_of(self.path))
 
-    def with_settings(self, name: str, settings: Mapping[str, str]) -> Found:
+    def with_settings(self, name: str, settings: Mapping[str, str]) -> TableVersion:
         """The version behind this one, with these properties in the table's configuration."""
         with self.next_version(name) as mark:
             self.open().alter.set_table_properties(
@@ -156,17 +156,17 @@ def tables_in(directory: Path) -> list[Path]:
     return [log.parent for log in sorted(directory.glob(f"*/{_LOG}")) if is_table(log.parent)]
 
 
-def find(path: Path) -> tuple[Found, DeltaTable]:
+def find(path: Path) -> tuple[TableVersion, DeltaTable]:
     """The newest version of the table in `path`. Raises DeltaError if there is none."""
     log = log_of(path)
     table = DeltaTable(path)
-    return Found(path, table.version(), log), table
+    return TableVersion(path, table.version(), log), table
 
 
 @contextmanager
 def delta_errors() -> Iterator[None]:
-    """What delta-rs raises inside is a DeltaError, also what has no class of its own there: an error of Arrow's comes through pyo3-arrow as a bare
-    Exception."""
+    """What delta-rs raises inside is a DeltaError, also what has no class of its own there: an error of Arrow's comes through
+    pyo3-arrow as a bare Exception."""
     try:
         yield
     except Exception as error:
