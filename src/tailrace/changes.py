@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
@@ -47,8 +48,8 @@ def change_schema(relation: Relation, columns: Sequence[str] = COLUMNS, style: A
     """What `change_batch` gives for this version of a relation."""
     row = pa.struct(list(row_schema(relation, style)))
     types = {
-        "commit_lsn": pa.int64(), "end_lsn": pa.int64(), "commit_timestamp": pa.timestamp("us", "UTC"), "xid": pa.int64(), "lsn": pa.int64(),
-        "sequence": pa.int32(), "kind": pa.string(), "unchanged": pa.list_(pa.string()), "new": row, "old": row,
+        "commit_lsn": pa.int64(), "end_lsn": pa.int64(), "commit_timestamp": pa.timestamp("us", "UTC"), "xid": pa.int64(),
+        "lsn": pa.int64(), "sequence": pa.int32(), "kind": pa.string(), "unchanged": pa.list_(pa.string()), "new": row, "old": row,
     }  # fmt: skip
     return pa.schema([(name, types[name]) for name in columns])
 
@@ -65,7 +66,8 @@ def change_batch(
     a retype that does not widen, CorruptWal for a value that is none of its type.
     """
     made = partial(
-        _change_batch, transactions=transactions, relation=relation, columns=columns, style=style, codec=codec, fill_missing=fill_missing
+        _change_batch, transactions=transactions, relation=relation, columns=columns, style=style, codec=codec,
+        fill_missing=fill_missing,
     )  # fmt: skip
     try:
         return made(batch)
@@ -211,3 +213,13 @@ def names_by_row(marked: Sequence[tuple[str, Mask]], rows: int) -> pa.ListArray:
         which = np.nonzero(grid)[1]
     flat = pa.array([name for name, _ in marked], pa.string()).take(pa.array(which, pa.int64()))
     return pa.ListArray.from_arrays(pa.array(offsets), flat)
+
+
+def rows_by_name(lists: pa.ListArray) -> dict[str, Mask]:
+    """By name a mask of the rows that name it: what `names_by_row` was made from."""
+    names, rows = lists.flatten(), lists.value_parent_indices().to_numpy()
+    masks = {}
+    for name in names.unique().to_pylist():
+        masks[name] = np.zeros(len(lists), np.bool_)
+        masks[name][rows[pc.equal(names, name).to_numpy(zero_copy_only=False)]] = True
+    return masks

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tailrace.apply.keys import joined, key_of, row_codes
-from tailrace.changes import ORDER
+from tailrace.changes import ORDER, rows_by_name
 from tailrace.errors import InsufficientLogging
 from tailrace.model import Relation
 
@@ -106,8 +107,8 @@ def _taken_apart(changes: pa.Table, after: OrderKey | None) -> _Changes:
         order = order[later[order]]
     table = changes.take(pa.array(order)).combine_chunks()
     names = row_columns(changes).names
-    new, old = (dict(zip(names, _struct(table[side]).flatten(), strict=True)) for side in ("new", "old"))
-    unchanged = _unchanged_masks(table["unchanged"])
+    new, old = (dict(zip(names, _array(table[side]).flatten(), strict=True)) for side in ("new", "old"))
+    unchanged = rows_by_name(_array(table["unchanged"]))
     for name in unchanged:
         sent = unchanged[name] & old[name].is_valid().to_numpy(zero_copy_only=False)
         if sent.any():
@@ -117,18 +118,8 @@ def _taken_apart(changes: pa.Table, after: OrderKey | None) -> _Changes:
     return _Changes(kind, new, old, table["old"].is_valid().to_numpy(), unchanged)
 
 
-def _struct(column: pa.ChunkedArray) -> pa.StructArray:
+def _array(column: pa.ChunkedArray) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
-def _unchanged_masks(column: pa.ChunkedArray) -> dict[str, NDArray[np.bool_]]:
-    lists = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    rows, names = pc.list_parent_indices(lists).to_numpy(), pc.list_flatten(lists)
-    masks = {}
-    for name in pc.unique(names).to_pylist():
-        masks[name] = np.zeros(len(lists), np.bool_)
-        masks[name][rows[pc.equal(names, name).to_numpy(zero_copy_only=False)]] = True
-    return masks
 
 
 def _check_identity(parts: _Changes, relation: Relation, key: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ from tailrace.pipeline.windows import open_windows
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
-from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
+from tailrace.plugins.printing import RowPrinter, as_psql, few_at_a_time
 from tailrace.plugins.registry import plugin_named
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.publications.subscription import publication_names
@@ -73,7 +73,7 @@ def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: 
     sys.stdout.buffer.flush()
 
 
-def write_lines(lines: Lines, plugin: OutputPlugin, printed: Printed = as_psql) -> None:
+def write_lines(lines: Lines, plugin: OutputPlugin, printed: RowPrinter = as_psql) -> None:
     """To standard output."""
     for few in few_at_a_time(lines):
         sys.stdout.buffer.write(printed(few, plugin).data)

@@ -40,8 +40,8 @@ _RECENT = 20
 
 
 _HINT = (
-    "The server was put back to an earlier copy of itself, or lost the end of its log: the table has seen a history that is gone. "
-    "Undo that, or make the table anew, in another directory."
+    "The server was put back to an earlier copy of itself, or lost the end of its log: "
+    "the table has seen a history that is gone. Undo that, or make the table anew, in another directory."
 )
 
 
@@ -97,8 +97,9 @@ class TableIdentity:
     def _said(self) -> dict[str, Any]:
         span, relation = self.span, self.relation
         return {
-            "system": str(span.system), "timeline": span.timeline, "database": span.database, "publications": list(span.publications),
-            "oid": relation.oid, "schema": relation.schema, "table": relation.name, "columns": columns_of(relation, self.style),
+            "system": str(span.system), "timeline": span.timeline, "database": span.database,
+            "publications": list(span.publications), "oid": relation.oid, "schema": relation.schema, "table": relation.name,
+            "columns": columns_of(relation, self.style),
             "unbounded": sorted(self.unbounded), "style": {name: getattr(self.style, name) for name in STYLES},
             "dropped": str(self.dropped) if self.dropped is not None else None,
         }  # fmt: skip
@@ -206,7 +207,8 @@ def history_error(
     found = difference(stood) if stood is not None else None
     if position.timeline != span.timeline and (stood is None or (found is not None and found.kind is Kind.UNKNOWN)):
         return UsageError(
-            f"table {name} follows timeline {position.timeline}; whether timeline {span.timeline} is the same up to {position.lsn} cannot be told",
+            f"table {name} follows timeline {position.timeline}; "
+            f"whether timeline {span.timeline} is the same up to {position.lsn} cannot be told",
             hint="Give older WAL, or make the table anew, in another directory.", sqlstate="55000", lsn=position.lsn,
         )  # fmt: skip
     if stood is None or found is None or found.kind is Kind.UNKNOWN:

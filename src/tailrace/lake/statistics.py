@@ -187,7 +187,8 @@ def _without(file: Mapping[str, Any], add: Mapping[str, Any] | None, wide: Itera
     if add is None or add["path"] != file["path"] or add.get("deletionVector"):
         raise UsageError(
             "statistics of decimals are wrong, and cannot be taken out of the table's log",
-            hint="Have the program that deletes rows of it rewrite its files, or make the table anew.", context=f"table {name}, file {file['path']}",
+            hint="Have the program that deletes rows of it rewrite its files, or make the table anew.",
+            context=f"table {name}, file {file['path']}",
         )  # fmt: skip
     statistics = json.loads(add.get("stats") or "{}")
     for side in _SIDES:

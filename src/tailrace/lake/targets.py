@@ -336,8 +336,8 @@ def _check_fit(each: FeedTable, span: FeedSpan) -> None:
     relation = each.relation
     if relation.kind == "p" and not span.publications:
         raise UsageError(
-            f'"{_name(each.relation)}" is a partitioned table', hint="Its rows are in its partitions: name these, or no tables at all.",
-            sqlstate="42809",
+            f'"{_name(each.relation)}" is a partitioned table',
+            hint="Its rows are in its partitions: name these, or no tables at all.", sqlstate="42809",
         )  # fmt: skip
     if relation.kind not in "rp":
         raise UsageError(f'"{_name(each.relation)}" is not a table', sqlstate="42809")

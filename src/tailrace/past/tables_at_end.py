@@ -57,7 +57,7 @@ def table_at_end(history: History, stop: Lsn, oid: int, versions: Sequence[Relat
         relation = max([last, *versions] if last else versions, key=lambda version: len(version.columns), default=None)
     if relation is None:
         return None
-    # Of the same type only: a default of another is stored otherwise, and the rows that had it were written anew with the new type.
+    # Of the same type only: a default of another is stored otherwise, and rows that had it were written anew with the new type.
     defaults = {
         (column.number, column.type): column.missing
         for version in versions for column in version.columns if column.missing is not None

@@ -90,9 +90,8 @@ def as_lines(lines: Lines, plugin: OutputPlugin) -> NDArray[np.uint8]:
     return rows
 
 
-Printed = Callable[[Lines, OutputPlugin], NDArray[np.uint8]]
+RowPrinter = Callable[[Lines, OutputPlugin], NDArray[np.uint8]]
 """One of the three above."""
-
 
 _PRINTED_AT_ONCE = 4 << 20
 

@@ -25,7 +25,7 @@ from typing import BinaryIO
 
 from tailrace.errors import FailedWrite, UsageError
 from tailrace.model import Lsn
-from tailrace.plugins.printing import Printed, as_lines
+from tailrace.plugins.printing import RowPrinter, as_lines
 from tailrace.replication.output_position import POSITION, WRITING, Position, Reach, checksum_before
 from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.session import Session
@@ -42,7 +42,7 @@ class OutputWarning(UserWarning):
 
 
 @contextmanager
-def output_to(name: str, slot: Slot, printed: Printed = as_lines, *, at_end: bool = False) -> Iterator[Writer]:
+def output_to(name: str, slot: Slot, printed: RowPrinter = as_lines, *, at_end: bool = False) -> Iterator[Writer]:
     """A writer to the file of that name, `-` being standard output, of rows as they are `printed`. `at_end` goes on where the file ends, whatever its
     position says of it. Raises UsageError where somebody else writes the file, or it is not what its position says."""
     if name == "-":
@@ -73,7 +73,7 @@ def _begun(writer: Writer, slot: Slot) -> Writer:
 class _Stream(Writer):
     """Standard output, or a pipe."""
 
-    def __init__(self, file: BinaryIO, printed: Printed) -> None:
+    def __init__(self, file: BinaryIO, printed: RowPrinter) -> None:
         super().__init__({})
         self._file, self._printed = file, printed
 
@@ -89,7 +89,7 @@ class _Stream(Writer):
 
 
 class _File(Writer):
-    def __init__(self, path: Path, printed: Printed, at_end: bool) -> None:
+    def __init__(self, path: Path, printed: RowPrinter, at_end: bool) -> None:
         super().__init__({})
         self._path, self._printed, self._takes_end = path, printed, at_end
         self._position = path.with_name(path.name + POSITION)

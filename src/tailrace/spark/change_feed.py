@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tailrace.changes import names_by_row, row_schema
+from tailrace.changes import names_by_row, row_schema, rows_by_name
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.types.registry import ArrowStyle
@@ -56,10 +56,10 @@ def feed_batch(changes: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.Rec
     fields = [field.name for field in changes.schema.field("new").type]
     old, new = (dict(zip(fields, changes.column(side).flatten(), strict=True)) for side in ("old", "new"))
     unknown: dict[str, NDArray[np.bool_]] = {}
-    for name, untold in _untold(changes.column("unchanged")).items():
+    for name, unchanged in rows_by_name(changes.column("unchanged")).items():
         if name in schema.names or "_unchanged" in schema.names:
-            new[name] = pc.if_else(pa.array(untold), old[name], new[name])
-            unknown[name] = untold & new[name].is_null().to_numpy(zero_copy_only=False)
+            new[name] = pc.if_else(pa.array(unchanged), old[name], new[name])
+            unknown[name] = unchanged & new[name].is_null().to_numpy(zero_copy_only=False)
     if "_unchanged" not in schema.names:
         _refuse(unknown, changes, table)
     kind = changes.column("kind").to_numpy(zero_copy_only=False)
@@ -84,16 +84,6 @@ def feed_batch(changes: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.Rec
 
 
 _OF_CHANGE = {"_commit_version": "commit_lsn", "_commit_timestamp": "commit_timestamp", "_lsn": "lsn", "_sequence": "sequence"}
-
-
-def _untold(unchanged: pa.ListArray) -> dict[str, NDArray[np.bool_]]:
-    """By column, the changes that leave its value out."""
-    names, rows = unchanged.flatten(), unchanged.value_parent_indices().to_numpy()
-    untold: dict[str, NDArray[np.bool_]] = {}
-    for name in names.unique().to_pylist():
-        untold[name] = np.zeros(len(unchanged), np.bool_)
-        untold[name][rows[pc.equal(names, name).to_numpy(zero_copy_only=False)]] = True
-    return untold
 
 
 def _refuse(unknown: Mapping[str, NDArray[np.bool_]], changes: pa.RecordBatch, table: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cmp_to_key
 from typing import Any
 
 from tailrace.expressions.evaluate import bytes_and_bits, exact, intervals, moments
@@ -87,7 +86,3 @@ def equality(type_oid: int, facts: Facts) -> Callable[[Any, Any], bool]:
         return lambda left, right: left == right
     compare = comparison(type_oid, facts, 950)
     return lambda left, right: compare(left, right) == 0
-
-
-def sorting_key(compare: Compare) -> Callable[[Any], Any]:
-    return cmp_to_key(compare)
