@@ -100,3 +100,22 @@ def test_two_phases_by_the_slot_or_by_the_option(major: int, tmp_path: Path) -> 
             check_same(found, told[name], f"{major}, {name}")
     kinds = [data[:1] for _, _, data in told["t"]]
     assert (b"P" in kinds and b"K" in kinds) == (major >= 15)
+
+
+@pytest.mark.parametrize("major", some_of(MAJORS, 2))
+def test_rolled_back_rows_by_what_the_caches_hold(major: int) -> None:
+    """Of what was rolled back before it is read, a server gives rows only while its caches know the table. We give them in any case. That
+    the server's answer is still either of the two is what is asked here (docs/fidelity.md)."""
+    with Server(major, {"autovacuum": "off"}, dbname=DBNAME, test_decoding=False) as server:
+        server.say("CREATE TABLE x (id int PRIMARY KEY)", f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES", "CHECKPOINT")
+        made = "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput', false, true)"
+        starts = {"warm": str(server.value(made, ["warm"]))}
+        server.say("INSERT INTO x VALUES (0)")
+        starts["cold"] = str(server.value(made, ["cold"]))
+        server.say(*_prepared("g", "INSERT INTO x VALUES (1), (2)", end="ROLLBACK"))
+        told = {name: theirs(server, name, OPTIONS) for name in starts}
+        server.stop()
+        found = {name: ours(server.data_dir, OPTIONS, start_lsn=lsn, two_phase=True, major=major) for name, lsn in starts.items()}
+    check_same(found["warm"], told["warm"], f"{major}, warm")
+    kinds = [b"".join(data[:1] for _, _, data in rows["cold"]) for rows in (told, found)]
+    assert kinds == [b"bPr", b"bRIIPr"]
