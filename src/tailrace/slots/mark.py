@@ -33,13 +33,13 @@ MARK_FILE = FileKind(
 _STATE, _REMNANTS = "state.", "remnants."
 _LENGTHS = "remnant_lengths"
 """One row a remnant: how much of each array is its, in the order of their names below."""
-_OF_INDEX = index_dtypes(np.int64)
+_OF_INDEX, _SEALED = index_dtypes(np.int64), index_dtypes()
 _DTYPES: Dtypes = {
     **{_STATE + name: dtype for name, dtype in STATE_DTYPES.items()},
     **{_REMNANTS + name: dtype for name, dtype in _OF_INDEX.items()},
     _LENGTHS: np.dtype("<i8"), "ended.xid": np.dtype("<i8"), "ended.seen_from": np.dtype("<i8"), "catalog_changes": np.dtype("<i8"),
 }  # fmt: skip
-_XIDS = [name for name, dtype in _OF_INDEX.items() if dtype != index_dtypes()[name]]
+_XIDS = [name for name, dtype in _OF_INDEX.items() if dtype != _SEALED[name]]
 
 
 def write_mark(carried: Carried) -> bytes:
