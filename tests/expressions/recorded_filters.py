@@ -20,8 +20,8 @@ if __name__ == "__main__":
 import psycopg
 
 from support.servers import Server
-from tailrace.expressions.analysis import Session, UserObjects
-from tailrace.expressions.analysis.catalog import FunctionRow, OperatorRow
+from tailrace.expressions.analysis.catalog import FunctionRow, OperatorRow, UserObjects
+from tailrace.expressions.session import ExpressionSession
 from tailrace.model import Column, PgType, Relation
 from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle
@@ -112,12 +112,12 @@ def columns(connection: psycopg.Connection[Any]) -> list[list[Any]]:
     return [list(row) for row in connection.execute(ROWS.encode()).fetchall()]
 
 
-def recorded_session(major: int) -> tuple[Session, Relation]:
+def recorded_session(major: int) -> tuple[ExpressionSession, Relation]:
     """The table and the database as they were when the answers of a major were recorded."""
     return session_and_relation(major, recorded()[str(major)]["columns"], recorded()[str(major)]["ucs_basic"])
 
 
-def session_and_relation(major: int, rows: list[list[Any]], ucs_basic: int) -> tuple[Session, Relation]:
+def session_and_relation(major: int, rows: list[list[Any]], ucs_basic: int) -> tuple[ExpressionSession, Relation]:
     """What analysis is given: the table as its server describes it, and what the database has of its own. The oid of ucs_basic is fixed since 16."""
     user = {row[6 + 1]: _user_type(row, rows) for row in rows if built_in_type(row[2]) is None}
     made = tuple(
@@ -131,7 +131,7 @@ def session_and_relation(major: int, rows: list[list[Any]], ucs_basic: int) -> t
         collations={("rf", "mycoll"): 16393, ("pg_catalog", "ucs_basic"): ucs_basic},
     )
     collations = {row[0]: row[6] for row in rows if row[6] is not None}
-    return Session(major, TextStyle(search_path="rf, public", major=major), objects, collations), relation
+    return ExpressionSession(major, TextStyle(search_path="rf, public", major=major), objects, collations), relation
 
 
 def _user_type(row: list[Any], rows: list[list[Any]]) -> PgType:

@@ -24,10 +24,11 @@ from recorded_filters import (  # type: ignore[import-not-found]
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
-from tailrace.expressions.analysis import Session, analyse
 from tailrace.expressions.analysis.parsing import constants_of
+from tailrace.expressions.analysis.where_clause import analyse
 from tailrace.expressions.deparse import deparse, filter_sql
 from tailrace.expressions.node_tree import read_node_tree
+from tailrace.expressions.session import ExpressionSession
 from tailrace.model import Column, Relation
 from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle
@@ -65,7 +66,7 @@ def test_trees_texts_and_refusals_are_those_of_the_server(major: int) -> None:
     assert wrong == {}
 
 
-def compared(where: str, told: dict[str, Any], session: Session, relation: Relation) -> Any:
+def compared(where: str, told: dict[str, Any], session: ExpressionSession, relation: Relation) -> Any:
     """What we say that the server does not; None if we agree."""
     try:
         found = analyse(where, relation, session)
@@ -130,7 +131,7 @@ def test_a_filter_may_come_as_part_of_a_parsed_statement() -> None:
 
 
 def test_literals_without_a_zone_are_of_the_sessions() -> None:
-    berlin = Session(style=TextStyle(time_zone="Europe/Berlin"))
+    berlin = ExpressionSession(style=TextStyle(time_zone="Europe/Berlin"))
     assert analyse("e > '2020-07-01'", TABLE, berlin) == analyse("e > '2020-07-01 00:00+02'", TABLE)
     assert deparse(analyse("e > '2020-01-01'", TABLE, berlin), TABLE, berlin) == (
         "(e > '2020-01-01 00:00:00+01'::timestamp with time zone)"
@@ -139,24 +140,24 @@ def test_literals_without_a_zone_are_of_the_sessions() -> None:
 
 def test_a_sign_that_means_something_else_in_sql_standard_is_refused() -> None:
     with pytest.raises(UsageError, match='cannot read "-1 2:03:04" as interval'):
-        analyse("interval '-1 2:03:04' > '1 day'", TABLE, Session(style=TextStyle(interval_style="sql_standard")))
+        analyse("interval '-1 2:03:04' > '1 day'", TABLE, ExpressionSession(style=TextStyle(interval_style="sql_standard")))
 
 
 def test_virtual_generated_columns_are_written_out() -> None:
     twice = analyse("a * 2 > 0", TABLE).args[0]  # type: ignore[union-attr]
-    found = analyse("w > 1", TABLE, Session(generated={4: twice}))
+    found = analyse("w > 1", TABLE, ExpressionSession(generated={4: twice}))
     assert found == analyse("a * 2 > 1", TABLE)
     with pytest.raises(UsageError, match='the expression of the virtual generated column "w" is not known'):
         analyse("w > 1", TABLE)
 
 
 def test_what_was_there_before_pg_16_is_told_apart() -> None:
-    assert analyse("a > 0x1F", TABLE, Session(16)) == analyse("a > 31", TABLE)
+    assert analyse("a > 0x1F", TABLE, ExpressionSession(16)) == analyse("a > 31", TABLE)
     with pytest.raises(UsageError, match="trailing junk after numeric literal") as caught:
-        analyse("a > 0x1F", TABLE, Session(15))
+        analyse("a > 0x1F", TABLE, ExpressionSession(15))
     assert caught.value.position == 5
     with pytest.raises(UsageError, match="row filters of PostgreSQL 14 are not known"):
-        analyse("a > 1", TABLE, Session(14))
+        analyse("a > 1", TABLE, ExpressionSession(14))
 
 
 @pytest.mark.parametrize("where", ["a > 1), (b", "a > 1), TABLE u WHERE (b", "a > 1) WITH (publish = 'insert'", "", "a > 1, b"])

@@ -10,8 +10,8 @@ from recorded_filters import BEFORE, MAJORS, REFUSED_BY_US, recorded, recorded_s
 
 from tailrace.errors import UnsupportedWal
 from tailrace.expressions import read_node_tree, tree, write_node_tree
-from tailrace.expressions.analysis import analyse
 from tailrace.expressions.analysis.catalog import built_in_catalog
+from tailrace.expressions.analysis.where_clause import analyse
 
 OF_15 = (
     "{OPEXPR :opno 521 :opfuncid 147 :opresulttype 16 :opretset false :opcollid 0 :inputcollid 0 :args ({VAR :varno 1 :varattno 1 :vartype 23 "

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from tailrace.catalog.names.lookup import names_at
 from tailrace.errors import MissingHistory, TailraceError, UsageError
-from tailrace.expressions.analysis import Session
 from tailrace.expressions.deparse import deparse
 from tailrace.expressions.node_tree import read_node_tree
+from tailrace.expressions.session import ExpressionSession
 from tailrace.majors import ROW_FILTERS
 from tailrace.model import Column, Lsn, Relation
 from tailrace.types import oids
@@ -65,14 +65,14 @@ def expressions_of(history: History, oid: int, lsn: int, ordinal: int) -> dict[i
     return {number: None if adbin is None else adbin.decode(codec, "surrogateescape") for number, adbin in stored}
 
 
-def session_at(history: History, style: TextStyle, reg_types: frozenset[int], lsn: int, ordinal: int) -> Session:
+def session_at(history: History, style: TextStyle, reg_types: frozenset[int], lsn: int, ordinal: int) -> ExpressionSession:
     """Prints expressions with the names of that moment."""
     names = names_at(history, reg_types, lsn, ordinal)
     style = replace(style, names=lambda reg_type, named: names.get((reg_type, named)))
-    return Session(major=max(history.major, ROW_FILTERS.first), style=style)
+    return ExpressionSession(major=max(history.major, ROW_FILTERS.first), style=style)
 
 
-def _text(node_tree: str, relation: Relation, column: Column, session: Session) -> str:
+def _text(node_tree: str, relation: Relation, column: Column, session: ExpressionSession) -> str:
     try:
         return deparse(read_node_tree(node_tree), relation, session)
     except TailraceError as error:

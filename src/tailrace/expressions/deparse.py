@@ -13,9 +13,9 @@ from typing import Any
 
 from tailrace.errors import UnsupportedWal
 from tailrace.expressions import tree
-from tailrace.expressions.analysis import Session
 from tailrace.expressions.analysis.catalog import Catalog, catalog_with
 from tailrace.expressions.analysis.state import EXPLICIT_CAST, IMPLICIT_CAST, SQL_SYNTAX, length_of_coercion, type_of
+from tailrace.expressions.session import ExpressionSession
 from tailrace.expressions.sql_syntax import SYNTAX, WITHOUT_SYNTAX
 from tailrace.majors import XML_INDENT, supports
 from tailrace.model import FIRST_NORMAL_OID, Relation
@@ -41,16 +41,16 @@ _ALIKE_EVERYWHERE = {(oids.REGCONFIG, 3748): "simple", (oids.REGDICTIONARY, 3765
 """Names behind the oids of regconfig and regdictionary."""
 
 
-def deparse(expression: tree.Expression, relation: Relation, session: Session | None = None) -> str:
+def deparse(expression: tree.Expression, relation: Relation, session: ExpressionSession | None = None) -> str:
     """The text of pg_get_expr."""
-    session = session or Session()
+    session = session or ExpressionSession()
     own = [column.type for column in relation.live_columns if column.type is not None and column.type.oid >= FIRST_NORMAL_OID]
     catalog = catalog_with(session.major, replace(session.user, types=(*session.user.types, *own)))
     said = Deparser(relation, catalog, _with_names(session.style, catalog)).text(expression)
     return _SPACES_BEFORE_LINE.sub("\n", said)
 
 
-def filter_sql(expression: tree.Expression, relation: Relation, session: Session | None = None) -> str:
+def filter_sql(expression: tree.Expression, relation: Relation, session: ExpressionSession | None = None) -> str:
     """A condition for a WHERE clause on the publisher, which keeps what the filter lets through: of an initial copy, say. It is the text of
     pg_get_expr, without the new line that a CASE begins with."""
     return deparse(expression, relation, session).strip()

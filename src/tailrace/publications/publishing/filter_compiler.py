@@ -17,11 +17,13 @@ from tailrace.catalog.history import History
 from tailrace.catalog.rows import CatalogTable
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
+from tailrace.expressions.deparse import deparse
 from tailrace.expressions.evaluate import Facts, Filter, compile_filter
 from tailrace.expressions.evaluate.collations import Collation
 from tailrace.expressions.evaluate.refusals import refused
 from tailrace.expressions.evaluate.vectors import DEFAULT_COLLATION
 from tailrace.expressions.node_tree import read_filter, write_node_tree
+from tailrace.expressions.session import ExpressionSession
 from tailrace.majors import ROW_FILTERS
 from tailrace.model import Relation
 from tailrace.publications.publication import NODE_TREE, RowFilter
@@ -96,18 +98,17 @@ def stored_filters(compiler: FilterCompiler, wanted: Iterable[tuple[RowFilter, R
 
 def analysed(row_filter: RowFilter, relation: Relation, major: int, style: TextStyle) -> tree.Expression:
     """A WHERE clause in SQL as the server reads it. Raises UsageError in its words."""
-    from tailrace.expressions.analysis import Session, analyse  # noqa: PLC0415 - workers that filter by the catalog's trees need no parser
+    from tailrace.expressions.analysis.where_clause import analyse  # noqa: PLC0415 - workers need no parser
 
     generated = {number: read_filter(expression) for number, expression in row_filter.generated}
-    return analyse(row_filter.text, relation, Session(major=max(major, ROW_FILTERS.first), style=style, generated=generated))
+    return analyse(
+        row_filter.text, relation, ExpressionSession(major=max(major, ROW_FILTERS.first), style=style, generated=generated)
+    )
 
 
 def filter_text(compiler: FilterCompiler, row_filter: RowFilter, relation: Relation) -> str:
     """A WHERE clause as pg_get_expr prints it, of the relation as it is called now."""
-    from tailrace.expressions.analysis import Session  # noqa: PLC0415
-    from tailrace.expressions.deparse import deparse  # noqa: PLC0415
-
-    session = Session(major=max(compiler.major, ROW_FILTERS.first), style=compiler.facts.style)
+    session = ExpressionSession(major=max(compiler.major, ROW_FILTERS.first), style=compiler.facts.style)
     return deparse(compiler.expression(row_filter, relation), relation, session)
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from tailrace.catalog.defaults import expressions_of, session_at
 from tailrace.errors import TailraceError
 from tailrace.expressions import tree
-from tailrace.expressions.analysis import Session
 from tailrace.expressions.deparse import deparse
 from tailrace.expressions.node_tree import read_node_tree
+from tailrace.expressions.session import ExpressionSession
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.types import oids
@@ -43,7 +43,7 @@ def default_texts(moment: CatalogSnapshot, relation: Relation, style: TextStyle)
     return found
 
 
-def _text(node_tree: str, relation: Relation, session: Session) -> str:
+def _text(node_tree: str, relation: Relation, session: ExpressionSession) -> str:
     try:
         expression = read_node_tree(node_tree)
         if not _is_known(expression):
