@@ -19,7 +19,8 @@ from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.definition_file import Definitions, DefinitionStage, read_definitions, write_definitions
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.publications.publication import SQL, Publication, PublicationActions, PublishedTable, RowFilter
-from tailrace.publications.publishing.filter_compiler import FilterCompiler, facts_of
+from tailrace.publications.publishing.database_facts import facts_of
+from tailrace.publications.publishing.filter_compiler import FilterCompiler
 from tailrace.publications.publishing.publisher import publisher_of
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.types.style import TextStyle

@@ -8,7 +8,8 @@ from support.cases import DBNAME
 from support.publication_scenarios import WITH_FILTERS, WITHOUT_FILTERS
 from support.publications import error_of, pipeline_of, sent_by, told_by
 from support.servers import Server
-from tailrace.publications.publishing.filter_compiler import FilterCompiler, facts_of
+from tailrace.publications.publishing.database_facts import facts_of
+from tailrace.publications.publishing.filter_compiler import FilterCompiler
 from tailrace.types.style import TextStyle
 
 

@@ -13,7 +13,8 @@ from support.servers import Server
 from tailrace.expressions.evaluate.collations import libc
 from tailrace.pipeline.defining import source_moment
 from tailrace.pipeline.runner import LocalRunner
-from tailrace.publications.publishing.filter_compiler import FilterCompiler, facts_of
+from tailrace.publications.publishing.database_facts import facts_of
+from tailrace.publications.publishing.filter_compiler import FilterCompiler
 from tailrace.types.style import TextStyle
 
 TABLE = "CREATE TABLE x (id int PRIMARY KEY, v text)"

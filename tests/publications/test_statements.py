@@ -17,7 +17,8 @@ from tailrace.publications.commands.publicationcmds import PublicationCommands
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.publications.describe import PublicationDescriber
 from tailrace.publications.publication import SQL, RowFilter
-from tailrace.publications.publishing.filter_compiler import FilterCompiler, analysed, facts_of, filter_text
+from tailrace.publications.publishing.database_facts import facts_of
+from tailrace.publications.publishing.filter_compiler import FilterCompiler, analysed, filter_text
 from tailrace.publications.source_publications import SourcePublications
 from tailrace.types.style import TextStyle
 

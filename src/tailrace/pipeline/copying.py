@@ -18,7 +18,7 @@ from tailrace.pipeline.defining import SourceMoment, source_moment
 from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.subscribing import definitions_in
-from tailrace.publications.publishing.entry_timeline import Definitions, Entries
+from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder
 from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.publications.publishing.published_relation import (
     Filters,
@@ -70,7 +70,7 @@ def _published(here: SourceMoment, names: Sequence[str], definitions: Definition
     history, lsn = here.moment.history, here.moment.lsn
     # What holds for transactions that commit from here on.
     defined = next((each for since, each in reversed(definitions) if since <= lsn), ())
-    entries = Entries(SourcePublications(history), names, defined, {})
+    entries = SyncEntryBuilder(SourcePublications(history), names, defined, {})
     missing: set[str] = set()
     classes = history.table("pg_class")
     rows = classes.rows.seen(np.arange(len(classes.rows)), lsn, -1)

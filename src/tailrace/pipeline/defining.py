@@ -22,7 +22,8 @@ from tailrace.publications.commands.definition_file import Definitions, Definiti
 from tailrace.publications.commands.publicationcmds import PublicationCommands
 from tailrace.publications.commands.statements import Statement, WhereClause
 from tailrace.publications.publication import SQL, Publication, RowFilter
-from tailrace.publications.publishing.filter_compiler import FilterCompiler, analysed, facts_of
+from tailrace.publications.publishing.database_facts import facts_of
+from tailrace.publications.publishing.filter_compiler import FilterCompiler, analysed
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry, is_publishable, member_of, publish_as
 from tailrace.publications.publishing.replica_identity import DELETE, UPDATE, replica_identity_error
 from tailrace.publications.source_publications import SourcePublications
@@ -132,17 +133,17 @@ def refused_changes(here: SourceMoment, publication: Publication) -> Iterator[Ta
     rows = classes.rows.seen(np.arange(len(classes.rows)), here.moment.lsn, -1)
     source = SourcePublications(here.moment.history)
     for oid in sorted(classes["oid"][rows[classes["oid"][rows] >= FIRST_NORMAL_OID]].tolist()):
-        standing = source.standing(oid, here.moment.lsn)
-        if standing is None or standing.kind != "r":
+        ancestry = source.ancestry(oid, here.moment.lsn)
+        if ancestry is None or ancestry.kind != "r":
             continue
-        actions, place, counting = publish_as(standing, [publication])
+        actions, target, counting = publish_as(ancestry, [publication])
         if not counting:
             continue
         relation = here.moment.relation(oid)
         if relation is None or not is_publishable(relation):
             continue
-        above = here.moment.relation(place.oid) if place.level else None
-        entry = RelationSyncEntry(actions, above, tuple(member_of(each, place) for each in counting))
+        above = here.moment.relation(target.oid) if target.level else None
+        entry = RelationSyncEntry(actions, above, tuple(member_of(each, target) for each in counting))
         for command in (UPDATE, DELETE):
             error = replica_identity_error(entry, relation, command, here.major, here.compiler.columns_of, everywhere=True)
             if error is not None:

@@ -1,8 +1,8 @@
-"""What the names in a statement mean at one moment of the source, and whether a publication may have it
-(`catalog/pg_publication.c`).
+"""A snapshot of the source's catalogs: which relations, schemas and roles names mean in it, and which of them a publication may
+have (`catalog/namespace.c`, `catalog/pg_publication.c`).
 
-In: a history, a moment, and names. Out: relations, schemas, roles, by oid; with the server's errors for those that are not there,
-and for tables, columns and schemas that no publication may have."""
+In: a history, an LSN, and names. Out: relations, and oids of schemas and roles. Raises the server's errors for names that mean
+nothing, and for tables, columns and schemas that no publication may have."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BOOTSTRAP_SUPERUSER = 10
 
 @dataclass(frozen=True, slots=True)
 class CatalogSnapshot:
-    """The catalogs of the source as a transaction that begins at `lsn` sees them."""
+    """The catalogs as a transaction that begins at `lsn` sees them."""
 
     history: History
     lsn: int

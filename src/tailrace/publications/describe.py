@@ -1,7 +1,7 @@
-"""Publications as psql shows them: `\\dRp`, `\\dRp+`, and under a table in `\\d` (`bin/psql/describe.c`).
+"""Publications as psql describes them: `\\dRp`, `\\dRp+`, and under a table in `\\d` (`bin/psql/describe.c`).
 
-In: publications, and the catalogs at one moment, which know what tables, columns and schemas are called then. Out: lines, or
-values for JSON. The columns are those that a psql of the source's major has."""
+In: publications, and a snapshot of the catalogs, from which tables, columns and schemas have their names. Out: lines, or values
+for JSON, with the columns that a psql of the source's major has."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FilterText = Callable[[RowFilter, Relation], str]
 
 @dataclass(frozen=True, slots=True)
 class PublicationDescriber:
-    """Shows publications as of one moment."""
+    """Describes publications with the names of the snapshot."""
 
-    moment: CatalogSnapshot
+    snapshot: CatalogSnapshot
     major: int
     filter_text: FilterText
 
@@ -34,7 +34,7 @@ class PublicationDescriber:
         if publication.tables:
             lines += ["Tables:", *(f"    {self._table_line(table)}" for table in self._in_order(publication))]
         if publication.schemas:
-            names = sorted(self.moment.schema_name(schema) for schema in publication.schemas)
+            names = sorted(self.snapshot.schema_name(schema) for schema in publication.schemas)
             lines += ["Tables from schemas:", *(f'    "{name}"' for name in names)]
         if not publication.tables and not publication.schemas:
             lines.append(_count(1))
@@ -53,7 +53,7 @@ class PublicationDescriber:
         for each in sorted(publications, key=lambda each: each.name):
             named = [table for table in each.tables if table.oid == relation.oid]
             lines += [f'"{each.name}"{self._what_of(relation, table)}' for table in named]
-            in_schema = relation.schema in map(self.moment.schema_name, each.schemas)
+            in_schema = relation.schema in map(self.snapshot.schema_name, each.schemas)
             if (each.all_tables or in_schema) and is_publishable(relation):
                 lines.append(f'"{each.name}"')
         return list(dict.fromkeys(lines))
@@ -66,7 +66,7 @@ class PublicationDescriber:
             "truncate": publication.actions.truncate, "publish_via_partition_root": publication.via_root,
             **({"publish_generated_columns": _generated(publication)} if supports(self.major, PUBLISHED_GENERATED_COLUMNS) else {}),
             "tables": [self._table_value(table) for table in self._in_order(publication)],
-            "schemas": sorted(self.moment.schema_name(schema) for schema in publication.schemas),
+            "schemas": sorted(self.snapshot.schema_name(schema) for schema in publication.schemas),
             "defined_here": publication.defined_here,
         }  # fmt: skip
 
@@ -82,7 +82,7 @@ class PublicationDescriber:
 
     def _in_order(self, publication: Publication) -> list[tuple[Relation, PublishedTable]]:
         """Its tables that are there, by schema and name."""
-        found = [(relation, table) for table in publication.tables if (relation := self.moment.relation(table.oid)) is not None]
+        found = [(relation, table) for table in publication.tables if (relation := self.snapshot.relation(table.oid)) is not None]
         return sorted(found, key=lambda pair: (pair[0].schema, pair[0].name))
 
     def _table_line(self, pair: tuple[Relation, PublishedTable]) -> str:

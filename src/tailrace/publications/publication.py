@@ -1,8 +1,7 @@
-"""A publication: which tables, which of their changes, and which columns and rows (`catalog/pg_publication.h`,
-pg_publication_rel.h).
+"""Publications (`catalog/pg_publication.h`, pg_publication_rel.h): their tables, actions, column lists and row filters.
 
-In: nothing. Out: the nouns of this folder. Tables and schemas are known by their oids, columns by attribute numbers, as
-PostgreSQL knows them: a table that is renamed remains published."""
+In: nothing. Out: the nouns of this folder. As in the catalogs, tables and schemas are oids and columns are attribute numbers, so
+a table that is renamed remains published."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ STORED_GENERATED_COLUMNS = "s"
 
 @dataclass(frozen=True, slots=True)
 class PublicationActions:
-    """The changes that are published (`PublicationActions`)."""
+    """Which kinds of changes a publication publishes (`PublicationActions`)."""
 
     insert: bool = False
     update: bool = False
@@ -42,9 +41,9 @@ ALL_ACTIONS = PublicationActions(insert=True, update=True, delete=True, truncate
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A WHERE clause. `text` is an expression in the `form` of the catalog (pg_node_tree), whose columns are attribute numbers,
-    or in SQL. `names` are, for SQL, the table's columns by the number and the name that they had when it was written, and
-    `generated` the expressions of its virtual generated columns, which stand for those columns."""
+    """The WHERE clause of a table. In the `form` NODE_TREE its `text` is what pg_publication_rel.prqual has; in the form SQL it
+    is what the user wrote. A clause in SQL is analysed with the `names` that the table's columns had when it was written, by
+    attribute number, and with the expressions of the virtual columns that were `generated` then."""
 
     text: str
     form: str = NODE_TREE
@@ -64,8 +63,8 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """`tables` and `schemas` are what it names itself; `owner` the name of a role. One that is `defined_here` is in a state
-    location of ours, and the server that wrote the log knows nothing of it."""
+    """A row of pg_publication, with the `tables` and `schemas` that it names; `owner` is a role's name. A publication that is
+    `defined_here` stands in a state location of tailrace's, and the server that wrote the log knows nothing of it."""
 
     name: str
     owner: str = ""

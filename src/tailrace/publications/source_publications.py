@@ -1,7 +1,7 @@
-"""The publications of a source, as its own catalogs had them at any moment, and where its relations stood.
+"""The publications that a source's catalogs had at any moment, and the partitioned tables above its relations then.
 
-In: a history. Out: `Publication`s, whole or as far as they are about some relations; the `RelationAncestry` of a relation; and
-which rows of catalogs an answer is made of, so that it is known when it may be another."""
+In: a history. Out: `Publication`s, whole or only what they say of some relations; the `RelationAncestry` of a relation; and
+`about`, the catalog rows that both are made of, which tell where in the log an answer may change."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _KEPT_HEADS = 1 << 12
 
 
 class SourcePublications:
-    """What a database's pg_publication, pg_publication_rel and pg_publication_namespace say. As in a `History`, a change at `lsn`
-    in committed transaction `ordinal` (-1: one that touched no catalog) asks."""
+    """Reads pg_publication, pg_publication_rel and pg_publication_namespace of a database as a change at `lsn` in committed
+    transaction `ordinal` saw them (-1: one that changed no catalog)."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -111,8 +111,8 @@ class SourcePublications:
 
     # -- relations ---------------------------------------------------------------------------------------------------------------
 
-    def standing(self, oid: int, lsn: int, ordinal: int = -1) -> RelationAncestry | None:
-        """Where a relation stands; None if there is none."""
+    def ancestry(self, oid: int, lsn: int, ordinal: int = -1) -> RelationAncestry | None:
+        """The relation's schema, and the partitioned tables above it; None if there is no such relation."""
         classes = self.history.table("pg_class")
         rows = classes.seen_where("oid", oid, lsn, ordinal)
         if not len(rows):
@@ -138,7 +138,7 @@ class SourcePublications:
             if not classes["relispartition"][rows[-1]]:
                 return tuple(found)
 
-    # -- when an answer may be another -------------------------------------------------------------------------------------------
+    # -- which catalog rows an answer is made of ---------------------------------------------------------------------------------
 
     def about(self, oid: int, names: Collection[str]) -> Iterator[About]:
         """All catalog rows, of any time, that tell what publications of these names say of the relation, and as what it is

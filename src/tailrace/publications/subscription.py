@@ -1,6 +1,7 @@
-"""Who asks for publications, and what a table is to them: its columns that are published, where the log ends.
+"""A subscription asks for publications by their names; `shown_relation` says which columns of a table it gets.
 
-In: names of publications, definitions of ours; a history. Out: `Subscription`; relations with only their published columns.
+In: names of publications, definitions that stand in a state location; a history. Out: `Subscription`; relations with only their
+published columns, as they are where the log ends.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from tailrace.catalog.history import History
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Relation
-from tailrace.publications.publishing.entry_timeline import Definitions, Entries, created_at
+from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder, created_at
 from tailrace.publications.publishing.published_relation import check_publications_exist, published_relation, shown_columns
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry
 from tailrace.publications.source_publications import SourcePublications
@@ -22,8 +23,8 @@ from tailrace.types.style import TextStyle
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Publications that are asked for by their `names`; `definitions` are those of ours. Filters are evaluated with the settings
-    of `style`."""
+    """The `names` of the publications that are asked for; `definitions` of those that stand in a state location. Row filters are
+    evaluated with the settings of `style`."""
 
     names: tuple[str, ...]
     definitions: Definitions = ()
@@ -31,8 +32,7 @@ class Subscription:
 
 
 def publication_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Names one by one, or as a list in one text, as publication_names of pgoutput has them. Raises UsageError if there are
-    none."""
+    """The names, which were given one by one or as pgoutput's publication_names. Raises UsageError if there are none."""
     names = publication_list(given) if isinstance(given, str) else tuple(given)
     if not names:
         raise UsageError("publication_names parameter missing", sqlstate="22023")
@@ -48,8 +48,9 @@ def publication_list(text: str) -> tuple[str, ...]:
 
 
 def shown_relation(history: History, relation: Relation, to: Subscription, upto: int) -> Relation | None:
-    """The relation with the columns that are published of it where the log ends (`upto`), or were last; None if nothing ever was
-    of it as itself. Raises as a change of it would at that end, if none could have been published before."""
+    """The relation with the columns that are published where the log ends (`upto`), or that were published last; None if no
+    change of it was ever published as its own. Where no publication could be read at any time, raises what a change at the end
+    would raise."""
     trouble: TailraceError | None = None
     created = created_at(history, to.names, to.definitions)
     for number, entry in enumerate(_entries_before(history, relation.oid, to, upto)):
@@ -66,8 +67,8 @@ def shown_relation(history: History, relation: Relation, to: Subscription, upto:
 
 
 def only_columns(relation: Relation, numbers: Collection[int]) -> Relation:
-    """The relation with these of its columns. Where one is left out, an identity that needs it is none, and what was written
-    before a column came is not known."""
+    """The relation with these of its columns. It loses a replica identity or primary key that needs another column, and the
+    values that rows from before ADD COLUMN have."""
     live = {column.number for column in relation.live_columns}
     if live <= set(numbers):
         return relation
@@ -79,7 +80,7 @@ def only_columns(relation: Relation, numbers: Collection[int]) -> Relation:
 
 
 def _entries_before(history: History, oid: int, to: Subscription, upto: int) -> Iterator[RelationSyncEntry]:
-    """What held for who left the catalogs alone, from `upto` backwards."""
+    """The relation's entries for transactions that changed no catalog, from `upto` backwards."""
     source = SourcePublications(history)
     stages = [(0, ()), *(stage for stage in to.definitions if stage[0] < upto)]
     points: set[int] = set()
@@ -88,10 +89,10 @@ def _entries_before(history: History, oid: int, to: Subscription, upto: int) -> 
         points.update(table.rows.begin[rows].tolist(), table.rows.end[rows].tolist())
     later = upto
     for since, defined in reversed(stages):
-        entries = Entries(source, to.names, defined, {})
+        entries = SyncEntryBuilder(source, to.names, defined, {})
         bound = max(since, history.known_from)
         for point in sorted({later, *(each + 1 for each in points if bound <= each < min(later, int(NEVER) - 1))}, reverse=True):
-            # What was made by a commit is seen behind it; where it was unmade, it was there.
+            # A row of a catalog is seen behind the commit that made it, and up to the one that deleted it.
             for lsn in (point, point - 1):
                 if lsn >= bound:
                     yield entries.entry(oid, lsn, -1)

@@ -1,8 +1,7 @@
-"""The publications of one database that are defined here, as a file of a state location keeps them, and both directions of that
-file.
+"""The file in which a state location keeps the publications of a database that are defined there: written and read.
 
-In: stages, each what one statement made of all publications, and from which LSN on. Out: bytes, and back, checked. What was there
-before stays, so that a log is told again as it was told: a transaction is told with the stage that held where it committed."""
+In: stages, of which each says what one statement left of all publications, and from which LSN on. Out: bytes; and back, checked.
+No stage is ever removed: a transaction is always published by the stage that held where it committed."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ DEFINITIONS_FILE = FileKind(
 
 @dataclass(frozen=True, slots=True)
 class DefinitionStage:
-    """After the `statement`, these publications are defined, for transactions that commit at `since` or later."""
+    """The publications after a `statement`; transactions that commit at `since` or later are published by them."""
 
     since: Lsn
     statement: str
@@ -35,7 +34,7 @@ class DefinitionStage:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """Of one system's database. `stages` are in the order of their LSNs, and of their statements where these are equal."""
+    """The stages of one database of one system, in the order of their LSNs, and of their statements where these are equal."""
 
     system: int
     database_oid: int
@@ -48,15 +47,15 @@ class Definitions:
 
     @property
     def in_order(self) -> tuple[tuple[int, tuple[Publication, ...]], ...]:
-        """As `timeline.timeline_of` takes them."""
+        """The publications by the LSN from which on they hold, as `timeline_of` takes them."""
         return tuple((stage.since, stage.publications) for stage in self.stages)
 
     def at(self, lsn: int) -> tuple[Publication, ...]:
-        """What holds for a transaction that commits there."""
+        """The publications for a transaction that commits there."""
         return next((stage.publications for stage in reversed(self.stages) if stage.since <= lsn), ())
 
     def then(self, stage: DefinitionStage) -> Definitions:
-        """With one stage more. Raises UsageError if it is to hold before another that is there."""
+        """The same with one stage more. Raises UsageError if it would hold before the last one."""
         if self.stages and stage.since < self.stages[-1].since:
             raise UsageError(
                 f"publications of this database have changed at {self.stages[-1].since}, they cannot change at {stage.since}",

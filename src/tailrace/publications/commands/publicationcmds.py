@@ -1,8 +1,8 @@
-"""Publications that are defined here: what a statement makes of them (`commands/publicationcmds.c`), and from when on.
+"""CREATE, ALTER and DROP PUBLICATION, of publications that stand in a state location (`commands/publicationcmds.c`).
 
-In: a statement, the publications as they are, and the catalogs of the source at that moment. Out: the publications as they are
-then, and what the server would print. Names become oids here and stay what they are, so that a table may be renamed; all checks
-and errors are the server's. Who uses tailrace may read the whole log: nobody's privileges are asked for."""
+In: a statement, the publications as they are, and a snapshot of the source's catalogs. Out: the publications as the statement
+leaves them, and the command tag and notices that the server would send. Names become oids here, so that a table may be renamed
+later; all checks and errors are the server's. Privileges are not checked: who runs tailrace may read the whole log."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from tailrace.publications.commands.statements import (
 from tailrace.publications.publication import ALL_ACTIONS, NO_GENERATED_COLUMNS, Publication, PublishedTable, RowFilter
 
 Analyse = Callable[[WhereClause, Relation], RowFilter]
-"""Checks a WHERE clause of a table, and makes it a filter."""
+"""Makes a row filter of a table's WHERE clause, or raises the server's error."""
 
 
 @dataclass(slots=True)
 class PublicationCommands:
-    """The publications that are `defined`, by name, at one moment of the source; `of_source` are the names of those that the
-    source has itself. `notices` are what the server would say besides."""
+    """Carries out statements on the publications that are `defined`, by name. `of_source` names those that the source has itself,
+    which cannot be altered here. `notices` collects the server's."""
 
-    moment: CatalogSnapshot
+    snapshot: CatalogSnapshot
     major: int
     defined: dict[str, Publication]
     of_source: frozenset[str]
@@ -46,7 +46,7 @@ class PublicationCommands:
     notices: list[str] = field(default_factory=list)
 
     def run(self, statement: Statement) -> str:
-        """Do what the statement says; the command tag. Raises UsageError as the server does, and then nothing has changed."""
+        """Carry out the statement; return its command tag. Raises UsageError as the server does, and then nothing has changed."""
         match statement:
             case CreatePublication():
                 self._create(statement)
@@ -60,9 +60,9 @@ class PublicationCommands:
                 del self.defined[statement.name]
                 self.defined[statement.new] = renamed
             case AlterOwner():
-                owner = statement.owner or self.moment.superuser()
+                owner = statement.owner or self.snapshot.superuser()
                 publication = self._publication(statement.name)
-                self.moment.check_role(owner)
+                self.snapshot.check_role(owner)
                 self.defined[statement.name] = replace(publication, owner=owner)
             case AlterOptions():
                 self._alter_options(statement)
@@ -76,7 +76,7 @@ class PublicationCommands:
         self._check_free(statement.name)
         given = parse_options(statement.options, self.major)
         publication = Publication(
-            name=statement.name, owner=self.moment.superuser(), all_tables=statement.all_tables,
+            name=statement.name, owner=self.snapshot.superuser(), all_tables=statement.all_tables,
             actions=given.actions or ALL_ACTIONS, via_root=bool(given.via_root),
             generated_columns=given.generated_columns or NO_GENERATED_COLUMNS, defined_here=True,
         )  # fmt: skip
@@ -141,18 +141,18 @@ class PublicationCommands:
             raise UsageError(f'publication "{name}" already exists', sqlstate="42710")
 
     def _schemas(self, names: Sequence[str | None]) -> list[int]:
-        return list(dict.fromkeys(self.moment.schema(name) for name in names))
+        return list(dict.fromkeys(self.snapshot.schema(name) for name in names))
 
     def _opened(self, tables: Sequence[PublicationTable]) -> list[tuple[Relation, PublicationTable]]:
         """The tables, with those that inherit from them, each once (`OpenTableList`)."""
         found: dict[int, tuple[Relation, PublicationTable]] = {}
         for named in tables:
-            relation = self.moment.table(named)
+            relation = self.snapshot.table(named)
             if relation.oid in found:
                 _check_not_twice(named, found[relation.oid][1], relation)
                 continue
             found[relation.oid] = relation, named
-            for child in self.moment.inheriting(relation) if named.inherits else ():
+            for child in self.snapshot.inheriting(relation) if named.inherits else ():
                 if child.oid in found:
                     _check_not_twice(named, found[child.oid][1], child)
                 else:
@@ -195,9 +195,9 @@ class PublicationCommands:
     def _with_schemas(self, publication: Publication, schemas: Sequence[int]) -> Publication:
         for schema in schemas:
             if schema in publication.schemas:
-                name = self.moment.schema_name(schema)
+                name = self.snapshot.schema_name(schema)
                 raise UsageError(f'schema "{name}" is already member of publication "{publication.name}"', sqlstate="42710")
-            self.moment.check_publishable_schema(schema)
+            self.snapshot.check_publishable_schema(schema)
         return replace(publication, schemas=tuple(sorted((*publication.schemas, *schemas))))
 
     def _without(
@@ -212,7 +212,7 @@ class PublicationCommands:
                 raise UsageError("cannot use a WHERE clause when removing a table from a publication", sqlstate="42601")
         for schema in schemas:
             if schema not in publication.schemas:
-                name = self.moment.schema_name(schema)
+                name = self.snapshot.schema_name(schema)
                 raise UsageError(f'tables from schema "{name}" are not part of the publication', sqlstate="42704")
         gone = {relation.oid for relation, _ in relations}
         return replace(
@@ -224,7 +224,7 @@ class PublicationCommands:
     def _check_without_root(self, publication: Publication) -> None:
         """Raise if a partitioned table has what only publish_via_partition_root allows."""
         for table in publication.tables:
-            relation = self.moment.relation(table.oid)
+            relation = self.snapshot.relation(table.oid)
             what = "a WHERE clause" if table.filter is not None else "a column list" if table.columns is not None else ""
             if what and relation is not None and relation.kind == "p":
                 raise UsageError(

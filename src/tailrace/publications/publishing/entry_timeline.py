@@ -1,12 +1,12 @@
-"""What publications say of each relation, over a part of the log: what a worker must know to publish its changes.
+"""What publications say of each relation over a part of the log: workers publish changes by it, without a history.
 
-In: a history, the names of publications, definitions of ours if there are any, the transactions to be shown, and the relations
-with changes. Out: `EntryTimeline`, small and without a history: by relation, spans of the log with the `RelationSyncEntry` that
-holds there; once for transactions that left the catalogs alone, and once for each that changed what an entry is made of.
-Publications that are defined here hold from a transaction on, in commit order; so there is one set of spans for each
-*generation*, which is the transactions that are told with the same definitions.
+In: a history, the names of publications, definitions that stand in a state location, the transactions to be shown, and the
+relations with changes. Out: `EntryTimeline`: for each relation, spans of the log with the `RelationSyncEntry` that holds there.
+One set of spans is for transactions that changed no catalog; each transaction that changed what an entry is made of has spans
+of its own. Definitions of a state location hold from a transaction on, in commit order, so there is one set of all this for each
+`Generation`: the transactions that are published by the same definitions.
 
-Most relations have one entry for the whole span, and equal entries are one object.
+Most relations have one entry for the whole log, and equal entries are one object.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tailrace.publications.source_publications import SourcePublications
 from tailrace.transactions.fates import NEVER
 
 NOTHING = RelationSyncEntry()
-"""Of what nobody publishes."""
+"""The entry of a relation that nobody publishes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,7 @@ class EntrySpans:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """By relation, what holds for transactions that left the catalogs alone (`common`), and by ordinal and relation for others
-    (`own`)."""
+    """Spans by relation: `common` for transactions that changed no catalog, `own` by ordinal for each of the others."""
 
     common: Mapping[int, EntrySpans]
     own: Mapping[int, Mapping[int, EntrySpans]]
@@ -58,7 +57,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class EntryTimeline:
-    """Transactions from ordinal `since[i]` on, up to the next, are of `generations[i]`."""
+    """Transactions from ordinal `since[i]` on, up to the next, belong to `generations[i]`."""
 
     since: tuple[int, ...]
     generations: tuple[Generation, ...]
@@ -102,7 +101,7 @@ class EntryTimeline:
                         yield member.filter, entry.published_as or relation
 
     def part(self, oids: Collection[int], ordinals: Collection[int]) -> EntryTimeline:
-        """What tells of these relations to these transactions."""
+        """As much of it as these transactions need for changes of these relations."""
         generations = []
         for each in self.generations:
             common = {oid: spans for oid, spans in each.common.items() if oid in oids}
@@ -129,10 +128,10 @@ class EntryTimeline:
         changer = np.searchsorted(own, ordinal)
         changer[~np.isin(ordinal, own)] = len(own)
         both, which = np.unique(generation * (len(own) + 1) + changer, return_inverse=True)
-        for place, each in enumerate(both.tolist()):
+        for group, each in enumerate(both.tolist()):
             number, at = divmod(each, len(own) + 1)
             mine = int(own[at]) if at < len(own) else -1
-            yield self.generations[number].spans_of(oid, mine), every[which == place]
+            yield self.generations[number].spans_of(oid, mine), every[which == group]
 
 
 def _by_place(
@@ -155,7 +154,7 @@ order."""
 
 
 def timeline_of(plan: Plan, history: History, names: Sequence[str], definitions: Definitions = ()) -> EntryTimeline:
-    """What publications of these names say of all that comes out of a plan, rows and TRUNCATEs."""
+    """What publications of these names say of every relation with rows or TRUNCATEs in a plan."""
     transactions = plan.transactions
     wanted = np.zeros(len(transactions), np.bool_)
     wanted[plan.shown] = True
@@ -169,34 +168,33 @@ def timeline_of(plan: Plan, history: History, names: Sequence[str], definitions:
 def entry_timeline(
     history: History, relations: Iterable[int], names: Sequence[str], transactions: Committed, since: int, definitions: Definitions = (),
 ) -> EntryTimeline:  # fmt: skip
-    """What publications of these names say of the relations (oids), to transactions from `since` on, the first LSN with a
-    change."""
+    """What publications of these names say of the relations (oids) to these transactions, whose first change lies at `since`."""
     oids = sorted(set(relations))
     stages = [(0, ()), *definitions]
     first = [0, *np.searchsorted(transactions.commits, [lsn for lsn, _ in definitions]).tolist()]
-    # What no transaction is told with is left out: the last definitions that begin at an ordinal hold there.
+    # Of definitions that begin at the same ordinal the last hold; no transaction is published by the others.
     kept = [i for i in range(len(stages)) if i + 1 == len(stages) or first[i + 1] > first[i]]
     source = SourcePublications(history)
-    made: dict[RelationSyncEntry, RelationSyncEntry] = {}
-    generations = [Entries(source, names, stages[i][1], made).generation(oids, transactions, since) for i in kept]
+    shared: dict[RelationSyncEntry, RelationSyncEntry] = {}
+    generations = [SyncEntryBuilder(source, names, stages[i][1], shared).generation(oids, transactions, since) for i in kept]
     return EntryTimeline(tuple(first[i] for i in kept), tuple(generations))
 
 
-class Entries:
-    """The entries of relations with one set of definitions of ours."""
+class SyncEntryBuilder:
+    """Builds the entries of relations by one set of definitions. Equal entries become one object, which is kept in `shared`."""
 
     def __init__(
         self,
         source: SourcePublications,
         names: Sequence[str],
         defined: Sequence[Publication],
-        made: dict[RelationSyncEntry, RelationSyncEntry],
+        shared: dict[RelationSyncEntry, RelationSyncEntry],
     ) -> None:
         self._source = source
         self._names = names
         self._defined = {publication.name: publication for publication in defined}
         self._of_source = [name for name in names if name not in self._defined]
-        self._made = made
+        self._shared = shared
 
     def generation(self, oids: Sequence[int], transactions: Committed, since: int) -> Generation:
         common: dict[int, EntrySpans] = {}
@@ -213,23 +211,23 @@ class Entries:
         entries: list[RelationSyncEntry] = []
         for point in [since - 1, *points]:
             entry = self.entry(oid, max(point + 1, self._source.history.known_from), ordinal)
-            entry = self._made.setdefault(entry, entry)
+            entry = self._shared.setdefault(entry, entry)
             if not entries or entries[-1] is not entry:
                 starts.append(point)
                 entries.append(entry)
         return EntrySpans(tuple(starts), tuple(entries))
 
     def entry(self, oid: int, lsn: int, ordinal: int) -> RelationSyncEntry:
-        """What holds for a change at `lsn`. Nothing is published of a relation that is not there; an error about catalogs is for
-        changes that lie there, and for nobody else."""
+        """The entry for a change at `lsn`: NOTHING for a relation that does not exist there. Where the catalogs are not at hand
+        the entry says so, and only a change that lies there raises it."""
         try:
-            standing = self._source.standing(oid, lsn, ordinal)
-            return self._entry(standing, lsn, ordinal) if standing else NOTHING
+            ancestry = self._source.ancestry(oid, lsn, ordinal)
+            return self._entry(ancestry, lsn, ordinal) if ancestry else NOTHING
         except MissingHistory as error:
             return RelationSyncEntry(unknown=error.message)
 
-    def _entry(self, standing: RelationAncestry, lsn: int, ordinal: int) -> RelationSyncEntry:
-        about = ((standing.oid, standing.schema), *standing.ancestors)
+    def _entry(self, ancestry: RelationAncestry, lsn: int, ordinal: int) -> RelationSyncEntry:
+        about = ((ancestry.oid, ancestry.schema), *ancestry.ancestors)
         publications: list[Publication] = []
         missing: list[str] = []
         for name in self._names:
@@ -238,9 +236,9 @@ class Entries:
                 missing.append(name)
             else:
                 publications.append(found)
-        actions, place, counting = publish_as(standing, publications)
-        above = self._source.history.relation_by_oid(place.oid, lsn, ordinal) if place.level else None
-        members = tuple(member_of(publication, place) for publication in counting) if actions.rows else ()
+        actions, target, counting = publish_as(ancestry, publications)
+        above = self._source.history.relation_by_oid(target.oid, lsn, ordinal) if target.level else None
+        members = tuple(member_of(publication, target) for publication in counting) if actions.rows else ()
         return RelationSyncEntry(actions, above, members, tuple(missing))
 
 

@@ -1,8 +1,8 @@
-"""What is published of one version of a relation: the actions, the columns, the filters of each action
-(`pgoutput_row_filter_init`, `pgoutput_column_list_init`, `check_and_init_gencol` in `replication/pgoutput/pgoutput.c`).
+"""What is published of one version of a relation: its columns, and the row filters of each action (`pgoutput_row_filter_init`,
+`pgoutput_column_list_init`, `check_and_init_gencol` in `replication/pgoutput/pgoutput.c`).
 
 In: a `RelationSyncEntry`, and the relation as a change saw it. Out: `PublishedRelation`. Raises UsageError where publications
-contradict each other, as the server does when it comes to the first change of the relation."""
+contradict each other, as the server does at the first change of the relation."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ STORED, VIRTUAL = "s", "v"
 """pg_attribute.attgenerated."""
 
 Filters = tuple[RowFilter, ...] | None
-"""Of an action: a row is published that one of them lets through; with None, every row is."""
+"""The row filters of an action. A row is published if one of them is true; with None every row is."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRelation:
-    """`relation` goes out as `published_as`, of which `columns` are shown, by the numbers that they have there. With a column
-    list (`listed`) those are its columns; else all that are not generated, and with `generated` the stored ones, too. Rows that
-    are copied are those that a filter of any action lets through (`copy`; `fetch_table_list`, `fetch_remote_table_info` in
+    """Changes of `relation` are published as changes of `published_as`, with these `columns` of it, by its attribute numbers:
+    those of the column list (`listed`), or else all that are not generated, and with `generated` the stored generated ones. An
+    initial copy takes the rows that a filter of any action lets through (`copy`; `fetch_remote_table_info` in
     `replication/logical/tablesync.c`)."""
 
     relation: Relation
@@ -52,14 +52,14 @@ class PublishedRelation:
         return self.published_as.oid == self.relation.oid
 
     def shown_of(self, relation: Relation) -> tuple[Column, ...]:
-        """The columns that a Relation message of `relation` has. For a partition that goes out as another table the server
-        applies the numbers of that one (`send_relation_and_attrs`), whatever they mean here."""
+        """The columns of a Relation message of `relation`. Of a partition that is published as another table, the server sends
+        the columns whose numbers the other's list has (`send_relation_and_attrs`), whatever they are here."""
         return shown_columns(relation, self.listed, self.generated)
 
 
 def published_relation(entry: RelationSyncEntry, relation: Relation, major: int) -> PublishedRelation:
-    """The entry, of this version of its relation. Raises UsageError (0A000) for column lists, or choices of generated columns,
-    that differ."""
+    """What the entry says of this version of its relation. Raises UsageError (0A000) if column lists differ, or the choices of
+    generated columns."""
     as_which = entry.published_as or relation
     generated = _generated(entry.members, as_which, major)
     listed = _column_list(entry.members, as_which, generated, major)
@@ -97,13 +97,13 @@ def check_publications_exist(
 
 
 def warn_of_missing(missing: Iterable[str]) -> None:
-    """What the server warns of instead, in majors where it goes on."""
+    """Warn of publications that do not exist, as majors do that go on without them."""
     for name in sorted(missing):
         warnings.warn(str(missing_publication(name)), PublicationWarning, stacklevel=3)
 
 
 def missing_publication(name: str) -> UsageError:
-    """A publication that was asked for and is not there."""
+    """The server's warning of one of them, in its words."""
     return UsageError(
         f'skipped loading publication "{name}"',
         detail="The publication does not exist at this point in the WAL.",

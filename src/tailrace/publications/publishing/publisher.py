@@ -1,10 +1,10 @@
-"""Changes -> the changes that publications publish (`pgoutput_change` in `replication/pgoutput/pgoutput.c`).
+"""A `Publisher` makes of changes those that publications publish (`pgoutput_change` in `replication/pgoutput/pgoutput.c`).
 
-In: batches as they come out of decoding, and an `EntryTimeline`. Out: batches of what is published, before anything is formatted:
-without actions and rows that are not published, with UPDATEs that a filter makes INSERTs or DELETEs, with the columns that are
-shown, and as the partitioned table that a partition goes out as. Which transactions there are is not asked here.
+In: batches as decoding gives them, and an `EntryTimeline`. Out: batches of published changes, before anything is formatted:
+without actions and rows that are not published, with UPDATEs that a row filter turned into INSERTs or DELETEs, with the published
+columns, and as changes of the partitioned table that a partition is published as. It does not ask which transactions are shown.
 
-A `Publisher` travels to workers. It keeps what it found out, and nothing that was published.
+A `Publisher` travels to workers. It keeps conditions that it compiled, and no changes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
 from tailrace.publications.publication import RowFilter
+from tailrace.publications.publishing.database_facts import facts_of
 from tailrace.publications.publishing.entry_timeline import Definitions, EntryTimeline, created_at, timeline_of
-from tailrace.publications.publishing.filter_compiler import FilterCompiler, StoredFilters, facts_of, stored_filters
+from tailrace.publications.publishing.filter_compiler import FilterCompiler, StoredFilters, stored_filters
 from tailrace.publications.publishing.published_relation import PublishedRelation, check_publications_exist, published_relation
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry, is_publishable
 from tailrace.publications.publishing.replica_identity import replica_identity_error
@@ -41,7 +42,7 @@ from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 
 Compile = Callable[[tuple[RowFilter, ...], Relation], RowCondition]
-"""Makes filters of a relation, of which one must be met, ready to be asked. `columns` of a `RowCondition` are that relation's
+"""Compiles the row filters of a relation, of which one must be true. The `columns` of the condition are that relation's
 numbers."""
 
 _COMMANDS = {UPDATE: "update", DELETE: "delete"}
@@ -49,8 +50,8 @@ _COMMANDS = {UPDATE: "update", DELETE: "delete"}
 
 @dataclass(slots=True)
 class Publisher:
-    """`major` is the source's. `stored` are node trees of filters in SQL. `made` says from where on publications exist, as far as
-    that is known; `passed_over` are those that changes were published without, since they do not exist there."""
+    """`stored` has the node trees of row filters in SQL. `made` says from which LSN on publications exist, where the history
+    tells; `passed_over` names those that did not exist where changes were published."""
 
     timeline: EntryTimeline
     major: int
@@ -70,14 +71,14 @@ class Publisher:
         self.passed_over, self._published, self._conditions, self._kept = set(), {}, {}, []
 
     def part(self, oids: Collection[int], ordinals: Collection[int]) -> Publisher:
-        """One of these relations and transactions."""
+        """As much of it as changes of these relations in these transactions need."""
         timeline = self.timeline.part(oids, ordinals)
         tables = {table for oid in oids for table in timeline.tables_of(oid)} if self.stored else ()
         stored = {each: found for each, found in self.stored.items() if (each[1].rewrite_of or each[1].oid) in tables}
         return Publisher(timeline, self.major, self.compile, stored, self.made)
 
     def tables_of(self, relation: Relation) -> tuple[Relation, ...]:
-        """The tables as which changes of a relation are published, whenever they are; each version, and none where nothing is."""
+        """The tables, in each of their versions, that changes of a relation are published as anywhere in the log."""
         if not is_publishable(relation) and not relation.rewrite_of:
             return ()
         entries = [entry for entry in self.timeline.entries_of(relation.rewrite_of or relation.oid) if entry.actions.rows]
@@ -86,20 +87,20 @@ class Publisher:
         return tuple(dict.fromkeys(entry.published_as or relation for entry in entries))
 
     def publish(self, batch: Batch) -> Iterator[Batch]:
-        """What is published of changes of relations with one tuple descriptor; each batch has one `PublishedRelation`. Raises
-        UsageError for publications that are missing or contradict each other, InsufficientLogging where the replica identity does
-        not suffice."""
+        """The published changes of a batch; each batch that comes out has one `PublishedRelation`. Raises UsageError for
+        publications that do not exist or contradict each other, InsufficientLogging where the replica identity does not
+        suffice."""
         for entry, part in self.parts(batch):
             yield from self.publish_part(part, entry)
 
     def parts(self, batch: Batch) -> Iterator[tuple[RelationSyncEntry, Batch]]:
-        """The changes with the same entry, in their order. Relations that cannot be published have none."""
+        """The changes by their entry, in their order, without those of relations that no publication may have."""
         for entry, rows in self._by_entry(batch):
             yield entry, batch if len(rows) == len(batch) else batch.take(rows)
 
     def publish_part(self, batch: Batch, entry: RelationSyncEntry) -> Iterator[Batch]:
-        """What is published of changes that have this entry; at most one. Whether it raises is a matter of each change by
-        itself."""
+        """The published changes among these, which have this entry; at most one batch. Each change alone would raise the same
+        error."""
         first = batch.relations[batch.number[0]]
         self._check_found(entry, int(batch.lsn[0]))
         if not entry.actions.rows:
@@ -113,7 +114,7 @@ class Publisher:
             yield shown if what.as_itself else replace(shown, published_as=(what.published_as,) * len(batch.relations))
 
     def published_at(self, relation: Relation, lsn: int, ordinal: int) -> PublishedRelation | None:
-        """What is published of a relation, as a change at `lsn` saw it; None if nothing is. Raises as `publish`."""
+        """What is published of a relation at `lsn`; None if no action is. Raises as `publish` does."""
         if not is_publishable(relation):
             return None
         entry = self.timeline.entry_at(relation.oid, lsn, ordinal)
@@ -121,14 +122,14 @@ class Publisher:
         return self._published_of(entry, relation) if entry.actions.rows or entry.actions.truncate else None
 
     def truncations(self, all_of: Iterable[Truncation]) -> Iterator[Truncation]:
-        """Those of which something is published, with no other relations."""
+        """The TRUNCATEs that are published, with the relations that are."""
         for truncation in all_of:
             if relations := self.truncated(truncation):
                 yield replace(truncation, relations=relations)
 
     def truncated(self, truncation: Truncation) -> tuple[Relation, ...]:
-        """The relations of a TRUNCATE that are published. A partition that goes out as another table is not; that table is, if it
-        was named."""
+        """The relations of a TRUNCATE that are published. A partition that is published as another table is none; the other is
+        one if the TRUNCATE named it."""
         found: list[Relation] = []
         for relation in truncation.relations:
             what = self.published_at(relation, truncation.lsn, truncation.ordinal)
@@ -137,8 +138,8 @@ class Publisher:
         return tuple(found)
 
     def rewritten(self, batch: Batch) -> Iterator[Batch]:
-        """Of rows that ALTER TABLE wrote anew, what a copy of the table would have. There are none of a table that is published
-        as another, or without one of the actions: such rows are not to be replaced."""
+        """Of rows that ALTER TABLE wrote anew, those that an initial copy would have. A table that is published as another, or
+        without one of the actions, has none: a mirror of it must keep the rows that it has."""
         for entry, rows in self.timeline.parts(batch.relation.rewrite_of, batch.lsn, batch.ordinal):
             self._check_found(entry, int(batch.lsn[rows[0]]))
             actions = entry.actions
@@ -209,8 +210,8 @@ class Publisher:
         return found
 
     def _all_conditions(self, what: PublishedRelation) -> dict[int, RowCondition | None]:
-        """Those of each action. They are all prepared before the first change, so an error of one is raised whatever that change
-        is."""
+        """The condition of each action. All are compiled before the first change, so the error of one is raised whatever the
+        change is."""
         filters = {INSERT: what.insert, UPDATE: what.update, DELETE: what.delete}
         conditions = {
             kind: None if found is None else self._condition(found, what.published_as) for kind, found in filters.items()
@@ -224,8 +225,7 @@ class Publisher:
 def publisher_of(
     plan: Plan, history: History, names: Sequence[str], style: TextStyle, definitions: Definitions = ()
 ) -> Publisher:
-    """The publisher of all that comes out of a plan, for who asks for publications of these names. Filters are evaluated with the
-    settings of `style`."""
+    """Publishes the changes of a plan by publications of these names. Row filters are evaluated with the settings of `style`."""
     compiler = FilterCompiler(history.major, facts_of(history, style))
     timeline = timeline_of(plan, history, names, definitions)
     stored = stored_filters(compiler, timeline.filters_of(plan.relations)) if definitions else {}
@@ -233,9 +233,9 @@ def publisher_of(
 
 
 def _published_rows(batch: Batch, what: PublishedRelation, conditions: dict[int, RowCondition | None]) -> Batch:
-    """The changes that remain."""
+    """The published changes of a batch."""
     is_published = np.array([False, what.actions.insert, what.actions.update, what.actions.delete])[batch.kind]
-    # A deletion that does not say of what is nothing to send.
+    # A DELETE without an old tuple has nothing to send.
     is_published &= (batch.kind != DELETE) | batch.has_old
     kept = np.flatnonzero(is_published)
     batch = batch if len(kept) == len(batch) else batch.take(kept)
@@ -249,8 +249,8 @@ def _published_rows(batch: Batch, what: PublishedRelation, conditions: dict[int,
 
 
 def _places(batch: Batch, what: PublishedRelation) -> dict[int, int]:
-    """By a column's number in the table that is published, its place in the batch. Columns of a partition are known by their
-    names."""
+    """Where each column of the published table stands in the batch, by its attribute number. A partition's columns are matched by
+    name."""
     if what.as_itself:
         return {column.number: place for place, column in enumerate(batch.columns)}
     named = {column.name: place for place, column in enumerate(batch.columns)}
@@ -269,8 +269,8 @@ def _changes(batch: Batch, place: dict[int, int]) -> RowChanges:
 
 
 def _transformed(batch: Batch, kind: NDArray[np.uint8]) -> Batch:
-    """The batch with these kinds. An INSERT that was an UPDATE has no old row; its new row has what was in that and did not
-    change. A DELETE that was one has no new row."""
+    """The batch with these kinds. An UPDATE that became an INSERT loses its old row, whose values fill in what the record left
+    out of the new one; an UPDATE that became a DELETE loses its new row."""
     inserted, deleted = (batch.kind == UPDATE) & (kind == INSERT), (batch.kind == UPDATE) & (kind == DELETE)
     new, old, old_kind = batch.new, batch.old, batch.old_kind
     if inserted.any():

@@ -1,9 +1,8 @@
 """What several publications together say of one relation (`get_rel_sync_entry` in `replication/pgoutput/pgoutput.c`).
 
-In: publications, and where a relation stands: in its schema and below its partitioned tables. Out: `RelationSyncEntry`: the
-actions that are published of it, the ancestor as which it is published, and each publication that counts, with its filter and its
-columns. It is the same in all majors; what columns come of it is not
-(:mod:`tailrace.publications.publishing.published_relation`)."""
+In: publications, the relation's schema and the partitioned tables above it. Out: `RelationSyncEntry`: the actions that are
+published, the ancestor whose changes they become, and the publications that publish them so, with their row filters and column
+lists. All majors agree on the entry; which columns follow from it differs (`published_relation`)."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ class RelationAncestry:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRelation:
-    """A publication that counts for the relation: what it says of the table that is published."""
+    """What one publication says of the table that a relation's changes are published as."""
 
     publication: str
     actions: PublicationActions
@@ -40,9 +39,10 @@ class PublicationRelation:
 
 @dataclass(frozen=True, slots=True)
 class RelationSyncEntry:
-    """`actions` are of all publications that have the relation; `members` those which publish it as `published_as` (None: as
-    itself), whose numbers of columns count. `missing` are publications that were asked for and are not there; `unknown` says what
-    of the catalogs is not known, so that nothing can be said."""
+    """`actions` are those of all publications that have the relation. They publish its changes as `published_as`, an ancestor
+    whose attribute numbers then count, or as its own (None); `members` are the publications that say so. `missing` names
+    publications that were asked for and do not exist; `unknown` says which part of the catalogs is not at hand, and then the rest
+    is empty."""
 
     actions: PublicationActions = NO_ACTIONS
     published_as: Relation | None = None
@@ -52,7 +52,7 @@ class RelationSyncEntry:
 
 
 def topmost_level(publication: Publication, ancestors: Sequence[tuple[int, int]]) -> int:
-    """How far up the topmost of the ancestors stands that the publication has, by itself or by its schema; 0 if it has none
+    """The level of the topmost ancestor that the publication has, itself or by its schema; 0 if it has none
     (`GetTopMostAncestorInPublication`)."""
     levels = enumerate(ancestors, start=1)
     return max((level for level, (oid, schema) in levels if publication.table(oid) or schema in publication.schemas), default=0)
@@ -60,8 +60,8 @@ def topmost_level(publication: Publication, ancestors: Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class PublishAs:
-    """As which relation a change goes out: the `oid` and the `schema` of the ancestor, so far up (`level`), or of the relation
-    itself (0)."""
+    """The relation that changes are published as (`publish_as_relid`): an ancestor at this `level`, or the relation itself
+    (0)."""
 
     level: int
     oid: int
@@ -69,21 +69,21 @@ class PublishAs:
 
 
 def publish_as(
-    standing: RelationAncestry, publications: Sequence[Publication]
+    ancestry: RelationAncestry, publications: Sequence[Publication]
 ) -> tuple[PublicationActions, PublishAs, list[Publication]]:
-    """PublicationActions, the topmost ancestor as which any of the publications has it published, and those that publish it as
-    that."""
+    """The actions of all publications that have the relation, the topmost ancestor that any of them publishes it as, and the
+    publications that publish it as that one."""
     actions = PublicationActions()
     level = 0
     counting: list[Publication] = []
     for publication in publications:
         if publication.all_tables:
-            above, publishes = len(standing.ancestors), True
+            above, publishes = len(ancestry.ancestors), True
         else:
-            above = topmost_level(publication, standing.ancestors)
-            publishes = above > 0 or publication.table(standing.oid) is not None or standing.schema in publication.schemas
-        # Of a partitioned table its partitions are published, unless they go out as it.
-        if not publishes or (standing.kind == "p" and not publication.via_root):
+            above = topmost_level(publication, ancestry.ancestors)
+            publishes = above > 0 or publication.table(ancestry.oid) is not None or ancestry.schema in publication.schemas
+        # A partitioned table has no changes of its own, unless its partitions' changes are published as its.
+        if not publishes or (ancestry.kind == "p" and not publication.via_root):
             continue
         actions |= publication.actions
         mine = above if publication.via_root else 0
@@ -91,15 +91,15 @@ def publish_as(
             level, counting = mine, []
         if mine == level:
             counting.append(publication)
-    oid, schema = standing.ancestors[level - 1] if level else (standing.oid, standing.schema)
+    oid, schema = ancestry.ancestors[level - 1] if level else (ancestry.oid, ancestry.schema)
     return actions, PublishAs(level, oid, schema), counting
 
 
-def member_of(publication: Publication, place: PublishAs) -> PublicationRelation:
-    """What the publication says of the table at this place. One that has the whole schema has no filter, whatever it says of the
-    table."""
-    table = None if publication.all_tables else publication.table(place.oid)
-    whole_schema = place.schema in publication.schemas
+def member_of(publication: Publication, target: PublishAs) -> PublicationRelation:
+    """What the publication says of the table that is published. A publication of its whole schema has no row filter, whatever it
+    says of the table itself."""
+    table = None if publication.all_tables else publication.table(target.oid)
+    whole_schema = target.schema in publication.schemas
     return PublicationRelation(
         publication=publication.name,
         actions=publication.actions,

@@ -1,7 +1,7 @@
 """Which changes a row filter lets through, and as what (`pgoutput_row_filter` in `replication/pgoutput/pgoutput.c`).
 
-In: the changes of a table as columns, and the conditions of each action. Out: what each change is published as. An UPDATE whose
-old row is known is asked twice:
+In: the changes of a table as columns, and the condition of each action. Out: what each change is published as. The condition of
+an UPDATE is evaluated for the new row, and for the old one where the record has it:
 
     old row   new row
     no        no        is not published
@@ -26,8 +26,8 @@ from tailrace.types.values import Mask, Values, binary_buffers
 
 
 class RowCondition(Protocol):
-    """A row filter that is ready to be asked. It reads the `columns` of these attribute numbers. `error` is what preparing it
-    raises, before any row."""
+    """A compiled row filter, which reads the `columns` of these attribute numbers. `error` is what its compilation raised; it
+    stops the stream at the first change of the relation."""
 
     @property
     def columns(self) -> Sequence[int]: ...
@@ -36,7 +36,7 @@ class RowCondition(Protocol):
     def error(self) -> TailraceError | None: ...
 
     def matches(self, values: Mapping[int, Values], count: int, /) -> Mask:
-        """Which of so many rows, of which these are the columns that it reads, it is true for; not false, and not NULL."""
+        """For which of the `count` rows, whose columns are `values`, it is true; neither false nor NULL."""
         ...
 
 
@@ -46,19 +46,19 @@ ColumnValues = Callable[[int], Values]
 
 @dataclass(frozen=True, slots=True)
 class RowColumns:
-    """The new or the old rows of changes: a column's `Values` by its attribute number."""
+    """The new or the old rows of changes; `of` gives the `Values` of a column by its attribute number."""
 
     of: ColumnValues
 
     def some(self, columns: frozenset[int], rows: NDArray[np.int64]) -> dict[int, Values]:
-        """These rows of them, which are ascending numbers."""
+        """These columns of these rows, whose numbers ascend."""
         values = {number: self.of(number) for number in sorted(columns)}
         return {number: each if len(rows) == len(each) else each.take(rows) for number, each in values.items()}
 
 
 @dataclass(slots=True)
 class RowChanges:
-    """What is asked of changes: their kinds, which of them have an old row, and the rows. `lsn` is of their records."""
+    """Changes as row filters see them: kinds, which old rows there are, the LSNs of their records, and the rows."""
 
     kind: NDArray[np.uint8]
     old_kind: NDArray[np.uint8]
@@ -68,8 +68,8 @@ class RowChanges:
 
 
 def filtered(changes: RowChanges, conditions: Mapping[int, RowCondition | None]) -> NDArray[np.uint8]:
-    """What each change is published as: INSERT, UPDATE, DELETE, or 0 for not at all. `conditions` are by action what must be met,
-    None if there is nothing. Raises InsufficientLogging if a condition is about a value that the log does not have."""
+    """What each change is published as: INSERT, UPDATE, DELETE, or 0 for not at all. `conditions` has the condition of each
+    action, None if every row passes. Raises InsufficientLogging if a condition reads a value that the log does not have."""
     kind = changes.kind.copy()
     has_old = changes.old_kind != NO_OLD
     for action, condition in conditions.items():

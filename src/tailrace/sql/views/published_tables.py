@@ -22,9 +22,9 @@ def published_tables(here: SourceMoment, publications: list[Publication]) -> Ite
     tables = _publishable(here)
     for publication in publications:
         rows = []
-        for relation, standing in tables:
-            if _has(publication, standing):
-                columns, where = _shown(here, publication, relation, standing)
+        for relation, ancestry in tables:
+            if _has(publication, ancestry):
+                columns, where = _shown(here, publication, relation, ancestry)
                 row = [publication.name, relation.schema, relation.name]
                 rows.append([*row, columns, where] if supports(here.major, ROW_FILTERS) else row)
         yield from rows
@@ -36,30 +36,30 @@ def _publishable(here: SourceMoment) -> list[tuple[Relation, RelationAncestry]]:
     source = SourcePublications(here.moment.history)
     found = []
     for oid in sorted(classes["oid"][rows[classes["oid"][rows] >= FIRST_NORMAL_OID]].tolist()):
-        standing = source.standing(oid, here.moment.lsn)
-        if standing is None or standing.kind not in "rp":
+        ancestry = source.ancestry(oid, here.moment.lsn)
+        if ancestry is None or ancestry.kind not in "rp":
             continue
         relation = here.moment.relation(oid)
         if relation is not None and is_publishable(relation):
-            found.append((relation, standing))
+            found.append((relation, ancestry))
     return found
 
 
-def _has(publication: Publication, standing: RelationAncestry) -> bool:
+def _has(publication: Publication, ancestry: RelationAncestry) -> bool:
     """Whether the relation is listed: of a partition tree its leaves, or with publish_via_partition_root its topmost member."""
-    itself = publication.all_tables or publication.table(standing.oid) is not None or standing.schema in publication.schemas
-    above = topmost_level(publication, standing.ancestors) if not publication.all_tables else len(standing.ancestors)
+    itself = publication.all_tables or publication.table(ancestry.oid) is not None or ancestry.schema in publication.schemas
+    above = topmost_level(publication, ancestry.ancestors) if not publication.all_tables else len(ancestry.ancestors)
     if publication.via_root:
         return itself and not above
-    return standing.kind != "p" and (itself or above > 0)
+    return ancestry.kind != "p" and (itself or above > 0)
 
 
 def _shown(
-    here: SourceMoment, publication: Publication, relation: Relation, standing: RelationAncestry
+    here: SourceMoment, publication: Publication, relation: Relation, ancestry: RelationAncestry
 ) -> tuple[list[str], str | None]:
     """The names of its columns, and its row filter as pg_get_expr prints it."""
-    table = None if publication.all_tables else publication.table(standing.oid)
-    if standing.schema in publication.schemas:
+    table = None if publication.all_tables else publication.table(ancestry.oid)
+    if ancestry.schema in publication.schemas:
         table = None
     listed = table.columns if table else None
     generated = publication.generated_columns == STORED_GENERATED_COLUMNS
