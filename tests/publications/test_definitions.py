@@ -18,7 +18,8 @@ from tailrace.pipeline.defining import SourceMoment, define
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.definition_file import Definitions, DefinitionStage, read_definitions, write_definitions
 from tailrace.publications.commands.statements import parse_statement
-from tailrace.publications.publication import SQL, Publication, PublicationActions, PublishedTable, RowFilter
+from tailrace.publications.publication import NODE_TREE, SQL, Publication, PublicationActions, PublishedTable, RowFilter
+from tailrace.publications.publishing import filter_compiler
 from tailrace.publications.publishing.database_facts import facts_of
 from tailrace.publications.publishing.filter_compiler import FilterCompiler
 from tailrace.publications.publishing.publisher import publisher_of
@@ -96,7 +97,9 @@ def _check_told(pipeline: Pipeline, told: Told, files: PublicationFiles) -> None
     def sent(definitions: Definitions) -> list[Sent]:
         return sent_by(pipeline, _asking(told, "ours"), compile_filter, definitions.in_order)
 
-    assert sent(run(told.start, text)) == told.sent, told.scenario.name
+    definitions = run(told.start, text)
+    assert sent(definitions) == told.sent, told.scenario.name
+    _check_analysed_once(pipeline, told, definitions)
     # What the source has, by a timeline of all that comes out of the plan.
     whole = publisher_of(pipeline.plan, history, told.scenario.names, TextStyle())
     assert sent_by(pipeline, told, whole.compile, timeline=whole.timeline) == told.sent, told.scenario.name
@@ -106,6 +109,19 @@ def _check_told(pipeline: Pipeline, told: Told, files: PublicationFiles) -> None
     defined = run(third, "ALTER PUBLICATION ours SET (publish = 'insert, update, delete, truncate')")
     assert sent(defined) == [told.sent[0], *told.sent[2:]], told.scenario.name
     assert [stage.since for stage in files.read(1, history.database, DBNAME).stages] == [told.start, second, third]
+
+
+def _check_analysed_once(pipeline: Pipeline, told: Told, definitions: Definitions) -> None:
+    """The publisher of a plan has the node trees of its filters, of each version of a table that has changes: nothing is left to analyse."""
+    ours = publisher_of(pipeline.plan, pipeline.history, ("ours",), TextStyle(), definitions.in_order)
+    assert {row_filter.form for row_filter, _ in ours.stored} == {SQL}
+    assert {found.form for found in ours.stored.values() if isinstance(found, RowFilter)} == {NODE_TREE}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(filter_compiler, "analysed", None)
+        asking = _asking(told, "ours")
+        assert sent_by(pipeline, asking, ours.compile, timeline=ours.timeline, stored=ours.stored) == told.sent, (
+            told.scenario.name
+        )
 
 
 def _asking(told: Told, *names: str) -> Told:

@@ -23,6 +23,7 @@ from tailrace.decode import DELETE, INSERT, UPDATE, Batch, decode_by_descriptor
 from tailrace.errors import TailraceError
 from tailrace.pipeline import Pipeline
 from tailrace.publications.publishing.entry_timeline import Definitions, EntryTimeline, entry_timeline
+from tailrace.publications.publishing.filter_compiler import StoredFilters
 from tailrace.publications.publishing.publisher import Publisher
 from tailrace.types import registry
 
@@ -90,8 +91,9 @@ def told_by(server: Server, scenarios: Sequence[Scenario]) -> tuple[list[Told], 
 
 
 def sent_by(
-    pipeline: Pipeline, told: Told, compile_filter: Any, definitions: Definitions = (), timeline: EntryTimeline | None = None
-) -> list[Sent]:
+    pipeline: Pipeline, told: Told, compile_filter: Any, definitions: Definitions = (), timeline: EntryTimeline | None = None,
+    stored: StoredFilters | None = None,
+) -> list[Sent]:  # fmt: skip
     """What tailrace publishes of the transactions of a scenario."""
     plan = pipeline.plan
     major = pipeline.catalogs.state.major
@@ -105,7 +107,7 @@ def sent_by(
     relations |= {relation.oid for truncation in truncations for relation in truncation.relations}
     committed = Committed(plan.transactions.first_lsn, commits, wanted)
     timeline = timeline or entry_timeline(pipeline.history, relations, told.scenario.names, committed, told.start, definitions)
-    publisher = pickle.loads(pickle.dumps(Publisher(timeline, major, compile_filter)))
+    publisher = pickle.loads(pickle.dumps(Publisher(timeline, major, compile_filter, stored or {})))
     found: dict[int, list[tuple[tuple[int, int], Change]]] = {}
     for each in decoded:
         for shown in publisher.publish(each):

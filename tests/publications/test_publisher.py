@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,9 +13,11 @@ import pytest
 
 from tailrace.decode import DELETE, INSERT, NO_OLD, OLD_KEY, OLD_ROW, UPDATE, Batch
 from tailrace.errors import InsufficientLogging, PublicationWarning, UsageError
+from tailrace.expressions.evaluate import Facts
 from tailrace.model import Column, PgType, Relation
-from tailrace.publications.publication import ALL_ACTIONS, PublicationActions, RowFilter
+from tailrace.publications.publication import ALL_ACTIONS, SQL, PublicationActions, RowFilter
 from tailrace.publications.publishing.entry_timeline import EntrySpans, EntryTimeline, Generation
+from tailrace.publications.publishing.filter_compiler import FilterCompiler, stored_filters
 from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.publications.publishing.publisher import Publisher
 from tailrace.publications.publishing.relation_sync_entry import PublicationRelation, RelationSyncEntry
@@ -210,3 +215,40 @@ def test_what_cannot_be_published_is_not() -> None:
         assert (
             list(publisher(RelationSyncEntry(ALL_ACTIONS, None, (member(),))).publish(replace(CHAIN, relations=(other,)))) == []
         )
+
+
+WORKER = """
+import pickle, sys
+publisher, batch = pickle.load(sys.stdin.buffer)
+print([int(lsn) - 100 for published in publisher.publish(batch) for lsn in published.lsn])
+print([name for name in sys.modules if name.partition(".")[0] == "pglast" or name.startswith("tailrace.expressions.analysis.n")])
+"""
+
+
+def _in_a_worker(made: Publisher) -> list[str]:
+    travelling = pickle.dumps((made.part({TABLE.oid}, {0}), CHAIN))
+    done = subprocess.run([sys.executable, "-c", WORKER], input=travelling, capture_output=True, check=False)
+    return [*done.stdout.decode().splitlines(), *done.stderr.decode().splitlines()[-1:]]
+
+
+def test_a_worker_needs_no_parser_for_a_filter_in_sql() -> None:
+    where = RowFilter("id > 5", SQL, ((1, "id"), (2, "v")))
+    entry = RelationSyncEntry(ALL_ACTIONS, None, (member(row_filter=where),))
+    compiler = FilterCompiler(16, Facts())
+    ready = replace(publisher(entry), compile=compiler)
+    ready.stored = stored_filters(compiler, ready.timeline.filters_of([TABLE]))
+    ours = [row[0] - 100 for published in publisher(entry).publish(CHAIN) for row in told(published)]
+    assert _in_a_worker(ready) == [str(ours), "[]"]
+
+
+def test_what_cannot_be_analysed_is_an_error_of_the_first_change() -> None:
+    where = RowFilter("nosuch > 5", SQL, ((1, "id"), (2, "v")))
+    entry = RelationSyncEntry(ALL_ACTIONS, None, (member(row_filter=where),))
+    compiler = FilterCompiler(16, Facts())
+    ready = replace(publisher(entry), compile=compiler)
+    ready.stored = stored_filters(compiler, ready.timeline.filters_of([TABLE]))
+    context = 'WHERE clause of a publication, table "public.x"'
+    assert _in_a_worker(ready) == [f"CONTEXT:  {context}"]
+    with pytest.raises(UsageError, match='column "nosuch" does not exist') as caught:
+        list(ready.publish(CHAIN))
+    assert caught.value.context == context
