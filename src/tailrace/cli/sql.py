@@ -19,8 +19,8 @@ from tailrace.sql.place import Place
 from tailrace.sql.psql.output import Format
 from tailrace.sql.psql.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.server import Server
-from tailrace.sql.session import Session
+from tailrace.sql.server import ConnectedServer
+from tailrace.sql.session import PostgresSession
 from tailrace.sql.views.view_columns import views_of
 from tailrace.user_cache import user_cache
 
@@ -58,8 +58,8 @@ def run_session(source: Path, database: str, state: Path, given: Input, *, conne
     place = Place(source, database, state, runner, warn)
     if not _has_database(place):
         return NO_CONNECTION
-    server = Server(connect, _notice) if connect else None
-    session = Session(place, run, server)
+    server = ConnectedServer(connect, _notice) if connect else None
+    session = PostgresSession(place, run, server)
     shell = Shell(
         session,
         Format(not output.unaligned, output.tuples_only, output.expanded, separator=output.separator),
