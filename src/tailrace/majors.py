@@ -115,6 +115,7 @@ UNOPENED_RELATIONS_EXPLAINED = Capability(16)  # validate_relation_kind (table.c
 
 # -- SQL -------------------------------------------------------------------------------------------------------------------------
 
+BOOLEAN_CONSTANTS = Capability(15)  # makeBoolAConst (gram.y): true is a constant, not a cast to bool, which names its column
 PARAMETERS_SPELLED_AS_DEFINED = Capability(18)  # set_config_option (guc.c): errors do not name a parameter as it was written
 
 # -- types -----------------------------------------------------------------------------------------------------------------------

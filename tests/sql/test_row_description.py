@@ -31,6 +31,7 @@ OTHERS = (
     "SELECT x, min(x), x || 'a' FROM (SELECT 'a'::varchar(2) AS x) q GROUP BY x", "SELECT ARRAY[1, 2], ARRAY['a'], NULL, 'x'",
     "VALUES (1, 'a'), (3000000000, 'b')", "SELECT sum(1), sum(1::int8), avg(2), count(*), max('a'::name), 3000000000, 1.5, now(), true, 2::int2",
 )  # fmt: skip
+MISSING = {("pg_publication_namespace", 14)}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ OTHERS = (
 )
 def test_row_descriptions(major: int, tmp_path: Path) -> None:
     assert {call.split("(")[0] for call in CALLS} == functions_of(major).keys()
-    tracked = {name: catalog_columns(name, major) for name in tracked_columns(major)}
+    tracked = {name: catalog_columns(name, major) for name in tracked_columns(major) if (name, major) not in MISSING}
     views = [f"SELECT {', '.join(name for name, _ in columns)} FROM {table}" for table, columns in tracked.items()]
     views += [f"SELECT * FROM {name}" for name in views_of(major)]
     with Server(major) as server, session_on(server, tmp_path / "state") as session:

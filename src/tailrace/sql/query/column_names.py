@@ -6,11 +6,14 @@ from typing import Any
 
 from pglast import enums
 
+from tailrace.majors import BOOLEAN_CONSTANTS, supports
 from tailrace.sql.grammar import ast, name_of
 
 
-def figured(node: Any) -> str:
+def figured(node: Any, major: int) -> str:
     """How PostgreSQL calls a column without a name (`FigureColname`)."""
+    if isinstance(node, ast.A_Const) and isinstance(node.val, ast.Boolean) and not supports(major, BOOLEAN_CONSTANTS):
+        return "bool"
     return _figure(node)[0]
 
 

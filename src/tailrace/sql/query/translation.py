@@ -193,7 +193,7 @@ class _QueryTranslator:
                     raise UsageError(message, sqlstate="42P01").in_text(target.val.location + 1)
                 columns += scope.star(alias)
                 continue
-            name = target.name or figured(target.val)
+            name = target.name or figured(target.val, self.types.major)
             column = result_column(name, self._analysed(target.val, scope, SELECT))
             is_call = isinstance(target.val, ast.FuncCall) and id(target.val) not in self.numbers
             if averages and is_call and name_of(target.val) in AVG:

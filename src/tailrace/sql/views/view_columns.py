@@ -49,7 +49,8 @@ _LETTERS = frozenset(
         "collprovider", "pubgencols",
     }
 )  # fmt: skip
-_BY_LENGTH = {4: "oid", 2: "int2", 64: "name"}
+_NAME_BYTES = 64
+_BY_LENGTH = {4: "oid", 2: "int2", _NAME_BYTES: "name"}
 _NOT_SHOWN = frozenset(
     {"attmissingval", "typsubscript", "typinput", "typoutput", "typreceive", "typsend", "reloptions", "prosrc"}
 )
@@ -66,6 +67,6 @@ def catalog_columns(name: str, major: int) -> Columns:
 
 
 def _kind(column: str, length: int) -> str:
-    if column in _KINDS or column in _LETTERS:
+    if length != _NAME_BYTES and (column in _KINDS or column in _LETTERS):
         return _KINDS.get(column, "char")
     return _BY_LENGTH.get(length, "bool")
