@@ -1,8 +1,8 @@
 """A stretch and its plan -> batches of changes.
 
-In: the WAL of a stretch, and for each transaction that is wanted its xids and for each file what it meant (`StretchPlan`). Out: `Batch`es as columns,
-in WAL order, each of relations with one tuple descriptor, which is what thousands of partitions are decoded as, or of one relation. Rows of aborted,
-foreign or unwanted work are dropped where they stand.
+In: the WAL of a stretch, and for each transaction that is wanted its xids and for each file what it meant (`StretchPlan`). Out:
+`Batch`es as columns, in WAL order, each of relations with one tuple descriptor, which is what thousands of partitions are decoded
+as, or of one relation. Rows of aborted, foreign or unwanted work are dropped where they stand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names.lookup import oid_alias_types
-from tailrace.decode.rows import DELETE, INSERT, UPDATE, Rows, grouped, wanted_rows
+from tailrace.decode.rows import DELETE, INSERT, UPDATE, WalRows, grouped, wanted_rows
 from tailrace.errors import TailraceError
 from tailrace.model import Column, Lsn, Relation
 from tailrace.plan.stretch import Commits, StretchPlan
@@ -32,8 +32,9 @@ from tailrace.wal.reading import Reader
 __all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Batch", "Reader", "decode", "decode_by_descriptor"]
 
 SLICE, SLICED_FROM = 4 << 20, 48 << 20
-"""Of a large stretch, rows become columns, and columns texts, some at a time: so much of their tuples, each row counting as _ROW_COST bytes more. At
-once, a stretch of 64 MB would need four times as much as it holds. Stretches of 32 MB are not cut: putting texts end to end takes time, too."""
+"""Of a large stretch, rows become columns, and columns texts, some at a time: so much of their tuples, each row counting as
+_ROW_COST bytes more. At once, a stretch of 64 MB would need four times as much as it holds. Stretches of 32 MB are not cut:
+putting texts end to end takes time, too."""
 _ROW_COST = 64
 
 
@@ -41,14 +42,15 @@ _ROW_COST = 64
 class Batch:
     """Changes of relations with one tuple descriptor (the same columns, stored alike), in WAL order. `decode` makes it.
 
-    Row i is of `relations[number[i]]`, and an outlet shows it as a row of `published_as[number[i]]`; `columns` are those that it shows, which
-    `new` and `old` hold one `Values` each for. As they come out of decoding, relations are published as themselves, with all live columns.
+    Row i is of `relations[number[i]]`, and an outlet shows it as a row of `published_as[number[i]]`; `columns` are those that it
+    shows, which `new` and `old` hold one `Values` each for. As they come out of decoding, relations are published as themselves,
+    with all live columns.
 
-    The order key of a row is (its transaction's commit LSN, `lsn`, `sequence`), the last being its number within its record; `ordinal` names the
-    transaction. Rows without a new or an old tuple are invalid there, and `old_kind` says which have an old one and whether it is only a key. `names`
-    is what columns of regclass and their kin print, if there are such columns. Where rows are streamed, `stream` is the xid of the transaction that
-    each is given as a part of, before its end is known (0: it is not), and `xid` that of the subtransaction which it is of. `commits` has a row for
-    each, where a plan was asked for them.
+    The order key of a row is (its transaction's commit LSN, `lsn`, `sequence`), the last being its number within its record;
+    `ordinal` names the transaction. Rows without a new or an old tuple are invalid there, and `old_kind` says which have an old
+    one and whether it is only a key. `names` is what columns of regclass and their kin print, if there are such columns. Where
+    rows are streamed, `stream` is the xid of the transaction that each is given as a part of, before its end is known (0: it is
+    not), and `xid` that of the subtransaction which it is of. `commits` has a row for each, where a plan was asked for them.
     """
 
     relations: tuple[Relation, ...]
@@ -138,8 +140,8 @@ class Batch:
 
 
 def decode(plan: StretchPlan, read: Reader, oids: Container[int] | None = None) -> Iterator[Batch]:
-    """The wanted changes of a stretch, those of a relation version one after another, in batches as SLICE says; with `oids`, those of these
-    relations. `read` gives bytes of the log.
+    """The wanted changes of a stretch, those of a relation version one after another, in batches as SLICE says; with `oids`,
+    those of these relations. `read` gives bytes of the log.
 
     Raises CorruptWal if the WAL is not the one that was indexed, MissingHistory for rows of a file that no relation had.
     """
@@ -182,13 +184,14 @@ def _by_descriptor(relations: Sequence[Relation], oids: Container[int] | None) -
 def _decoded(
     plan: StretchPlan,
     relations: tuple[Relation, ...],
-    rows: Rows,
+    rows: WalRows,
     number: NDArray[np.int64],
     wal: WalBytes,
     chunks: Chunks,
-    slices: Callable[[Rows], Iterable[slice]],
+    slices: Callable[[WalRows], Iterable[slice]],
 ) -> Iterator[Batch]:
-    """The rows as columns, as many at a time as `slices` tells; an error names the relation, and the record if it is one row's."""
+    """The rows as columns, as many at a time as `slices` tells; an error names the relation, and the record if it is one
+    row's."""
     try:
         for names, part in _moments(plan, relations[0], rows):
             same, numbers = rows.take(part), number[part]
@@ -204,7 +207,7 @@ def _decoded(
         raise
 
 
-def _moments(plan: StretchPlan, relation: Relation, rows: Rows) -> Iterator[tuple[NameOf | None, slice | NDArray[np.int64]]]:
+def _moments(plan: StretchPlan, relation: Relation, rows: WalRows) -> Iterator[tuple[NameOf | None, slice | NDArray[np.int64]]]:
     """The rows, apart where names that they print were others."""
     if plan.names is None or not oid_alias_types(relation):
         yield None, slice(None)
@@ -212,11 +215,11 @@ def _moments(plan: StretchPlan, relation: Relation, rows: Rows) -> Iterator[tupl
     yield from plan.names.parts(rows.lsn, rows.ordinal)
 
 
-def _whole(rows: Rows) -> Iterable[slice]:
+def _whole(rows: WalRows) -> Iterable[slice]:
     return (slice(0, len(rows.kind)),)
 
 
-def _slices(rows: Rows) -> Iterable[slice]:
+def _slices(rows: WalRows) -> Iterable[slice]:
     """The rows in order, as many at a time as SLICE says."""
     costs = np.cumsum(rows.new_length + rows.old_length + _ROW_COST)
     if costs[-1] < SLICED_FROM:
@@ -226,7 +229,7 @@ def _slices(rows: Rows) -> Iterable[slice]:
 
 
 def _batch(
-    plan: StretchPlan, relations: tuple[Relation, ...], number: NDArray[np.int64], rows: Rows, wal: WalBytes, chunks: Chunks,
+    plan: StretchPlan, relations: tuple[Relation, ...], number: NDArray[np.int64], rows: WalRows, wal: WalBytes, chunks: Chunks,
     names: NameOf | None,
 ) -> Batch:  # fmt: skip
     relation = relations[0]

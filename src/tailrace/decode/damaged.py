@@ -1,5 +1,5 @@
-"""A value that is none of its type: which record has it. Columns are read as a whole, and who reads them knows of no records; so it is found by
-halving."""
+"""A value that is none of its type: which record has it. Columns are read as a whole, and who reads them knows of no records; so
+it is found by halving."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tailrace.model import Lsn
 
 
 def of_a_row(error: CorruptWal, batch: Batch, read: Callable[[NDArray[np.int64]], object]) -> CorruptWal:
-    """The error, which reading all rows of the batch raised, with the first record that has such a value. `read` reads the rows that it is given."""
+    """The error, which reading all rows of the batch raised, with the first record that has such a value. `read` reads the rows
+    that it is given."""
     if error.lsn is not None or not len(batch):
         return error
 

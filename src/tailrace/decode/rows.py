@@ -40,11 +40,13 @@ _SMALLEST_ROW = 8
 """Bytes of WAL that a row takes at least: one of a multi-insert with no columns."""
 
 
-class Wanted(NamedTuple):
-    """The transactions whose rows are wanted, a subtransaction being one of them: `xid` as records have it, which `table` finds, and `ordinal`.
+class WantedXids(NamedTuple):
+    """The transactions whose rows are wanted, a subtransaction being one of them: `xid` as records have it, which `table` finds,
+    and `ordinal`.
 
-    Where the walk is with each: `turn` numbers which TOAST chunks serve its next row (:mod:`tailrace.tuples.toast`), `speculative` is the number of
-    its row that waits to be confirmed, or -1. Rows at LSNs in `confirmed` will be, in another stretch.
+    Where the walk is with each: `turn` numbers which TOAST chunks serve its next row (:mod:`tailrace.tuples.toast`),
+    `speculative` is the number of its row that waits to be confirmed, or -1. Rows at LSNs in `confirmed` will be, in another
+    stretch.
     """
 
     table: NDArray[np.int32]
@@ -55,7 +57,7 @@ class Wanted(NamedTuple):
     confirmed: NDArray[np.int64]
 
     @classmethod
-    def of(cls, plan: StretchPlan) -> Wanted:
+    def of(cls, plan: StretchPlan) -> WantedXids:
         count = len(plan.xid)
         xid = plan.xid & LOW_WORD
         return cls(
@@ -64,9 +66,9 @@ class Wanted(NamedTuple):
         )  # fmt: skip
 
 
-class Files(NamedTuple):
-    """What files meant, as the plan's `FileMap` has it. `table` finds a file by `key` and `tablespace`; `own_table`, by `own_key`, the timeline
-    that a file has to a transaction which changed its meaning."""
+class MappedFiles(NamedTuple):
+    """What files meant, as the plan's `FileMap` has it. `table` finds a file by `key` and `tablespace`; `own_table`, by
+    `own_key`, the timeline that a file has to a transaction which changed its meaning."""
 
     table: NDArray[np.int32]
     key: NDArray[np.int64]
@@ -80,7 +82,7 @@ class Files(NamedTuple):
     span_relation: NDArray[np.int64]
 
     @classmethod
-    def of(cls, plan: StretchPlan) -> Files:
+    def of(cls, plan: StretchPlan) -> MappedFiles:
         files = plan.files
         return cls(
             table=rehashed(files.key, len(files.key), max(1, len(files.key))), key=files.key, tablespace=files.tablespace,
@@ -90,8 +92,10 @@ class Files(NamedTuple):
         )  # fmt: skip
 
 
-class Rows(NamedTuple):
-    """Rows in WAL order: which table's; whose, as the place of the xid among the wanted, and the transaction that this is part of; where in the
+class WalRows(NamedTuple):
+    """Rows as they lie in the WAL of a stretch, in its order. `collect_rows` notes them.
+
+    Which relation's; whose, as the place of the xid among the wanted, and the transaction that this is part of; where in the
     order, what happened, and where the tuples lie (`old_kind` says which old one), -1 for none."""
 
     relation: NDArray[np.int64]
@@ -108,18 +112,18 @@ class Rows(NamedTuple):
     turn: NDArray[np.int64]
 
     @classmethod
-    def room(cls, raw: int) -> Rows:
+    def room(cls, raw: int) -> WalRows:
         """For all that `raw` bytes of WAL can hold. What is not written to costs nothing, so nothing is cleared."""
         many = raw // _SMALLEST_ROW + 64
         return cls._make(np.empty(many, _NARROW.get(name, np.int64)) for name in cls._fields)
 
-    def take(self, which: slice | NDArray[np.int64]) -> Rows:
-        return Rows._make(column[which] for column in self)
+    def take(self, which: slice | NDArray[np.int64]) -> WalRows:
+        return WalRows._make(column[which] for column in self)
 
 
 class Collected(NamedTuple):
-    """How many rows and chunks there are; why the walk ended, and the fingerprint of its records; the first row of a file that no relation had: its
-    LSN (0: there is none) and file."""
+    """How many rows and chunks there are; why the walk ended, and the fingerprint of its records; the first row of a file that no
+    relation had: its LSN (0: there is none) and file."""
 
     rows: int
     chunks: int
@@ -266,8 +270,8 @@ def note_delete(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def note_multi_insert(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
-    """Returns the number behind its last row. That is a tuple that does not lie within the block's data, if one does not: it gets no length, which
-    deforming refuses."""
+    """Returns the number behind its last row. That is a tuple that does not lie within the block's data, if one does not: it gets
+    no length, which deforming refuses."""
     behind = parsed[FIRST_BLOCK + DATA]
     stop = behind + parsed[FIRST_BLOCK + DATA_LENGTH]
     for _ in range(heap.tuple_count(buf, parsed)):
@@ -291,8 +295,8 @@ def note_multi_insert(buf, parsed, rows, row):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def is_bare_delete(buf, parsed, kind):  # type: ignore[no-untyped-def]
-    """Whether it says nothing of the row. A catalog that moved leaves such deletions, on a file that no row of pg_class is about; the server skips
-    them too."""
+    """Whether it says nothing of the row. A catalog that moved leaves such deletions, on a file that no row of pg_class is about;
+    the server skips them too."""
     return kind == heap.ROW_DELETE and heap.old_tuple(buf, parsed, kind)[0] == NO_OLD
 
 
@@ -320,7 +324,8 @@ def cancel_unconfirmed(rows, wanted):  # type: ignore[no-untyped-def]
 
 @kernel
 def grouped(relation, kind, group_of, groups):  # type: ignore[no-untyped-def]
-    """Numbers of rows by the group of their relation, in order within each, without CANCELLED ones and group -1. Returns (numbers, bounds)."""
+    """Numbers of rows by the group of their relation, in order within each, without CANCELLED ones and group -1. Returns
+    (numbers, bounds)."""
     bounds = np.zeros(groups + 1, np.int64)
     for row in range(len(kind)):
         group = group_of[relation[row]]
@@ -338,19 +343,21 @@ def grouped(relation, kind, group_of, groups):  # type: ignore[no-untyped-def]
     return numbers, bounds
 
 
-def wanted_rows(plan: StretchPlan, read: Reader) -> tuple[WalBytes, Rows, Chunks]:
+def wanted_rows(plan: StretchPlan, read: Reader) -> tuple[WalBytes, WalRows, Chunks]:
     """The bytes read, the wanted rows and their chunks. Raises as `decode` does."""
     carried = CarriedChunks.of(plan, read)
     return read_whole(partial(read, extra=len(carried.data)), plan.stretch, partial(_collected, plan, carried))
 
 
-def _collected(plan: StretchPlan, carried: CarriedChunks, wal: WalBytes, *, at_end_of_log: bool) -> tuple[WalBytes, Rows, Chunks]:
+def _collected(
+    plan: StretchPlan, carried: CarriedChunks, wal: WalBytes, *, at_end_of_log: bool
+) -> tuple[WalBytes, WalRows, Chunks]:
     form = FORMATS[plan.major]
     frame = framing.new_frame(wal, LogIdentity(form, plan.segment_size), plan.start, plan.stretch.stop)
     frame[SPARE] += (len(carried.data) + 7) & ~7
-    rows, chunks = Rows.room(wal.raw), ChunkTuples.room(wal.raw)
+    rows, chunks = WalRows.room(wal.raw), ChunkTuples.room(wal.raw)
     seen: Collected = collect_rows(
-        wal.buf, frame, form.image_compressed, plan.unwanted_origins, Wanted.of(plan), Files.of(plan), rows, chunks
+        wal.buf, frame, form.image_compressed, plan.unwanted_origins, WantedXids.of(plan), MappedFiles.of(plan), rows, chunks
     )
     if seen.reason == framing.NEED_MORE and not at_end_of_log:
         raise NeedMoreWal(explain(seen.reason, frame))
@@ -363,7 +370,7 @@ def _collected(plan: StretchPlan, carried: CarriedChunks, wal: WalBytes, *, at_e
     return wal, _owned(rows.take(slice(seen.rows)), plan), all_chunks(wal, carried, here)
 
 
-def _owned(rows: Rows, plan: StretchPlan) -> Rows:
+def _owned(rows: WalRows, plan: StretchPlan) -> WalRows:
     """The rows with the transactions that they are of, without those that were given before."""
     rows = rows._replace(ordinal=plan.ordinal[rows.owner])
     return rows.take(np.flatnonzero(rows.lsn >= plan.since[rows.owner])) if plan.since.any() else rows

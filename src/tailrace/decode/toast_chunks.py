@@ -30,8 +30,8 @@ _SMALLEST_RECORD = 48
 
 
 class ChunkTuples(NamedTuple):
-    """Tuples of TOAST tables in WAL order: where they lie, which turn of their transaction's rows they serve (:mod:`tailrace.tuples.toast`), and the
-    LSNs of their records."""
+    """Tuples of TOAST tables in WAL order: where they lie, which turn of their transaction's rows they serve
+    (:mod:`tailrace.tuples.toast`), and the LSNs of their records."""
 
     at: NDArray[np.int64]
     length: NDArray[np.int64]
@@ -67,7 +67,7 @@ class CarriedChunks(NamedTuple):
         for part in plan.carried:
             copied, bounds = _copied(plan, read, part)
             data.append(copied)
-            turn = np.searchsorted(plan.xid, part.xid)  # the first of its transaction here, as `Wanted` numbers them
+            turn = np.searchsorted(plan.xid, part.xid)  # the first of its transaction here, as `WantedXids` numbers them
             parts.append(ChunkTuples(size + bounds[:-1], np.diff(bounds), turn, part.lsn))
             size += len(copied)
         return cls(np.concatenate(data), ChunkTuples.joined(parts))
@@ -87,8 +87,8 @@ def _copied(plan: StretchPlan, read: Reader, part: Carried) -> tuple[NDArray[np.
 
 @kernel
 def copy_chunks(buf, frame, compressed, lsns, crcs):  # type: ignore[no-untyped-def]
-    """Block data of the records at `lsns` (sorted), which have these checksums, one after another. Returns the data, its bounds, how many, and why
-    the walk ended."""
+    """Block data of the records at `lsns` (sorted), which have these checksums, one after another. Returns the data, its bounds,
+    how many, and why the walk ended."""
     parsed = np.zeros(records.PARSED_SIZE, np.int64)
     out = np.zeros(2048 * max(1, len(lsns)), np.uint8)
     bounds = np.zeros(len(lsns) + 1, np.int64)
@@ -117,8 +117,8 @@ def copy_chunks(buf, frame, compressed, lsns, crcs):  # type: ignore[no-untyped-
 
 
 def all_chunks(wal: WalBytes, carried: CarriedChunks, here: ChunkTuples) -> Chunks:
-    """Chunks of earlier stretches, copied behind the raw bytes, then those of this one. Raises CorruptTuple, which names the record, for one that is
-    damaged."""
+    """Chunks of earlier stretches, copied behind the raw bytes, then those of this one. Raises CorruptTuple, which names the
+    record, for one that is damaged."""
     behind = (wal.raw + 7) & ~7
     wal.buf[behind : behind + len(carried.data)] = carried.data
     every = ChunkTuples.joined([carried.tuples._replace(at=behind + carried.tuples.at), here])
