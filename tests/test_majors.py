@@ -15,8 +15,8 @@ import pytest
 from support.cases import Case, open_case
 from support.decoding import check, decode
 from tailrace import majors
-from tailrace.catalog import control_file
-from tailrace.catalog.control_file import CONTROL_FILE
+from tailrace.catalog.data_directory import control_file
+from tailrace.catalog.data_directory.control_file import CONTROL_FILE
 from tailrace.errors import UnsupportedWal
 from tailrace.majors import IN_ALL, MAJORS, NEWEST, Capability, Compared, said_by, supports
 from tailrace.model import PAGE_SIZE
@@ -31,11 +31,15 @@ MAGIC, CATALOG_VERSION = 0xD11A, 202609011
 """Of the pretended major."""
 FORM = replace(versions.FORMATS[NEWEST], major=NEXT, page_magic=MAGIC)
 MET = (
-    "catalog.control_file", "catalog.layouts", "types.quoting", "wal.heap_records", "wal.opcodes", "wal.record_header", "wal.versions",
+    "catalog.data_directory.control_file", "catalog.rows.layouts", "types.quoting", "wal.heap_records", "wal.opcodes",
+    "wal.record_header", "wal.versions",
     "wal.xact", "wal.xlog",
 )  # fmt: skip
 """Places that every decoding comes to."""
-ROWS = {"tailrace.wal.versions": "invalid magic number", "tailrace.catalog.control_file": "database files have catalog version"}
+ROWS = {
+    "tailrace.wal.versions": "invalid magic number",
+    "tailrace.catalog.data_directory.control_file": "database files have catalog version",
+}
 """Two places that must have a row of every major: without one, users are told that their files are of a major that nobody knows."""
 
 

@@ -67,10 +67,10 @@ def replay_nothing() -> None:
     """Catalogs brought forward over no records at all: what compiles longest, and needs nothing of the scan."""
     import numpy as np  # noqa: PLC0415
 
-    from tailrace.catalog.heap_pages import CatalogPages  # noqa: PLC0415
-    from tailrace.catalog.redo import CatalogLog  # noqa: PLC0415
-    from tailrace.catalog.row_versions import Versions  # noqa: PLC0415
-    from tailrace.catalog.state import CatalogState, advance  # noqa: PLC0415
+    from tailrace.catalog.pages.heap_pages import CatalogPages  # noqa: PLC0415
+    from tailrace.catalog.redo.replay import CatalogLog  # noqa: PLC0415
+    from tailrace.catalog.rows.row_versions import Versions  # noqa: PLC0415
+    from tailrace.catalog.state.catalog_state import CatalogState, advance  # noqa: PLC0415
     from tailrace.model import Lsn  # noqa: PLC0415
     from tailrace.transactions.epochs import XidClock  # noqa: PLC0415
 
@@ -132,7 +132,7 @@ def filters_asked() -> None:
 
 def decode_case(story: str, folder: Path) -> None:
     from support.cases import open_case  # noqa: PLC0415
-    from tailrace.catalog.statefile import read_state, write_state  # noqa: PLC0415
+    from tailrace.catalog.state.state_file import read_state, write_state  # noqa: PLC0415
     from tailrace.pipeline import LocalRunner, Scanning, Source, capture, count_log, open_pipeline  # noqa: PLC0415
     from tailrace.plan.stale import stale  # noqa: PLC0415
     from tailrace.plugins.registry import plugin_named  # noqa: PLC0415

@@ -14,7 +14,7 @@ import pytest
 
 from support.churn import SETTINGS, by_state, churn, columns_there, insert_rows
 from support.servers import Server
-from tailrace.catalog.statefile import write_state
+from tailrace.catalog.state.state_file import write_state
 from tailrace.errors import MissingHistory
 from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline
 

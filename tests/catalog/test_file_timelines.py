@@ -11,8 +11,8 @@ import pytest
 
 from support.cases import open_case
 from support.catalogs import DATABASE, PUBLIC, TABLESPACE, Row, attribute, history_of, primary_key, row, table, told
-from tailrace.catalog.file_timelines import FileTimelines, Span
-from tailrace.catalog.history import History
+from tailrace.catalog.history.file_timelines import FileTimelines, Span
+from tailrace.catalog.history.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Relation
 from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from support.heap_records import DATABASE, FILE, TABLESPACE, XID, block, logged_tuple, page, record
-from tailrace.catalog.catalog_files import CatalogFiles
-from tailrace.catalog.forget import forgotten, xids_of_forgotten
-from tailrace.catalog.redo import BeforeLog, CatalogLog, replay
-from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.tids import tid_of
+from tailrace.catalog.pages.catalog_files import CatalogFiles
+from tailrace.catalog.pages.tids import tid_of
+from tailrace.catalog.redo.replay import BeforeLog, CatalogLog, replay
+from tailrace.catalog.rows.row_versions import Versions
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.catalog.state.forget import forgotten, xids_of_forgotten
 from tailrace.model import Lsn
 from tailrace.plan.carried import ended_in
 from tailrace.transactions.epochs import XidClock

@@ -21,10 +21,10 @@ from support.heap_records import (
     page,
     record,
 )
-from tailrace.catalog.catalog_files import CatalogFiles
-from tailrace.catalog.redo import BeforeLog, CatalogLog, replay
-from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.tids import tid_of
+from tailrace.catalog.pages.catalog_files import CatalogFiles
+from tailrace.catalog.pages.tids import tid_of
+from tailrace.catalog.redo.replay import BeforeLog, CatalogLog, replay
+from tailrace.catalog.rows.row_versions import Versions
 from tailrace.errors import MissingHistory
 from tailrace.model import PAGE_SIZE
 from tailrace.transactions.epochs import XidClock

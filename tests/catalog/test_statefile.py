@@ -10,8 +10,8 @@ import pytest
 
 from support.cases import DBNAME, Case, open_case
 from support.decoding import opened
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.statefile import read_state, write_state
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.catalog.state.state_file import read_state, write_state
 from tailrace.errors import CorruptFile, UnsupportedFile, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture

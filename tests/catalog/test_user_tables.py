@@ -9,11 +9,11 @@ import numpy as np
 from support.cases import open_case
 from support.decoding import state_before
 from support.heap_records import DATABASE, TABLESPACE, XID, block, logged_tuple, page, record
-from tailrace.catalog.catalog_files import CatalogFiles
-from tailrace.catalog.redo import BeforeLog, CatalogLog, replay
-from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.statefile import read_state, write_state
-from tailrace.catalog.user_tables import user_files
+from tailrace.catalog.history.user_tables import user_files
+from tailrace.catalog.pages.catalog_files import CatalogFiles
+from tailrace.catalog.redo.replay import BeforeLog, CatalogLog, replay
+from tailrace.catalog.rows.row_versions import Versions
+from tailrace.catalog.state.state_file import read_state, write_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source
 from tailrace.pipeline.asked import Asked

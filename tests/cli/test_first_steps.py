@@ -34,7 +34,7 @@ class Shop(NamedTuple):
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    from tailrace.catalog.statefile import write_state  # noqa: PLC0415
+    from tailrace.catalog.state.state_file import write_state  # noqa: PLC0415
     from tailrace.pipeline import LocalRunner, Source, capture  # noqa: PLC0415
 
     with Server(16) as server:

@@ -16,7 +16,7 @@ from support.live import SLOT, Slot, cluster, live_case
 from support.schedule import make_schedule, run_schedule
 from support.segments import forget_other_segments
 from support.servers import Server
-from tailrace.catalog.row_versions import XMAX_MULTI
+from tailrace.catalog.rows.row_versions import XMAX_MULTI
 from tailrace.errors import InsufficientLogging, MissingHistory
 from tailrace.majors import MAJORS
 from tailrace.model import Lsn

@@ -14,7 +14,7 @@ import pytest
 from support.cases import DBNAME
 from support.cuts import random_groups, random_stretches
 from support.servers import Server
-from tailrace.catalog.statefile import read_state, write_state
+from tailrace.catalog.state.state_file import read_state, write_state
 from tailrace.majors import MAJORS
 from tailrace.model import Lsn, Relation, Transaction
 from tailrace.pipeline import LocalRunner, Pipeline, Source, capture, open_pipeline

@@ -15,9 +15,9 @@ from support.cases import Case, all_cases, open_case
 from support.cuts import random_stretches, records_of
 from support.decoding import state_before
 from support.sampling import some_of
-from tailrace.catalog.forget import forgotten
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.tids import files_of, moved_tids
+from tailrace.catalog.pages.tids import files_of, moved_tids
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.catalog.state.forget import forgotten
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner, Source
 from tailrace.pipeline.asked import Asked

@@ -11,7 +11,7 @@ import pytest
 
 from support.cases import all_cases, open_case
 from support.decoding import state_before
-from tailrace.catalog.dropped_and_retyped import last_seen, retypes
+from tailrace.catalog.history.dropped_and_retyped import last_seen, retypes
 from tailrace.changes import change_batch
 from tailrace.feed import Feed
 from tailrace.model import FIRST_NORMAL_OID, Lsn

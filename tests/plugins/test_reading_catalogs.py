@@ -13,7 +13,7 @@ import pytest
 
 from support.cases import open_case
 from support.decoding import state_before
-from tailrace.catalog.user_tables import is_user_catalog
+from tailrace.catalog.history.user_tables import is_user_catalog
 from tailrace.errors import MissingHistory, PluginError, TailraceError, UsageError
 from tailrace.model import Lsn, Relation, Transaction
 from tailrace.pipeline import LocalRunner, Pipeline, Scanning, open_pipeline

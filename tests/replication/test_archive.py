@@ -19,7 +19,7 @@ from support.decoding import check_equal
 from support.servers import Server
 from support.slots import THEIRS, theirs
 from support.waiting import until
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.state.state_file import read_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.replication.acquired import consuming

@@ -17,7 +17,7 @@ from support.decoding import check_equal
 from support.segments import NAME
 from support.servers import Server
 from support.slots import TAILRACE
-from tailrace.catalog.statefile import write_state
+from tailrace.catalog.state.state_file import write_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 

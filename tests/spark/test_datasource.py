@@ -14,7 +14,7 @@ from support.cases import Case, open_case
 from support.live import live_case
 from support.servers import Server
 from tailrace.catalog.names.qualified_names import read_table_name
-from tailrace.catalog.statefile import write_state
+from tailrace.catalog.state.state_file import write_state
 from tailrace.changes import COLUMNS, change_batch
 from tailrace.decode import decode
 from tailrace.model import Lsn

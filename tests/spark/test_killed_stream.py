@@ -14,7 +14,7 @@ from support.servers import Server
 from support.slots import create_both, theirs
 from support.spark_driver import Driver
 from support.waiting import until
-from tailrace.catalog.statefile import write_state
+from tailrace.catalog.state.state_file import write_state
 from tailrace.pipeline import LocalRunner, Source, capture
 from tailrace.replication.slot_location import SlotLocation
 

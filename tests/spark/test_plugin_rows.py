@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from support.cases import open_case
 from support.servers import Server
 from support.slots import create_both, theirs
-from tailrace.catalog.statefile import write_state
+from tailrace.catalog.state.state_file import write_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 

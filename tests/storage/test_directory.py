@@ -12,8 +12,8 @@ import pytest
 from support.cases import Case, open_case
 from support.damage import PAGE, flip, write_at
 from support.decoding import opened
-from tailrace.catalog.commit_status import IN_PROGRESS
-from tailrace.catalog.layouts import layouts_by_oid
+from tailrace.catalog.data_directory.commit_status import IN_PROGRESS
+from tailrace.catalog.rows.layouts import layouts_by_oid
 from tailrace.errors import CorruptFile
 from tailrace.storage.directory import DataDirectory
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from support.servers import Server
 from support.slots import THEIRS, ours
 from support.waiting import until
-from tailrace.catalog.statefile import write_state
+from tailrace.catalog.state.state_file import write_state
 from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture

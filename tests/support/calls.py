@@ -20,7 +20,7 @@ from pathlib import Path
 
 from support.cases import DBNAME, read_archive
 from support.tracing import CALLS, PLUGINS
-from tailrace.catalog.statefile import write_state
+from tailrace.catalog.state.state_file import write_state
 from tailrace.cli.choice import On
 from tailrace.cli.new_slot import NewSlot
 from tailrace.errors import TailraceError

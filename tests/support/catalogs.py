@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tailrace.catalog.history import History
-from tailrace.catalog.redo import Versions
-from tailrace.catalog.rows import CatalogRows, CatalogTable, Names, Spans
+from tailrace.catalog.history.history import History
+from tailrace.catalog.redo.replay import Versions
+from tailrace.catalog.rows.catalog_rows import CatalogRows, CatalogTable, Names, Spans
 from tailrace.model import Relation
 from tailrace.transactions.fates import NEVER
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from support.servers import Server
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.state.state_file import read_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.plugins.test_decoding import TestDecoding

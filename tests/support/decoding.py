@@ -15,8 +15,8 @@ import pytest
 from support.cases import DBNAME, Case
 from support.cuts import random_groups, random_stretches
 from support.normalise import normalise
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.statefile import read_state, write_state
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.catalog.state.state_file import read_state, write_state
 from tailrace.model import STRETCH_BYTES, Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, Scanning, Source, capture, open_pipeline
 from tailrace.pipeline.scanning import scan_stretch

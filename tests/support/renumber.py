@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from support.cases import Case
 from support.normalise import print_rows, rows
-from tailrace.catalog.commit_status import COMMITTED
-from tailrace.catalog.control_file import CONTROL_FILE, read_control
+from tailrace.catalog.data_directory.commit_status import COMMITTED
+from tailrace.catalog.data_directory.control_file import CONTROL_FILE, read_control
 from tailrace.storage.directory import DataDirectory
 from tailrace.wal import heap, heap_records, records, standby, xact, xlog
 from tailrace.wal.crc import crc32c, record_crc

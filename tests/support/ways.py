@@ -22,8 +22,8 @@ from support.cases import Case
 from support.cuts import records_of, stretches_between
 from support.decoding import state_before
 from support.outlets import Outlet, Told, described
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.statefile import write_state
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.catalog.state.state_file import write_state
 from tailrace.cli.verbs.slot import create
 from tailrace.errors import TailraceError
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn

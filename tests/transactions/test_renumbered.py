@@ -19,7 +19,7 @@ from support.cases import Case, open_case
 from support.decoding import check, decode, decode_in_windows, text_of
 from support.renumber import IN_PRODUCTION, Renumbering, renumber, renumbered_text, rewrite_control
 from support.sampling import some_of
-from tailrace.catalog.statefile import read_state, write_state
+from tailrace.catalog.state.state_file import read_state, write_state
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner, Scanning, Source, capture, open_pipeline, scan_log
 from tailrace.plan import carried as carrying

@@ -14,7 +14,7 @@ import pytest
 from support.cases import all_cases, open_case
 from support.cuts import pages_in, records_of, stretches_between
 from support.sampling import some_of
-from tailrace.catalog.catalog_records import first_files
+from tailrace.catalog.redo.catalog_records import first_files
 from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Lsn, Stretch
 from tailrace.pipeline import Source
 from tailrace.pipeline.scanning import scan_stretch

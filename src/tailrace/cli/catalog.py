@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tailrace.catalog.statefile import write_state
+from tailrace.catalog.state.state_file import write_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted, warn

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for, warn_if_none_kept
 from tailrace.cli.progress import Progress, counted, warn

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted, warn

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted, warn

@@ -14,7 +14,7 @@ from itertools import pairwise, starmap
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names.lookup import oid_alias_types
+from tailrace.catalog.names.oid_names import oid_alias_types
 from tailrace.decode.rows import DELETE, INSERT, UPDATE, WalRows, grouped, wanted_rows
 from tailrace.errors import TailraceError
 from tailrace.model import Column, Lsn, Relation

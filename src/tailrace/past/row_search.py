@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tailrace.catalog.partitions import Partitions
+from tailrace.catalog.history.partitions import Partitions
 from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
 from tailrace.feed import Decoder
 from tailrace.model import PgType

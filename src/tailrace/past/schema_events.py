@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.catalog.names.qualified_names import write_table_name
-from tailrace.catalog.rows import CatalogTable
+from tailrace.catalog.rows.catalog_rows import CatalogTable
 from tailrace.errors import MissingHistory
 from tailrace.feed import CommittedTruncation
 from tailrace.model import FIRST_NORMAL_OID, Lsn

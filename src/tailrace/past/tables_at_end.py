@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tailrace.catalog.dropped_and_retyped import last_seen
-from tailrace.catalog.history import History
+from tailrace.catalog.history.dropped_and_retyped import last_seen
+from tailrace.catalog.history.history import History
 from tailrace.feed import CommittedTruncation, FeedTable
 from tailrace.model import Lsn, Relation
 

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from tailrace.catalog.history import History
-from tailrace.catalog.state import CatalogState
+from tailrace.catalog.history.history import History
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.errors import MissingHistory
 from tailrace.feed import CommittedTruncation, Decoder, FeedPart, FeedSpan, decode_piece
 from tailrace.model import STRETCH_BYTES, Lsn, Relation

@@ -8,15 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from tailrace.catalog.catalog_files import FileKey, files_of_map_records, files_of_pg_class, initial_files, tablespaces_of
-from tailrace.catalog.catalog_records import about, catalog_log, lacking, listed
-from tailrace.catalog.heap_pages import CatalogPages
-from tailrace.catalog.history import History
-from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.rows import Spans, rows_of, spans_of
-from tailrace.catalog.state import CatalogState, advance
-from tailrace.catalog.user_tables import (
+from tailrace.catalog.history.history import History
+from tailrace.catalog.history.user_tables import (
     Truncated,
     UserTables,
     files_made,
@@ -25,6 +18,13 @@ from tailrace.catalog.user_tables import (
     truncated_in_place,
     user_files,
 )
+from tailrace.catalog.pages.catalog_files import FileKey, files_of_map_records, files_of_pg_class, initial_files, tablespaces_of
+from tailrace.catalog.pages.heap_pages import CatalogPages
+from tailrace.catalog.redo.catalog_records import about, catalog_log, lacking, listed
+from tailrace.catalog.rows.catalog_rows import Spans, rows_of, spans_of
+from tailrace.catalog.rows.layouts import layouts_of
+from tailrace.catalog.rows.row_versions import Versions
+from tailrace.catalog.state.catalog_state import CatalogState, advance
 from tailrace.errors import CorruptFile, CorruptWal, MissingHistory, UsageError
 from tailrace.model import FIRST_NORMAL_OID, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tailrace.catalog.state import CatalogState
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.pipeline import open_pipeline

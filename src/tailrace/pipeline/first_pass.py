@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.state import CatalogState
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.catalogs import with_full_xids

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.catalog.state.state_file import read_state
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 

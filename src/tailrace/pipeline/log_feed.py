@@ -13,8 +13,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
-from tailrace.catalog.history import History
-from tailrace.catalog.rows import spans_of
+from tailrace.catalog.history.history import History
+from tailrace.catalog.rows.catalog_rows import spans_of
 from tailrace.feed import CommittedTruncation, Decoder, FeedPart, FeedSpan, decode_piece
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import Pipeline, check_holds, opened

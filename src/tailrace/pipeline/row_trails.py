@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
-from tailrace.catalog.partitions import PARTITIONED, partitions_of
+from tailrace.catalog.history.history import History
+from tailrace.catalog.history.partitions import PARTITIONED, partitions_of
 from tailrace.errors import UsageError
 from tailrace.model import Relation
 from tailrace.past.row_changes import TRUNCATE, Key, RowChange, in_order, keys_of

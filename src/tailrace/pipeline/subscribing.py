@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tailrace.catalog.state import CatalogState
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.publications.subscription import Subscription, publication_names
 from tailrace.storage.state_location import StateLocation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from tailrace.catalog.dropped_and_retyped import retypes
-from tailrace.catalog.history import History
+from tailrace.catalog.history.dropped_and_retyped import retypes
+from tailrace.catalog.history.history import History
 from tailrace.feed import CommittedTruncation, FeedSpan, FeedTable
 from tailrace.model import Lsn, Relation
 from tailrace.past.tables_at_end import table_at_end, tables_at_end

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.decode import INSERT
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Relation, Transaction

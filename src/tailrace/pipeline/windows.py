@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tailrace.catalog.state import CatalogState
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline, check_holds, opened
 from tailrace.pipeline.asked import Asked

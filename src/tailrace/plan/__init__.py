@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.majors import BARE_PREPARES, supports
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, left_out, whole

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.forget import forgotten, knows_dead, xids_of_forgotten
-from tailrace.catalog.row_versions import XMIN_COMMITTED, XMIN_FROZEN, Versions
-from tailrace.catalog.state import CatalogState
+from tailrace.catalog.rows.row_versions import XMIN_COMMITTED, XMIN_FROZEN, Versions
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.catalog.state.forget import forgotten, knows_dead, xids_of_forgotten
 from tailrace.model import Lsn
 from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import levels_that_matter

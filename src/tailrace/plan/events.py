@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
 from tailrace.transactions.scanned_log import ScannedLog

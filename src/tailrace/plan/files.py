@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.file_timelines import FileTimelines, Span
-from tailrace.catalog.history import History
+from tailrace.catalog.history.file_timelines import FileTimelines, Span
+from tailrace.catalog.history.history import History
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Relation
 from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, FileMap, is_decoded
 from tailrace.ragged import lists_of

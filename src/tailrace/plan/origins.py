@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.transactions.fates import Transactions
 
 OriginFilter = Callable[[int], bool]

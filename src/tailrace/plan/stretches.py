@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.catalog.names.timeline import name_timeline
 from tailrace.plan.demand import Demand
 from tailrace.plan.files import FileMapper

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tailrace.catalog.control_file import ControlFile
+from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import Lsn
 from tailrace.wal import index

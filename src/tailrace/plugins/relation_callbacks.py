@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.catalog.defaults import expressions_of
-from tailrace.catalog.history import History
+from tailrace.catalog.history.defaults import expressions_of
+from tailrace.catalog.history.history import History
 from tailrace.errors import UsageError
 from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, UNOPENED_RELATIONS_EXPLAINED, supports
 from tailrace.model import FIRST_UNPINNED_OID, Relation

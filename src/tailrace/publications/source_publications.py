@@ -11,9 +11,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.column_values import int2_vector
-from tailrace.catalog.history import History
-from tailrace.catalog.moments import About, about_relation
+from tailrace.catalog.history.history import History
+from tailrace.catalog.history.moments import About, about_relation
+from tailrace.catalog.rows.column_values import int2_vector
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.publications.publication import NO_GENERATED_COLUMNS, Publication, PublicationActions, PublishedTable, RowFilter

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Relation
 from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder, created_at

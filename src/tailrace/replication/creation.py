@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tailrace.catalog.state import CatalogState
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.errors import MissingHistory, UsageError, count_of
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
 from tailrace.pipeline import check_holds, opened

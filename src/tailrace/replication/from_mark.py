@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tailrace.catalog.history import History
-from tailrace.catalog.rows import spans_of
+from tailrace.catalog.history.history import History
+from tailrace.catalog.rows.catalog_rows import spans_of
 from tailrace.errors import MissingHistory
 from tailrace.model import STRETCH_BYTES, Lsn
 from tailrace.pipeline import Catalogs

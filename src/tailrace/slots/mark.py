@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.statefile import STATE_DTYPES, content_of_state, state_from
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.catalog.state.state_file import STATE_DTYPES, content_of_state, state_from
 from tailrace.checksummed_file import Dtypes, FileKind, fact
 from tailrace.errors import UsageError
 from tailrace.model import Lsn

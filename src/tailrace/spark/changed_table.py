@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.partitions import PARTITIONED, Partitions, partitions_of
+from tailrace.catalog.history.partitions import PARTITIONED, Partitions, partitions_of
 from tailrace.decode import Batch
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation

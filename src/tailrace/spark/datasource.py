@@ -21,8 +21,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.catalog.state.state_file import read_state
 from tailrace.changes import COLUMNS
 from tailrace.errors import UsageError
 from tailrace.feed import Decoder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.state.state_file import read_state
 from tailrace.pipeline import STRETCH_BYTES, LocalRunner, Runner, Scanning, opened
 from tailrace.pipeline.scanning import scanned
 from tailrace.spark.connected import in_one_task, is_client, path_of

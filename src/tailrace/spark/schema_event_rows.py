@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.catalog.names.qualified_names import read_table_name
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.state.state_file import read_state
 from tailrace.errors import UsageError
 from tailrace.past.schema_events import SchemaEvent
 from tailrace.pipeline import Runner, Scanning

@@ -21,8 +21,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
+from tailrace.catalog.history.partitions import partitions_of
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
-from tailrace.catalog.partitions import partitions_of
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import decode_piece
 from tailrace.model import Lsn, Relation

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tailrace.catalog.history import History
-from tailrace.catalog.statefile import read_state
+from tailrace.catalog.history.history import History
+from tailrace.catalog.state.state_file import read_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.following import open_patiently

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.catalog_files import FileKey
-from tailrace.catalog.commit_status import CommitStatus
-from tailrace.catalog.control_file import ControlFile, read_control
-from tailrace.catalog.heap_pages import CatalogPages
-from tailrace.catalog.multixacts import Multixacts
-from tailrace.catalog.relation_map import read_relation_map
+from tailrace.catalog.data_directory.commit_status import CommitStatus
+from tailrace.catalog.data_directory.control_file import ControlFile, read_control
+from tailrace.catalog.data_directory.multixacts import Multixacts
+from tailrace.catalog.data_directory.relation_map import read_relation_map
+from tailrace.catalog.pages.catalog_files import FileKey
+from tailrace.catalog.pages.heap_pages import CatalogPages
 from tailrace.errors import CorruptFile, MissingHistory
 from tailrace.model import PAGE_SIZE
 from tailrace.transactions.epochs import XidClock

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tailrace.catalog.statefile import STATE_FILE, read_state
+from tailrace.catalog.state.state_file import STATE_FILE, read_state
 from tailrace.errors import UnsupportedFile, UsageError
 from tailrace.model import Lsn
 from tailrace.storage.segments import Segments

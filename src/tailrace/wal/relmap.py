@@ -14,7 +14,7 @@ UPDATE = 0x00
 @dataclass(frozen=True, slots=True)
 class RelationMapUpdate:
     """xl_relmap_update: the whole of a new pg_filenode.map, of a database or, with 0, of the shared catalogs.
-    :mod:`tailrace.catalog.relation_map` reads the map."""
+    :mod:`tailrace.catalog.data_directory.relation_map` reads the map."""
 
     LAYOUT: ClassVar = Layout({"database": U32, "tablespace": U32, "size": U32})
 

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.column_values import oid_vector
-from tailrace.catalog.names.lookup import ALIASES, PREFIXES, Names, catalogs_of, looked_up, names_at
+from tailrace.catalog.names.oid_names import ALIASES, PREFIXES, Names, catalogs_of, looked_up, names_at
+from tailrace.catalog.rows.column_values import oid_vector
 from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER
 
 if TYPE_CHECKING:
-    from tailrace.catalog.history import History
-    from tailrace.catalog.rows import CatalogTable
+    from tailrace.catalog.history.history import History
+    from tailrace.catalog.rows.catalog_rows import CatalogTable
 
 Changes = dict[tuple[int, int], tuple[tuple[int, ...], tuple[str | None, ...]]]
 """(oid of the reg type, oid) -> LSNs, and what it prints after each of them until the next (None: the object is gone)."""

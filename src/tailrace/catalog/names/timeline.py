@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names.lookup import Names, names_at, oid_alias_types
 from tailrace.catalog.names.name_changes import CatalogSpan, Changes, NamingCatalogs
+from tailrace.catalog.names.oid_names import Names, names_at, oid_alias_types
 from tailrace.model import Relation, Stretch
 
 if TYPE_CHECKING:
-    from tailrace.catalog.history import History
+    from tailrace.catalog.history.history import History
 
 
 @dataclass(frozen=True, slots=True)

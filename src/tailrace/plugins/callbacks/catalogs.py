@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
-from tailrace.catalog.names.lookup import names_at, oid_alias_types
-from tailrace.catalog.table_rows import Places, TableRows, named_columns
+from tailrace.catalog.history.history import History
+from tailrace.catalog.history.table_rows import Places, TableRows, named_columns
+from tailrace.catalog.names.oid_names import names_at, oid_alias_types
 from tailrace.decode import INSERT, NO_OLD, Batch
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Column, Relation

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.rows import CatalogTable
+from tailrace.catalog.rows.catalog_rows import CatalogTable
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.change_writer import fixed_length_messages
 from tailrace.logicalproto.formats import write_message

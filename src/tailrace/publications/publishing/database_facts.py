@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.catalog.history import History
-from tailrace.catalog.rows import CatalogTable
+from tailrace.catalog.history.history import History
+from tailrace.catalog.rows.catalog_rows import CatalogTable
 from tailrace.expressions.evaluate import Facts
 from tailrace.expressions.evaluate.collations import Collation
 from tailrace.expressions.evaluate.vectors import DEFAULT_COLLATION

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE, Batch
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation

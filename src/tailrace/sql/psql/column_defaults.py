@@ -7,7 +7,7 @@ here, and `UNKNOWN` stands instead.
 
 from __future__ import annotations
 
-from tailrace.catalog.defaults import expressions_of, session_at
+from tailrace.catalog.history.defaults import expressions_of, session_at
 from tailrace.errors import TailraceError
 from tailrace.expressions import tree
 from tailrace.expressions.deparse import deparse

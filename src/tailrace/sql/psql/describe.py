@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.catalog.column_values import int2_vector
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
+from tailrace.catalog.rows.column_values import int2_vector
 from tailrace.errors import UsageError
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot

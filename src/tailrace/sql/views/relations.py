@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tailrace.catalog.column_values import float4s, int2_vector, oid_vector
-from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.tracked_columns import tracked_columns
+from tailrace.catalog.rows.column_values import float4s, int2_vector, oid_vector
+from tailrace.catalog.rows.layouts import layouts_of
+from tailrace.catalog.rows.tracked_columns import tracked_columns
 from tailrace.errors import TailraceError
 from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.model import Lsn, Relation

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
 from tailrace.model import Lsn, Relation
 from tailrace.transactions.fates import NEVER
 

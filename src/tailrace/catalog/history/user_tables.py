@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.catalog_files import FileKey
-from tailrace.catalog.column_values import text_elements
-from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.rows import CatalogRows, Spans, rows_of
+from tailrace.catalog.pages.catalog_files import FileKey
+from tailrace.catalog.rows.catalog_rows import CatalogRows, Spans, rows_of
+from tailrace.catalog.rows.column_values import text_elements
+from tailrace.catalog.rows.layouts import layouts_of
+from tailrace.catalog.rows.row_versions import Versions
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.settings import parse_bool
 from tailrace.transactions.fates import NEVER, ROLLED_BACK, Fates

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
+from tailrace.catalog.history.history import History
+from tailrace.catalog.history.user_tables import is_user_catalog
 from tailrace.catalog.names.qualified_names import read_identifiers, read_table_name
-from tailrace.catalog.rows import of_a_version
-from tailrace.catalog.user_tables import is_user_catalog
+from tailrace.catalog.rows.catalog_rows import of_a_version
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import FIRST_NORMAL_OID, Column, Lsn, Relation
 from tailrace.tuples.deform import deform

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tailrace.catalog.column_values import align_of, length_of, only_element, signed32
+from tailrace.catalog.rows.column_values import align_of, length_of, only_element, signed32
 from tailrace.model import Column, PgType
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tailrace.catalog.catalog_files import CatalogFiles, FileKey
-from tailrace.catalog.commit_status import CommitStatus
-from tailrace.catalog.heap_pages import CatalogPages
-from tailrace.catalog.multixacts import Multixacts
-from tailrace.catalog.redo import BeforeLog, CatalogLog, replay
-from tailrace.catalog.row_versions import XMAX_MULTI, Versions
-from tailrace.catalog.untouched_pages import untouched_pages
+from tailrace.catalog.data_directory.commit_status import CommitStatus
+from tailrace.catalog.data_directory.multixacts import Multixacts
+from tailrace.catalog.pages.catalog_files import CatalogFiles, FileKey
+from tailrace.catalog.pages.heap_pages import CatalogPages
+from tailrace.catalog.redo.replay import BeforeLog, CatalogLog, replay
+from tailrace.catalog.redo.untouched_pages import untouched_pages
+from tailrace.catalog.rows.row_versions import XMAX_MULTI, Versions
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.transactions.epochs import XidClock

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tailrace.catalog.copied_rows import copied_version, has_tuple, has_xmin
-from tailrace.catalog.page_layout import (
+from tailrace.catalog.pages.page_layout import (
     HEAP_LOCK_MASK,
     HEAP_XMAX_COMMITTED,
     HEAP_XMAX_EXCL_LOCK,
@@ -35,9 +34,10 @@ from tailrace.catalog.page_layout import (
     T_XMAX,
     T_XMIN,
 )
-from tailrace.catalog.replayed import DONE, TUPLE_BYTES, UNREADABLE, VERSIONS, rewrite_version, use_bytes
-from tailrace.catalog.row_versions import XMAX_COMMITTED, XMAX_MULTI, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN
-from tailrace.catalog.tids import NO_VERSION, note_known, put_version, tid_of, version_at
+from tailrace.catalog.pages.tids import NO_VERSION, note_known, put_version, tid_of, version_at
+from tailrace.catalog.redo.copied_rows import copied_version, has_tuple, has_xmin
+from tailrace.catalog.redo.replayed import DONE, TUPLE_BYTES, UNREADABLE, VERSIONS, rewrite_version, use_bytes
+from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMAX_MULTI, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN
 from tailrace.kernels import inner_kernel
 from tailrace.memcpy import memcpy
 from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE

@@ -14,9 +14,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.commit_status import COMMITTED, CommitStatus
-from tailrace.catalog.layouts import TOAST_TABLES, CatalogLayout
-from tailrace.catalog.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
+from tailrace.catalog.data_directory.commit_status import COMMITTED, CommitStatus
+from tailrace.catalog.rows.layouts import TOAST_TABLES, CatalogLayout
+from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
 from tailrace.model import Lsn
 from tailrace.ragged import ranges
 from tailrace.transactions.fates import NEVER, NO_END, Fates

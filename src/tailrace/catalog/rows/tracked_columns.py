@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.catalog.layouts import layouts_of
+from tailrace.catalog.rows.layouts import layouts_of
 
 _WANTED: dict[str, tuple[str, ...]] = {
     "pg_class": (

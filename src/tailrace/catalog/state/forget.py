@@ -15,13 +15,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.catalog_files import FileKey
-from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.row_versions import XMIN_FROZEN, VersionColumns, Versions
-from tailrace.catalog.rows import Spans, rows_of, spans_of
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.tids import NO_VERSION, files_of, moved_tids
-from tailrace.catalog.user_tables import UserTables, files_of_user_tables, user_files
+from tailrace.catalog.history.user_tables import UserTables, files_of_user_tables, user_files
+from tailrace.catalog.pages.catalog_files import FileKey
+from tailrace.catalog.pages.tids import NO_VERSION, files_of, moved_tids
+from tailrace.catalog.rows.catalog_rows import Spans, rows_of, spans_of
+from tailrace.catalog.rows.layouts import layouts_of
+from tailrace.catalog.rows.row_versions import XMIN_FROZEN, VersionColumns, Versions
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.ragged import bounds_of, ranges
 from tailrace.transactions.fates import ROLLED_BACK, EndedElsewhere, fates_of

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.catalog_files import NO_FILE, CatalogFiles, FileKey, catalog_file
-from tailrace.catalog.heap_pages import CatalogPages, page_lsns
-from tailrace.catalog.layouts import ANY_LAYOUT, layouts_by_oid
-from tailrace.catalog.redo import BeforeLog, CatalogLog
-from tailrace.catalog.tids import tid_of, tids_of_pages
+from tailrace.catalog.pages.catalog_files import NO_FILE, CatalogFiles, FileKey, catalog_file
+from tailrace.catalog.pages.heap_pages import CatalogPages, page_lsns
+from tailrace.catalog.pages.tids import tid_of, tids_of_pages
+from tailrace.catalog.redo.replay import BeforeLog, CatalogLog
+from tailrace.catalog.rows.layouts import ANY_LAYOUT, layouts_by_oid
 from tailrace.errors import MissingHistory
 from tailrace.kernels import kernel
 from tailrace.model import Lsn

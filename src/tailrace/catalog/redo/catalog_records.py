@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from tailrace.catalog.catalog_files import FileKey
-from tailrace.catalog.redo import CatalogLog
+from tailrace.catalog.pages.catalog_files import FileKey
+from tailrace.catalog.redo.replay import CatalogLog
 from tailrace.kernels import kernel
 from tailrace.model import FIRST_NORMAL_OID, Locator, Stretch
 from tailrace.wal import index, records

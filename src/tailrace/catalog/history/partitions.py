@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import History
-from tailrace.catalog.rows import CatalogRows
+from tailrace.catalog.history.history import History
+from tailrace.catalog.rows.catalog_rows import CatalogRows
 from tailrace.model import Relation
 
 PARTITIONED = "p"

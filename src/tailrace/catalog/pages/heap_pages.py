@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.catalog_files import FileKey
-from tailrace.catalog.layouts import CatalogLayout
-from tailrace.catalog.page_layout import (
+from tailrace.catalog.pages.catalog_files import FileKey
+from tailrace.catalog.pages.page_layout import (
     LP_FLAGS,
     LP_FLAGS_SHIFT,
     LP_LEN_SHIFT,
@@ -35,6 +34,7 @@ from tailrace.catalog.page_layout import (
     SIZE_OF_PAGE_HEADER,
     T_INFOMASK2,
 )
+from tailrace.catalog.rows.layouts import CatalogLayout
 from tailrace.errors import CorruptFile
 from tailrace.model import PAGE_SIZE
 from tailrace.tuples.deform import TUPLE_HEADER, first_misfit

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.row_versions import XMAX_MULTI, XMIN_FROZEN
-from tailrace.catalog.tids import NO_VERSION
+from tailrace.catalog.pages.tids import NO_VERSION
+from tailrace.catalog.rows.row_versions import XMAX_MULTI, XMIN_FROZEN
 from tailrace.kernels import inner_kernel
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.wal.hashing import find

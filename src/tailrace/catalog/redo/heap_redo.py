@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tailrace.catalog.page_layout import MAX_HEAP_TUPLES_PER_PAGE
-from tailrace.catalog.replayed import (
+from tailrace.catalog.pages.page_layout import MAX_HEAP_TUPLES_PER_PAGE
+from tailrace.catalog.pages.tids import is_known, note_known, tid_of, version_at
+from tailrace.catalog.redo.replayed import (
     DONE,
     TUPLE_BYTES,
     UNKNOWN_PAGE,
@@ -22,9 +23,8 @@ from tailrace.catalog.replayed import (
     add_version,
     rewrite_version,
 )
-from tailrace.catalog.row_versions import XMAX_COMMITTED, XMAX_MULTI
-from tailrace.catalog.tids import is_known, note_known, tid_of, version_at
-from tailrace.catalog.whole_pages import ADDS_NOTHING, ADDS_SEVERAL
+from tailrace.catalog.redo.whole_pages import ADDS_NOTHING, ADDS_SEVERAL
+from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMAX_MULTI
 from tailrace.kernels import inner_kernel
 from tailrace.memcpy import memcpy
 from tailrace.tuples.deform import user_data_at

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.catalog_files import NO_FILE, CatalogFiles, catalog_file
-from tailrace.catalog.heap_redo import Change, added_item, heap_redo
-from tailrace.catalog.replayed import (
+from tailrace.catalog.pages.catalog_files import NO_FILE, CatalogFiles, catalog_file
+from tailrace.catalog.redo.heap_redo import Change, added_item, heap_redo
+from tailrace.catalog.redo.replayed import (
     DONE,
     MORE_ROOM,
     UNKNOWN_PAGE,
@@ -33,8 +33,8 @@ from tailrace.catalog.replayed import (
     with_more_room,
     with_room,
 )
-from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.whole_pages import ADDS_NOTHING, replay_page
+from tailrace.catalog.redo.whole_pages import ADDS_NOTHING, replay_page
+from tailrace.catalog.rows.row_versions import Versions
 from tailrace.errors import CorruptFile, MissingHistory
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.memcpy import memcpy

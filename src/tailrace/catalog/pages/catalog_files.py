@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.layouts import layouts_of
-from tailrace.catalog.relation_map import read_relation_map
-from tailrace.catalog.row_versions import Versions
-from tailrace.catalog.rows import Spans, rows_of
+from tailrace.catalog.data_directory.relation_map import read_relation_map
+from tailrace.catalog.rows.catalog_rows import Spans, rows_of
+from tailrace.catalog.rows.layouts import layouts_of
+from tailrace.catalog.rows.row_versions import Versions
 from tailrace.kernels import inner_kernel
 from tailrace.wal import records
 from tailrace.wal.hashing import find, rehashed

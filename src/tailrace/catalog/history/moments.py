@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history import FIRST_UNPINNED_TYPE, History
-from tailrace.catalog.rows import CatalogTable
+from tailrace.catalog.history.history import FIRST_UNPINNED_TYPE, History
+from tailrace.catalog.rows.catalog_rows import CatalogTable
 from tailrace.transactions.fates import NEVER
 
 About = tuple[CatalogTable, str, int | str]

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.layouts import ANY_LAYOUT, layouts_by_oid
-from tailrace.catalog.row_versions import VersionColumns, Versions
-from tailrace.catalog.state import CatalogState
-from tailrace.catalog.tids import files_of
-from tailrace.catalog.user_tables import user_files
+from tailrace.catalog.history.user_tables import user_files
+from tailrace.catalog.pages.tids import files_of
+from tailrace.catalog.rows.layouts import ANY_LAYOUT, layouts_by_oid
+from tailrace.catalog.rows.row_versions import VersionColumns, Versions
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.checksummed_file import Dtypes, FileKind
 from tailrace.model import Lsn
 from tailrace.tuples.deform import first_misfit
@@ -103,7 +103,7 @@ def _contradiction(state: CatalogState) -> str:
         return "the columns of its places differ in length"
     if (
         versions.version_at >= len(versions)
-    ).any():  # a negative one names none: -1, or -1 - the xid that ended one (`catalog/forget.py`)
+    ).any():  # a negative one names none: -1, or -1 - the xid that ended one (`catalog/state/forget.py`)
         return "places name versions that are not there"
     if (files_of(versions.tids) >= len(state.files)).any() or (versions.tids < 0).any():
         return "places name files that are not there"

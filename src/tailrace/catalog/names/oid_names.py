@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.column_values import oid_vector, signed16
+from tailrace.catalog.rows.column_values import oid_vector, signed16
 from tailrace.model import PgType, Relation
 from tailrace.types import oids
 from tailrace.types.encodings.server_encodings import WITHOUT_ICU, as_stored
@@ -21,7 +21,7 @@ from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER, VECTORS, format_
 from tailrace.types.quoting import quote_identifier
 
 if TYPE_CHECKING:
-    from tailrace.catalog.history import History
+    from tailrace.catalog.history.history import History
 
 _NO_ROWS = np.zeros(0, np.int64)
 ANY_ENCODING = (1 << 32) - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tailrace.catalog.names.lookup import names_at
+from tailrace.catalog.names.oid_names import names_at
 from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.expressions.deparse import deparse
 from tailrace.expressions.node_tree import read_node_tree
@@ -19,7 +19,7 @@ from tailrace.model import Column, Lsn, Relation
 from tailrace.types import oids
 
 if TYPE_CHECKING:
-    from tailrace.catalog.history import History
+    from tailrace.catalog.history.history import History
     from tailrace.types.style import TextStyle
 
 _NAMES = frozenset({oids.REGCLASS, oids.REGPROC})

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.copied_rows import Contents, note_content
-from tailrace.catalog.page_layout import MAX_HEAP_TUPLES_PER_PAGE, MAXALIGN
-from tailrace.catalog.row_versions import VersionColumns, Versions
-from tailrace.catalog.tids import Tids, put_version, tid_of
+from tailrace.catalog.pages.page_layout import MAX_HEAP_TUPLES_PER_PAGE, MAXALIGN
+from tailrace.catalog.pages.tids import Tids, put_version, tid_of
+from tailrace.catalog.redo.copied_rows import Contents, note_content
+from tailrace.catalog.rows.row_versions import VersionColumns, Versions
 from tailrace.kernels import inner_kernel
 from tailrace.model import PAGE_SIZE
 from tailrace.wal.hashing import grown, rehashed

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.catalog.commit_status import ABORTED, COMMITTED, CommitStatus
-from tailrace.catalog.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions
+from tailrace.catalog.data_directory.commit_status import ABORTED, COMMITTED, CommitStatus
+from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, Versions
 from tailrace.transactions.epochs import FIRST_NORMAL_XID
 from tailrace.transactions.fates import COMMITTED_ELSEWHERE, NO_END, ROLLED_BACK, Fates
 
