@@ -306,7 +306,7 @@ LOOK_UPS = (
 
 
 def test_codecs_are_looked_up_where_they_are_registered() -> None:
-    """Whoever imports a look-up from `types/codec.py` depends on somebody else's having imported the table."""
+    """Whoever imports a look-up from `types/codec/__init__.py` depends on somebody else's having imported the table."""
     wanted = {f"tailrace.types.codec.{name}" for name in LOOK_UPS}
     assert [module.name for module in INSIDE if module.stage != "types" and wanted & module.imported()] == []
 

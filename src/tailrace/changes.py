@@ -22,7 +22,7 @@ from tailrace.decode.damaged import of_a_row
 from tailrace.errors import CorruptWal, TailraceError, UsageError
 from tailrace.model import Column, Lsn, PgType, Relation
 from tailrace.transactions.fates import Transactions
-from tailrace.types.arrow_to_text import as_text
+from tailrace.types.codec.arrow_to_text import as_text
 from tailrace.types.encodings.conversion import strings_to_utf8
 from tailrace.types.encodings.server_encodings import UTF8, unchecked
 from tailrace.types.registry import ArrowStyle, arrow_type, to_arrow

@@ -6,9 +6,8 @@ import pytest
 
 from tailrace.errors import UnsupportedWal, UsageError
 from tailrace.model import InternalFunctions, PgType
-from tailrace.types.built_in import built_in_type
+from tailrace.types.built_in import built_in_type, internal_functions
 from tailrace.types.codec import format_binary, format_values, has_binary, parse_binary, parse_texts, quoting
-from tailrace.types.internal_functions import internal_functions
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
 

@@ -15,7 +15,7 @@ from tailrace.pipeline.log_feed import LogFeed, open_feed
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import TextStyle
-from tailrace.types.times.moments import format_moments
+from tailrace.types.times.text import timestamptz_to_str
 from tailrace.window import WindowSize
 
 
@@ -36,5 +36,5 @@ def open_log(
 
 def time_text(microseconds: int) -> str:
     """A time since PG_EPOCH as timestamptz prints it, with TimeZone UTC."""
-    (text,) = format_moments(np.array([microseconds], np.int64), TextStyle()).to_list()
+    (text,) = timestamptz_to_str(np.array([microseconds], np.int64), TextStyle()).to_list()
     return text

@@ -16,8 +16,7 @@ from tailrace.model import Column, Relation
 from tailrace.past.row_changes import Key, KeyColumns
 from tailrace.past.trails import columns_named, identity_columns
 from tailrace.types import registry
-from tailrace.types.identifiers import split_identifiers
-from tailrace.types.quoting import quote_identifier
+from tailrace.types.quoting import quote_identifier, split_identifiers
 from tailrace.types.values import Texts
 
 _PAIR = re.compile(r"""\s*("(?:[^"]|"")+"|[^\s"'=,]+)\s*=\s*(?:'((?:[^']|'')*)'\s*|([^,]*))(,|\Z)""")

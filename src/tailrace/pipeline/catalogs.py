@@ -35,8 +35,7 @@ from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER, TwoPhase
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
-from tailrace.types.search_path import SEARCH_PATH
-from tailrace.types.style import TextStyle
+from tailrace.types.style import SEARCH_PATH, TextStyle
 from tailrace.wal import index
 from tailrace.wal.heap_records import Truncate
 from tailrace.wal.index import Index

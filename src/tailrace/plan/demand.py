@@ -12,8 +12,7 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.plan.origins import OriginFilter
 from tailrace.transactions.fates import TwoPhase
-from tailrace.types.search_path import SEARCH_PATH
-from tailrace.types.style import TextStyle
+from tailrace.types.style import SEARCH_PATH, TextStyle
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tailrace.publications.publishing.published_relation import check_publicatio
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry
 from tailrace.publications.source_publications import SourcePublications
 from tailrace.transactions.fates import NEVER
-from tailrace.types.identifiers import split_identifiers
+from tailrace.types.quoting import split_identifiers
 from tailrace.types.style import TextStyle
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from tailrace.model import PgType
 from tailrace.settings import parse_bool
-from tailrace.types.binary_forms import receive_swapped, send_swapped
 from tailrace.types.codec import ArrowStyle, Codec, mask_buffer, syntax_error
-from tailrace.types.plain_forms import parse_numbers
+from tailrace.types.codec.binary_forms import receive_swapped, send_swapped
+from tailrace.types.codec.plain_forms import parse_numbers
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 

@@ -3,19 +3,25 @@
 In: a type's oid. Out: its `PgType`, with the types that it is made of. The table (`built_in.tsv`) is what PostgreSQL 14 to 18 say
 (tools/built_in_types.py writes it); oids below 10000 mean the same in all of them (`access/transam.h`, FirstGenbkiObjectId). aclitem, which is
 wider since 16, has its newest form. Row types of catalogs, whose columns differ from major to major, are not in it.
+
+Base types that somebody made with functions of the server's own (`CREATE FUNCTION … LANGUAGE internal AS 'textout'`) print and travel as the built-in
+types that have these functions: `internal_functions` finds them by what pg_proc says, in `internal_functions.tsv`, which the same tool writes.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 
 from tailrace.majors import Compared
-from tailrace.model import PgType
+from tailrace.model import InternalFunctions, PgType
 
-COMPARED = Compared(__name__, "pg_type of a server (tools/built_in_types.py)", upto=18)
+COMPARED = Compared(__name__, "pg_type and pg_proc of a server (tools/built_in_types.py)", upto=18)
+INTERNAL_LANGUAGE = 12
+"""The oid of LANGUAGE internal (`catalog/pg_language.dat`)."""
+UNKNOWN = -1
 _SCHEMA = "pg_catalog"
 
 
@@ -41,3 +47,27 @@ def built_in_types() -> Mapping[int, PgType]:
         return known[oid]
 
     return MappingProxyType({oid: resolve(oid) for oid in fields})
+
+
+def internal_functions(length: int, byval: bool, names: Sequence[str | None]) -> InternalFunctions | None:
+    """Whose functions these are: `names` (pg_proc.prosrc) of the output, send, input and receive function, empty for one that the type does not have,
+    None for one in another language. None if the output function is of no built-in type, or takes values that are passed otherwise."""
+    known = _by_name()
+    output, send, source, receive = (
+        0 if name == "" else known.get((role, str(name), length, byval), UNKNOWN) for role, name in enumerate(names)
+    )
+    return InternalFunctions(output, send, source, receive) if output > 0 else None
+
+
+@cache
+def _by_name() -> Mapping[tuple[int, str, int, bool], int]:
+    """(Which of a type's functions, its name, typlen, typbyval) -> the oldest of the built-in types that have it."""
+    table = pkgutil.get_data("tailrace.types", "internal_functions.tsv")
+    assert table is not None
+    found: dict[tuple[int, str, int, bool], int] = {}
+    for line in table.decode().splitlines()[1:]:
+        oid, length, byval, *names = line.split("\t")
+        for role, name in enumerate(names):
+            if name:
+                found.setdefault((role, name, int(length), byval == "1"), int(oid))
+    return found

@@ -14,9 +14,9 @@ import numpy as np
 
 from tailrace.model import PgType
 from tailrace.types import oids
-from tailrace.types.binary_forms import receive_swapped, send_swapped, swap_bytes
 from tailrace.types.codec import Codec, format_each, parse_each, receive_each, syntax_error
-from tailrace.types.numbers.floats.text import print_floats
+from tailrace.types.codec.binary_forms import receive_swapped, send_swapped, swap_bytes
+from tailrace.types.numbers.floats import print_floats
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 

@@ -10,8 +10,8 @@ import ipaddress
 from tailrace.model import PgType
 from tailrace.types import oids
 from tailrace.types.codec import Codec, format_each, format_error, parse_each, receive_each, syntax_error
-from tailrace.types.hexadecimal import hex_groups
 from tailrace.types.style import TextStyle
+from tailrace.types.uuid import hex_groups
 from tailrace.types.values import Mask, Texts, Values
 
 IPV4, IPV6 = 2, 3

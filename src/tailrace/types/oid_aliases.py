@@ -11,8 +11,8 @@ import numpy as np
 from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types import oids
-from tailrace.types.binary_forms import receive_swapped, send_swapped
 from tailrace.types.codec import Codec, parse_each, range_error
+from tailrace.types.codec.binary_forms import receive_swapped, send_swapped
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 

@@ -1,4 +1,6 @@
-"""How PostgreSQL puts names and literals in quotes: quote_identifier() and quote_literal() (`utils/adt/ruleutils.c`, `quote.c`)."""
+"""Names and literals in quotes, as PostgreSQL puts them there (quote_identifier in `utils/adt/ruleutils.c`, `quote.c`), and lists of names as it
+reads them (SplitIdentifierString in `utils/adt/varlena.c`): of `orders, "My Table"` the names that the catalogs have.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,9 @@ from functools import lru_cache
 from tailrace.majors import NEWEST, Compared
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_SPACE = r"[ \t\n\r\f\v]*"
+_FOLDED = str.maketrans({chr(letter): chr(letter).lower() for letter in range(ord("A"), ord("Z") + 1)})
+"""Where characters have several bytes, PostgreSQL folds ASCII alone (`downcase_identifier`)."""
 
 _FIRST = frozenset(
     """all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast char character check
@@ -45,3 +50,29 @@ def quote_literal(text: str) -> str:
     """As quote_literal(): quotes doubled, and backslashes too, behind an E, where there are any."""
     quoted = text.replace("'", "''")
     return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"
+
+
+def split_identifiers(text: str, separator: str = ",") -> list[str] | None:
+    """What stands in double quotes is taken as it is, a doubled quote for one; the rest is folded to lower case. None for what
+    is no list; a blank text has no names. Nothing is cut to 63 bytes."""
+    if not text.strip(" \t\n\r\f\v"):
+        return []
+    part = _PARTS[separator]
+    names = []
+    at = 0
+    while (match := part.match(text, at)) is not None:
+        quoted, bare, behind = match.groups()
+        names.append(bare.translate(_FOLDED) if quoted is None else quoted.replace('""', '"'))
+        if not behind:
+            return names
+        at = match.end()
+    return None
+
+
+def _part(separator: str) -> re.Pattern[str]:
+    """One identifier, and the separator behind it."""
+    ends = rf"{re.escape(separator)} \t\n\r\f\v"
+    return re.compile(rf'{_SPACE}(?:"((?:[^"]|"")*)"|([^"{ends}][^{ends}]*)){_SPACE}({re.escape(separator)}|\Z)')
+
+
+_PARTS = {separator: _part(separator) for separator in ",."}

@@ -1,4 +1,5 @@
-"""The settings of a session that change how PostgreSQL prints values (its GUCs of the same names), and what a printer may ask.
+"""The settings of a session that change how PostgreSQL prints values (its GUCs of the same names), and what a printer may ask. The search path
+decides which names have their schema in front: types behind the names of columns, and what regclass and its kin print.
 
 `names` is the one thing that values do not hold: the name behind the oid of a regclass, of a role in an aclitem and their like.
 Who prints may pass a function (reg type's oid, oid) -> the name as that type's output function prints it, or None; this stage
@@ -14,11 +15,15 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import UsageError
 from tailrace.majors import NEWEST
-from tailrace.types.search_path import DEFAULT_SEARCH_PATH, read_search_path
+from tailrace.types.quoting import split_identifiers
 
 if TYPE_CHECKING:  # the command line checks parameters before it loads what values are kept in
     from tailrace.types.values import Texts
 
+_USER = "$user"
+_CATALOG = "pg_catalog"
+_TEMPORARY = "pg_temp"
+DEFAULT_SEARCH_PATH = '"$user", public'
 NameOf = Callable[[int, int], str | None]
 ToClient = Callable[["Texts"], "Texts"]
 
@@ -156,3 +161,18 @@ def check_interval_style(value: str, name: str = "IntervalStyle") -> None:
 
 def _refusal(name: str, value: str, available: str) -> UsageError:
     return UsageError(f'invalid value for parameter "{name}": "{value}"', hint=f"Available values: {available}.")
+
+
+def read_search_path(setting: str, role: str = "") -> tuple[str, ...]:
+    """The schemas of a setting, in order. "$user" stands for `role`, if there is one; pg_catalog comes first where it is not named
+    (`catalog/namespace.c`). Whoever reads the log has no temporary schema. Raises UsageError for what is no list of names."""
+    names = split_identifiers(setting)
+    if names is None:
+        raise UsageError(
+            f'invalid value for parameter "search_path": "{setting}"', hint="List syntax is invalid.", sqlstate="22023"
+        )
+    path = [role if name == _USER else name for name in names if name != _TEMPORARY]
+    return tuple(dict.fromkeys(name for name in (path if _CATALOG in path else [_CATALOG, *path]) if name))
+
+
+SEARCH_PATH = read_search_path(DEFAULT_SEARCH_PATH)

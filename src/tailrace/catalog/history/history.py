@@ -26,11 +26,10 @@ from tailrace.catalog.rows.tracked_columns import tracked_columns
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, InternalFunctions, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER
+from tailrace.types.built_in import INTERNAL_LANGUAGE, internal_functions
 from tailrace.types.encodings.server_encodings import as_stored, codec_named
 from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER, VECTORS, format_type
-from tailrace.types.internal_functions import INTERNAL_LANGUAGE, internal_functions
-from tailrace.types.search_path import SEARCH_PATH
-from tailrace.types.style import TextStyle
+from tailrace.types.style import SEARCH_PATH, TextStyle
 
 FIRST_UNPINNED_TYPE = 10000
 """Types with smaller oids are those of pg_type.dat: the same in all databases of a major, and never altered."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 
 from tailrace.errors import UsageError
-from tailrace.types.identifiers import split_identifiers
-from tailrace.types.quoting import quote_identifier
+from tailrace.types.quoting import quote_identifier, split_identifiers
 
 _LISTED = re.compile(r'(?:"[^"]*"|[^",])+')
 

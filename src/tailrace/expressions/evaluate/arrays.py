@@ -14,7 +14,7 @@ from tailrace.expressions.evaluate.vectors import Facts
 from tailrace.expressions.evaluate.wholes import Array
 from tailrace.model import PgType
 from tailrace.types import oids
-from tailrace.types.inner_values import WORD, read_value
+from tailrace.types.codec.inner_values import WORD, read_value
 
 
 def read_array(pg_type: PgType, encoding: str) -> Callable[[bytes], Array]:

@@ -15,7 +15,7 @@ from tailrace.expressions.evaluate.bytes_and_bits import Bits, bytes_of_bits
 from tailrace.expressions.evaluate.calls import Call, Implementation, made, rows
 from tailrace.expressions.evaluate.forms import text_codec
 from tailrace.expressions.evaluate.wholes import Array
-from tailrace.types.text_search.tsquery.stored import Query, count_items, legacy_crc, read_query
+from tailrace.types.text_search.tsquery import Query, count_items, legacy_crc, read_query
 from tailrace.types.text_search.tsvector import POSITION, WEIGHT_SHIFT, Lexeme, write_lexemes
 
 FUNCTIONS: dict[str, Implementation] = {}

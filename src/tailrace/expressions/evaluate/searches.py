@@ -13,7 +13,7 @@ from tailrace.expressions.evaluate.calls import Implementation, rows
 from tailrace.expressions.evaluate.refusals import evaluation_error, refused
 from tailrace.expressions.evaluate.wholes import Array
 from tailrace.types import oids
-from tailrace.types.text_search.tsquery.stored import AND, NOT, OR, PHRASE, Query, read_query, write_query
+from tailrace.types.text_search.tsquery import AND, NOT, OR, PHRASE, Query, read_query, write_query
 from tailrace.types.text_search.tsvector import write_lexemes
 
 Lexeme = tuple[bytes, tuple[int, ...]]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.types.ascii import ZERO
+from tailrace.types.codec.ascii import ZERO
 from tailrace.types.values import Texts, as_writable
 
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)

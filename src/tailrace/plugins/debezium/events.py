@@ -18,7 +18,7 @@ from tailrace.plugins.debezium.values import FieldConverter, ValueConverters
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.json_text.columns import LONGEST_LITERAL, literal_columns, put_literal
 from tailrace.plugins.json_text.strings import json_string
-from tailrace.types.ascii import COMMA
+from tailrace.types.codec.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.plugins.column_texts import put
 from tailrace.plugins.debezium.binary import put_base64
-from tailrace.types.ascii import MINUS, NINE, POINT, QUOTE, ZERO
+from tailrace.types.codec.ascii import MINUS, NINE, POINT, QUOTE, ZERO
 from tailrace.types.values import Mask, Texts, as_writable
 
 _CHUNK = 9

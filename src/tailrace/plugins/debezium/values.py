@@ -25,7 +25,8 @@ from tailrace.plugins.json_text.strings import json_string
 from tailrace.types import oids
 from tailrace.types.style import TextStyle
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_DAYS, UNIX_TO_POSTGRES_USECS
-from tailrace.types.times.parts import interval_parts, times_in_utc
+from tailrace.types.times.interval import interval_parts
+from tailrace.types.times.text import times_in_utc
 from tailrace.types.typmods import numeric_typmod
 from tailrace.types.values import Texts, Values
 

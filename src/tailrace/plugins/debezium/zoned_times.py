@@ -7,7 +7,7 @@ import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.plugins.column_texts import put
-from tailrace.types.ascii import MINUS, NINE, PLUS, POINT, SPACE, ZERO
+from tailrace.types.codec.ascii import MINUS, NINE, PLUS, POINT, SPACE, ZERO
 from tailrace.types.values import Texts, as_writable
 
 _LONGEST = 40

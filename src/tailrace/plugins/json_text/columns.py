@@ -11,7 +11,7 @@ from tailrace.model import Column, PgType
 from tailrace.plugins.column_texts import VALUE, ColumnTexts, put
 from tailrace.plugins.json_text.strings import escapes, put_escaped
 from tailrace.types import oids, registry
-from tailrace.types.ascii import MINUS, QUOTE
+from tailrace.types.codec.ascii import MINUS, QUOTE
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Texts, Values

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.types.ascii import BACKSLASH, QUOTE, SPACE, ZERO
+from tailrace.types.codec.ascii import BACKSLASH, QUOTE, SPACE, ZERO
 
 _SHORT = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 _ESCAPES = str.maketrans({**{chr(code): f"\\u{code:04x}" for code in range(SPACE)}, **_SHORT})

@@ -17,7 +17,7 @@ from tailrace.settings import bool_option
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.quoting import quote_literal
-from tailrace.types.times.moments import format_moments
+from tailrace.types.times.text import timestamptz_to_str
 from tailrace.types.values import Texts
 
 OPTIONS = {
@@ -100,7 +100,7 @@ class TestDecoding(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks):
     def _times(self, transactions: Transactions) -> tuple[str | Texts, ...]:
         if not self.include_timestamp:
             return ()
-        return " (at ", format_moments(transactions.time, self.context.style), ")"
+        return " (at ", timestamptz_to_str(transactions.time, self.context.style), ")"
 
     def truncate_text(self, truncation: Truncation) -> str:
         names = ", ".join(qualified_name(relation, self.major) for relation in truncation.relations)

@@ -30,11 +30,11 @@ from tailrace.plugins.json_text.columns import (
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.wal2json.options import ACTIONS, Wal2JsonOptions
 from tailrace.types import oids, registry
-from tailrace.types.ascii import COMMA
+from tailrace.types.codec.ascii import COMMA
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.format_type import format_type_with_typemod
 from tailrace.types.style import NameOf, TextStyle
-from tailrace.types.times.moments import format_moments
+from tailrace.types.times.text import timestamptz_to_str
 from tailrace.types.values import Texts, Values, as_writable
 
 _FULL = "f"
@@ -177,7 +177,7 @@ def facts_of(
     if commits is not None and options.include_xids:
         parts += [',"xid":', commits.xid]
     if commits is not None and options.include_timestamp:
-        parts += [',"timestamp":"', format_moments(commits.time, style), '"']
+        parts += [',"timestamp":"', timestamptz_to_str(commits.time, style), '"']
     if commits is not None and options.include_origin:
         parts += [',"origin":', commits.origin]
     if options.include_lsn:

@@ -16,8 +16,8 @@ from tailrace.plugins.wal2json.lists import ListFormatter, PrettyPrint
 from tailrace.plugins.wal2json.objects import positions
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.transactions.fates import Transactions
-from tailrace.types.ascii import LEFT_BRACE
-from tailrace.types.times.moments import format_moments
+from tailrace.types.codec.ascii import LEFT_BRACE
+from tailrace.types.times.text import timestamptz_to_str
 from tailrace.types.values import Texts, as_string
 
 
@@ -48,7 +48,7 @@ class OneATransaction:
         if self.options.include_lsn:
             parts += [f'{tab}"nextlsn":{space}"', positions(transactions.end_lsn, style), f'",{line}']
         if self.options.include_timestamp:
-            times = format_moments(transactions.time, style)
+            times = timestamptz_to_str(transactions.time, style)
             parts += [f'{tab}"timestamp":{space}"', times, f'",{line}']
         if self.options.include_origin:
             parts += [f'{tab}"origin":{space}', transactions.origin, f",{line}"]

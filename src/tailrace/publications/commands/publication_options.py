@@ -13,7 +13,7 @@ from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.publications.commands.statements import DefElem
 from tailrace.publications.publication import NO_GENERATED_COLUMNS, STORED_GENERATED_COLUMNS, PublicationActions
 from tailrace.settings import def_get_boolean
-from tailrace.types.identifiers import split_identifiers
+from tailrace.types.quoting import split_identifiers
 
 _PUBLISH, _VIA_ROOT, _GENERATED = "publish", "publish_via_partition_root", "publish_generated_columns"
 _GENERATED_VALUES = {"none": NO_GENERATED_COLUMNS, "stored": STORED_GENERATED_COLUMNS}

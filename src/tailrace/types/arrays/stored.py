@@ -19,7 +19,7 @@ from tailrace.errors import CorruptWal, UnsupportedWal
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.codec import none_of_its_type
-from tailrace.types.inner_values import WORD
+from tailrace.types.codec.inner_values import WORD
 from tailrace.types.values import Values, as_writable
 
 MAX_DIMENSIONS = 6

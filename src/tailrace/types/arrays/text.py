@@ -24,7 +24,8 @@ from tailrace.types.arrays.stored import (
     stored_arrays,
     take_apart,
 )
-from tailrace.types.ascii import (
+from tailrace.types.codec import format_values, parse_texts
+from tailrace.types.codec.ascii import (
     BACKSLASH,
     COLON,
     EQUALS,
@@ -38,7 +39,6 @@ from tailrace.types.ascii import (
     SPACE,
     TAB,
 )
-from tailrace.types.codec import format_values, parse_texts
 from tailrace.types.numbers.digits import grown, put_signed
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable

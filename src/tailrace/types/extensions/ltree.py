@@ -10,8 +10,8 @@ import struct
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
-from tailrace.types.binary_forms import with_version, without_version
 from tailrace.types.codec import format_each, parse_each, parse_texts
+from tailrace.types.codec.binary_forms import with_version, without_version
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_string
 

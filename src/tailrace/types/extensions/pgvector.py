@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
-from tailrace.types.binary_forms import swap_bytes
 from tailrace.types.codec import ArrowStyle, format_each, mask_buffer, parse_each, receive_each, string_array, syntax_error
-from tailrace.types.numbers.floats.text import print_floats
+from tailrace.types.codec.binary_forms import swap_bytes
+from tailrace.types.numbers.floats import print_floats
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 

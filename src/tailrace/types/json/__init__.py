@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tailrace.types.codec import Codec
-from tailrace.types.json.jsonb.binary import receive_jsonbs, send_jsonbs
-from tailrace.types.json.jsonb.text import format_jsonbs, parse_jsonbs
+from tailrace.types.json.jsonb.text import format_jsonbs, parse_jsonbs, receive_jsonbs, send_jsonbs
 from tailrace.types.json.jsonpath import format_jsonpaths, refuse_jsonpaths, send_jsonpaths
 from tailrace.types.strings import TEXT
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.majors import JSONPATH_NUMBERS_IN_BRACKETS, Compared, supports
 from tailrace.model import PgType
-from tailrace.types.binary_forms import with_version
 from tailrace.types.codec import format_each
+from tailrace.types.codec.binary_forms import with_version
 from tailrace.types.numbers.numeric.text import print_numerics
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_string

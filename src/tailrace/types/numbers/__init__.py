@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tailrace.types.binary_forms import receive_swapped, send_swapped
 from tailrace.types.codec import Codec, Quoting
-from tailrace.types.numbers.floats.arrow import arrow_floats, floats_to_arrow
-from tailrace.types.numbers.floats.text import format_floats, parse_floats
+from tailrace.types.codec.binary_forms import receive_swapped, send_swapped
+from tailrace.types.numbers.floats import arrow_floats, floats_to_arrow, format_floats, parse_floats
 from tailrace.types.numbers.integers import arrow_integers, format_integers, integers_to_arrow, parse_integers
 from tailrace.types.numbers.money import format_money, parse_money
 from tailrace.types.numbers.numeric.arrow import arrow_numerics, numerics_to_arrow

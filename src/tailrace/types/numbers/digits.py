@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.types.ascii import MINUS
+from tailrace.types.codec.ascii import MINUS
 
 TEN, HUNDRED = np.uint64(10), np.uint64(100)
 PAIRS = np.frombuffer("".join(f"{n:02d}" for n in range(100)).encode(), np.uint8).copy()

@@ -11,10 +11,10 @@ import pyarrow as pa
 from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types import oids
-from tailrace.types.ascii import MINUS, NINE, ZERO
 from tailrace.types.codec import ArrowStyle, primitive_array, range_error, syntax_error
+from tailrace.types.codec.ascii import MINUS, NINE, ZERO
+from tailrace.types.codec.plain_forms import parse_numbers
 from tailrace.types.numbers.digits import put_signed, put_unsigned
-from tailrace.types.plain_forms import parse_numbers
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 

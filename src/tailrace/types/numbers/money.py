@@ -8,8 +8,8 @@ import numpy as np
 
 from tailrace.kernels import kernel
 from tailrace.model import PgType
-from tailrace.types.ascii import COMMA, DOLLAR, MINUS, POINT
 from tailrace.types.codec import parse_each, syntax_error
+from tailrace.types.codec.ascii import COMMA, DOLLAR, MINUS, POINT
 from tailrace.types.numbers.digits import put_padded, put_unsigned
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable

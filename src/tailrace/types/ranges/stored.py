@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from tailrace.model import PgType
-from tailrace.types.inner_values import WORD, read_value, write_value
+from tailrace.types.codec.inner_values import WORD, read_value, write_value
 from tailrace.types.values import Values
 
 EMPTY, LOWER_INCLUSIVE, UPPER_INCLUSIVE, LOWER_INFINITE, UPPER_INFINITE = 1, 2, 4, 8, 16

@@ -7,7 +7,7 @@ import numpy as np
 from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types.codec import format_values, parse_texts
-from tailrace.types.inner_values import quoted, read_quoted
+from tailrace.types.codec.inner_values import quoted, read_quoted
 from tailrace.types.ranges.stored import (
     EMPTY,
     LOWER_INCLUSIVE,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace.types.binary_forms import receive_bytes, receive_swapped, send_bytes, send_swapped
 from tailrace.types.codec import Codec
+from tailrace.types.codec.binary_forms import receive_bytes, receive_swapped, send_bytes, send_swapped
 from tailrace.types.strings.bit import format_bits, parse_bits, receive_bits, send_bits
 from tailrace.types.strings.bytea import arrow_byteas, byteas_to_arrow, format_byteas, parse_byteas
 from tailrace.types.strings.character import (

@@ -6,8 +6,8 @@ import numpy as np
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
-from tailrace.types.binary_forms import swap_bytes
 from tailrace.types.codec import format_each, none_of_its_type, parse_each, receive_each
+from tailrace.types.codec.binary_forms import swap_bytes
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 

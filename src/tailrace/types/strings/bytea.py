@@ -11,10 +11,10 @@ import pyarrow as pa
 from tailrace.errors import UsageError
 from tailrace.kernels import kernel
 from tailrace.model import PgType
-from tailrace.types.ascii import BACKSLASH
 from tailrace.types.codec import ArrowStyle, parse_each, string_array, syntax_error
-from tailrace.types.hexadecimal import HEX
+from tailrace.types.codec.ascii import BACKSLASH
 from tailrace.types.style import TextStyle
+from tailrace.types.uuid import HEX
 from tailrace.types.values import Mask, Texts, Values, as_writable
 
 LETTER_X = ord("x")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace.types.binary_forms import receive_swapped, send_bytes, send_swapped
 from tailrace.types.codec import Codec
+from tailrace.types.codec.binary_forms import receive_swapped, send_bytes, send_swapped
 from tailrace.types.strings.bytea import format_byteas
 from tailrace.types.strings.character import format_strings
 from tailrace.types.system.aclitem import format_aclitems, parse_aclitems

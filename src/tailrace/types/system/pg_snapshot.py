@@ -6,8 +6,8 @@ import re
 import struct
 
 from tailrace.model import PgType
-from tailrace.types.binary_forms import swap_bytes
 from tailrace.types.codec import format_each, format_error, parse_each, receive_each, syntax_error
+from tailrace.types.codec.binary_forms import swap_bytes
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 

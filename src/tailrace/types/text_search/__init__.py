@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tailrace.types.codec import Codec
-from tailrace.types.text_search.tsquery.binary import receive_tsqueries, send_tsqueries
-from tailrace.types.text_search.tsquery.text import format_tsqueries, parse_tsqueries
+from tailrace.types.text_search.tsquery import format_tsqueries, parse_tsqueries, receive_tsqueries, send_tsqueries
 from tailrace.types.text_search.tsvector import format_tsvectors, parse_tsvectors, receive_tsvectors, send_tsvectors
 
 TSVECTOR = Codec(format=format_tsvectors, parse=parse_tsvectors, send=send_tsvectors, receive=receive_tsvectors)

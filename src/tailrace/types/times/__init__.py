@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace.types.binary_forms import receive_swapped, send_swapped
 from tailrace.types.codec import Codec
+from tailrace.types.codec.binary_forms import receive_swapped, send_swapped
 from tailrace.types.times.arrow import arrow_times, dates_to_arrow, timestamps_to_arrow
 from tailrace.types.times.interval import format_intervals, parse_intervals
 from tailrace.types.times.text import (

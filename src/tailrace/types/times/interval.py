@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 import struct
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tailrace.errors import UsageError
 from tailrace.majors import INFINITE_INTERVALS, supports
 from tailrace.model import PgType
@@ -35,6 +38,13 @@ def _print(payload: bytes, style: str, major: int) -> str:
     sign = -1 if months < 0 else 1
     calendar = sign * (abs(months) // 12), sign * (abs(months) % 12), days
     return _STYLES[style.lower()](*calendar, micros)
+
+
+def interval_parts(values: Values) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Microseconds, days and months of each, with their signs; zeros for NULL."""
+    assert values.fixed is not None
+    parts = np.ascontiguousarray(values.fixed).view(np.dtype("<i8, <i4, <i4"))[:, 0]
+    return parts["f0"].astype(np.int64), parts["f1"].astype(np.int64), parts["f2"].astype(np.int64)
 
 
 def _clock(micros: int) -> tuple[int, int, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.types.ascii import COLON, MINUS, NINE, PLUS, POINT, SPACE, ZERO
+from tailrace.types.codec.ascii import COLON, MINUS, NINE, PLUS, POINT, SPACE, ZERO
 from tailrace.types.times.calendar import POSTGRES_EPOCH_JDATE, USECS_PER_DAY, USECS_PER_SEC, date2j_kernel, isleap_kernel
 
 _DATE, _CLOCK, _ZONE = 10, 8, 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ from tailrace.errors import UsageError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types import oids
-from tailrace.types.ascii import COLON, MINUS, PLUS, POINT, SPACE, ZERO
 from tailrace.types.codec import parse_each, syntax_error
+from tailrace.types.codec.ascii import COLON, MINUS, PLUS, POINT, SPACE, ZERO
+from tailrace.types.codec.plain_forms import parse_numbers
 from tailrace.types.numbers.digits import put_padded, put_unsigned
-from tailrace.types.plain_forms import parse_numbers
 from tailrace.types.style import TextStyle
 from tailrace.types.times.calendar import POSTGRES_EPOCH_JDATE, USECS_PER_DAY, USECS_PER_SEC, date2j, days_in_month, j2date_kernel
 from tailrace.types.times.date_styles import in_date_style
@@ -35,6 +36,7 @@ LONGEST = 40
 DAYS, CLOCK = 1, 2
 """What is printed of a moment: the date, the time of day; or both."""
 LETTER_B, LETTER_C = b"BC"
+_TIMESTAMPTZ = PgType(oids.TIMESTAMPTZ, "pg_catalog", "timestamptz", "timestamp with time zone", "b", 8, 8)
 _NO_ZONE = np.zeros(0, np.int64)
 _UTC = np.zeros(1, np.int64)
 
@@ -87,7 +89,7 @@ def _put_zone(out: Any, at: Any, east: Any) -> Any:
 
 
 @inner_kernel
-def _put_moment(out: Any, at: Any, stamp: Any, parts: Any) -> Any:
+def _put_timestamp(out: Any, at: Any, stamp: Any, parts: Any) -> Any:
     """The date, the time of day or both, and whether the year is BC."""
     both, ago = parts == DAYS | CLOCK, False
     days = stamp // USECS_PER_DAY if both else stamp
@@ -102,7 +104,7 @@ def _put_moment(out: Any, at: Any, stamp: Any, parts: Any) -> Any:
 
 
 @kernel
-def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:
+def _format(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, parts: Any) -> Any:
     """Days (`parts` is DAYS), microseconds of the day (CLOCK), or microseconds since 2000 (DAYS | CLOCK).
 
     `zones` are seconds east: none, one for all, or one a row. Of days with a time of day, which are UTC, they are added; a time of day alone is
@@ -124,7 +126,7 @@ def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, pa
                 east = zones[row if len(zones) > 1 else 0] if len(zones) else 0
                 if parts == DAYS | CLOCK:
                     stamp += east * USECS_PER_SEC
-                at, ago = _put_moment(out, at, stamp, parts)
+                at, ago = _put_timestamp(out, at, stamp, parts)
                 if len(zones):
                     at = _put_zone(out, at, east)
                 if ago:
@@ -139,7 +141,7 @@ def _format_moments(stamps: Any, valid: Any, zones: Any, low: Any, high: Any, pa
 def _run(numbers: NDArray, values: Values, parts: int, zones: NDArray[np.int64] = _NO_ZONE, endless: type | None = None) -> Texts:
     """`endless` is the integer type whose extremes are the infinities."""
     low, high = (int(np.iinfo(endless).min), int(np.iinfo(endless).max)) if endless else (0, 0)
-    return Texts(*_format_moments(as_writable(numbers), as_writable(values.valid), zones, low, high, parts))
+    return Texts(*_format(as_writable(numbers), as_writable(values.valid), zones, low, high, parts))
 
 
 def format_dates(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -155,10 +157,15 @@ def format_times(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 def format_timetzs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
     """As timetz_out: i64 microseconds of local time, i32 seconds *west* of Greenwich."""
+    clock, east = _timetz_fields(values)
+    return _run(clock, values, CLOCK, east)
+
+
+def _timetz_fields(values: Values) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Microseconds of the local day, and seconds east of Greenwich."""
     assert values.fixed is not None
     clock = np.ascontiguousarray(values.fixed[:, :8]).view("<i8")[:, 0]
-    east = -np.ascontiguousarray(values.fixed[:, 8:]).view("<i4")[:, 0].astype(np.int64)
-    return _run(clock, values, CLOCK, east)
+    return clock, -np.ascontiguousarray(values.fixed[:, 8:]).view("<i4")[:, 0].astype(np.int64)
 
 
 def format_timestamps(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -171,6 +178,19 @@ def format_timestamps(values: Values, pg_type: PgType, style: TextStyle) -> Text
     if style.date_form == "ISO":
         return texts
     return in_date_style(texts, style, abbreviations(stamps, values.valid, style.time_zone) if len(zones) else ())
+
+
+def timestamptz_to_str(microseconds: NDArray[np.int64], style: TextStyle) -> Texts:
+    """When something happened, as the log says it (microseconds since PG_EPOCH), in the time zone of `style`, and in ISO form whatever its
+    DateStyle is."""
+    return format_timestamps(Values.of_numbers(microseconds), _TIMESTAMPTZ, replace(style, date_style="ISO, MDY"))
+
+
+def times_in_utc(values: Values) -> Values:
+    """timetz as times of day in UTC, in stored form."""
+    clock, east = _timetz_fields(values)
+    utc = (clock - east * USECS_PER_SEC) % USECS_PER_DAY
+    return Values(values.valid, fixed=utc.view(np.uint8).reshape(-1, 8), unchanged=values.unchanged)
 
 
 _DATE = r"(?P<year>\d{4,7})-(?P<month>\d\d)-(?P<day>\d\d)"

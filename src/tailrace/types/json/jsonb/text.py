@@ -1,6 +1,6 @@
 """jsonb as text: printed by one kernel with its own stack, parsed in plain Python.
 
-What is parsed keeps its digits (1.50 stays 1.50); of equal keys the last one wins.
+What is parsed keeps its digits (1.50 stays 1.50); of equal keys the last one wins. In binary form it is a version, and the text.
 """
 
 from __future__ import annotations
@@ -12,8 +12,20 @@ import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
-from tailrace.types.ascii import BACKSLASH, COLON, COMMA, LEFT_BRACE, LEFT_BRACKET, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, ZERO
 from tailrace.types.codec import none_of_its_type, parse_each, syntax_error
+from tailrace.types.codec.ascii import (
+    BACKSLASH,
+    COLON,
+    COMMA,
+    LEFT_BRACE,
+    LEFT_BRACKET,
+    QUOTE,
+    RIGHT_BRACE,
+    RIGHT_BRACKET,
+    SPACE,
+    ZERO,
+)
+from tailrace.types.codec.binary_forms import with_version, without_version
 from tailrace.types.json.jsonb.stored import (
     ARRAY,
     CONTAINER,
@@ -274,3 +286,13 @@ def _parse(text: str) -> bytes:
 def _refuse(word: str) -> NoReturn:
     """NaN and Infinity, which Python takes for JSON."""
     raise ValueError(word)
+
+
+def send_jsonbs(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
+    """As jsonb_send: a version, and the text."""
+    return with_version(format_jsonbs(values, pg_type, style), values.valid)
+
+
+def receive_jsonbs(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
+    """As jsonb_recv."""
+    return parse_jsonbs(without_version(texts, valid, pg_type), valid, pg_type)

@@ -10,6 +10,7 @@ import numpy as np
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types.codec import format_error
+from tailrace.types.codec.plain_forms import receive_payloads
 from tailrace.types.numbers.numeric.stored import (
     INFINITY,
     INFINITY_HEADER,
@@ -28,7 +29,6 @@ from tailrace.types.numbers.numeric.stored import (
     write_numeric,
     write_special,
 )
-from tailrace.types.plain_forms import receive_payloads
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable
 

@@ -10,8 +10,9 @@ import numpy as np
 from tailrace.errors import UsageError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
-from tailrace.types.ascii import MINUS, NINE, POINT, ZERO
 from tailrace.types.codec import syntax_error
+from tailrace.types.codec.ascii import MINUS, NINE, POINT, ZERO
+from tailrace.types.codec.plain_forms import parse_payloads
 from tailrace.types.numbers.digits import put_not_finite, put_padded, put_unsigned
 from tailrace.types.numbers.numeric.stored import (
     INFINITY_HEADER,
@@ -28,7 +29,6 @@ from tailrace.types.numbers.numeric.stored import (
     write_numeric,
     write_special,
 )
-from tailrace.types.plain_forms import parse_payloads
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_string, as_writable
 

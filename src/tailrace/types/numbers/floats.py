@@ -5,7 +5,7 @@ while the exponent of the first digit is in [-4, 15) for float8 and [-4, 6) for 
 
 One difference is in the digits: Arrow accepts a decimal that lies exactly half-way between two floats and only reads back
 by rounding to even (1e23); PostgreSQL does not (9.999999999999999e+22). Such decimals are whole numbers beyond 2^53; the
-kernel finds them exactly, and the handful is searched again in Python.
+kernel finds them exactly, and the handful is searched again in Python. In Arrow they are the same numbers, not copied.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType
 from tailrace.types import oids
-from tailrace.types.ascii import MINUS, NINE, PLUS, POINT, ZERO
-from tailrace.types.codec import syntax_error
+from tailrace.types.codec import ArrowStyle, primitive_array, syntax_error
+from tailrace.types.codec.ascii import MINUS, NINE, PLUS, POINT, ZERO
 from tailrace.types.numbers.digits import INFINITY, MINUS_INFINITY, NAN, put_not_finite, put_padded
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values, as_writable, binary_buffers
@@ -221,3 +221,12 @@ def _is_float(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def arrow_floats(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataType:
+    return pa.float32() if pg_type.oid == oids.FLOAT4 else pa.float64()
+
+
+def floats_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
+    single = pg_type.oid == oids.FLOAT4
+    return primitive_array(values.as_dtype("<f4" if single else "<f8"), values.valid, arrow_floats(pg_type, typmod, style))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.model import PgType
-from tailrace.types.numbers.floats.text import print_floats
+from tailrace.types.numbers.floats import print_floats
 from tailrace.types.style import TextStyle
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_DAYS, UNIX_TO_POSTGRES_USECS
 from tailrace.types.times.text import format_dates, format_timestamps
