@@ -234,7 +234,7 @@ def test_all_commits_are_bound():
     """To one version: their properties are made in one place."""
     package = Path(tailrace.__file__).parent
     makers = {path.name for path in package.rglob("*.py") if "CommitProperties(" in path.read_text()}
-    assert makers == {"found.py"}
+    assert makers == {"table_version.py"}
     assert commit_properties("mark").max_commit_retries == 0
     for path in (package / "lake").glob("*.py"):
         for call in ast.walk(ast.parse(path.read_text())):
