@@ -68,6 +68,7 @@ KNOWN: frozenset[str] = frozenset({})
 ONLY_IN_THE_MARATHON = {
     "oracle/test_regression_suite.py::test_the_regression_suite_is_told_as_the_server_tells_it",
     "oracle/test_subscription_suite.py::test_subscriptions_are_sent_what_the_server_sends",
+    "publications/test_feed.py::test_every_scenario",
 }
 
 
