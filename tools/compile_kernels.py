@@ -151,7 +151,7 @@ def decode_case(story: str, folder: Path) -> None:
         plugin.startup(options, MAJOR)
         for _ in open_pipeline(case.data_dir, database, runner=runner, demand=plugin.demand).lines(plugin):
             pass
-    stale(pipeline.told, pipeline.catalogs.state.database, MAJOR)
+    stale(pipeline.planned_log, pipeline.catalogs.state.database, MAJOR)
     for _ in ("kept", "read"):
         open_pipeline(case.data_dir, database, runner=runner, scanning=Scanning(1 << 16, IndexStore(folder / "index")))
     count_log(pipeline.source.segments, runner)
