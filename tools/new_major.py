@@ -1,4 +1,4 @@
-"""Write the list of places in docs/new_major.md from what each module was compared with: `python tools/new_major.py`. A test
+"""Write the list of places in docs/new_major.md from what each module says it was compared with (`COMPARED`): `python tools/new_major.py`. A test
 holds the page to what this prints. `python tools/new_major.py 19` prints instead what says nothing of that major yet.
 """
 

@@ -1,10 +1,9 @@
 """What PostgreSQL's major versions differ in, by name, and which of them are read at all.
 
-A difference in behaviour is a `Capability`, which the code asks for by `supports(major, INFINITE_INTERVALS)`; where majors word a
-message differently, `said_by(major, ONLY_SUPPORTS)` gives the words. Layouts, columns, keywords and other tables stand in the
-modules that use them. Each such module says in its `COMPARED` with what of PostgreSQL it was compared, and up to which major;
-a newer one it refuses by its own name. docs/new_major.md lists these modules. Nothing else in the code compares a major with a
-number (tests/test_house.py).
+A difference in behaviour is a `Capability`, asked for by `supports(major, INFINITE_INTERVALS)`; one in the words of a message is a table of these,
+asked for by `said_by(major, ONLY_SUPPORTS)`. Layouts, columns, keywords and other tables stand in the modules that use them: each such module says
+in its `COMPARED` with what of PostgreSQL, and up to which major, it has been compared, and refuses a newer major by its own name. docs/new_major.md
+lists them. Nothing else in the code compares a major with a number (tests/test_house.py).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ OLDEST, NEWEST = MAJORS[0], MAJORS[-1]
 Value = TypeVar("Value")
 
 
-# -- how modules ask -------------------------------------------------------------------------------------------------------------
+# -- how modules ask ---------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,78 +84,90 @@ class ByMajor(dict[int, Value]):
         return self._make(major)
 
 
-# -- the log, transactions and decoding ------------------------------------------------------------------------------------------
+# -- the log, transactions and decoding --------------------------------------------------------------------------------------------------
 
-CHECKPOINT_REDO_RECORDS = Capability(17)  # XLOG_CHECKPOINT_REDO (catalog/pg_control.h)
-PRUNE_FREEZE_RECORDS = Capability(17)  # XLOG_HEAP2_PRUNE_* (access/heapam_xlog.h): one record prunes, vacuums and freezes
+CHECKPOINT_REDO_RECORDS = Capability(17)  # XLOG_CHECKPOINT_REDO (catalog/pg_control.h): where an online checkpoint's redo begins
+PRUNE_FREEZE_RECORDS = Capability(
+    17
+)  # XLOG_HEAP2_PRUNE_* (access/heapam_xlog.h): one xl_heap_prune for pruning, vacuuming, freezing
 INVALIDATIONS_OF_ALL_RELATIONS = Capability(15)  # rel_sync_cache_relation_cb (pgoutput.c) takes relid 0 for every relation
 BARE_PREPARES = Capability(18)  # ReorderBufferPrepare (reorderbuffer.c) tells a PREPARE of a transaction that has no BEGIN
-SLOTS_MOVED_FROM_ANY_DATABASE = Capability(17)  # CreateDecodingContext (logical.c): fast_forward asks for no database
+SLOTS_MOVED_FROM_ANY_DATABASE = Capability(
+    17
+)  # CreateDecodingContext (logical.c) with fast_forward does not ask for the database
 FAILOVER_SLOTS = Capability(17)  # pg_create_logical_replication_slot(…, failover) (catalog/pg_proc.dat)
-LIMITED_ORIGIN_NAMES = Capability(18)  # replorigin_create (origin.c) takes MAX_RONAME_LEN bytes at most
-RESERVED_ORIGINS = Capability(16)  # IsReservedOriginName (origin.c): "any" and "none" are values of the option origin
+LIMITED_ORIGIN_NAMES = Capability(18)  # replorigin_create (origin.c) takes MAX_RONAME_LEN bytes, 512, at most
+RESERVED_ORIGINS = Capability(
+    16
+)  # IsReservedOriginName (origin.c): "any" and "none", which are values of pgoutput's option origin
 
-# -- output plugins --------------------------------------------------------------------------------------------------------------
+# -- output plugins ----------------------------------------------------------------------------------------------------------------------
 
 MESSAGES_BEGIN_TRANSACTIONS = Capability(17)  # pg_decode_message (test_decoding.c) prints BEGIN before a transactional message
 EMPTY_TRANSACTIONS_SKIPPED = Capability(15)  # pgoutput_begin_txn (pgoutput.c) sends BEGIN when the first change comes
 PGOUTPUT_TWO_PHASE = Capability(15)  # the option two_phase (parse_output_parameters in pgoutput.c), and its messages
-PARALLEL_STREAMING = Capability(16)  # LOGICALREP_PROTO_STREAM_PARALLEL_VERSION_NUM (replication/logicalproto.h)
-MISSING_OPTIONS_NAMED = Capability(17)  # parse_output_parameters (pgoutput.c) asks first whether options are missing
+PARALLEL_STREAMING = Capability(
+    16
+)  # streaming = parallel, LOGICALREP_PROTO_STREAM_PARALLEL_VERSION_NUM (replication/logicalproto.h)
+MISSING_OPTIONS_NAMED = Capability(17)  # option "proto_version" missing (pgoutput.c), before anything else is checked
 
-# -- publications ----------------------------------------------------------------------------------------------------------------
+# -- publications ------------------------------------------------------------------------------------------------------------------------
 
 ROW_FILTERS = Capability(15)  # pg_publication_rel.prqual and prattrs: row filters and column lists
-PUBLISHED_GENERATED_COLUMNS = Capability(18)  # pg_publication.pubgencols; column lists may have generated columns, too
+PUBLISHED_GENERATED_COLUMNS = Capability(
+    18
+)  # pg_publication.pubgencols: publish_generated_columns, and such columns in column lists
 MISSING_PUBLICATIONS_SKIPPED = Capability(18)  # LoadPublications (pgoutput.c) warns of a publication that does not exist
 LISTS_COMPARED_BY_ATTRIBUTES = Capability(15, 15)  # pgoutput_column_list_init: a list of as many columns as natts is none
-GENERATED_COLUMNS_ALWAYS_SHOWN = Capability(last=15)  # pg_publication_tables.attnames has them, though they are not sent
-UNOPENED_RELATIONS_EXPLAINED = Capability(16)  # validate_relation_kind (table.c): cannot open relation, and why in DETAIL
+GENERATED_COLUMNS_ALWAYS_SHOWN = Capability(14, 15)  # pg_publication_tables.attnames has them, though they are not sent
+UNOPENED_RELATIONS_EXPLAINED = Capability(16)  # validate_relation_kind (table.c): cannot open relation, and the kind in DETAIL
 
-# -- SQL -------------------------------------------------------------------------------------------------------------------------
+# -- SQL ---------------------------------------------------------------------------------------------------------------------------------
 
-PARAMETERS_SPELLED_AS_DEFINED = Capability(18)  # set_config_option (guc.c): errors do not name a parameter as it was written
+PARAMETERS_SPELLED_AS_DEFINED = Capability(
+    18
+)  # set_config_option (guc.c): errors name a parameter as it is defined, not as it was written
 
-# -- types -----------------------------------------------------------------------------------------------------------------------
+# -- types -------------------------------------------------------------------------------------------------------------------------------
 
 INFINITE_INTERVALS = Capability(17)  # INTERVAL_IS_NOBEGIN, INTERVAL_IS_NOEND (utils/timestamp.h)
-OCTAL_CHARS = Capability(15)  # charout (char.c) prints a byte beyond ASCII as \ooo
+OCTAL_CHARS = Capability(15)  # charout (char.c): a byte beyond ASCII is \ooo
 JSONPATH_NUMBERS_IN_BRACKETS = Capability(15)  # printJsonPathItem (jsonpath.c): a number before an accessor, (1).type()
 
-# -- expressions -----------------------------------------------------------------------------------------------------------------
+# -- expressions -------------------------------------------------------------------------------------------------------------------------
 
-NUMBERS_IN_OTHER_BASES = Capability(16)  # 0x1F, 0o17, 0b11 and 1_000 (scan.l), also as input (pg_strtoint32 in numutils.c)
+NUMBERS_IN_OTHER_BASES = Capability(16)  # 0x1F, 0o17, 0b11 and 1_000 (scan.l), which pg_strtoint32 (numutils.c) reads as well
 SQL_JSON_CONSTRUCTORS = Capability(16)  # JSON_ARRAY, JSON_OBJECT and IS JSON (gram.y)
-SQL_JSON_FUNCTIONS = Capability(17)  # JSON, JSON_SCALAR, JSON_SERIALIZE, JSON_EXISTS, JSON_QUERY and JSON_VALUE (gram.y)
-STORED_LOCATIONS = Capability(last=16)  # nodeToString (outfuncs.c) keeps where a node stood; since 17 it writes -1
+SQL_JSON_FUNCTIONS = Capability(17)  # JSON(), JSON_SCALAR, JSON_SERIALIZE, JSON_EXISTS, JSON_QUERY and JSON_VALUE (gram.y)
+STORED_LOCATIONS = Capability(
+    last=16
+)  # nodeToString (outfuncs.c) keeps where in the statement a node stood; since 17 it writes -1
 XML_INDENT = Capability(16)  # XMLSERIALIZE … [NO] INDENT (gram.y; get_rule_expr in ruleutils.c)
-RANGE_TABLE_DETAILS = Capability(16)  # errorMissingRTE (parse_relation.c) says why in DETAIL, not as a HINT
-SQRT_SCALE_BY_WEIGHT = Capability(16)  # numeric_sqrt (numeric.c) takes the digits before the point of a root by another rule
-BUCKETS_BY_PORTION = Capability(16)  # width_bucket_float8 (float.c), compute_bucket (numeric.c): none behind the last one
-BINS_BEFORE_ORIGIN = Capability(16)  # timestamp_bin (timestamp.c): whole strides before the origin begin their own bin
+RANGE_TABLE_DETAILS = Capability(
+    16
+)  # errorMissingRTE (parse_relation.c) says in DETAIL, not HINT, why a table cannot be referred to
+SQRT_SCALE_BY_WEIGHT = Capability(16)  # sqrt_var's scale (numeric_sqrt in numeric.c) is right for odd weights
+BUCKETS_BY_PORTION = Capability(
+    16
+)  # width_bucket_float8 (float.c), compute_bucket (numeric.c): divide first, and stay below the end
+BINS_BEFORE_ORIGIN = Capability(16)  # timestamp_bin (timestamp.c): a whole number of strides before the origin is its own bin
 SIZES_IN_B = Capability(16)  # pg_size_bytes (dbsize.c) takes B for bytes
 VERTICAL_TABS_ARE_SPACE = Capability(16)  # scanner_isspace (scansup.c)
-INTERVAL_QUARTERS = Capability(18)  # interval_part_common (timestamp.c): weeks, and quarters of negative intervals
+INTERVAL_QUARTERS = Capability(18)  # interval_part_common (timestamp.c): week, and quarter of an interval before 0
 INFINITE_UNITS_CHECKED = Capability(18)  # timestamp_trunc (timestamp.c) refuses an unknown unit of infinity, too
-JSON_NULL_CASTS = Capability(18)  # jsonb_int4 and its like (jsonb.c) make NULL of a JSON null
+JSON_NULL_CASTS = Capability(18)  # jsonb_int4 and its like (jsonb.c): a JSON null is NULL
 
-# -- what messages say, by the first major that says so --------------------------------------------------------------------------
+# -- what messages say: by the first major that says so ------------------------------------------------------------------------------------
 
 ONLY_SUPPORTS = {14: "we only support", 16: "server only supports"}  # pgoutput_startup (pgoutput.c)
 STREAMING_VALUES = {14: "a Boolean value", 16: 'a Boolean value or "parallel"'}  # defGetStreamingMode (subscriptioncmds.c)
-RESERVED_ORIGIN_NAMES = {  # pg_replication_origin_create (origin.c)
-    14: 'starting with "pg_"',
-    16: '"any", "none", and names starting with "pg_"',
-}
-FREE_A_SLOT = {  # ReplicationSlotCreate (slot.c)
+RESERVED_ORIGIN_NAMES = {14: 'starting with "pg_"', 16: '"any", "none", and names starting with "pg_"'}  # originfuncs (origin.c)
+FREE_A_SLOT = {  # ReplicationSlotCreate (slot.c); since 17 names of parameters stand in quotes
     14: "Free one or increase max_replication_slots.",
     17: 'Free one or increase "max_replication_slots".',
 }
 NO_TARGET_LSN_STATE = {14: "XX000", 18: "22023"}  # pg_replication_slot_advance (slotfuncs.c): invalid target WAL LSN
-KILOBYTES = {14: "", 17: " kB"}  # parse_and_validate_value (guc.c): behind the bounds of a size's range
-SIZE_UNITS = {  # pg_size_bytes (dbsize.c)
-    14: '"bytes", "kB", "MB", "GB", "TB", and "PB"',
-    16: '"bytes", "B", "kB", "MB", "GB", "TB", and "PB"',
-}
+KILOBYTES = {14: "", 17: " kB"}  # parse_and_validate_value (guc.c): the bounds of a range of sizes
+SIZE_UNITS = {14: '"bytes", "kB", "MB", "GB", "TB", and "PB"', 16: '"bytes", "B", "kB", "MB", "GB", "TB", and "PB"'}  # dbsize.c
 WRONG_ELEMENT = {14: "Unexpected array element.", 17: "Incorrectly quoted array element."}  # ReadArrayStr (arrayfuncs.c)
 DATE_STYLE = {14: "datestyle", 18: "DateStyle"}  # DateTimeParseError (datetime.c)

@@ -17,16 +17,15 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline, Scanning, Source
 from tailrace.pipeline.windows import open_windows
-from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import Printed, as_psql, few_at_a_time
-from tailrace.plugins.registry import plugin_named
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.publications.subscription import publication_names
-from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.slot_plugin import started_plugin
 from tailrace.storage.index_store import IndexStore
-from tailrace.types.style import PARAMETERS, TextStyle
+from tailrace.storage.state_location import StateLocation
+from tailrace.types.style import PARAMETERS
 from tailrace.window import WindowSize, parse_size
 
 _PARAMETERS = (
@@ -62,16 +61,14 @@ def decode(
 ) -> None:
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
     start, upto = parse_lsn(start_lsn), parse_lsn(upto_lsn)
-    chosen = plugin_named(plugin)
-    chosen.context.two_phase = two_phase
-    options = parse_pairs(option)
-    chosen.context.style = TextStyle(unknown_types=unknown_types)
-    chosen.context.set_parameters(parse_parameters(parameter))
+    options, parameters = parse_pairs(option), parse_parameters(parameter)
     captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
-    location = SlotLocation.open(state, warn=warn) if state else None
+    location = StateLocation.open(state, warn=warn) if state else None
     with counted("rows") as progress:
         opened = Source.open(source, captured.needs_wal_from if captured else None)
-        start_up(chosen, options, opened.segments.major)
+        chosen = started_plugin(
+            plugin, options, parameters, opened.segments.major, unknown_types=unknown_types, two_phase=two_phase
+        )
         with shut_down(chosen):
             if publication:
                 chosen.choose([name for names in publication for name in publication_names(names)])
@@ -87,7 +84,7 @@ def decode(
             warn_if_none_kept(scanning.store, opened.segments.system)
 
 
-def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: SlotLocation | None, progress: Progress) -> None:
+def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: StateLocation | None, progress: Progress) -> None:
     """What the plugin makes of each, with the publications that the location has."""
     said: set[str] = set()
     defined: Definitions | None = None
