@@ -12,7 +12,7 @@ from tailrace.errors import TailraceError
 from tailrace.pipeline import LocalRunner
 from tailrace.sql.place import Place
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.session import Session
+from tailrace.sql.session import PostgresSession
 
 Rows = list[tuple[str | None, ...]]
 
@@ -30,21 +30,21 @@ class Said:
 
 
 @contextmanager
-def session_on(server: Server, state: Path, *, database: str = "") -> Iterator[Session]:
+def session_on(server: Server, state: Path, *, database: str = "") -> Iterator[PostgresSession]:
     with session_of(Place(server.data_dir, database or server.dbname, state, lambda _: LocalRunner(), lambda _: None)) as session:
         yield session
 
 
 @contextmanager
-def session_of(place: Place) -> Iterator[Session]:
-    session = Session(place, run)
+def session_of(place: Place) -> Iterator[PostgresSession]:
+    session = PostgresSession(place, run)
     try:
         yield session
     finally:
         session.close()
 
 
-def ours(session: Session, text: str) -> Rows | Said:
+def ours(session: PostgresSession, text: str) -> Rows | Said:
     """The rows as texts, or the error; what was consumed is confirmed."""
     try:
         with session.execute(text) as result:
@@ -68,7 +68,7 @@ def theirs(server: Server, text: str, *, dbname: str = "") -> Rows | Said:
         ]
 
 
-def our_columns(session: Session, text: str) -> list[tuple[str, int, int]]:
+def our_columns(session: PostgresSession, text: str) -> list[tuple[str, int, int]]:
     """Of a result: names, oids of types, and their modifiers, as a RowDescription has them."""
     with session.execute(text) as result:
         return [(column.name, column.type, column.typmod) for column in result.columns or []]

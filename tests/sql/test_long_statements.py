@@ -10,11 +10,11 @@ from sql.places import Said, ours, session_of
 from support.cases import open_case
 from tailrace.pipeline import LocalRunner
 from tailrace.sql.place import Place
-from tailrace.sql.session import Session
+from tailrace.sql.session import PostgresSession
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresSession]:
     folder = tmp_path_factory.mktemp("xact")
     case = open_case("xact", 16, "with_slot", folder)
     place = Place(case.data_dir, case.meta["dbname"], folder / "state", lambda _: LocalRunner(), lambda _: None)
@@ -31,13 +31,13 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     ],
     ids=["subqueries", "unions", "operators"],
 )
-def test_nested_too_deeply(text: str, session: Session) -> None:
+def test_nested_too_deeply(text: str, session: PostgresSession) -> None:
     said = ours(session, text)
     assert isinstance(said, Said)
     assert (said.sqlstate, said.message) == ("54001", "stack depth limit exceeded")
     assert ours(session, "SELECT 1") == [("1",)]
 
 
-def test_many_values(session: Session) -> None:
+def test_many_values(session: PostgresSession) -> None:
     values = ", ".join(f"'s{number}'" for number in range(10_000))
     assert ours(session, f"SELECT count(*) FROM pg_replication_slots WHERE slot_name IN ({values})") == [("0",)]

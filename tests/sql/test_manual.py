@@ -20,8 +20,8 @@ from tailrace.pipeline import LocalRunner
 from tailrace.sql.place import Place
 from tailrace.sql.psql.shell import Shell
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.server import Server as ServerOfOurs
-from tailrace.sql.session import Session
+from tailrace.sql.server import ConnectedServer
+from tailrace.sql.session import PostgresSession
 
 SLOT = "'regression_slot'"
 SESSION = rf"""
@@ -102,7 +102,7 @@ def _tag(statement: str) -> str:
 def test_every_statement_prints_what_psql_prints(major: int, tmp_path: Path) -> None:
     with Server(major) as server:
         place = Place(server.data_dir, server.dbname, tmp_path / "state", lambda _: LocalRunner(), lambda _: None)
-        shell = Shell(Session(place, run, ServerOfOurs(server.dsn(), lambda _: None)))
+        shell = Shell(PostgresSession(place, run, ConnectedServer(server.dsn(), lambda _: None)))
         for statement in STATEMENTS:
             out = io.StringIO()
             with redirect_stdout(out):

@@ -8,7 +8,7 @@ import pytest
 
 from sql.places import Said, ours, session_on
 from support.servers import Server
-from tailrace.sql.session import Session
+from tailrace.sql.session import PostgresSession
 
 pytestmark = pytest.mark.postgres
 GET = "pg_logical_slot_get_changes('a', NULL, NULL)"
@@ -53,7 +53,7 @@ FAILED = (
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresSession]:
     """With a slot, and something new for it."""
     with Server(18) as server, session_on(server, tmp_path_factory.mktemp("refusals") / "state") as made:
         assert ours(made, "SELECT pg_create_logical_replication_slot('a', 'test_decoding')") != []
@@ -61,12 +61,12 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         yield made
 
 
-def _slots(session: Session) -> object:
+def _slots(session: PostgresSession) -> object:
     return ours(session, "SELECT slot_name, restart_lsn, confirmed_flush_lsn, active FROM pg_replication_slots")
 
 
 @pytest.mark.parametrize("statement", REFUSED)
-def test_a_refused_statement_moves_nothing(session: Session, statement: str) -> None:
+def test_a_refused_statement_moves_nothing(session: PostgresSession, statement: str) -> None:
     before = _slots(session)
     said = ours(session, statement)
     assert isinstance(said, Said)
@@ -76,7 +76,7 @@ def test_a_refused_statement_moves_nothing(session: Session, statement: str) -> 
 
 
 @pytest.mark.parametrize(("statement", "sqlstate"), FAILED)
-def test_a_failed_statement_moves_nothing(session: Session, statement: str, sqlstate: str) -> None:
+def test_a_failed_statement_moves_nothing(session: PostgresSession, statement: str, sqlstate: str) -> None:
     before = _slots(session)
     said = ours(session, statement)
     assert isinstance(said, Said)
@@ -88,13 +88,13 @@ class _Cancelled(BaseException):
     pass
 
 
-def _interrupted(session: Session) -> None:
+def _interrupted(session: PostgresSession) -> None:
     with session.execute(f"SELECT * FROM {GET}") as result:
         assert result.rows > 0
         raise _Cancelled
 
 
-def test_a_slot_moves_behind_what_was_printed(session: Session) -> None:
+def test_a_slot_moves_behind_what_was_printed(session: PostgresSession) -> None:
     """Whoever is interrupted while rows are printed has them again."""
     before = _slots(session)
     with pytest.raises(_Cancelled):

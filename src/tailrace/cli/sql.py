@@ -58,8 +58,8 @@ def sql(
     """Carry out SQL as psql does: the functions and views of logical decoding, on slots that are kept outside of the server."""
     from tailrace.sql.place import Place  # noqa: PLC0415 - what reads SQL takes a moment to load
     from tailrace.sql.query.duckdb_engine import run  # noqa: PLC0415 - only this verb needs DuckDB
-    from tailrace.sql.server import Server  # noqa: PLC0415
-    from tailrace.sql.session import Session  # noqa: PLC0415
+    from tailrace.sql.server import ConnectedServer  # noqa: PLC0415
+    from tailrace.sql.session import PostgresSession  # noqa: PLC0415
 
     if not source.is_dir():
         raise UsageError(f'source directory "{source}" does not exist')
@@ -70,8 +70,8 @@ def sql(
 
     place = Place(source, database, state, runner, warn)
     _check_database(place)
-    server = Server(connect, _notice) if connect else None
-    session = Session(place, run, server)
+    server = ConnectedServer(connect, _notice) if connect else None
+    session = PostgresSession(place, run, server)
     shell = Shell(session, Format(not unaligned, tuples_only, expanded, separator=separator), is_quiet=quiet)
     for each in variable or ():
         name, _, value = each.partition("=")

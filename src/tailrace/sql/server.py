@@ -22,7 +22,7 @@ class Answer:
     rows: int = 0
 
 
-class Server:
+class ConnectedServer:
     """One connection, for as long as the session lasts; transactions are the server's."""
 
     def __init__(self, dsn: str, notice: Callable[[str], None]) -> None:

@@ -26,7 +26,7 @@ from tailrace.sql.query.allowed import refused, what_is
 from tailrace.sql.query.expression_types import ExpressionTypes
 from tailrace.sql.query.translation import QuerySurroundings, translated
 from tailrace.sql.result_text import TextColumn, record_text, text_columns, texts_of
-from tailrace.sql.server import Server
+from tailrace.sql.server import ConnectedServer
 from tailrace.sql.views.relations import Relations
 
 _HIDING = (
@@ -62,12 +62,12 @@ Engine = Callable[[str, Mapping[str, pa.Table], str], pa.Table]
 
 
 @dataclass
-class Session:
+class PostgresSession:
     """`server` takes what is not ours, if there is one."""
 
     place: Place
     engine: Engine
-    server: Server | None = None
+    server: ConnectedServer | None = None
     parameters: Parameters = field(default_factory=Parameters)
 
     @contextmanager

@@ -15,7 +15,7 @@ from tailrace.sql.psql.output import Format, printed
 from tailrace.sql.psql.scan import Command, Statement, StatementText, excerpt
 
 if TYPE_CHECKING:  # they load what reads SQL
-    from tailrace.sql.session import Result, Session
+    from tailrace.sql.session import PostgresSession, Result
     from tailrace.sql.views.relations import Relations
 
 HELP = """\
@@ -58,7 +58,7 @@ class Quit(Exception):
 class Shell:
     """`file` is the name of what is read, for messages; empty where statements are typed."""
 
-    session: Session
+    session: PostgresSession
     form: Format = field(default_factory=Format)
     file: str = ""
     stops: bool = False

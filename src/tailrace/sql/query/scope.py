@@ -16,10 +16,10 @@ from tailrace.sql.query.expression_types import ResultColumn
 
 
 @dataclass(slots=True)
-class Scope:
+class QueryScope:
     """What names mean: tables of this query by alias, in order; then those around it. `merged` are columns of JOIN … USING."""
 
-    outer: Scope | None
+    outer: QueryScope | None
     tables: list[tuple[str, list[ResultColumn]]] = field(default_factory=list)
     merged: list[ResultColumn] = field(default_factory=list)
     queries: dict[str, list[ResultColumn]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def renamed(columns: Sequence[ResultColumn], names: Any) -> list[ResultColumn]:
     return [replace(each, name=given[place]) if place < len(given) else each for place, each in enumerate(columns)]
 
 
-def name_columns(item: Any, scope: Scope, before: int, between: int) -> None:
+def name_columns(item: Any, scope: QueryScope, before: int, between: int) -> None:
     """NATURAL is USING with the columns that both sides have; where they have none, all rows meet."""
     merged = {column.name for column in scope.merged}
     left, right = (

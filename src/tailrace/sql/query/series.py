@@ -7,7 +7,7 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.sql.grammar import ast, name_of, parsed
 from tailrace.sql.query.expression_types import columns_named
-from tailrace.sql.query.scope import Scope, renamed
+from tailrace.sql.query.scope import QueryScope, renamed
 
 
 def is_series(item: Any, function: Any) -> bool:
@@ -21,7 +21,7 @@ def is_series(item: Any, function: Any) -> bool:
     return plain and all(isinstance(each, ast.A_Const) and isinstance(each.val, ast.Integer) for each in function.args)
 
 
-def series(function: Any, item: Any, scope: Scope) -> Any:
+def series(function: Any, item: Any, scope: QueryScope) -> Any:
     if len(function.args) == 3 and not function.args[2].val.ival:
         raise UsageError("step size cannot equal zero", sqlstate="22023")
     alias = item.alias.aliasname if item.alias else "generate_series"

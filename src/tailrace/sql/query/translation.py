@@ -37,7 +37,7 @@ from tailrace.sql.query.expression_types import (
     value_of,
 )
 from tailrace.sql.query.scales import check_alike, check_scales
-from tailrace.sql.query.scope import Scope, check_ordered, is_column, is_output, name_columns, output_column, renamed
+from tailrace.sql.query.scope import QueryScope, check_ordered, is_column, is_output, name_columns, output_column, renamed
 from tailrace.sql.query.series import is_series, series
 from tailrace.sql.sql_types import oid_of
 
@@ -89,9 +89,9 @@ class _QueryTranslator:
 
     # -- queries ---------------------------------------------------------------------------------------------------------------------
 
-    def select(self, node: Any, outer: Scope | None, *, is_outermost: bool = False) -> list[ResultColumn]:
+    def select(self, node: Any, outer: QueryScope | None, *, is_outermost: bool = False) -> list[ResultColumn]:
         """The result's columns; a literal of no type is of type unknown yet. The tree is changed to the engine's."""
-        scope = Scope(outer)
+        scope = QueryScope(outer)
         for cte in node.withClause.ctes if node.withClause else ():
             self._with(cte, scope, is_recursive=bool(node.withClause.recursive))
         if node.op != enums.SetOperation.SETOP_NONE:
@@ -117,7 +117,7 @@ class _QueryTranslator:
         self._ordered(node, scope, columns)
         return columns
 
-    def _values(self, node: Any, scope: Scope) -> list[ResultColumn]:
+    def _values(self, node: Any, scope: QueryScope) -> list[ResultColumn]:
         for column in zip(*node.valuesLists, strict=False):
             check_scales(column)
         rows = []
@@ -132,13 +132,13 @@ class _QueryTranslator:
     def _common(self, rows: Sequence[Sequence[ResultColumn]], construct: str) -> list[ResultColumn]:
         return [self.types.common(each, construct) for each in zip(*rows, strict=False)]
 
-    def _analysed(self, node: Any, scope: Scope, clause: str) -> Node:
+    def _analysed(self, node: Any, scope: QueryScope, clause: str) -> Node:
         return self.types.analyse(node, clause, partial(self._before, scope))
 
-    def _engine(self, node: Any, scope: Scope, clause: str) -> Any:
+    def _engine(self, node: Any, scope: QueryScope, clause: str) -> Any:
         return self.expressions.translated(node, clause, partial(self._before, scope))
 
-    def _before(self, scope: Scope, state: ParseState, raw: Any) -> Node | None:
+    def _before(self, scope: QueryScope, state: ParseState, raw: Any) -> Node | None:
         """What stands in an expression and is the query's: its columns, subqueries, and calls of the interface."""
         if (number := self.numbers.get(id(raw))) is not None:
             function = self.calls[number].function
@@ -173,7 +173,7 @@ class _QueryTranslator:
             node.fromClause = (ast.RangeVar(relname=f"_record{number}", inh=True, relpersistence="p"),)
             self.relations[f"_record{number}"] = ""
 
-    def _with(self, cte: Any, scope: Scope, *, is_recursive: bool) -> None:
+    def _with(self, cte: Any, scope: QueryScope, *, is_recursive: bool) -> None:
         """A WITH query; one that names itself has the columns of the part that does not."""
         query = cte.ctequery
         if is_recursive and query.op == enums.SetOperation.SETOP_UNION and not (query.sortClause or query.withClause):
@@ -183,7 +183,7 @@ class _QueryTranslator:
         else:
             scope.queries[cte.ctename] = renamed(resolved(self.select(query, scope)), cte.aliascolnames)
 
-    def _targets(self, node: Any, scope: Scope, *, averages: bool) -> list[ResultColumn]:
+    def _targets(self, node: Any, scope: QueryScope, *, averages: bool) -> list[ResultColumn]:
         columns: list[ResultColumn] = []
         for target in node.targetList or ():
             if isinstance(target.val, ast.ColumnRef) and isinstance(target.val.fields[-1], ast.A_Star):
@@ -205,7 +205,7 @@ class _QueryTranslator:
             columns.append(column)
         return columns
 
-    def _ordered(self, node: Any, scope: Scope, columns: Sequence[ResultColumn]) -> None:
+    def _ordered(self, node: Any, scope: QueryScope, columns: Sequence[ResultColumn]) -> None:
         for item in node.sortClause or ():
             if item.useOp:
                 raise refused("ORDER BY … USING", item.location)
@@ -221,16 +221,18 @@ class _QueryTranslator:
         node.limitCount = self._engine(node.limitCount, scope, "LIMIT")
         node.limitOffset = self._engine(node.limitOffset, scope, "OFFSET")
 
-    def _by_name(self, items: Any, scope: Scope, names: set[str], clause: str) -> Any:
+    def _by_name(self, items: Any, scope: QueryScope, names: set[str], clause: str) -> Any:
         return tuple(each if is_output(each, names) else self._engine(each, scope, clause) for each in items) if items else items
 
     # -- FROM ------------------------------------------------------------------------------------------------------------------------
 
-    def _from(self, item: Any, scope: Scope) -> None:
+    def _from(self, item: Any, scope: QueryScope) -> None:
         if isinstance(item, ast.RangeVar):
             scope.tables.append(self._relation(item, scope))
         elif isinstance(item, ast.RangeSubselect):
-            columns = resolved(self.select(item.subquery, scope if item.lateral else Scope(scope.outer, queries=scope.queries)))
+            columns = resolved(
+                self.select(item.subquery, scope if item.lateral else QueryScope(scope.outer, queries=scope.queries))
+            )
             name = item.alias.aliasname if item.alias else ""
             scope.tables.append((name, renamed(columns, item.alias.colnames if item.alias else None)))
         elif isinstance(item, ast.JoinExpr):
@@ -238,7 +240,7 @@ class _QueryTranslator:
         else:
             raise refused("this in FROM", getattr(item, "location", None))
 
-    def _join(self, item: Any, scope: Scope) -> None:
+    def _join(self, item: Any, scope: QueryScope) -> None:
         if item.alias or item.join_using_alias:
             raise refused("the alias of a join")
         before = len(scope.tables)
@@ -257,13 +259,13 @@ class _QueryTranslator:
                 scope.merged.append(found[0])
         item.quals = self._engine(item.quals, scope, "JOIN conditions")
 
-    def _joined(self, side: Any, scope: Scope) -> Any:
+    def _joined(self, side: Any, scope: QueryScope) -> Any:
         if isinstance(side, ast.RangeFunction):
             return self._function(side, scope)
         self._from(side, scope)
         return side
 
-    def _relation(self, item: Any, scope: Scope) -> tuple[str, list[ResultColumn]]:
+    def _relation(self, item: Any, scope: QueryScope) -> tuple[str, list[ResultColumn]]:
         name = item.relname
         alias = item.alias.aliasname if item.alias else name
         colnames = item.alias.colnames if item.alias else None
@@ -283,7 +285,7 @@ class _QueryTranslator:
         item.alias = ast.Alias(aliasname=alias, colnames=colnames)
         return alias, renamed(columns_named(columns), colnames)
 
-    def _function(self, item: Any, scope: Scope) -> Any:
+    def _function(self, item: Any, scope: QueryScope) -> Any:
         """A function in FROM, as the table that has its rows."""
         ((function, _),) = item.functions[:1]
         number = self.numbers.get(id(function))
