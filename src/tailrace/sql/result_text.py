@@ -6,7 +6,6 @@ In: Arrow columns, of the types in `kinds.ARROW`. Out: texts, None for NULL.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ from tailrace.errors import UnsupportedWal
 from tailrace.expressions.evaluate.exact import divide, parse, text_of
 from tailrace.model import Lsn, PgType
 from tailrace.sql.query.expression_types import ResultColumn
-from tailrace.sql.sql_types import TEXT
+from tailrace.sql.result import TextColumn
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
@@ -31,17 +30,6 @@ def _type(oid: int, name: str, length: int) -> PgType:
 
 _DATE, _TIMESTAMP, _TIMESTAMPTZ = _type(1082, "date", 4), _type(1114, "timestamp", 8), _type(1184, "timestamptz", 8)
 _FLOAT4, _FLOAT8, _BYTEA = _type(700, "float4", 4), _type(701, "float8", 8), _type(17, "bytea", -1)
-
-
-@dataclass(frozen=True, slots=True)
-class TextColumn:
-    """A column of a result as a client has it: name, the oid of its type and the type's modifier (RowDescription), and
-    cells as its output function prints them."""
-
-    name: str
-    cells: list[str | None]
-    type: int = TEXT
-    typmod: int = -1
 
 
 def text_columns(

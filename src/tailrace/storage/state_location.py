@@ -1,11 +1,11 @@
 """A state location: the directory in which what is known of one system's log is kept (docs/state_location.md).
 
-    location                          whose log, and how many slots
-    place                             where the directory lies, so that a copy of it is told
-    index/                            `storage.index_store`
-    publications/                     `storage.publication_files`
-    lock                              one at a time changes what is there
-    slots/, marks/                    `replication.slot_location`
+location                          whose log, and how many slots
+place                             where the directory lies, so that a copy of it is told
+index/                            `storage.index_store`
+publications/                     `storage.publication_files`
+lock                              one at a time changes what is there
+slots/, marks/                    `replication.slot_location`
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from tailrace.sql.result_text import TextColumn
+from tailrace.sql.result import TextColumn
 
 _NUMBERS = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
 """Types that psql puts to the right (`column_type_alignment`)."""
