@@ -12,6 +12,7 @@ import pytest
 from support.cases import open_case
 from tailrace.pipeline import LocalRunner, Scanning, Source, scan_log
 from tailrace.storage.index_pile import IndexPile
+from tailrace.storage.scratch_folder import scratch_folder
 
 KILLED = """
 import os, signal, tempfile
@@ -49,3 +50,13 @@ def test_the_folder_of_a_killed_process_goes_with_the_next_that_needs_one(
     assert folders[0].exists(), "a living pile's folder is not taken for an abandoned one"
     del pile, other
     assert not list(tmp_path.glob("tailrace-indexes-*"))
+
+
+def test_what_is_no_folder_is_left_alone(tmp_path: Path) -> None:
+    """Where all share a temporary folder, a link or a file may have such a name: to lock it would follow the link, or make a file."""
+    link, file = tmp_path / "scratch-link", tmp_path / "scratch-file"
+    link.symlink_to(tmp_path / "elsewhere")
+    file.write_text("somebody's")
+    with scratch_folder(tmp_path, "scratch-") as folder:
+        assert folder.is_dir()
+    assert (link.is_symlink(), file.read_text(), (tmp_path / "elsewhere").exists()) == (True, "somebody's", False)

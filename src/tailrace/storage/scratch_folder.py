@@ -7,6 +7,7 @@ system has no locks, nobody knows whose a folder is, and all stay.
 from __future__ import annotations
 
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -52,7 +53,8 @@ def _made(directory: Path, prefix: str) -> tuple[Path, FileLock | None]:
 def _remove_abandoned(directory: Path, prefix: str) -> None:
     for folder in directory.glob(f"{prefix}*"):
         with suppress(OSError):
-            if lock := _lock(folder):
+            # In a temporary folder that all share, a link of this name may be anybody's, and lead anywhere.
+            if stat.S_ISDIR(folder.lstat().st_mode) and (lock := _lock(folder)):
                 shutil.rmtree(folder, ignore_errors=True)
                 lock.release()
 
