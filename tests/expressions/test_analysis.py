@@ -26,7 +26,7 @@ from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.parsing import constants_of
 from tailrace.expressions.analysis.where_clause import analyse
-from tailrace.expressions.deparse import deparse, filter_sql
+from tailrace.expressions.deparse import deparse
 from tailrace.expressions.node_tree import read_node_tree
 from tailrace.expressions.session import ExpressionSession
 from tailrace.model import Column, Relation
@@ -175,9 +175,9 @@ def test_an_error_prints_and_travels_with_its_detail() -> None:
     assert (travelled.detail, travelled.position) == ("System columns are not allowed.", 11)
 
 
-def test_a_condition_for_the_publisher_begins_where_it_begins() -> None:
+def test_a_case_begins_on_a_line_of_its_own() -> None:
     case = analyse("CASE WHEN a > 1 THEN true ELSE false END", TABLE)
-    assert filter_sql(case, TABLE) == "CASE\n    WHEN (a > 1) THEN true\n    ELSE false\nEND"
+    assert deparse(case, TABLE) == "\nCASE\n    WHEN (a > 1) THEN true\n    ELSE false\nEND"
     assert isinstance(case, tree.Case)
 
 

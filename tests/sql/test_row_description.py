@@ -8,7 +8,7 @@ import pytest
 
 from sql.places import our_columns, session_on, their_columns
 from support.servers import Server
-from tailrace.catalog.rows.tracked_columns import tracked_columns
+from tailrace.catalog.rows.layouts import tracked_columns
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.views.view_columns import catalog_columns, views_of
 

@@ -22,8 +22,8 @@ from tailrace.wal.invalidations import (
     RELCACHE,
     Invalidations,
     invalidations_of,
+    made_stale,
     read_invalidations,
-    stale_relations,
     write_invalidations,
 )
 from tailrace.wal.kept import MainData, kept_records, main_data
@@ -84,9 +84,8 @@ def test_as_pg_waldump(major: int) -> None:
     record, at_once = invalidations_of(main_data(part, index.INVALIDATIONS))
     assert all((getattr(at_once, name) == getattr(every, name)).all() for name in ("id", "database", "object"))
     assert np.bincount(record).tolist() == [len(each) for each in _of_commands(part)]
-    stale = stale_relations(every, oid, major)
-    assert {EVERY_RELATION, table} <= set(stale.tolist())  # FOR ALL TABLES
-    assert table not in stale_relations(every, 1, major)
+    assert {EVERY_RELATION, table} <= set(made_stale(every, oid, major).tolist())  # FOR ALL TABLES
+    assert table not in made_stale(every, 1, major)
 
 
 def _of_commands(part: Index) -> list[Invalidations]:

@@ -50,12 +50,6 @@ def deparse(expression: tree.Expression, relation: Relation, session: Expression
     return _SPACES_BEFORE_LINE.sub("\n", said)
 
 
-def filter_sql(expression: tree.Expression, relation: Relation, session: ExpressionSession | None = None) -> str:
-    """A condition for a WHERE clause on the publisher, which keeps what the filter lets through: of an initial copy, say. It is the text of
-    pg_get_expr, without the new line that a CASE begins with."""
-    return deparse(expression, relation, session).strip()
-
-
 def _with_names(style: TextStyle, catalog: Catalog) -> TextStyle:
     """The style, which knows the names that are the same in every database too."""
 

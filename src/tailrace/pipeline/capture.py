@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.catalog.state.hint_bits import with_hint_bits
+from tailrace.catalog.state.catalog_state import CatalogState, with_hint_bits
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.catalogs import know_catalogs, with_full_xids

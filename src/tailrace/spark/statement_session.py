@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from tailrace.catalog.rows.tracked_columns import tracked_columns
+from tailrace.catalog.rows.layouts import tracked_columns
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner, Runner
 from tailrace.spark.connect_statements import Asked, Carrier, Here, OnServer

@@ -127,9 +127,3 @@ def made_stale(messages: Invalidations, database: int, major: int) -> NDArray[np
         named &= messages.object != EVERY_RELATION
     every = (np.isin(messages.id, caches) | ((messages.id == CATALOG) & np.isin(messages.object, catalogs))) & here
     return np.where(named, messages.object, np.where(every, EVERY_RELATION, NOTHING))
-
-
-def stale_relations(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
-    """The oids of relations of `database` that these messages make stale, EVERY_RELATION among them if all are."""
-    oids = made_stale(messages, database, major)
-    return np.unique(oids[oids != NOTHING])

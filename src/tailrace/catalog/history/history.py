@@ -20,9 +20,8 @@ from tailrace.catalog.history.attributes import Attribute, column_of
 from tailrace.catalog.history.defaults import with_defaults
 from tailrace.catalog.rows.catalog_rows import CatalogTable, Spans, oid_of, rows_of, toast_of
 from tailrace.catalog.rows.column_values import align_of, as_written, int2_vector, length_of, signed32
-from tailrace.catalog.rows.layouts import layouts_of
+from tailrace.catalog.rows.layouts import layouts_of, tracked_columns
 from tailrace.catalog.rows.row_versions import Versions
-from tailrace.catalog.rows.tracked_columns import tracked_columns
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, InternalFunctions, Locator, Lsn, PgType, Relation
 from tailrace.transactions.fates import NEVER

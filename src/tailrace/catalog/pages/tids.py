@@ -51,11 +51,6 @@ def moved_tids(tids: NDArray[np.int64], files: NDArray[np.int64]) -> NDArray[np.
     return (files << (_BLOCK_BITS + _ITEM_BITS)) | (tids & within)
 
 
-def blocks_of(tids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of their blocks."""
-    return (tids >> _ITEM_BITS) & _BLOCK
-
-
 @inner_kernel
 def version_at(tids, tid):  # type: ignore[no-untyped-def]
     """The version last put there, or NO_VERSION."""

@@ -1,5 +1,5 @@
-"""The columns of the catalogs that decoding reads, by major: names, lengths and alignments (`catalog/pg_*.h`). Columns behind the last
-one that is asked for may be left out."""
+"""The columns of the catalogs that decoding reads, by major: names, lengths and alignments (`catalog/pg_*.h`). Columns behind the last one that is
+asked for may be left out. `tracked_columns` are those that a history reads."""
 
 from __future__ import annotations
 
@@ -91,6 +91,44 @@ _COLUMNS = {
         oid:o collname:n collnamespace:o collowner:o collprovider:c collisdeterministic:b collencoding:i collcollate:n:14 collctype:n:14
         collcollate:t:15- collctype:t:15- colliculocale:t:15-16 colllocale:t:17- collicurules:t:16- collversion:t""",
 }
+_WANTED: dict[str, tuple[str, ...]] = {
+    "pg_class": (
+        "oid", "relname", "relnamespace", "relam", "relfilenode", "reltablespace", "relpersistence", "relkind", "relreplident", "relrewrite",
+        "relnatts", "relispartition", "relowner", "reltoastrelid", "reloptions",
+    ),
+    "pg_attribute": (
+        "attrelid", "attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasdef", "atthasmissing", "attgenerated",
+        "attisdropped", "attmissingval", "attidentity", "attcollation",
+    ),
+    "pg_type": (
+        "oid", "typname", "typnamespace", "typlen", "typtype", "typdelim", "typrelid", "typsubscript", "typelem", "typalign", "typbasetype",
+        "typtypmod", "typcollation", "typbyval", "typinput", "typoutput", "typreceive", "typsend",
+    ),
+    "pg_namespace": ("oid", "nspname"), "pg_attrdef": ("adrelid", "adnum", "adbin"),
+    "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
+    "pg_publication": (
+        "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",
+    ),
+    "pg_publication_rel": ("oid", "prpubid", "prrelid", "prqual", "prattrs"),
+    "pg_publication_namespace": ("oid", "pnpubid", "pnnspid"),
+    "pg_index": ("indexrelid", "indrelid", "indnkeyatts", "indisprimary", "indimmediate", "indisvalid", "indislive", "indisreplident", "indkey", "indpred"),  # noqa: E501
+    "pg_enum": ("oid", "enumtypid", "enumsortorder", "enumlabel"),
+    "pg_range": ("rngtypid", "rngsubtype", "rngmultitypid"),
+    "pg_proc": ("oid", "proname", "pronamespace", "proargtypes", "prolang", "prosrc"),
+    "pg_operator": ("oid", "oprname", "oprnamespace", "oprleft", "oprright"),
+    "pg_database": (
+        "oid", "datname", "dattablespace", "datlocprovider", "datcollate", "datctype", "daticulocale", "datlocale", "daticurules",
+        "datcollversion",
+    ),
+    "pg_authid": ("oid", "rolname"),
+    "pg_ts_config": ("oid", "cfgname", "cfgnamespace"),
+    "pg_ts_dict": ("oid", "dictname", "dictnamespace"),
+    "pg_replication_origin": ("roident", "roname"),
+    "pg_collation": (
+        "oid", "collname", "collnamespace", "collprovider", "collencoding", "collcollate", "collctype", "colliculocale", "colllocale", "collicurules",
+        "collversion",
+    ),
+}  # fmt: skip
 
 
 def columns_in(text: str, major: int) -> tuple[tuple[str, str], ...]:
@@ -113,3 +151,9 @@ def layouts_by_oid(major: int) -> dict[int, CatalogLayout]:
     """Layout by the oid of the catalog, of those whose records indexes keep."""
     layouts = layouts_of(major)
     return {oid: layouts[name] for oid, name in TRACKED_CATALOGS.items() if name in layouts}
+
+
+def tracked_columns(major: int) -> dict[str, tuple[str, ...]]:
+    """The catalogs whose rows a history has, and those of their columns that it reads."""
+    layouts = layouts_of(major)
+    return {name: tuple(column for column in wanted if column in layouts[name].names) for name, wanted in _WANTED.items()}

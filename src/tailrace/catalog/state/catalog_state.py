@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tailrace.catalog.data_directory.commit_status import CommitStatus
+from tailrace.catalog.data_directory.commit_status import ABORTED, COMMITTED, CommitStatus
 from tailrace.catalog.data_directory.multixacts import Multixacts
 from tailrace.catalog.pages.catalog_files import CatalogFiles, FileKey
 from tailrace.catalog.pages.heap_pages import CatalogPages
 from tailrace.catalog.redo.replay import BeforeLog, CatalogLog, replay
 from tailrace.catalog.redo.untouched_pages import untouched_pages
-from tailrace.catalog.rows.row_versions import XMAX_MULTI, Versions
+from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMAX_MULTI, XMIN_ABORTED, XMIN_COMMITTED, Versions
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
-from tailrace.transactions.epochs import XidClock
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.epochs import FIRST_NORMAL_XID, XidClock
+from tailrace.transactions.fates import COMMITTED_ELSEWHERE, NEVER, NO_END, ROLLED_BACK, Fates
 from tailrace.wal.versions import FORMATS
 
 
@@ -103,3 +103,20 @@ def _name_updaters(versions: Versions, multixacts: Multixacts | None, clock: Xid
             )
         xmax[row] = clock.full(updater, start)
         hints[row] &= ~XMAX_MULTI
+
+
+def with_hint_bits(versions: Versions, fates: Fates, status: CommitStatus | None) -> Versions:
+    """Versions whose hint bits (`access/htup_details.h`) say how their transactions ended, so that a state needs no commit status files. What the log
+    does not tell is asked of `status`, pg_xact."""
+    columns = versions.columns
+    hints = columns.hints.copy()
+    for xids, committed, aborted in ((columns.xmin, XMIN_COMMITTED, XMIN_ABORTED), (columns.xmax, XMAX_COMMITTED, 0)):
+        ordinals = fates.ordinals_of(xids)
+        hints[(ordinals >= 0) | (ordinals == COMMITTED_ELSEWHERE)] |= committed
+        hints[ordinals == ROLLED_BACK] |= aborted
+        if status is not None:
+            asked = np.flatnonzero((ordinals == NO_END) & (xids >= FIRST_NORMAL_XID) & (hints & (committed | aborted) == 0))
+            ended = status.of(xids[asked])
+            hints[asked[ended == COMMITTED]] |= committed
+            hints[asked[ended == ABORTED]] |= aborted
+    return replace(versions, columns=columns._replace(hints=hints))

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.catalog.rows.column_values import float4s, int2_vector, oid_vector
-from tailrace.catalog.rows.layouts import layouts_of
-from tailrace.catalog.rows.tracked_columns import tracked_columns
+from tailrace.catalog.rows.layouts import layouts_of, tracked_columns
 from tailrace.errors import TailraceError
 from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.model import Lsn, Relation

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.catalog.rows.layouts import columns_in, layouts_of
-from tailrace.catalog.rows.tracked_columns import tracked_columns
+from tailrace.catalog.rows.layouts import columns_in, layouts_of, tracked_columns
 from tailrace.majors import Compared
 from tailrace.sql.functions.signatures import Columns
 
