@@ -132,7 +132,7 @@ def decode_case(story: str, folder: Path) -> None:
     from support.cases import open_case  # noqa: PLC0415
     from tailrace.catalog.state.state_file import read_state, write_state  # noqa: PLC0415
     from tailrace.pipeline import LocalRunner, Scanning, Source, capture, count_log, open_pipeline  # noqa: PLC0415
-    from tailrace.plan.stale import stale  # noqa: PLC0415
+    from tailrace.plan.invalidations import relation_invalidations  # noqa: PLC0415
     from tailrace.plugins.registry import plugin_named  # noqa: PLC0415
     from tailrace.storage.index_store import IndexStore  # noqa: PLC0415
 
@@ -149,7 +149,7 @@ def decode_case(story: str, folder: Path) -> None:
         plugin.startup(options, MAJOR)
         for _ in open_pipeline(case.data_dir, database, runner=runner, demand=plugin.demand).lines(plugin):
             pass
-    stale(pipeline.told, pipeline.catalogs.state.database, MAJOR)
+    relation_invalidations(pipeline.told, pipeline.catalogs.state.database, MAJOR)
     for _ in ("kept", "read"):
         open_pipeline(case.data_dir, database, runner=runner, scanning=Scanning(1 << 16, IndexStore(folder / "index")))
     count_log(pipeline.source.segments, runner)

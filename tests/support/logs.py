@@ -6,7 +6,8 @@
     130 rows 9 file=500 n=3              so many rows of a transaction in a file; `top=7` names the transaction of a subtransaction
     140 catalog 9                        a change of a catalog
     150 commit 9 subs=10,11 db=5         or `abort`; with `gid=g` also `prepare`, `commit_prepared`, `rollback_prepared`; `origin=1`
-    160 message 9 text=hello             `at_once` for one that does not wait for the commit
+    145 invalidates 9 oids=20000         XACT_INVALIDATIONS: a command names these relations (0: all) to the relcache; `0` of no transaction
+    160 message 9 text=hello             `at_once` for one that does not wait for the commit; `followed_by=7`: the xid of the next record
     170 truncate 9 oids=20000
     180 wal_level 1                      a change of parameters
     190 overwrite                        OVERWRITE_CONTRECORD; `recovery` is END_OF_RECOVERY
@@ -31,9 +32,10 @@ from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal import heap, index, logicalmsg, standby, xact, xlog
 from tailrace.wal.heap_records import Truncate
 from tailrace.wal.index import Files, Index, Kept, Xids
+from tailrace.wal.invalidations import RELCACHE, Invalidations, write_invalidations
 from tailrace.wal.logicalmsg import MessageRecord
 from tailrace.wal.record_header import write_record
-from tailrace.wal.resource_managers import HEAP, LOGICALMSG, STANDBY, XLOG
+from tailrace.wal.resource_managers import HEAP, LOGICALMSG, STANDBY, XACT, XLOG
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xact import Ends
 from tailrace.wal.xlog import ParameterChange
@@ -60,6 +62,7 @@ _ENDS = {
 _FLAGS = {
     "rows": index.HAS_CHANGE | index.HAS_ROWS,
     "catalog": index.HAS_CHANGE | index.CHANGES_CATALOG,
+    "invalidates": index.HAS_CHANGE | index.CHANGES_CATALOG,
     "truncate": index.HAS_CHANGE,
     "chunk": index.HAS_CHANGE | index.HAS_ROWS,
     "serves": index.HAS_CHANGE | index.HAS_ROWS | index.CLOSED_TOAST,
@@ -212,7 +215,7 @@ def _kept(lines: list[Line]) -> Kept:
         kind=np.array([kind for _, kind, _ in rows], np.uint8),
         lsn=lsn,
         end_lsn=lsn + RECORD,
-        followed_by=np.zeros(len(rows), np.uint32),
+        followed_by=np.array([line.number("followed_by") for line, _, _ in rows], np.uint32),
         at=np.cumsum([0, *map(len, data)])[:-1],
         length=np.array([len(record) for _, _, record in rows], np.int64),
         data=np.frombuffer(b"".join(data), np.uint8),
@@ -241,6 +244,11 @@ def _record(line: Line) -> tuple[int, bytes] | None:
     if line.what == "truncate":
         truncate = Truncate(line.number("db", DATABASE), line.number("flags"), line.several("oids"))
         return index.TRUNCATE, _written(HEAP, heap.TRUNCATE, truncate, line.xid, line.number("origin"))
+    if line.what == "invalidates":
+        oids = np.array(line.several("oids"), np.int64)
+        messages = Invalidations(np.full(len(oids), RELCACHE), np.full(len(oids), line.number("db", DATABASE)), oids)
+        said = xact.Invalidations(write_invalidations(messages).tobytes())
+        return index.INVALIDATIONS, _written(XACT, xact.INVALIDATIONS, said, line.xid)
     if line.what == "wal_level":
         change = ParameterChange(100, 8, 10, 0, 64, wal_level=line.numbers[0])
         return index.WAL_SETTINGS, _written(XLOG, xlog.PARAMETER_CHANGE, change)

@@ -21,8 +21,8 @@ from tailrace.wal.invalidations import (
     EVERY_RELATION,
     RELCACHE,
     Invalidations,
+    invalidated_relations,
     invalidations_of,
-    made_stale,
     read_invalidations,
     write_invalidations,
 )
@@ -84,8 +84,8 @@ def test_as_pg_waldump(major: int) -> None:
     record, at_once = invalidations_of(main_data(part, index.INVALIDATIONS))
     assert all((getattr(at_once, name) == getattr(every, name)).all() for name in ("id", "database", "object"))
     assert np.bincount(record).tolist() == [len(each) for each in _of_commands(part)]
-    assert {EVERY_RELATION, table} <= set(made_stale(every, oid, major).tolist())  # FOR ALL TABLES
-    assert table not in made_stale(every, 1, major)
+    assert {EVERY_RELATION, table} <= set(invalidated_relations(every, oid, major).tolist())  # FOR ALL TABLES
+    assert table not in invalidated_relations(every, 1, major)
 
 
 def _of_commands(part: Index) -> list[Invalidations]:

@@ -36,9 +36,9 @@ from tailrace.plan import Plan, make_plan
 from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import check_decodable, drops_of, foreign_records, raised_at
 from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.plan.invalidations import relation_invalidations
 from tailrace.plan.message_order import find_ties, resolved
 from tailrace.plan.pieces import Piece, pieces_of
-from tailrace.plan.stale import stale
 from tailrace.plan.stretch import StretchPlan
 from tailrace.plan.whole_log import check_reaches
 from tailrace.plugins.driver import drive, format_stretch
@@ -241,7 +241,9 @@ class Pipeline(TablesOfLog):
         if plugin.wants.publication_names is not None:
             publisher = publisher_of(plan, self.history, plugin.wants.publication_names, context.style, context.definitions)
         if isinstance(plugin, RelationCallbacks):
-            plugin.planned(PlanFacts(plan, self.history, stale(self.told, state.database, state.major), publisher))
+            plugin.planned(
+                PlanFacts(plan, self.history, relation_invalidations(self.told, state.database, state.major), publisher)
+            )
         return PrintedWindow(plan, plugin, self.source.segments, publisher, Lsn(min(self.log.end, plan.upto_lsn)))
 
     def _with_ties_resolved(self) -> Plan:

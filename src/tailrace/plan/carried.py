@@ -18,12 +18,12 @@ from tailrace.catalog.state.forget import forgotten, knows_dead, xids_of_forgott
 from tailrace.model import Lsn
 from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import levels_that_matter
+from tailrace.plan.invalidations import committed_invalidations
 from tailrace.plan.message_order import catalog_changes
-from tailrace.plan.stale import seen_stale
 from tailrace.plan.xids import all_xids
 from tailrace.transactions.fates import NEVER, NO_END, EndedElsewhere, Fates
 from tailrace.transactions.remnants import remnants_of
-from tailrace.transactions.scanned_log import Earlier, ScannedLog, StaleAt
+from tailrace.transactions.scanned_log import Earlier, InvalidatedRelations, ScannedLog
 from tailrace.transactions.unfinished import Unfinished, unfinished
 from tailrace.wal.stood import Stood
 
@@ -76,7 +76,7 @@ def carried_from(log: ScannedLog, state: CatalogState, before: Carried, horizon:
             remnants=remnants_of(log.indexes, still),
             ended=_without_hinted(ended, state.versions, horizon),
             catalog_changes=_catalog_changes(log, still),
-            stale=_stale(log, still, state),
+            invalidated=_invalidated(log, still, state),
             wal_levels=wal_levels,
             began_low=began_low,
         ),
@@ -104,11 +104,11 @@ def _catalog_changes(log: ScannedLog, still: Unfinished) -> NDArray[np.int64]:
     return every[every > still.first_lsn.min(initial=NEVER)]
 
 
-def _stale(log: ScannedLog, still: Unfinished, state: CatalogState) -> StaleAt:
-    """What commits made stale that an open transaction has come by."""
-    every = seen_stale(log, state.database, state.major)
+def _invalidated(log: ScannedLog, still: Unfinished, state: CatalogState) -> InvalidatedRelations:
+    """What commits invalidated that an open transaction has come by."""
+    every = committed_invalidations(log, state.database, state.major)
     mine = every.lsn > still.first_lsn.min(initial=NEVER)
-    return StaleAt(every.lsn[mine], every.oid[mine])
+    return InvalidatedRelations(every.lsn[mine], every.oid[mine])
 
 
 def ended_in(versions: Versions, fates: Fates) -> EndedElsewhere:

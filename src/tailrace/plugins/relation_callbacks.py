@@ -17,7 +17,7 @@ from tailrace.catalog.history.history import History
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
-from tailrace.plan.stale import Stale
+from tailrace.plan.invalidations import RelationInvalidations
 from tailrace.publications.publishing.publisher import Publisher
 from tailrace.types.values import Texts
 
@@ -29,7 +29,7 @@ class PlanFacts:
 
     plan: Plan
     history: History
-    stale: Stale
+    invalidations: RelationInvalidations
     publisher: Publisher | None
 
 

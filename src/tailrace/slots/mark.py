@@ -21,7 +21,7 @@ from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
 from tailrace.ragged import bounds_of
 from tailrace.transactions.fates import NEVER, EndedElsewhere
-from tailrace.transactions.scanned_log import Earlier, StaleAt
+from tailrace.transactions.scanned_log import Earlier, InvalidatedRelations
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import content_of_index, index_dtypes, index_from
 from tailrace.wal.stood import Stood
@@ -59,7 +59,7 @@ def write_mark(carried: Carried) -> bytes:
         "lsn": carried.lsn, "next_xid": carried.next_xid, "known_from": carried.known_from, "last": carried.last,
         "state": of_state, "remnants": of_remnants,
         "open_at_start": None if is_open is None else list(is_open.items()), "knows_ended": earlier.ended is not None,
-        "wal_levels": earlier.wal_levels, "began_low": earlier.began_low, "stale": earlier.stale.pairs(),
+        "wal_levels": earlier.wal_levels, "began_low": earlier.began_low, "stale": earlier.invalidated.pairs(),
         "stood": carried.stood.facts() if carried.stood is not None else None,
     }  # fmt: skip
     return MARK_FILE.write(
@@ -132,7 +132,7 @@ def _carried(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Carried:
             ended=EndedElsewhere(arrays["ended.xid"], arrays["ended.seen_from"]) if knows_ended else None,
             catalog_changes=arrays["catalog_changes"],
             # Not in marks of before it was known.
-            stale=StaleAt.of((lsn, fact(oid, int)) for lsn, oid in pairs(facts.get("stale", ()), Lsn, int)),
+            invalidated=InvalidatedRelations.of((lsn, fact(oid, int)) for lsn, oid in pairs(facts.get("stale", ()), Lsn, int)),
             wal_levels=tuple((lsn, level) for lsn, level in pairs(facts["wal_levels"], Lsn, int)),
             began_low=fact(facts["began_low"], bool),
         ),
@@ -152,8 +152,8 @@ def _contradiction(carried: Carried) -> str:
         return why
     if (earlier.catalog_changes < 0).any():
         return "changes of catalogs have no LSN"
-    if (np.diff(earlier.stale.lsn) < 0).any() or (earlier.stale.oid < 0).any():
-        return "what became stale is not in order"
+    if (np.diff(earlier.invalidated.lsn) < 0).any() or (earlier.invalidated.oid < 0).any():
+        return "what commits invalidated is not in order"
     if any(not 0 <= xid < NEVER for xid in earlier.open_at_start or ()):
         return "there are negative transaction ids"
     return next((why for part in earlier.remnants if (why := _of_remnant(part, state))), "")

@@ -20,14 +20,14 @@ from tailrace.wal.kept import wal_level_changes
 
 
 @dataclass(frozen=True, slots=True)
-class StaleAt:
-    """Relations (oids, or 0 for every one) that have become stale, each at an LSN, in the order of these."""
+class InvalidatedRelations:
+    """Relations (oids, or 0 for every one) whose cache entries were invalidated, each at an LSN, in the order of these."""
 
     lsn: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     oid: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[int, int]]) -> StaleAt:
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> InvalidatedRelations:
         """From (LSN, oid), in order."""
         columns = np.array(list(pairs), np.int64).reshape(-1, 2)
         return cls(columns[:, 0].copy(), columns[:, 1].copy())
@@ -42,14 +42,14 @@ class Earlier:
     """What is known of the log before the indexes at hand. `open_at_start` are the transactions that were open then, with their first LSN; None if
     nobody knows. Of those that began in WAL that was scanned before, `remnants` are the parts of its indexes, with full xids. `ended` did so
     elsewhere, and made or unmade rows of catalogs; `catalog_changes` are the commits by which others came to see that catalogs had changed.
-    `stale` are the relations that commits made stale while one of those was open. `wal_levels` are changes of that setting; `began_low`, that it
-    was below logical before the first of them."""
+    `invalidated` are the relations that commits invalidated while one of those was open. `wal_levels` are changes of that setting;
+    `began_low`, that it was below logical before the first of them."""
 
     open_at_start: dict[int, int] | None = None
     remnants: tuple[Index, ...] = ()
     ended: EndedElsewhere | None = None
     catalog_changes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    stale: StaleAt = field(default_factory=StaleAt)
+    invalidated: InvalidatedRelations = field(default_factory=InvalidatedRelations)
     wal_levels: tuple[tuple[Lsn, int], ...] = ()
     began_low: bool = False
 

@@ -42,7 +42,7 @@ TIMELINE_END = 7  # END_OF_RECOVERY, OVERWRITE_CONTRECORD
 RELATION_MAP = 8
 STORAGE = 9  # SMGR on a catalog's file, DBASE
 ALIEN = 10  # first record of a custom resource manager
-INVALIDATIONS = 11  # XACT_INVALIDATIONS: what a command made stale in caches
+INVALIDATIONS = 11  # XACT_INVALIDATIONS: what a command invalidated in caches
 
 UNKNOWN_XID = 0xFFFFFFFF
 """Of the record behind a message, where that is in the next stretch."""
@@ -98,7 +98,7 @@ class Kept:
 class Xids:
     """What each xid seen in the stretch did there; of xids 32 bits, or all (:mod:`tailrace.transactions.epochs`). `speculative` is the LSN of a
     speculative insert still waiting at the end, or 0. `queued_lsn` is that of its first record that the server's decoding queues as a change, or 0:
-    of a row, TRUNCATE or transactional message (of that where it ends), of a change of catalogs, or of what a command made stale; `origin` is the
+    of a row, TRUNCATE or transactional message (of that where it ends), of a change of catalogs, or of what a command invalidated; `origin` is the
     replication origin that the change has there, which it has of a row or TRUNCATE alone (`replication/logical/decode.c`)."""
 
     xid: NDArray[np.integer]

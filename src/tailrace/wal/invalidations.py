@@ -1,8 +1,8 @@
-"""Which cached catalog rows a transaction made stale: the SharedInvalidationMessages of commit records (`storage/sinval.h`).
+"""Which cached catalog rows a transaction invalidated: the SharedInvalidationMessages of commit records (`storage/sinval.h`).
 
 In: the messages of `Ends`, 16 bytes each. Out: `Invalidations`, as columns. A message is of the union's size, whatever its kind; what its kind
-does not use is not defined, and is written as zeros here. Who keeps what is known of relations, as pgoutput does, takes it for stale when a relcache
-message names it.
+does not use is not defined, and is written as zeros here. pgoutput takes what it keeps of a relation for
+invalid when a relcache message names that.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ _LAYOUT = np.dtype(
         "itemsize": SIZE_OF_INVALIDATION,
     }
 )
-"""`first` is the database, of SMGR a file's tablespace; `second` what is stale: a hash value, the oid of a catalog or relation, a file's database.
-`third` is a file's number."""
+"""`first` is the database, of SMGR a file's tablespace; `second` what is invalidated: a hash value, the oid of a catalog or relation, a
+file's database. `third` is a file's number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invalidations:
-    """Messages in their order: `id` says of which kind, `database` of which one (0: all), `object` what is stale; of SMGR and RELMAP that is 0."""
+    """Messages in their order: `id` says of which kind, `database` of which one (0: all), `object` what is invalidated; of SMGR and
+    RELMAP that is 0."""
 
     id: NDArray[np.int64]
     database: NDArray[np.int64]
@@ -57,14 +58,14 @@ class Invalidations:
     def words(self) -> list[str]:
         """As pg_waldump says it."""
         found = []
-        for kind, database, stale in zip(self.id.tolist(), self.database.tolist(), self.object.tolist(), strict=True):
+        for kind, database, named in zip(self.id.tolist(), self.database.tolist(), self.object.tolist(), strict=True):
             if kind >= 0:
                 found.append(f"catcache {kind}")
             elif kind == RELMAP:
                 found.append(f"relmap db {database}" if database else "relmap")
             else:
                 found.append(
-                    "smgr" if kind == SMGR else f"{_WORDS[kind]} {stale}" if kind in _WORDS else f"unrecognized id {kind}"
+                    "smgr" if kind == SMGR else f"{_WORDS[kind]} {named}" if kind in _WORDS else f"unrecognized id {kind}"
                 )
         return found
 
@@ -105,9 +106,9 @@ COMPARED = Compared(
     __name__, "storage/sinval.h, enum SysCacheIdentifier (utils/syscache.h) and init_rel_sync_cache (pgoutput.c)", upto=18
 )
 CACHES_OF_RELATIONS = COMPARED.table({14: (), 15: (48, 49, 51), 16: (36, 48, 49, 51), 18: (38,)})
-"""The caches whose changes make stale what pgoutput keeps of every relation (`init_rel_sync_cache`): PUBLICATIONOID, PUBLICATIONNAMESPACEMAP and
+"""The caches whose changes invalidate what pgoutput keeps of every relation (`init_rel_sync_cache`): PUBLICATIONOID, PUBLICATIONNAMESPACEMAP and
 PUBLICATIONRELMAP, of which 18 asks RELSYNC instead; from 16 on NAMESPACEOID. In 14 publications decide what is sent, but not whether a relation is
-told again. Their numbers are places in an enumeration (`utils/syscache.h`), seen on servers of each major."""
+sent again. Their numbers are places in an enumeration (`utils/syscache.h`), seen on servers of each major."""
 
 
 _CATALOGS_OF_RELATIONS = COMPARED.table({14: (), 15: (6104, 6106, 6237), 16: (2615, 6104, 6106, 6237), 18: (2615,)})
@@ -118,8 +119,8 @@ empties them."""
 NOTHING = -1
 
 
-def made_stale(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
-    """By message, the oid of the relation of `database` that it makes stale: EVERY_RELATION if it does all of them, NOTHING if it does none."""
+def invalidated_relations(messages: Invalidations, database: int, major: int) -> NDArray[np.int64]:
+    """By message, the oid of the relation of `database` that it invalidates: EVERY_RELATION if all of them, NOTHING if none."""
     caches, catalogs = CACHES_OF_RELATIONS[major], _CATALOGS_OF_RELATIONS[major]
     here = np.isin(messages.database, (0, database))
     named = np.isin(messages.id, (RELCACHE, RELSYNC)) & here

@@ -3,7 +3,7 @@
 
 A subscriber must know a relation before its first change. The server's RelationSyncCache says whether the schema was sent
 (`schema_sent`); it is sent again after an invalidation: at the end of a transaction with such a command, and behind that command
-within its transaction (`plan/stale.py`). To streamed transactions relations are sent by themselves (`streamed_txns`), since
+within its transaction (`plan/invalidations.py`). To streamed transactions relations are sent by themselves (`streamed_txns`), since
 nobody knows yet what becomes of them; what was sent in one, the subscriber knows once it commits.
 
 In: which rows are of which relation, in order. Out: the messages, and the places before which they stand. What is invalidated by
@@ -69,12 +69,12 @@ class RelationSync:
 
     def __init__(self, facts: PlanFacts, sent: SentRelations, *, in_utf8: bool = False) -> None:
         self._in_utf8 = in_utf8
-        self._plan, self._stale, self._publisher = facts.plan, facts.stale, facts.publisher
+        self._plan, self._invalidations, self._publisher = facts.plan, facts.invalidations, facts.publisher
         self._sent = sent
-        self._ended = facts.stale.ended
+        self._ended = facts.invalidations.ended
         by_oid = np.argsort(self._ended.oid, kind="stable")
         self._ended_oids, self._ended_lsns = self._ended.oid[by_oid], self._ended.lsn[by_oid]
-        self._changed = np.array(sorted(facts.stale.within), np.int64)
+        self._changed = np.array(sorted(facts.invalidations.within), np.int64)
         self._next_ended = int(np.searchsorted(self._ended.lsn, sent.upto))
         self._stream_ends = _ends_of_streams(facts.plan)
         self._next_stream_end = 0
@@ -88,7 +88,7 @@ class RelationSync:
         for place, relation in self._candidates(uses):
             ordinal, lsn = int(uses.ordinal[place]), int(uses.lsn[place])
             self._end_streams(int(np.searchsorted(self._stream_ends, ordinal)))
-            self._forget_stale(ordinal, relation, lsn)
+            self._forget_invalidated(ordinal, relation, lsn)
             known = self._sent.known
             if streamed[ordinal]:
                 known = self._sent.in_stream.setdefault(int(transactions.full_xid[ordinal]), set())
@@ -99,7 +99,7 @@ class RelationSync:
     def written_upto(self, lsn: int) -> None:
         """All that commits before `lsn` has been written, which may be where the plan's log ends."""
         # At the log's end blocks end, and what a crash cut off.
-        side: Literal["left", "right"] = "right" if lsn >= self._stale.end else "left"
+        side: Literal["left", "right"] = "right" if lsn >= self._invalidations.end else "left"
         ends = self._plan.transactions.commit_lsn[self._stream_ends]
         self._end_streams(int(np.searchsorted(ends, lsn, side)))
         self._forget(int(np.searchsorted(self._ended.lsn, lsn, side)))
@@ -109,7 +109,7 @@ class RelationSync:
 
     def _candidates(self, uses: RelationUses) -> Iterator[tuple[int, Relation]]:
         """Rows before which their relation may not be known: its first, its first of each streamed transaction, those behind
-        whatever made it stale, and TRUNCATEs."""
+        whatever invalidated it, and TRUNCATEs."""
         places = [(place, relation) for place, truncation in uses.truncations for relation in truncation.relations]
         for number, mine in _by_relation(uses.relation, len(uses.relations)):
             relation = uses.relations[number]
@@ -130,24 +130,24 @@ class RelationSync:
         found = [starts[np.append(True, (behind_ends[1:] != behind_ends[:-1]) | (streams[1:] != streams[:-1]))]]
         for each in np.flatnonzero(_among(of, self._changed)).tolist():
             start, stop = int(starts[each]), int(stops[each])
-            points = self._stale.points(int(of[each]), relation.oid)
+            points = self._invalidations.points(int(of[each]), relation.oid)
             # The next transaction's first row is behind what only this one saw.
             found += [start + np.searchsorted(uses.lsn[mine[start:stop]], points, "right"), stops[each : each + 1]]
         first = np.unique(np.concatenate(found))
         return first[first < len(mine)]
 
     def _ends_for(self, oid: int) -> NDArray[np.int64]:
-        """The LSNs, ascending, behind which transactions find it stale."""
+        """The LSNs, ascending, behind which transactions find it invalidated."""
         oids = self._ended_oids
         either = (slice(*np.searchsorted(oids, (each, each + 1)).tolist()) for each in (oid, EVERY_RELATION))
         return np.sort(np.concatenate([self._ended_lsns[part] for part in either]))
 
     # -- what is known -----------------------------------------------------------------------------------------------------------
 
-    def _forget_stale(self, ordinal: int, relation: Relation, lsn: int) -> None:
+    def _forget_invalidated(self, ordinal: int, relation: Relation, lsn: int) -> None:
         """Forget what was invalidated before this row of the transaction."""
         self._forget(int(np.searchsorted(self._ended.lsn, self._plan.transactions.commit_lsn[ordinal])))
-        points = self._stale.points(ordinal, relation.oid)
+        points = self._invalidations.points(ordinal, relation.oid)
         passed = bisect_left(points, lsn)
         # What lies before the rows of a streamed transaction has been passed with its blocks before, which end like transactions.
         if passed != self._passed.get((ordinal, relation.oid), bisect_left(points, self._plan.streams.since[ordinal])):
@@ -155,7 +155,7 @@ class RelationSync:
             self._passed[ordinal, relation.oid] = passed
 
     def _forget(self, stop: int) -> None:
-        """What has become stale at the first so many ends of transactions is not known any more."""
+        """What was invalidated at the first so many ends of transactions is not known any more."""
         for oid in self._ended.oid[self._next_ended : stop].tolist():
             self._sent.forget(oid)
         self._next_ended = max(self._next_ended, stop)

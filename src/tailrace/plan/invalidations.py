@@ -1,6 +1,7 @@
-"""When what a receiver was told of a relation has become stale (`ReorderBufferExecuteInvalidations`, `SnapBuildDistributeSnapshotAndInval`).
+"""When what pgoutput keeps of a relation is invalidated (`ReorderBufferExecuteInvalidations`, `SnapBuildDistributeSnapshotAndInval`).
 
-In: a scanned log, whose indexes keep what each command made stale (XACT_INVALIDATIONS). Out: `Stale`. The server's caches hear of a command
+In: a scanned log, whose indexes keep what each command invalidated (XACT_INVALIDATIONS). Out: `RelationInvalidations`. The server's caches hear of a
+command
 
 - within its own transaction, where it stands;
 - within every other transaction that is in progress when that one commits, where it commits;
@@ -20,29 +21,29 @@ from tailrace.model import Lsn
 from tailrace.plan.xids import AllXids, all_xids
 from tailrace.ragged import ranges
 from tailrace.transactions.fates import Transactions
-from tailrace.transactions.scanned_log import ScannedLog, StaleAt
+from tailrace.transactions.scanned_log import InvalidatedRelations, ScannedLog
 from tailrace.wal import index, xact
-from tailrace.wal.invalidations import EVERY_RELATION, NOTHING, invalidations_of, made_stale
+from tailrace.wal.invalidations import EVERY_RELATION, NOTHING, invalidated_relations, invalidations_of
 from tailrace.wal.kept import main_data
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
+class RelationInvalidations:
     """`ended` holds for all transactions that end behind its LSNs; `within`, by ordinal, for the rows of that transaction behind its LSNs. Known up
     to `end`, where blocks of what is open end as transactions do."""
 
-    ended: StaleAt
-    within: dict[int, StaleAt]
+    ended: InvalidatedRelations
+    within: dict[int, InvalidatedRelations]
     end: Lsn
 
     def points(self, ordinal: int, oid: int) -> list[int]:
-        """Behind which LSNs within a transaction a relation is stale."""
+        """Behind which LSNs within a transaction a relation is invalidated."""
         mine = self.within.get(ordinal)
         return [] if mine is None else np.unique(mine.lsn[np.isin(mine.oid, (oid, EVERY_RELATION))]).tolist()
 
 
 class _Commands(NamedTuple):
-    """What commands made stale, in WAL order: relations (oids), where, and the full xid whose command it was; 0 for none."""
+    """What commands invalidated, in WAL order: relations (oids), where, and the full xid whose command it was; 0 for none."""
 
     lsn: NDArray[np.int64]
     xid: NDArray[np.int64]
@@ -50,23 +51,23 @@ class _Commands(NamedTuple):
 
 
 class _Within(NamedTuple):
-    """What is stale within transactions, behind which LSNs."""
+    """What is invalidated within transactions, behind which LSNs."""
 
     ordinal: NDArray[np.int64]
     lsn: NDArray[np.int64]
     oid: NDArray[np.int64]
 
 
-def stale(log: ScannedLog, database: int, major: int) -> Stale:
-    """What is stale to the transactions that `log` tells of."""
+def relation_invalidations(log: ScannedLog, database: int, major: int) -> RelationInvalidations:
+    """When caches of relations are invalidated for the transactions of `log`."""
     said = _commands(log, database, major)
-    if not len(said.lsn) and not len(log.earlier.stale.lsn):
-        return Stale(StaleAt(), {}, log.end)
+    if not len(said.lsn) and not len(log.earlier.invalidated.lsn):
+        return RelationInvalidations(InvalidatedRelations(), {}, log.end)
     xids = all_xids(log.indexes, log.fates)
     transactions = log.fates.transactions.beginning_at(xids.first_lsns(log.fates.transactions))
     ordinal, rolled_back = _owners(xids, said.xid)
     owned, lasting = ordinal >= 0, (ordinal >= 0) & ~rolled_back
-    meanwhile = _meanwhile(transactions, _seen_stale(log, said, ordinal))
+    meanwhile = _meanwhile(transactions, _committed(log, said, ordinal))
     at_once = said.xid == 0
     second_end = _second_ends(transactions)[ordinal] * owned
     ended = _distinct(
@@ -85,7 +86,7 @@ def stale(log: ScannedLog, database: int, major: int) -> Stale:
         np.concatenate([said.lsn[lasting], meanwhile.lsn]),
         np.concatenate([said.oid[lasting], meanwhile.oid]),
     )
-    return Stale(StaleAt(*ended), _by_ordinal(_Within(*within)), log.end)
+    return RelationInvalidations(InvalidatedRelations(*ended), _by_ordinal(_Within(*within)), log.end)
 
 
 def _second_ends(transactions: Transactions) -> NDArray[np.int64]:
@@ -96,21 +97,23 @@ def _second_ends(transactions: Transactions) -> NDArray[np.int64]:
     return ends
 
 
-def seen_stale(log: ScannedLog, database: int, major: int) -> StaleAt:
-    """What commits made stale, in this log and, as far as a transaction that is open knows it, before."""
+def committed_invalidations(log: ScannedLog, database: int, major: int) -> InvalidatedRelations:
+    """What commits invalidated, in this log and, as far as a transaction that is open knows it, before."""
     said = _commands(log, database, major)
     if not len(said.lsn):
-        return log.earlier.stale
+        return log.earlier.invalidated
     ordinal, _ = _owners(all_xids(log.indexes, log.fates), said.xid)
-    return _seen_stale(log, said, ordinal)
+    return _committed(log, said, ordinal)
 
 
-def _seen_stale(log: ScannedLog, said: _Commands, ordinal: NDArray[np.int64]) -> StaleAt:
+def _committed(log: ScannedLog, said: _Commands, ordinal: NDArray[np.int64]) -> InvalidatedRelations:
     """The same, of commands whose transactions are known."""
     commits = np.append(_commits(log.fates.transactions), 0)[ordinal]  # of what belongs to none, 0
     seen = commits > 0
-    earlier = log.earlier.stale
-    return StaleAt(*_distinct(np.concatenate([earlier.lsn, commits[seen]]), np.concatenate([earlier.oid, said.oid[seen]])))
+    earlier = log.earlier.invalidated
+    return InvalidatedRelations(
+        *_distinct(np.concatenate([earlier.lsn, commits[seen]]), np.concatenate([earlier.oid, said.oid[seen]]))
+    )
 
 
 def _commands(log: ScannedLog, database: int, major: int) -> _Commands:
@@ -118,10 +121,10 @@ def _commands(log: ScannedLog, database: int, major: int) -> _Commands:
     for part in log.indexes:
         kept = main_data(part, index.INVALIDATIONS)
         record, messages = invalidations_of(kept)
-        oid = made_stale(messages, database, major)
-        stale = oid != NOTHING
+        oid = invalidated_relations(messages, database, major)
+        named = oid != NOTHING
         lsn, xid = kept.lsn, log.clock.all_full(kept.xid, kept.lsn)
-        parts.append(_Commands(lsn[record[stale]], xid[record[stale]], oid[stale]))
+        parts.append(_Commands(lsn[record[named]], xid[record[named]], oid[named]))
     return _Commands(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -145,8 +148,8 @@ def _commits(transactions: Transactions) -> NDArray[np.int64]:
     return commits
 
 
-def _meanwhile(transactions: Transactions, committed: StaleAt) -> _Within:
-    """What others made stale while a transaction was in progress."""
+def _meanwhile(transactions: Transactions, committed: InvalidatedRelations) -> _Within:
+    """What others invalidated while a transaction was in progress."""
     first = np.searchsorted(committed.lsn, transactions.first_lsn, "right")
     stop = np.searchsorted(committed.lsn, transactions.commit_lsn)
     counts = np.where(transactions.has_rows, np.maximum(stop - first, 0), 0)
@@ -162,10 +165,10 @@ def _distinct(*columns: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return [column[np.append(np.ones(min(len(order), 1), np.bool_), changed)] for column in rows]
 
 
-def _by_ordinal(within: _Within) -> dict[int, StaleAt]:
+def _by_ordinal(within: _Within) -> dict[int, InvalidatedRelations]:
     ordinals, starts = np.unique(within.ordinal, return_index=True)
     stops = np.append(starts, len(within.ordinal))[1:]
     return {
-        ordinal: StaleAt(within.lsn[start:stop], within.oid[start:stop])
+        ordinal: InvalidatedRelations(within.lsn[start:stop], within.oid[start:stop])
         for ordinal, start, stop in zip(ordinals.tolist(), starts.tolist(), stops.tolist(), strict=True)
     }
