@@ -30,7 +30,7 @@ from tailrace.model import Lsn, Stretch
 from tailrace.transactions.fates import TwoPhase
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal import heap, index, logicalmsg, standby, xact, xlog
-from tailrace.wal.heap_records import Truncate
+from tailrace.wal.heap_records import HeapTruncate
 from tailrace.wal.index import Files, Index, Kept, Xids
 from tailrace.wal.invalidations import RELCACHE, Invalidations, write_invalidations
 from tailrace.wal.logicalmsg import MessageRecord
@@ -242,7 +242,7 @@ def _record(line: Line) -> tuple[int, bytes] | None:
         )
         return index.MESSAGE, _written(LOGICALMSG, logicalmsg.MESSAGE, message, line.xid, line.number("origin"))
     if line.what == "truncate":
-        truncate = Truncate(line.number("db", DATABASE), line.number("flags"), line.several("oids"))
+        truncate = HeapTruncate(line.number("db", DATABASE), line.number("flags"), line.several("oids"))
         return index.TRUNCATE, _written(HEAP, heap.TRUNCATE, truncate, line.xid, line.number("origin"))
     if line.what == "invalidates":
         oids = np.array(line.several("oids"), np.int64)

@@ -200,10 +200,10 @@ class _Log:
                 said, next_xid=full(said.next_xid), oldest_xid=low(said.oldest_xid), oldest_active_xid=low(said.oldest_active_xid)
             ).write(major)
         if manager == HEAP and opcode == heap.DELETE:
-            delete = heap_records.Delete.read(main, major)
+            delete = heap_records.HeapDelete.read(main, major)
             return b"" if delete.infobits & XMAX_IS_MULTI else replace(delete, xmax=low(delete.xmax)).write(major)
         if manager == HEAP and opcode in (heap.UPDATE, heap.HOT_UPDATE):
-            update = heap_records.Update.read(main, major)
+            update = heap_records.HeapUpdate.read(main, major)
             if update.old_infobits & XMAX_IS_MULTI:
                 return b""
             return replace(update, old_xmax=low(update.old_xmax), new_xmax=low(update.new_xmax)).write(major)

@@ -41,7 +41,7 @@ ALWAYS: dict[int, dict[int, Any]] = {
     SMGR: {smgr.CREATE: smgr.StorageCreate, smgr.TRUNCATE: smgr.StorageTruncate},
     RELMAP: {relmap.UPDATE: relmap.RelationMapUpdate},
     STANDBY: {standby.LOCK: standby.StandbyLocks, standby.RUNNING_XACTS: standby.RunningXacts},
-    HEAP: {heap.TRUNCATE: heap_records.Truncate, heap.CONFIRM: heap_records.Confirm, heap.LOCK: heap_records.Lock},
+    HEAP: {heap.TRUNCATE: heap_records.HeapTruncate, heap.CONFIRM: heap_records.Confirm, heap.LOCK: heap_records.Lock},
     HEAP2: {
         heap.VISIBLE: heap_records.Visible,
         heap.LOCK_UPDATED: heap_records.Lock,
@@ -54,10 +54,10 @@ BEGINNINGS: dict[int, dict[int, Any]] = {
     XACT: {xact.INVALIDATIONS: xact.Invalidations},
     STANDBY: {standby.INVALIDATIONS: standby.StandbyInvalidations},
     HEAP: {
-        heap.INSERT: heap_records.Insert,
-        heap.DELETE: heap_records.Delete,
-        heap.UPDATE: heap_records.Update,
-        heap.HOT_UPDATE: heap_records.Update,
+        heap.INSERT: heap_records.HeapInsert,
+        heap.DELETE: heap_records.HeapDelete,
+        heap.UPDATE: heap_records.HeapUpdate,
+        heap.HOT_UPDATE: heap_records.HeapUpdate,
         heap.INPLACE: heap_records.Inplace,
     },
     HEAP2: {heap.MULTI_INSERT: heap_records.MultiInsert},
@@ -101,15 +101,15 @@ def test_what_is_read_is_written_again(major: int, tmp_path: Path) -> None:
         "RunningXacts",
         "MessageRecord",
         "StorageCreate",
-        "Insert",
-        "Delete",
-        "Update",
+        "HeapInsert",
+        "HeapDelete",
+        "HeapUpdate",
         "MultiInsert",
         "NewCid",
         "Inplace",
         "Confirm",
     }
-    assert always | ({"Truncate", "RelationMapUpdate"} if "truncate" in stories else set()) <= set(met)
+    assert always | ({"HeapTruncate", "RelationMapUpdate"} if "truncate" in stories else set()) <= set(met)
 
 
 @pytest.mark.parametrize("major", FORMATS)

@@ -37,7 +37,7 @@ from tailrace.transactions.fates import NEVER, TwoPhase
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.types.style import SEARCH_PATH, TextStyle
 from tailrace.wal import index
-from tailrace.wal.heap_records import Truncate
+from tailrace.wal.heap_records import HeapTruncate
 from tailrace.wal.index import Index
 from tailrace.wal.kept import kept_records
 from tailrace.wal.relmap import RelationMapUpdate
@@ -202,7 +202,7 @@ def _truncations(log: ScannedLog, state: CatalogState) -> Iterator[Truncated]:
         return
     tables = UserTables.of(state.versions, spans_of(state.versions, log.fates, state.status), state.major)
     for kept in kept_records(log.indexes, index.TRUNCATE):
-        says, xid = kept.read(Truncate), log.clock.full(kept.xid, kept.lsn)
+        says, xid = kept.read(HeapTruncate), log.clock.full(kept.xid, kept.lsn)
         ordinal = int(log.fates.ordinals_of(np.array([xid]))[0])
         if says.database == state.database and ordinal >= 0:
             yield Truncated(kept.lsn, xid, tables.files_seen(says.relids, kept.lsn, ordinal) & known)

@@ -13,7 +13,7 @@ from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import heap, index
-from tailrace.wal.heap_records import Truncate
+from tailrace.wal.heap_records import HeapTruncate
 from tailrace.wal.kept import kept_records
 from tailrace.wal.logicalmsg import MessageRecord
 
@@ -95,7 +95,7 @@ def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History,
     do not have one of the relations."""
     truncations: list[Truncation] = []
     for kept in kept_records(log.indexes, index.TRUNCATE):
-        says = kept.read(Truncate)
+        says = kept.read(HeapTruncate)
         ordinal = _ordinal_of(kept.xid, kept.lsn, log)
         if says.database != history.database or ordinal < 0 or not wanted[ordinal] or kept.origin in unwanted:
             continue

@@ -261,18 +261,18 @@ def _dbase(form: WalFormat) -> dict[int, _Kind]:
 # -- Heap, Heap2 ---------------------------------------------------------------------------------------------------------------
 
 
-def _update(says: heap_records.Update) -> str:
+def _update(says: heap_records.HeapUpdate) -> str:
     return (
         f"old_xmax: {says.old_xmax}, old_off: {says.old_offnum}, old_infobits: 0x{says.old_infobits:02X}, flags: 0x{says.flags:02X}, "
         f"new_xmax: {says.new_xmax}, new_off: {says.new_offnum}"
     )
 
 
-def _truncate(says: heap_records.Truncate) -> str:
+def _truncate(says: heap_records.HeapTruncate) -> str:
     return f"db: {says.database}, flags: 0x{says.flags:02X}, nrelids: {len(says.relids)}, relids: [{_listed(says.relids, ', ')}]"
 
 
-def _delete_or_lock(says: heap_records.Delete | heap_records.Lock) -> str:
+def _delete_or_lock(says: heap_records.HeapDelete | heap_records.Lock) -> str:
     return f"xmax: {says.xmax}, off: {says.offnum}, infobits: 0x{says.infobits:02X}, flags: 0x{says.flags:02X}"
 
 
@@ -302,11 +302,11 @@ def _flags(says: heap_records.PruneFreeze) -> str:
 
 
 _HEAP = {
-    heap.INSERT: _Kind("INSERT", heap_records.Insert, lambda says: f"off: {says.offnum}, flags: 0x{says.flags:02X}"),
-    heap.DELETE: _Kind("DELETE", heap_records.Delete, _delete_or_lock),
-    heap.UPDATE: _Kind("UPDATE", heap_records.Update, _update),
-    heap.TRUNCATE: _Kind("TRUNCATE", heap_records.Truncate, _truncate),
-    heap.HOT_UPDATE: _Kind("HOT_UPDATE", heap_records.Update, _update),
+    heap.INSERT: _Kind("INSERT", heap_records.HeapInsert, lambda says: f"off: {says.offnum}, flags: 0x{says.flags:02X}"),
+    heap.DELETE: _Kind("DELETE", heap_records.HeapDelete, _delete_or_lock),
+    heap.UPDATE: _Kind("UPDATE", heap_records.HeapUpdate, _update),
+    heap.TRUNCATE: _Kind("TRUNCATE", heap_records.HeapTruncate, _truncate),
+    heap.HOT_UPDATE: _Kind("HOT_UPDATE", heap_records.HeapUpdate, _update),
     heap.CONFIRM: _Kind("HEAP_CONFIRM", heap_records.Confirm, _offnum),
     heap.LOCK: _Kind("LOCK", heap_records.Lock, _delete_or_lock),
     heap.INPLACE: _Kind("INPLACE", heap_records.Inplace, _offnum),

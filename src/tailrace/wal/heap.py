@@ -10,7 +10,7 @@ import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.majors import OLDEST
-from tailrace.wal.heap_records import Delete, Inplace, Insert, MultiInsert, NewCid, Truncate, Update
+from tailrace.wal.heap_records import HeapDelete, HeapInsert, HeapTruncate, HeapUpdate, Inplace, MultiInsert, NewCid
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER
 from tailrace.wal.resource_managers import HEAP, HEAP2
 from tailrace.wal.structs import Struct
@@ -73,23 +73,23 @@ def _size(record: type[Struct]) -> int:
 
 
 # Where kernels find what a record says ahead of its tuples: offsets within the main data
-INSERT_OFFNUM_AT = _at(Insert, "offnum")
-INSERT_FLAGS_AT = _at(Insert, "flags")
-SIZE_OF_INSERT = _size(Insert)
-UPDATE_OLD_OFFNUM_AT = _at(Update, "old_offnum")
-UPDATE_FLAGS_AT = _at(Update, "flags")
-UPDATE_NEW_OFFNUM_AT = _at(Update, "new_offnum")
-SIZE_OF_UPDATE = _size(Update)
-DELETE_OFFNUM_AT = _at(Delete, "offnum")
-DELETE_FLAGS_AT = _at(Delete, "flags")
-SIZE_OF_DELETE = _size(Delete)
+INSERT_OFFNUM_AT = _at(HeapInsert, "offnum")
+INSERT_FLAGS_AT = _at(HeapInsert, "flags")
+SIZE_OF_INSERT = _size(HeapInsert)
+UPDATE_OLD_OFFNUM_AT = _at(HeapUpdate, "old_offnum")
+UPDATE_FLAGS_AT = _at(HeapUpdate, "flags")
+UPDATE_NEW_OFFNUM_AT = _at(HeapUpdate, "new_offnum")
+SIZE_OF_UPDATE = _size(HeapUpdate)
+DELETE_OFFNUM_AT = _at(HeapDelete, "offnum")
+DELETE_FLAGS_AT = _at(HeapDelete, "flags")
+SIZE_OF_DELETE = _size(HeapDelete)
 INPLACE_OFFNUM_AT = _at(Inplace, "offnum")
 SIZE_OF_INPLACE = Inplace.LAYOUTS[OLDEST].size  # what 18 put behind it no kernel reads
 MULTI_INSERT_FLAGS_AT = _at(MultiInsert, "flags")
 MULTI_INSERT_NTUPLES_AT = _at(MultiInsert, "ntuples")
 MULTI_INSERT_OFFNUMS_AT = _size(MultiInsert)
-TRUNCATE_DATABASE_AT = Truncate.LAYOUT.at("database")
-TRUNCATE_RELIDS_AT = Truncate.LAYOUT.at("relids")
+TRUNCATE_DATABASE_AT = HeapTruncate.LAYOUT.at("database")
+TRUNCATE_RELIDS_AT = HeapTruncate.LAYOUT.at("relids")
 NEW_CID_LOCATOR_AT = _at(NewCid, "locator")
 SIZE_OF_NEW_CID = _size(NewCid)
 _OFFNUM = 2  # sizeof(OffsetNumber)

@@ -16,7 +16,7 @@ COMPARED = Compared(__name__, "access/heapam_xlog.h", upto=18)
 
 
 @dataclass(frozen=True, slots=True)
-class Insert(Struct):
+class HeapInsert(Struct):
     """xl_heap_insert"""
 
     LAYOUTS = COMPARED.always(Layout({"offnum": U16, "flags": U8}))
@@ -26,7 +26,7 @@ class Insert(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Delete(Struct):
+class HeapDelete(Struct):
     """xl_heap_delete; the old tuple, or its key, may follow."""
 
     LAYOUTS = COMPARED.always(Layout({"xmax": U32, "offnum": U16, "infobits": U8, "flags": U8}))
@@ -38,7 +38,7 @@ class Delete(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Update(Struct):
+class HeapUpdate(Struct):
     """xl_heap_update, of HOT updates too; the old tuple, or its key, may follow."""
 
     LAYOUTS = COMPARED.always(
@@ -54,7 +54,7 @@ class Update(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Truncate:
+class HeapTruncate:
     """xl_heap_truncate: the relations that one TRUNCATE emptied, by oid."""
 
     LAYOUT: ClassVar = Layout({"database": U32, "count": U32, "flags": U8, "relids": U32})
@@ -64,7 +64,7 @@ class Truncate:
     relids: tuple[int, ...]
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> Truncate:
+    def read(cls, data: bytes, _major: int) -> HeapTruncate:
         """Raises CorruptWal if the data are too short."""
         head = cls.LAYOUT.read(data)
         return cls(head["database"], head["flags"], tuple(read_u32s(data, cls.LAYOUT.at("relids"), head["count"]).tolist()))
