@@ -9,7 +9,7 @@ import pytest
 
 from support.changes_by_hand import relation
 from tailrace.model import Lsn, Stretch
-from tailrace.plan.stretch import Carried, FileMap, StretchPlan, is_decoded
+from tailrace.plan.stretch import EarlierToastChunks, FileMap, StretchPlan, is_decoded
 
 DECODED = {
     # what differs from a user's table; whether its rows are shown, and whether with the rows of rewrites
@@ -60,8 +60,8 @@ def test_restricted_to_some(
     assert mine is not None
     assert (mine.xid.tolist(), mine.ordinal.tolist(), mine.row_bytes.tolist()) == (xids, ordinals, row_bytes)
     assert (mine.since + 7).tolist() == xids
-    assert [(part.lsn.tolist(), part.xid.tolist()) for part in mine.carried] == carried
-    assert [part.crc.tolist() for part in mine.carried] == [[lsn + 1 for lsn in lsns] for lsns, _ in carried or []]
+    assert [(part.lsn.tolist(), part.xid.tolist()) for part in mine.earlier_toast] == carried
+    assert [part.crc.tolist() for part in mine.earlier_toast] == [[lsn + 1 for lsn in lsns] for lsns, _ in carried or []]
     assert (mine.stretch, mine.files, mine.confirmed.tolist()) == (plan.stretch, plan.files, [5])
 
 
@@ -80,12 +80,12 @@ def _plan() -> StretchPlan:
         stream=np.array([0, 8, 9], np.uint32),
         files=FileMap(none, none, none, none.astype(np.bool_), none, none, none, none),
         relations=(),
-        carried=(_carried(0, [10, 20], [7, 9]), _carried(50, [30], [9])),
+        earlier_toast=(_chunks(0, [10, 20], [7, 9]), _chunks(50, [30], [9])),
         confirmed=np.array([5]),
     )
 
 
-def _carried(start: int, lsns: list[int], xids: list[int]) -> Carried:
-    return Carried(
+def _chunks(start: int, lsns: list[int], xids: list[int]) -> EarlierToastChunks:
+    return EarlierToastChunks(
         Stretch(Lsn(start), Lsn(start + 50)), np.array(lsns), np.array(xids), np.array([lsn + 1 for lsn in lsns], np.uint32)
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.plan.stretch import Carried, StretchPlan
+from tailrace.plan.stretch import EarlierToastChunks, StretchPlan
 from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.toast import Chunks
 from tailrace.wal import framing, records
@@ -64,7 +64,7 @@ class CarriedChunks(NamedTuple):
         """Read those that the plan names. Raises CorruptWal if they are not the ones that were indexed."""
         data, parts = [np.zeros(0, np.uint8)], [ChunkTuples.none()]
         size = 0
-        for part in plan.carried:
+        for part in plan.earlier_toast:
             copied, bounds = _copied(plan, read, part)
             data.append(copied)
             turn = np.searchsorted(plan.xid, part.xid)  # the first of its transaction here, as `WantedXids` numbers them
@@ -73,7 +73,7 @@ class CarriedChunks(NamedTuple):
         return cls(np.concatenate(data), ChunkTuples.joined(parts))
 
 
-def _copied(plan: StretchPlan, read: Reader, part: Carried) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _copied(plan: StretchPlan, read: Reader, part: EarlierToastChunks) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Chunk tuples of an earlier stretch, and their bounds."""
     form = FORMATS[plan.major]
     stretch, lsns = part.stretch, part.lsn

@@ -41,7 +41,7 @@ class FileMap:
 
 
 @dataclass(slots=True)
-class Carried:
+class EarlierToastChunks:
     """TOAST chunks in an earlier stretch that serve rows of this one: the LSNs of their records, sorted, and the full xid and
     the checksum of each."""
 
@@ -90,7 +90,7 @@ class StretchPlan:
     stream: NDArray[np.uint32]
     files: FileMap
     relations: tuple[Relation, ...]
-    carried: tuple[Carried, ...]
+    earlier_toast: tuple[EarlierToastChunks, ...]
     confirmed: NDArray[np.int64]
     names: NameTimeline | None = None
     codec: str = UTF8
@@ -105,15 +105,15 @@ class StretchPlan:
         if not keep.any():
             return None
         xids = self.xid[keep]
-        mine = [np.isin(part.xid, xids) for part in self.carried]
-        carried = (
-            Carried(part.stretch, part.lsn[of], part.xid[of], part.crc[of])
-            for part, of in zip(self.carried, mine, strict=True)
+        mine = [np.isin(part.xid, xids) for part in self.earlier_toast]
+        earlier = (
+            EarlierToastChunks(part.stretch, part.lsn[of], part.xid[of], part.crc[of])
+            for part, of in zip(self.earlier_toast, mine, strict=True)
             if of.any()
         )
         return replace(
             self, xid=xids, ordinal=self.ordinal[keep], row_bytes=self.row_bytes[keep], since=self.since[keep],
-            stream=self.stream[keep], carried=tuple(carried), commits=None if self.commits is None else self.commits.take(keep),
+            stream=self.stream[keep], earlier_toast=tuple(earlier), commits=None if self.commits is None else self.commits.take(keep),
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from tailrace.catalog.names.timeline import name_timeline
 from tailrace.plan.demand import Demand
 from tailrace.plan.files import FileMapper
 from tailrace.plan.streams import Streams
-from tailrace.plan.stretch import Carried, StretchPlan, commits_of
+from tailrace.plan.stretch import EarlierToastChunks, StretchPlan, commits_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.types.encodings.server_encodings import codec_of_values
 from tailrace.wal import index
@@ -62,7 +62,7 @@ def stretch_plans(
                     stream=np.where(streams.streamed, log.fates.transactions.xid, np.uint32(0))[ordinal[mine][order]],
                     files=file_map,
                     relations=relations,
-                    carried=chunks.serving(xids),
+                    earlier_toast=chunks.serving(xids),
                     confirmed=confirmed,
                     names=names,
                     codec=codec_of_values(history.encoding),
@@ -80,11 +80,11 @@ class _WaitingChunks:
     def __init__(self) -> None:
         self._of_xid: dict[int, list[tuple[Index, NDArray[np.int64]]]] = {}
 
-    def serving(self, xids: NDArray[np.int64]) -> tuple[Carried, ...]:
+    def serving(self, xids: NDArray[np.int64]) -> tuple[EarlierToastChunks, ...]:
         if not self._of_xid:
             return ()
         return tuple(
-            Carried(source.stretch, source.waiting_lsn[rows], np.full(len(rows), xid, np.int64), source.waiting_crc[rows])
+            EarlierToastChunks(source.stretch, source.waiting_lsn[rows], np.full(len(rows), xid, np.int64), source.waiting_crc[rows])
             for xid in xids[np.isin(xids, list(self._of_xid))].tolist()
             for source, rows in self._of_xid[xid]
         )
