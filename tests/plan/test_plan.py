@@ -243,7 +243,8 @@ CARRIED = {
 def test_chunks_are_taken_along(text: str, carried: dict[int, dict[int, list[int]]]) -> None:
     plan = _plan(text)
     assert {
-        int(each.stretch.start): {int(part.stretch.start): part.lsn.tolist() for part in each.earlier_toast} for each in plan.stretches
+        int(each.stretch.start): {int(part.stretch.start): part.lsn.tolist() for part in each.earlier_toast}
+        for each in plan.stretches
     } == carried
 
 

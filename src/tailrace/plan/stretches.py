@@ -84,7 +84,9 @@ class _WaitingChunks:
         if not self._of_xid:
             return ()
         return tuple(
-            EarlierToastChunks(source.stretch, source.waiting_lsn[rows], np.full(len(rows), xid, np.int64), source.waiting_crc[rows])
+            EarlierToastChunks(
+                source.stretch, source.waiting_lsn[rows], np.full(len(rows), xid, np.int64), source.waiting_crc[rows]
+            )
             for xid in xids[np.isin(xids, list(self._of_xid))].tolist()
             for source, rows in self._of_xid[xid]
         )

@@ -45,7 +45,7 @@ from tailrace.wal.unaligned import u8, u16, u32
 NOT_KEPT = 0
 
 
-class CatalogFiles(NamedTuple):
+class CatalogFileKeys(NamedTuple):
     """Which files are catalogs': of those numbered by initdb the ones in `oids`, and others that the plan knows of (`key`, `tablespace`). With
     `nothing_else`, only what changes them is to be kept."""
 
@@ -56,12 +56,12 @@ class CatalogFiles(NamedTuple):
     nothing_else: bool
 
 
-def catalog_files(also: Sequence[Locator]) -> CatalogFiles:
+def catalog_files(also: Sequence[Locator]) -> CatalogFileKeys:
     """The files of TRACKED_CATALOGS, and `also` these; if there are any, nothing else is to be kept."""
     oids = np.array(sorted(TRACKED_CATALOGS), np.int64)
     keys = np.array([(file.database << 32) | file.number for file in also], np.int64)
     spaces = np.array([file.tablespace for file in also], np.int64)
-    return CatalogFiles(rehashed(oids, len(oids), len(oids)), oids, keys, spaces, bool(also))
+    return CatalogFileKeys(rehashed(oids, len(oids), len(oids)), oids, keys, spaces, bool(also))
 
 
 # -- transactions --------------------------------------------------------------------------------------------------------------------
