@@ -36,7 +36,7 @@ SECOND_BLOCK = FIRST_BLOCK + records.BLOCK_FIELDS
 _ENDED_ANEW = ~(XMAX_COMMITTED | XMAX_MULTI)
 
 
-class Change(NamedTuple):
+class ChangedPage(NamedTuple):
     """A heap record on a catalog: the page of its first block, whether that block has an image, and whether a page of which nothing is known may be
     changed: if all pages are known, one that is not there is empty."""
 

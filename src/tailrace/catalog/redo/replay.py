@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.pages.catalog_files import NO_FILE, CatalogFiles, catalog_file
-from tailrace.catalog.redo.heap_redo import Change, added_item, heap_redo
+from tailrace.catalog.redo.heap_redo import ChangedPage, added_item, heap_redo
 from tailrace.catalog.redo.replayed import (
     DONE,
     MORE_ROOM,
     UNKNOWN_PAGE,
     UNREADABLE,
     VERSIONS,
-    Record,
     Replayed,
+    ReplayedRecord,
     Target,
     has_room,
     note_contents,
@@ -184,7 +184,7 @@ def replay_one_page(pages, files, next_xid, page, replayed, row):  # type: ignor
     if not has_room(replayed):
         return MORE_ROOM
     first_new = replayed.used[VERSIONS]
-    nobody = Record(np.int64(0), np.int64(0), next_xid)
+    nobody = ReplayedRecord(np.int64(0), np.int64(0), next_xid)
     target = Target(pages.file[row], files.catalog[pages.file[row]], pages.block[row])
     memcpy(page, 0, pages.page, row * PAGE_SIZE, PAGE_SIZE)
     status = replay_page(replayed, nobody, target, page, np.int64(ADDS_NOTHING))
@@ -215,12 +215,12 @@ def replay_record(reading, replayed, row):  # type: ignore[no-untyped-def]
     if not heap.has_main_data(log.data, parsed):
         return UNREADABLE
     first_new = replayed.used[VERSIONS]
-    record = Record(log.lsn[row], with_epoch(parsed[XID], next_xid), next_xid)
+    record = ReplayedRecord(log.lsn[row], with_epoch(parsed[XID], next_xid), next_xid)
     status, has_image = replay_images(reading, replayed, record)
     if status == DONE and parsed[MANAGER] in (HEAP, HEAP2) and parsed[records.BLOCKS] > 0:
         target = target_of(parsed, FIRST_BLOCK, reading.files)
         if target.file != NO_FILE:
-            status = heap_redo(replayed, record, Change(target, has_image, reading.complete), log.data, parsed)
+            status = heap_redo(replayed, record, ChangedPage(target, has_image, reading.complete), log.data, parsed)
     note_contents(replayed, first_new)
     return status
 

@@ -53,7 +53,7 @@ class Replayed(NamedTuple):
     used: NDArray[np.int64]
 
 
-class Record(NamedTuple):
+class ReplayedRecord(NamedTuple):
     """The record at hand: its LSN and full xid, and a full xid that tells the epoch of others on its pages (`transactions.epochs`). A page of the
     directory counts as a record at 0 of transaction 0."""
 
