@@ -247,7 +247,7 @@ def _record(line: Line) -> tuple[int, bytes] | None:
     if line.what == "invalidates":
         oids = np.array(line.several("oids"), np.int64)
         messages = Invalidations(np.full(len(oids), RELCACHE), np.full(len(oids), line.number("db", DATABASE)), oids)
-        said = xact.Invalidations(write_invalidations(messages).tobytes())
+        said = xact.XactInvalidations(write_invalidations(messages).tobytes())
         return index.INVALIDATIONS, _written(XACT, xact.INVALIDATIONS, said, line.xid)
     if line.what == "wal_level":
         change = ParameterChange(100, 8, 10, 0, 64, wal_level=line.numbers[0])

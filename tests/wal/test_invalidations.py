@@ -90,7 +90,7 @@ def test_as_pg_waldump(major: int) -> None:
 
 def _of_commands(part: Index) -> list[Invalidations]:
     kept = kept_records([part], index.INVALIDATIONS)
-    return [read_invalidations(np.frombuffer(each.read(xact.Invalidations).messages, np.uint8)) for each in kept]
+    return [read_invalidations(np.frombuffer(each.read(xact.XactInvalidations).messages, np.uint8)) for each in kept]
 
 
 def test_both_directions() -> None:
@@ -100,7 +100,7 @@ def test_both_directions() -> None:
 
 
 def test_a_record_that_is_shorter_than_it_says_is_damage() -> None:
-    record = xact.Invalidations(bytes(32)).write(18)
+    record = xact.XactInvalidations(bytes(32)).write(18)
     whole, short = (np.frombuffer(data, np.uint8) for data in (record, record[:-1]))
     for cut in (short, whole[:3]):
         length = np.array([len(whole), len(cut)])

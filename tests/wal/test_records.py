@@ -51,7 +51,7 @@ ALWAYS: dict[int, dict[int, Any]] = {
 }
 """Records that are nothing but what their type says. Others go on with tuples, offsets or messages."""
 BEGINNINGS: dict[int, dict[int, Any]] = {
-    XACT: {xact.INVALIDATIONS: xact.Invalidations},
+    XACT: {xact.INVALIDATIONS: xact.XactInvalidations},
     STANDBY: {standby.INVALIDATIONS: standby.StandbyInvalidations},
     HEAP: {
         heap.INSERT: heap_records.HeapInsert,

@@ -191,7 +191,7 @@ _XACT = {
     xact.ASSIGNMENT: _Kind(
         "ASSIGNMENT", xact.Assignment, lambda says: f"xtop: {says.top_xid}, subxacts: {_listed(says.subxids)}"
     ),
-    xact.INVALIDATIONS: _Kind("INVALIDATION", xact.Invalidations, lambda says: f"messages: {says.count}"),
+    xact.INVALIDATIONS: _Kind("INVALIDATION", xact.XactInvalidations, lambda says: f"messages: {says.count}"),
 }
 
 

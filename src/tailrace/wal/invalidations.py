@@ -85,7 +85,7 @@ def read_invalidations(data: NDArray[np.uint8]) -> Invalidations:
 def invalidations_of(kept: MainData) -> tuple[NDArray[np.int64], Invalidations]:
     """The messages of many XLOG_XACT_INVALIDATIONS records, one after another, and which record each is of. Raises CorruptWal for one that is too
     short."""
-    size = xact.Invalidations.LAYOUT.size
+    size = xact.XactInvalidations.LAYOUT.size
     for row in np.flatnonzero(kept.length < size)[:1].tolist():
         raise CorruptWal("invalid length of transaction record", lsn=int(kept.lsn[row]))
     counts = kept.data[ranges(kept.at, np.full(len(kept.at), size))].view("<u4").astype(np.int64)

@@ -244,7 +244,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Invalidations:
+class XactInvalidations:
     """xl_xact_invals: `messages` are SharedInvalidationMessages, of SIZE_OF_INVALIDATION bytes each (`wal/invalidations.py`)."""
 
     LAYOUT: ClassVar = Layout({"count": U32})
@@ -256,7 +256,7 @@ class Invalidations:
         return len(self.messages) // SIZE_OF_INVALIDATION
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> Invalidations:
+    def read(cls, data: bytes, _major: int) -> XactInvalidations:
         """Raises CorruptWal if the data are too short."""
         head = cls.LAYOUT.read(data)
         messages = data[cls.LAYOUT.size : cls.LAYOUT.size + head["count"] * SIZE_OF_INVALIDATION]
