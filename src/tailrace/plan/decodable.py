@@ -65,17 +65,17 @@ def _raised_later(raised: Lsn | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndOfDecoding:
     """The first record that cannot be decoded any more, nor any behind it, and the error which says why."""
 
     at: Lsn
     error: TailraceError
 
 
-def ends_for(indexes: Sequence[Index], database: int, name: str, since: int) -> End | None:
+def ends_for(indexes: Sequence[Index], database: int, name: str, since: int) -> EndOfDecoding | None:
     """Where decoding ends for who has all of this database before `since`; None if it goes on."""
     ends = [
-        End(
+        EndOfDecoding(
             lsn,
             InsufficientLogging(
                 "logical decoding requires wal_level >= logical",
@@ -89,7 +89,7 @@ def ends_for(indexes: Sequence[Index], database: int, name: str, since: int) -> 
         if level < LOGICAL
     ]
     ends += [
-        End(
+        EndOfDecoding(
             lsn,
             UsageError(
                 f'database "{name}" was dropped',
