@@ -16,7 +16,7 @@ import pytest
 from support.sampling import MATRIX
 from tailrace.majors import MAJORS
 from tailrace.types import oids
-from tailrace.wal.index import FORMAT_VERSION, Files, Index, Kept, Xids
+from tailrace.wal.index import FORMAT_VERSION, Files, Index, KeptRecords, Xids
 from tailrace.wal.xact import Ends
 
 ROOT = Path(__file__).parents[1]
@@ -413,7 +413,7 @@ def test_documents_name_files_that_exist(document: Path) -> None:
 
 def test_the_index_format_is_described() -> None:
     described = (ROOT / "docs/index_format.md").read_text()
-    parts = (Index, Xids, Files, Kept, Ends)
+    parts = (Index, Xids, Files, KeptRecords, Ends)
     names = [field.name for part in parts for field in fields(part)]
     assert [name for name in names if f"`{name}`" not in described] == []
     assert f"`format` (now {FORMAT_VERSION})" in described

@@ -31,7 +31,7 @@ from tailrace.transactions.fates import TwoPhase
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal import heap, index, logicalmsg, standby, xact, xlog
 from tailrace.wal.heap_records import HeapTruncate
-from tailrace.wal.index import Files, Index, Kept, Xids
+from tailrace.wal.index import Files, Index, KeptRecords, Xids
 from tailrace.wal.invalidations import RELCACHE, Invalidations, write_invalidations
 from tailrace.wal.logicalmsg import MessageRecord
 from tailrace.wal.record_header import write_record
@@ -207,11 +207,11 @@ def ends_of(lines: list[Line]) -> Ends:
 # -- records that an index keeps whole ---------------------------------------------------------------------------------------------
 
 
-def _kept(lines: list[Line]) -> Kept:
+def _kept(lines: list[Line]) -> KeptRecords:
     rows = [(line, *made) for line in lines if (made := _record(line))]
     data = [record.ljust(-(-len(record) // 8) * 8, b"\0") for _, _, record in rows]
     lsn = np.array([line.lsn for line, _, _ in rows], np.int64)
-    return Kept(
+    return KeptRecords(
         kind=np.array([kind for _, kind, _ in rows], np.uint8),
         lsn=lsn,
         end_lsn=lsn + RECORD,

@@ -22,7 +22,7 @@ from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.transactions.unfinished import Unfinished
 from tailrace.wal import index, xact
-from tailrace.wal.index import Index, Kept
+from tailrace.wal.index import Index, KeptRecords
 from tailrace.wal.merge import ended_here, merged
 from tailrace.wal.record_header import RecordHeader
 from tailrace.wal.xact import Ends
@@ -73,7 +73,7 @@ def _matters(ends: Ends, still: Unfinished) -> NDArray[np.bool_]:
     return prepares | (rolls_back & (ends.kind == xact.ABORT))
 
 
-def _records_of(kept: Kept, major: int, xids: NDArray[np.int64]) -> NDArray[np.int64]:
+def _records_of(kept: KeptRecords, major: int, xids: NDArray[np.int64]) -> NDArray[np.int64]:
     """The messages, TRUNCATEs and invalidations of these transactions. A stretch has no xid twice, so that 32 bits tell."""
     rows = kept.rows_of(index.MESSAGE, index.TRUNCATE, index.INVALIDATIONS)
     low = set((xids & LOW_WORD).tolist()) - {0}

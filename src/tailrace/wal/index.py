@@ -61,7 +61,7 @@ SPECULATES = STARTS_WITH_CONFIRM | STARTS_WITH_CANCEL | HAS_SPECULATED
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptRecords:
     """Records kept whole, in WAL order: row i is `data[at[i] : at[i] + length[i]]`, starting 8-aligned. `followed_by` is, for messages, the xid of
     the record that begins where it ends; 0 if none does or it has none, UNKNOWN_XID if that lies beyond the stretch."""
 
@@ -83,12 +83,12 @@ class Kept:
     def record(self, row: int) -> bytes:
         return self.data[self.at[row] : self.at[row] + self.length[row]].tobytes()
 
-    def taken(self, rows: NDArray[np.int64]) -> Kept:
+    def taken(self, rows: NDArray[np.int64]) -> KeptRecords:
         """These records alone, in memory of their own."""
         bounds = bounds_of(self.length[rows] + 7 & ~7)
         data = np.zeros(bounds[-1], np.uint8)
         data[ranges(bounds[:-1], self.length[rows])] = self.data[ranges(self.at[rows], self.length[rows])]
-        return Kept(
+        return KeptRecords(
             kind=self.kind[rows], lsn=self.lsn[rows], end_lsn=self.end_lsn[rows], followed_by=self.followed_by[rows],
             at=bounds[:-1], length=self.length[rows], data=data,
         )  # fmt: skip
@@ -159,7 +159,7 @@ class Index:
     xids: Xids
     files: Files
     ends: Ends
-    kept: Kept
+    kept: KeptRecords
     waiting_xid: NDArray[np.integer]
     waiting_lsn: NDArray[np.int64]
     waiting_crc: NDArray[np.uint32]

@@ -20,14 +20,14 @@ from tailrace.wal import index as index_module
 from tailrace.wal import xact as xact_module
 from tailrace.wal.crc import record_crc
 from tailrace.wal.framing import RECORD_HEADER
-from tailrace.wal.index import FORMAT_VERSION, INVALIDATIONS, Files, Index, Kept, Xids
+from tailrace.wal.index import FORMAT_VERSION, INVALIDATIONS, Files, Index, KeptRecords, Xids
 from tailrace.wal.record_header import H_CRC, H_LENGTH
 from tailrace.wal.stood import Stood
 from tailrace.wal.unaligned import u32
 from tailrace.wal.xact import Ends
 
 INDEX_FILE = FileKind("index", "an index", version=FORMAT_VERSION, compression="lz4")
-_PARTS: dict[str, type] = {"xids": Xids, "files": Files, "ends": Ends, "kept": Kept}
+_PARTS: dict[str, type] = {"xids": Xids, "files": Files, "ends": Ends, "kept": KeptRecords}
 
 
 def index_dtypes(xid: type = np.uint32) -> dict[str, np.dtype[Any]]:

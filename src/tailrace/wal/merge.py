@@ -23,7 +23,7 @@ from tailrace.wal.index import (
     UNKNOWN_XID,
     Files,
     Index,
-    Kept,
+    KeptRecords,
     Xids,
 )  # fmt: skip
 from tailrace.wal.xact import Ends
@@ -142,15 +142,15 @@ def _joined_ends(first: Ends, second: Ends) -> Ends:
     return Ends(**columns)
 
 
-def _merged_kept(first: Index, second: Index) -> Kept:
+def _merged_kept(first: Index, second: Index) -> KeptRecords:
     """The records of both; of a custom resource manager only the first, and the message at the end of the first knows what follows it."""
     mine, theirs = first.kept, second.kept
     if (mine.kind == ALIEN).any() and (theirs.kind == ALIEN).any():
         theirs = theirs.taken(np.flatnonzero(theirs.kind != ALIEN))
-    columns = {each.name: np.concatenate([getattr(mine, each.name), getattr(theirs, each.name)]) for each in fields(Kept)}
+    columns = {each.name: np.concatenate([getattr(mine, each.name), getattr(theirs, each.name)]) for each in fields(KeptRecords)}
     columns["at"][len(mine) :] += len(mine.data)
     if second.records:
         followed_by = columns["followed_by"][: len(mine)]
         open_end = followed_by == UNKNOWN_XID
         followed_by[open_end] = np.where(mine.end_lsn[open_end] == second.first, np.uint32(second.first_xid), np.uint32(0))
-    return Kept(**columns)
+    return KeptRecords(**columns)

@@ -29,7 +29,7 @@ from tailrace.wal.index import (
     SPECULATION_OPEN,
     Files,
     Index,
-    Kept,
+    KeptRecords,
     Xids,
 )
 from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
@@ -276,10 +276,10 @@ def _files(room: FileRoom) -> Files:
     )
 
 
-def _kept(wal: WalBytes, room: KeptRoom) -> Kept:
+def _kept(wal: WalBytes, room: KeptRoom) -> KeptRecords:
     used = slice(int(room.used[0]))
     data, at = gather(wal.buf, room.at[used], room.length[used], 8)
-    return Kept(
+    return KeptRecords(
         kind=room.kind[used].copy(),
         lsn=room.lsn[used].copy(),
         end_lsn=room.end_lsn[used].copy(),
