@@ -36,7 +36,7 @@ class Tuples(NamedTuple):
     length: NDArray[np.int64]
 
 
-class Layout(NamedTuple):
+class AttributeLayout(NamedTuple):
     """By attribute, attlen and attalign, in bytes."""
 
     length: NDArray[np.int64]
@@ -123,7 +123,7 @@ def deform(
     buf: NDArray[np.uint8], row_at: NDArray[np.int64], row_length: NDArray[np.int64], lengths: NDArray[np.int64], aligns: NDArray[np.int64]
 ) -> Attributes:  # fmt: skip
     """Where the attributes lie, by attribute and row. Raises CorruptTuple for one that does not hold what its relation has."""
-    bad, attributes = _deformed(buf, Tuples(row_at, row_length), Layout(lengths, aligns))
+    bad, attributes = _deformed(buf, Tuples(row_at, row_length), AttributeLayout(lengths, aligns))
     if bad >= 0:
         raise CorruptTuple(
             "tuple does not have the layout of its relation", row=bad, hint="The catalog state may not belong to this WAL."
@@ -139,11 +139,11 @@ def first_misfit(
     aligns: Sequence[int],
 ) -> int:
     """The first tuple whose header or attributes run beyond its end, -1 if all keep within. The tuples themselves must lie in `buf`."""
-    layout = Layout(np.array(lengths, np.int64), np.array(aligns, np.int64))
+    layout = AttributeLayout(np.array(lengths, np.int64), np.array(aligns, np.int64))
     return _deformed(buf, Tuples(row_at, row_length), layout)[0]
 
 
-def _deformed(buf: NDArray[np.uint8], tuples: Tuples, layout: Layout) -> tuple[int, Attributes]:
+def _deformed(buf: NDArray[np.uint8], tuples: Tuples, layout: AttributeLayout) -> tuple[int, Attributes]:
     shape = (len(layout.length), len(tuples.at))
     attributes = Attributes(np.zeros(shape, np.int64), np.zeros(shape, np.int32), np.zeros(shape, np.uint8))
     return deform_rows(buf, tuples, layout, attributes), attributes
