@@ -11,7 +11,7 @@ import pytest
 
 from support.cases import open_case
 from support.catalogs import DATABASE, PUBLIC, TABLESPACE, Row, attribute, history_of, primary_key, row, table, told
-from tailrace.catalog.history.file_timelines import FileTimelines, Span
+from tailrace.catalog.history.file_timelines import FileTimelines, RelationSpan
 from tailrace.catalog.history.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Relation
@@ -125,7 +125,7 @@ def test_before_catalogs_are_known() -> None:
         assert _in_words(timeline.spans) == spans
 
 
-def _in_words(spans: list[Span]) -> list[tuple[int, str]]:
+def _in_words(spans: list[RelationSpan]) -> list[tuple[int, str]]:
     return [(span.start, told(span.relation)) for span in spans]
 
 
@@ -169,7 +169,7 @@ def _points(history: History) -> list[int]:
     return [point for point in every.tolist() if history.known_from <= point < NEVER]
 
 
-def _meant(spans: list[Span], lsn: int) -> Relation | None:
+def _meant(spans: list[RelationSpan], lsn: int) -> Relation | None:
     return [span.relation for span in spans if span.start < lsn][-1]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history.file_timelines import FileTimelines, Span
+from tailrace.catalog.history.file_timelines import FileTimelines, RelationSpan
 from tailrace.catalog.history.history import History
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Relation
 from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, FileMap, is_decoded
@@ -89,7 +89,7 @@ class _AllSpans:
         self._relations: list[Relation] = []
         self._number: dict[int, int] = {}  # by identity: the history has each relation once
 
-    def add(self, spans: Sequence[Span]) -> int:
+    def add(self, spans: Sequence[RelationSpan]) -> int:
         """Where they lie."""
         for span in spans:
             self._start.append(span.start)

@@ -24,7 +24,7 @@ from tailrace.model import Locator, Relation
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RelationSpan:
     """After `start`, up to and including the `start` of the next span, the file was that of `relation` (None: of no relation)."""
 
     start: int
@@ -35,8 +35,8 @@ class Span:
 class Timeline:
     """`spans` hold for transactions that did not change the file's catalog rows; `own` has, by ordinal, those of each that did."""
 
-    spans: list[Span]
-    own: dict[int, list[Span]]
+    spans: list[RelationSpan]
+    own: dict[int, list[RelationSpan]]
 
 
 class FileTimelines:
@@ -53,7 +53,7 @@ class FileTimelines:
         """The timeline of each file, from the LSN of its first record, `since`, on."""
         steady = self._steady(files, since)
         return [
-            self._one(file, first) if file_steady is None else Timeline([Span(first - 1, file_steady[0])], {})
+            self._one(file, first) if file_steady is None else Timeline([RelationSpan(first - 1, file_steady[0])], {})
             for file, first, file_steady in zip(files, since.tolist(), steady, strict=True)
         ]
 
@@ -97,14 +97,14 @@ class FileTimelines:
         own = {ordinal: self._spans_of(locator, start, points, ordinal) for ordinal, (start, points) in moments.own.items()}
         return Timeline(self._spans_of(locator, since, moments.points, -1), own)
 
-    def _spans_of(self, locator: Locator, since: int, points: list[int], ordinal: int) -> list[Span]:
+    def _spans_of(self, locator: Locator, since: int, points: list[int], ordinal: int) -> list[RelationSpan]:
         """The file's relation at `since` and after each of these LSNs, as transaction `ordinal` sees it; one span while it is the same."""
-        spans: list[Span] = []
+        spans: list[RelationSpan] = []
         for point in [since - 1, *points]:
             try:
                 relation = self._history.relation_at(locator, max(point + 1, self._history.known_from), ordinal)
             except MissingHistory:
                 relation = None  # an error for rows that lie there, and for nobody else
             if not spans or spans[-1].relation is not relation:
-                spans.append(Span(point, relation))
+                spans.append(RelationSpan(point, relation))
         return spans
