@@ -149,10 +149,10 @@ TOKEN = re.compile(r"\s*(?:(?P<sign>[()!&|]|<->|<(?P<distance>\d+)>)|'(?P<quoted
 
 def parse_tsqueries(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As tsqueryin, for the form that tsqueryout prints."""
-    return parse_each(texts, valid, pg_type, lambda text: write_query(_Reader(text).read()))
+    return parse_each(texts, valid, pg_type, lambda text: write_query(_QueryParser(text).read()))
 
 
-class _Reader:
+class _QueryParser:
     """Reads a query: operators by priority, of equal ones the left first. State: where it stands in the text."""
 
     def __init__(self, text: str) -> None:
