@@ -24,7 +24,7 @@ from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner, Scanning, Source, capture, open_pipeline, scan_log
 from tailrace.plan import carried as carrying
 from tailrace.transactions.remnants import remnants_of
-from tailrace.wal.kept import moments
+from tailrace.wal.kept import server_states
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xlog import Checkpoint
 
@@ -49,7 +49,7 @@ def _wrapping(case: Case) -> Renumbering:
 def _repeating(case: Case) -> Renumbering:
     """Behind a quiet checkpoint the xids of before begin again. They do so on another page: a stretch never holds an xid twice."""
     indexes = scan_log(Source.open(case.data_dir).segments, LocalRunner(1))
-    all_moments = list(moments(indexes))
+    all_moments = list(server_states(indexes))
     first = min(xid for found in indexes for xid in found.xids.xid.tolist())
     for running, checkpoint in zip(all_moments[3:], all_moments[4:], strict=False):
         if (

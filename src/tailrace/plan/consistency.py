@@ -14,7 +14,7 @@ from tailrace.transactions.fates import Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import xact
 from tailrace.wal.index import Index
-from tailrace.wal.kept import moments
+from tailrace.wal.kept import server_states
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xlog import Checkpoint
 
@@ -42,16 +42,16 @@ def at_start(log: ScannedLog) -> tuple[frozenset[int], frozenset[int], Lsn]:
     checkpoint = _first_checkpoint(indexes)
     # What has this xid, or a later one, began after the checkpoint's redo pointer.
     redo, next_xid = (checkpoint.redo, checkpoint.next_xid) if checkpoint else (0, 0)
-    for moment in moments(indexes):
-        if moment.lsn < redo:
+    for state in server_states(indexes):
+        if state.lsn < redo:
             continue
-        if moment.is_shutdown:
-            return prepared, prepared, moment.lsn
-        if isinstance(moment.record, RunningXacts):
-            running = frozenset(log.clock.full(xid, moment.lsn) for xid in moment.record.xids.tolist())
-            earlier = (xid for part in indexes for xid in part.ends.xid[part.ends.lsn < moment.lsn].tolist())
+        if state.is_shutdown:
+            return prepared, prepared, state.lsn
+        if isinstance(state.record, RunningXacts):
+            running = frozenset(log.clock.full(xid, state.lsn) for xid in state.record.xids.tolist())
+            earlier = (xid for part in indexes for xid in part.ends.xid[part.ends.lsn < state.lsn].tolist())
             before = frozenset(xid for xid in (*running, *earlier) if xid < next_xid)
-            return before | prepared, running | prepared, moment.lsn
+            return before | prepared, running | prepared, state.lsn
     raise MissingHistory(
         f"no consistent point between {indexes[0].first} and {indexes[-1].next_lsn}",
         hint="The WAL holds neither a RUNNING_XACTS record nor a shutdown checkpoint. Run CHECKPOINT on the source, or give a captured catalog state.",  # noqa: E501
@@ -63,7 +63,7 @@ def maybe_begun_before(log: ScannedLog, start: Lsn, captured: Lsn) -> list[int]:
     """Transactions that ended between `start` and where a state was captured, and may have begun before `start`. The state names only those that
     were open when it was captured. What has the next xid of a checkpoint's redo pointer, or a later one, began behind that."""
     checkpoints = [
-        moment.record for moment in moments(log.indexes) if isinstance(moment.record, Checkpoint) and moment.lsn < captured
+        state.record for state in server_states(log.indexes) if isinstance(state.record, Checkpoint) and state.lsn < captured
     ]
     first = min((each.next_xid for each in checkpoints if each.redo >= start), default=None)
     ended = (xid for part in log.indexes for xid in part.ends.xid[(part.ends.lsn >= start) & (part.ends.lsn < captured)].tolist())
@@ -97,7 +97,7 @@ def first_redo(indexes: Sequence[Index]) -> Lsn:
 
 def _first_checkpoint(indexes: Sequence[Index]) -> Checkpoint | None:
     """The first whose redo pointer lies in the WAL at hand."""
-    checkpoints = (moment.record for moment in moments(indexes) if isinstance(moment.record, Checkpoint))
+    checkpoints = (state.record for state in server_states(indexes) if isinstance(state.record, Checkpoint))
     return next((each for each in checkpoints if each.redo >= indexes[0].stretch.start), None)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.wal.index import Index
-from tailrace.wal.kept import moments
+from tailrace.wal.kept import server_states
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xlog import Checkpoint
 
@@ -54,13 +54,13 @@ class XidClock:
         cannot be."""
         told = [known]
         partly: list[tuple[int, int]] = []
-        for moment in moments(indexes):
-            if isinstance(moment.record, Checkpoint):
-                if moment.record.next_xid >> 63:
-                    raise CorruptWal(f"invalid next transaction ID in checkpoint record: {moment.record.next_xid}").at(moment.lsn)
-                told.append((moment.lsn, moment.record.next_xid))
-            elif isinstance(moment.record, RunningXacts):
-                partly.append((moment.lsn, moment.record.next_xid))
+        for state in server_states(indexes):
+            if isinstance(state.record, Checkpoint):
+                if state.record.next_xid >> 63:
+                    raise CorruptWal(f"invalid next transaction ID in checkpoint record: {state.record.next_xid}").at(state.lsn)
+                told.append((state.lsn, state.record.next_xid))
+            elif isinstance(state.record, RunningXacts):
+                partly.append((state.lsn, state.record.next_xid))
         told.sort()
         at = np.searchsorted([lsn for lsn, _ in told], [lsn for lsn, _ in partly])
         full: list[tuple[int, int]] = []

@@ -17,7 +17,7 @@ from tailrace.ragged import lists_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import xact
 from tailrace.wal.index import Index
-from tailrace.wal.kept import moments
+from tailrace.wal.kept import server_states
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xlog import EndOfRecovery
 
@@ -60,11 +60,11 @@ def unfinished(log: ScannedLog, unread: Collection[int], prepared: Collection[in
 def _passed(log: ScannedLog) -> tuple[int, int]:
     """The oldest xid that may still run, and where the server last began anew."""
     oldest, restarted = 0, 0
-    for moment in moments(log.indexes):
-        if isinstance(moment.record, RunningXacts):
-            oldest = max(oldest, log.clock.full(moment.record.oldest_running_xid, moment.lsn))
-        elif isinstance(moment.record, EndOfRecovery) or moment.is_shutdown:
-            restarted = int(moment.lsn)
+    for state in server_states(log.indexes):
+        if isinstance(state.record, RunningXacts):
+            oldest = max(oldest, log.clock.full(state.record.oldest_running_xid, state.lsn))
+        elif isinstance(state.record, EndOfRecovery) or state.is_shutdown:
+            restarted = int(state.lsn)
     return oldest, restarted
 
 

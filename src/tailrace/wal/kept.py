@@ -1,6 +1,6 @@
-"""Records that indexes kept whole, read again: each by itself, or those that tell what the server knew of its transactions at moments of the log.
+"""Records that indexes kept whole, read again: each by itself, or those that say what the server knew of all its transactions at an LSN.
 
-In: the indexes of consecutive stretches. Out: `KeptRecord`s, whose data the record types of their resource manager read; `Moment`s.
+In: the indexes of consecutive stretches. Out: `KeptRecord`s, whose data the record types of their resource manager read; `ServerState`s.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _find_main(data, at, length, compressed, parsed, found):  # type: ignore[no-
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ServerState:
     """What the server wrote at `lsn` of all its transactions; `is_shutdown`, that it is a shutdown checkpoint."""
 
     lsn: Lsn
@@ -116,16 +116,16 @@ class Moment:
     is_shutdown: bool = False
 
 
-def moments(indexes: Sequence[Index]) -> Iterator[Moment]:
+def server_states(indexes: Sequence[Index]) -> Iterator[ServerState]:
     """Checkpoints, RUNNING_XACTS and ends of recovery, in WAL order."""
     for kept in kept_records(indexes, index.CHECKPOINT, index.RUNNING_XACTS, index.TIMELINE_END):
         opcode = kept.info & xlog.OPCODE
         if kept.kind == index.CHECKPOINT:
-            yield Moment(kept.lsn, kept.read(Checkpoint), opcode == xlog.CHECKPOINT_SHUTDOWN)
+            yield ServerState(kept.lsn, kept.read(Checkpoint), opcode == xlog.CHECKPOINT_SHUTDOWN)
         elif kept.kind == index.RUNNING_XACTS:
-            yield Moment(kept.lsn, kept.read(RunningXacts))
+            yield ServerState(kept.lsn, kept.read(RunningXacts))
         elif opcode == xlog.END_OF_RECOVERY:
-            yield Moment(kept.lsn, kept.read(EndOfRecovery))
+            yield ServerState(kept.lsn, kept.read(EndOfRecovery))
 
 
 def wal_level_changes(indexes: Sequence[Index]) -> list[tuple[Lsn, int]]:
