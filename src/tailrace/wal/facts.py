@@ -1,7 +1,7 @@
 """The facts of one stretch, noted record by record while :mod:`tailrace.wal.scan` walks it.
 
-Each group of facts has a room (:mod:`tailrace.wal.rooms`). The kernels are given one room and one record each, and are compiled into the loop that
-calls them.
+Each group of facts has a buffer (:mod:`tailrace.wal.index_buffers`). The kernels are given one buffer and one record each, and are compiled into
+the loop that calls them.
 """
 
 from __future__ import annotations
@@ -217,19 +217,19 @@ def note_row(xids, row, chunks, buf, parsed, record):  # type: ignore[no-untyped
 
 
 @inner_kernel
-def note_heap(buf, parsed, record, row, inplace_is_change, catalogs, room):  # type: ignore[no-untyped-def]
+def note_heap(buf, parsed, record, row, inplace_is_change, catalogs, buffers):  # type: ignore[no-untyped-def]
     """A record of HEAP or HEAP2; `row` is its xid's, or -1. Returns as what it is kept."""
-    xids = room.xids
-    keep = CATALOG_CHANGE if note_files(room.files, catalogs, parsed, record.lsn) else NOT_KEPT
+    xids = buffers.xids
+    keep = CATALOG_CHANGE if note_files(buffers.files, catalogs, parsed, record.lsn) else NOT_KEPT
     opcode = parsed[INFO] & heap.OPCODE
     if parsed[MANAGER] == HEAP2 and opcode == heap.NEW_CID:
-        note_new_cid(room.files, catalogs, buf, parsed, record.lsn)
+        note_new_cid(buffers.files, catalogs, buf, parsed, record.lsn)
         if row >= 0:
             xids.flags[row] |= CHANGES_CATALOG
             note_queued(xids, row, record.lsn, 0)
     elif row >= 0:
         xids.flags[row] |= change_flags(parsed, inplace_is_change)
-        note_row(xids, row, room.chunks, buf, parsed, record)
+        note_row(xids, row, buffers.chunks, buf, parsed, record)
         if parsed[MANAGER] == HEAP and opcode == heap.TRUNCATE:
             keep = TRUNCATE
             note_queued(xids, row, record.lsn, parsed[records.ORIGIN])
@@ -237,14 +237,14 @@ def note_heap(buf, parsed, record, row, inplace_is_change, catalogs, room):  # t
 
 
 @inner_kernel
-def note_other(buf, parsed, record, row, catalogs, room):  # type: ignore[no-untyped-def]
+def note_other(buf, parsed, record, row, catalogs, buffers):  # type: ignore[no-untyped-def]
     """A record that is neither of a heap nor the end of a transaction. Returns as what it is kept."""
     manager, opcode = parsed[MANAGER], parsed[INFO] & xlog.OPCODE
     if manager == XLOG and (opcode == xlog.FPI or opcode == xlog.FPI_FOR_HINT):
-        return CATALOG_CHANGE if note_files(room.files, catalogs, parsed, record.lsn) else NOT_KEPT
+        return CATALOG_CHANGE if note_files(buffers.files, catalogs, parsed, record.lsn) else NOT_KEPT
     if manager == LOGICALMSG and row >= 0 and u8(buf, parsed[MAIN] + logicalmsg.TRANSACTIONAL) != 0:
-        room.xids.flags[row] |= HAS_CHANGE
-        note_queued(room.xids, row, record.end_lsn, 0)
+        buffers.xids.flags[row] |= HAS_CHANGE
+        note_queued(buffers.xids, row, record.end_lsn, 0)
     return kept_as(manager, opcode)
 
 

@@ -32,11 +32,11 @@ from tailrace.wal.index import (
     KeptRecords,
     Xids,
 )
+from tailrace.wal.index_buffers import EndBuffer, FileBuffer, IndexBuffers, KeptBuffer, Record, XidBuffer, is_full, new_buffers
 from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
 from tailrace.wal.record_header import H_CRC, H_MANAGER, H_PREVIOUS, H_XID
 from tailrace.wal.records import INFO, MANAGER, TOP_XID, is_long_enough, parse, required
 from tailrace.wal.resource_managers import HEAP, HEAP2, IGNORED, XACT
-from tailrace.wal.rooms import EndRoom, FileRoom, KeptRoom, Record, Room, XidRoom, is_full, new_room
 from tailrace.wal.unaligned import u8, u32, u64
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import PREPARE_HEADERS, Ends, parse_end
@@ -87,23 +87,23 @@ def scan(wal: WalBytes, stretch: Stretch, log: LogIdentity, *, at_end_of_log: bo
     begin = first_written_page(wal, stretch, log.segment_size)
     times = 1
     while True:
-        frame, room = framing.new_frame(wal, log, begin, stretch.stop), new_room(wal.raw, times)
-        walked = Walked(*scan_records(wal.buf, frame, ScanFormat.of(log.form), catalog_files(also), room))
+        frame, buffers = framing.new_frame(wal, log, begin, stretch.stop), new_buffers(wal.raw, times)
+        walked = Walked(*scan_records(wal.buf, frame, ScanFormat.of(log.form), catalog_files(also), buffers))
         if walked.reason != framing.FULL:
             break
         times *= 2
     if walked.reason == REACHED_STOP:
-        return _index(wal, stretch, log, walked, room, also, place=Lsn(0) if begin == stretch.start else stretch.start)
+        return _index(wal, stretch, log, walked, buffers, also, place=Lsn(0) if begin == stretch.start else stretch.start)
     # Asked before it is looked at what lies behind, which moves the frame.
     words, place, torn = explain(walked.reason, frame), place_of(walked.reason, frame), is_torn(walked.reason, frame)
     judge_end(wal, frame, walked.reason, at_end_of_log=at_end_of_log)
-    return replace(_index(wal, stretch, log, walked, room, also, place=place), reason=words, torn=torn)
+    return replace(_index(wal, stretch, log, walked, buffers, also, place=place), reason=words, torn=torn)
 
 
 @kernel
-def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-def]
-    """Walk the stretch once, filling `room`. Returns the fields of `Walked`."""
-    parsed, xids, kept = room.parsed, room.xids, room.kept
+def scan_records(buf, frame, form, catalogs, buffers):  # type: ignore[no-untyped-def]
+    """Walk the stretch once, filling `buffers`. Returns the fields of `Walked`."""
+    parsed, xids, kept = buffers.parsed, buffers.xids, buffers.kept
     fingerprint = np.uint64(NO_RECORDS)
     count = first = first_xid = previous = last = 0
     row = last_xid = np.int64(
@@ -138,7 +138,7 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
         fingerprint = fingerprinted(fingerprint, u32(buf, record.at + H_CRC))
         if passed_over:
             continue
-        wrong = _what_is_wrong(parsed, form.requirements, room)
+        wrong = _what_is_wrong(parsed, form.requirements, buffers)
         if wrong < 0:
             reason = _stopped(frame, parsed, record, wrong)
             break
@@ -156,7 +156,7 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
         else:
             row = last_xid = np.int64(-1)
         if manager == HEAP or manager == HEAP2:
-            keep = note_heap(buf, parsed, record, row, form.inplace_is_change, catalogs, room)
+            keep = note_heap(buf, parsed, record, row, form.inplace_is_change, catalogs, buffers)
         elif manager == XACT:
             keep = NOT_KEPT
             if opcode == xact.INVALIDATIONS:
@@ -165,13 +165,13 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
                     xids.flags[row] |= CHANGES_CATALOG
                     note_queued(xids, row, record.lsn, 0)
             elif opcode != xact.ASSIGNMENT:
-                fields = room.ends.fields[room.ends.used[0]]
+                fields = buffers.ends.fields[buffers.ends.used[0]]
                 if not parse_end(buf, parsed, form.stats_item, form.prepare_header, fields):
                     reason = _stopped(frame, parsed, record, framing.INVALID_DATA)
                     break
-                note_end(room.ends, parsed, record)
+                note_end(buffers.ends, parsed, record)
         else:
-            keep = note_other(buf, parsed, record, row, catalogs, room)
+            keep = note_other(buf, parsed, record, row, catalogs, buffers)
             if keep == ALIEN:
                 keep = NOT_KEPT if saw_alien else ALIEN
                 saw_alien = True
@@ -182,14 +182,14 @@ def scan_records(buf, frame, form, catalogs, room):  # type: ignore[no-untyped-d
 
 
 @inner_kernel
-def _what_is_wrong(parsed, requirements, room):  # type: ignore[no-untyped-def]
+def _what_is_wrong(parsed, requirements, buffers):  # type: ignore[no-untyped-def]
     """Why the record at hand cannot be noted, 0 if it can: it is of no kind that is known, it lacks what its kind has, or there is no room."""
     least = required(parsed, requirements)
     if least < 0:
         return framing.UNKNOWN_KIND
     if not is_long_enough(parsed, least):
         return framing.INVALID_DATA
-    return framing.FULL if is_full(room) else 0
+    return framing.FULL if is_full(buffers) else 0
 
 
 @inner_kernel
@@ -216,11 +216,18 @@ def gather(buf, starts, lengths, align):  # type: ignore[no-untyped-def]
 
 
 def _index(
-    wal: WalBytes, stretch: Stretch, log: LogIdentity, walked: Walked, room: Room, also: Sequence[Locator], *, place: Lsn
+    wal: WalBytes,
+    stretch: Stretch,
+    log: LogIdentity,
+    walked: Walked,
+    buffers: IndexBuffers,
+    also: Sequence[Locator],
+    *,
+    place: Lsn,
 ) -> Index:
-    count = int(room.chunks.used[0])
-    xid_row = room.chunks.xid_row[:count]
-    waiting = np.flatnonzero(room.chunks.toast_run[:count] == room.xids.toast_run[xid_row])
+    count = int(buffers.chunks.used[0])
+    xid_row = buffers.chunks.xid_row[:count]
+    waiting = np.flatnonzero(buffers.chunks.toast_run[:count] == buffers.xids.toast_run[xid_row])
     return Index(
         stretch=stretch,
         sealed=walked.reason == REACHED_STOP,
@@ -234,65 +241,65 @@ def _index(
         next_lsn=Lsn(walked.next_lsn),
         fingerprint=walked.fingerprint,
         reason="",
-        xids=_xids(room.xids),
-        files=_files(room.files),
-        ends=_ends(wal, room.ends),
-        kept=_kept(wal, room.kept),
-        waiting_xid=room.xids.xid[xid_row[waiting]].astype(np.uint32),
-        waiting_lsn=room.chunks.lsn[waiting],
-        waiting_crc=room.chunks.crc[waiting],
+        xids=_xids(buffers.xids),
+        files=_files(buffers.files),
+        ends=_ends(wal, buffers.ends),
+        kept=_kept(wal, buffers.kept),
+        waiting_xid=buffers.xids.xid[xid_row[waiting]].astype(np.uint32),
+        waiting_lsn=buffers.chunks.lsn[waiting],
+        waiting_crc=buffers.chunks.crc[waiting],
         also=tuple(also),
         place=place,
         first_xid=walked.first_xid,
     )
 
 
-def _xids(room: XidRoom) -> Xids:
-    used = slice(int(room.used[0]))
-    flags = room.flags[used].copy()
-    flags[room.speculative[used] != 0] |= SPECULATION_OPEN
+def _xids(buffer: XidBuffer) -> Xids:
+    used = slice(int(buffer.used[0]))
+    flags = buffer.flags[used].copy()
+    flags[buffer.speculative[used] != 0] |= SPECULATION_OPEN
     return Xids(
-        xid=room.xid[used].astype(np.uint32),
-        top=room.top[used].astype(np.uint32),
-        first_lsn=room.first_lsn[used].copy(),
+        xid=buffer.xid[used].astype(np.uint32),
+        top=buffer.top[used].astype(np.uint32),
+        first_lsn=buffer.first_lsn[used].copy(),
         flags=flags,
-        rows=room.rows[used].copy(),
-        bytes=room.bytes[used].copy(),
-        speculative=room.speculative[used].copy(),
-        queued_lsn=room.queued_lsn[used].copy(),
-        origin=room.origin[used].copy(),
+        rows=buffer.rows[used].copy(),
+        bytes=buffer.bytes[used].copy(),
+        speculative=buffer.speculative[used].copy(),
+        queued_lsn=buffer.queued_lsn[used].copy(),
+        origin=buffer.origin[used].copy(),
     )
 
 
-def _files(room: FileRoom) -> Files:
-    used = slice(int(room.used[0]))
+def _files(buffer: FileBuffer) -> Files:
+    used = slice(int(buffer.used[0]))
     return Files(
-        tablespace=room.tablespace[used].astype(np.uint32),
-        database=(room.key[used] >> 32).astype(np.uint32),
-        number=(room.key[used] & 0xFFFFFFFF).astype(np.uint32),
-        first_lsn=room.first_lsn[used].copy(),
-        records=room.records[used].copy(),
-        tracked=room.tracked[used].copy(),
+        tablespace=buffer.tablespace[used].astype(np.uint32),
+        database=(buffer.key[used] >> 32).astype(np.uint32),
+        number=(buffer.key[used] & 0xFFFFFFFF).astype(np.uint32),
+        first_lsn=buffer.first_lsn[used].copy(),
+        records=buffer.records[used].copy(),
+        tracked=buffer.tracked[used].copy(),
     )
 
 
-def _kept(wal: WalBytes, room: KeptRoom) -> KeptRecords:
-    used = slice(int(room.used[0]))
-    data, at = gather(wal.buf, room.at[used], room.length[used], 8)
+def _kept(wal: WalBytes, buffer: KeptBuffer) -> KeptRecords:
+    used = slice(int(buffer.used[0]))
+    data, at = gather(wal.buf, buffer.at[used], buffer.length[used], 8)
     return KeptRecords(
-        kind=room.kind[used].copy(),
-        lsn=room.lsn[used].copy(),
-        end_lsn=room.end_lsn[used].copy(),
-        followed_by=room.followed_by[used].copy(),
+        kind=buffer.kind[used].copy(),
+        lsn=buffer.lsn[used].copy(),
+        end_lsn=buffer.end_lsn[used].copy(),
+        followed_by=buffer.followed_by[used].copy(),
         at=at[:-1].copy(),
-        length=room.length[used].copy(),
+        length=buffer.length[used].copy(),
         data=data,
     )
 
 
-def _ends(wal: WalBytes, room: EndRoom) -> Ends:
-    used = slice(int(room.used[0]))
-    ends = room.fields[used]
+def _ends(wal: WalBytes, buffer: EndBuffer) -> Ends:
+    used = slice(int(buffer.used[0]))
+    ends = buffer.fields[used]
 
     def bytes_of(start: int, count: int, width: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         return gather(wal.buf, ends[:, start], ends[:, count] * width, 1)
@@ -303,11 +310,11 @@ def _ends(wal: WalBytes, room: EndRoom) -> Ends:
     return Ends(
         kind=ends[:, xact.E_KIND].astype(np.uint8),
         xid=ends[:, xact.E_XID].astype(np.uint32),
-        lsn=room.lsn[used].copy(),
-        end_lsn=room.end_lsn[used].copy(),
+        lsn=buffer.lsn[used].copy(),
+        end_lsn=buffer.end_lsn[used].copy(),
         time=ends[:, xact.E_TIME].copy(),
         database=ends[:, xact.E_DATABASE].astype(np.uint32),
-        origin=room.origin[used].astype(np.uint16),
+        origin=buffer.origin[used].astype(np.uint16),
         origin_lsn=ends[:, xact.E_ORIGIN_LSN].copy(),
         origin_time=ends[:, xact.E_ORIGIN_TIME].copy(),
         subxact_bounds=sub_at // _SIZE_OF_XID,

@@ -1,5 +1,5 @@
-"""The rooms that the facts of one stretch are noted in (:mod:`tailrace.wal.facts`): columns long enough for any stretch of its size (what is not
-written to costs nothing), of which the first `used[0]` rows are in use."""
+"""The buffers in which the facts of one stretch are noted (:mod:`tailrace.wal.facts`) before they become its index: columns long enough for any
+stretch of its size (what is not written to costs nothing), of which the first `used[0]` rows are in use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Record(NamedTuple):
     end_lsn: int
 
 
-class XidRoom(NamedTuple):
+class XidBuffer(NamedTuple):
     """By transaction id, in the order in which they appear; `table` finds them. `toast_run` counts the rows so far that made use of TOAST chunks: the
     chunks that were noted in an earlier run have their row."""
 
@@ -47,7 +47,7 @@ class XidRoom(NamedTuple):
     toast_run: NDArray[np.int64]
 
 
-class FileRoom(NamedTuple):
+class FileBuffer(NamedTuple):
     """By heap file; `key` is database and number (`file_key`), `last[0]` the row that was asked for last."""
 
     table: NDArray[np.int32]
@@ -60,7 +60,7 @@ class FileRoom(NamedTuple):
     tracked: NDArray[np.bool_]
 
 
-class EndRoom(NamedTuple):
+class EndBuffer(NamedTuple):
     """By commit, abort and prepare; `fields` are `xact.parse_end`'s."""
 
     used: NDArray[np.int64]
@@ -70,7 +70,7 @@ class EndRoom(NamedTuple):
     origin: NDArray[np.int64]
 
 
-class KeptRoom(NamedTuple):
+class KeptBuffer(NamedTuple):
     """By record that is kept whole; `at` is where its bytes are now."""
 
     used: NDArray[np.int64]
@@ -82,7 +82,7 @@ class KeptRoom(NamedTuple):
     followed_by: NDArray[np.uint32]
 
 
-class ChunkRoom(NamedTuple):
+class ChunkBuffer(NamedTuple):
     """By TOAST chunk: the row of its xid, and that one's `toast_run` when it came."""
 
     used: NDArray[np.int64]
@@ -92,51 +92,51 @@ class ChunkRoom(NamedTuple):
     crc: NDArray[np.uint32]
 
 
-_AnyRoom = TypeVar("_AnyRoom", XidRoom, FileRoom, EndRoom, KeptRoom, ChunkRoom)
+_AnyBuffer = TypeVar("_AnyBuffer", XidBuffer, FileBuffer, EndBuffer, KeptBuffer, ChunkBuffer)
 _DTYPES: dict[type, dict[str, np.dtype]] = {
-    room: {name: np.dtype(get_args(get_args(hint)[1])[0]) for name, hint in get_type_hints(room).items()}
-    for room in (XidRoom, FileRoom, EndRoom, KeptRoom, ChunkRoom)
+    buffer: {name: np.dtype(get_args(get_args(hint)[1])[0]) for name, hint in get_type_hints(buffer).items()}
+    for buffer in (XidBuffer, FileBuffer, EndBuffer, KeptBuffer, ChunkBuffer)
 }
 """Of their columns, each an `NDArray[dtype]`."""
 
 
-class Room(NamedTuple):
-    """All of it, and room for the headers of the record at hand."""
+class IndexBuffers(NamedTuple):
+    """All of them, and one for the headers of the record at hand."""
 
-    xids: XidRoom
-    files: FileRoom
-    ends: EndRoom
-    kept: KeptRoom
-    chunks: ChunkRoom
+    xids: XidBuffer
+    files: FileBuffer
+    ends: EndBuffer
+    kept: KeptBuffer
+    chunks: ChunkBuffer
     parsed: NDArray[np.int64]
 
 
-def new_room(raw: int, times: int = 1) -> Room:
+def new_buffers(raw: int, times: int = 1) -> IndexBuffers:
     """Room for everything that `raw` bytes of WAL hold that a server wrote; of transaction ids and files, for so many times as many. More of those
     could be named by records of nothing else, so that has to be counted (`is_full`)."""
     small, ends = raw // _SMALLEST_RECORD + 64, raw // _SMALLEST_END + 64
     named = times * small
-    files = _columns(FileRoom, named, table=new_table(named), last=np.zeros(1, np.int64))
+    files = _columns(FileBuffer, named, table=new_table(named), last=np.zeros(1, np.int64))
     files.key[0] = -1  # so that the first one asked for is not taken for the last
-    return Room(
-        xids=_columns(XidRoom, named, table=new_table(named)),
+    return IndexBuffers(
+        xids=_columns(XidBuffer, named, table=new_table(named)),
         files=files,
-        ends=_columns(EndRoom, ends, fields=np.empty((ends, xact.E_FIELDS), np.int64)),
-        kept=_columns(KeptRoom, raw // RECORD_HEADER + 64),
-        chunks=_columns(ChunkRoom, small),
+        ends=_columns(EndBuffer, ends, fields=np.empty((ends, xact.E_FIELDS), np.int64)),
+        kept=_columns(KeptBuffer, raw // RECORD_HEADER + 64),
+        chunks=_columns(ChunkBuffer, small),
         parsed=records.new_parsed(),
     )
 
 
 @inner_kernel
-def is_full(room):  # type: ignore[no-untyped-def]
+def is_full(buffers):  # type: ignore[no-untyped-def]
     """Whether there may be no room for what one more record names: its transaction and the top-level one, and a file for each of its blocks."""
-    return room.xids.used[0] + _XIDS_OF_RECORD > len(room.xids.xid) or room.files.used[0] + records.MAX_BLOCKS > len(
-        room.files.key
+    return buffers.xids.used[0] + _XIDS_OF_RECORD > len(buffers.xids.xid) or buffers.files.used[0] + records.MAX_BLOCKS > len(
+        buffers.files.key
     )
 
 
-def _columns(room: type[_AnyRoom], rows: int, **others: NDArray) -> _AnyRoom:
-    """An empty room of columns as they are annotated, but for `others`. Nothing is cleared: whoever makes a row fills all of it."""
+def _columns(buffer: type[_AnyBuffer], rows: int, **others: NDArray) -> _AnyBuffer:
+    """An empty buffer of columns as they are annotated, but for `others`. Nothing is cleared: whoever makes a row fills all of it."""
     others["used"] = np.zeros(1, np.int64)
-    return room(**others, **{name: np.empty(rows, dtype) for name, dtype in _DTYPES[room].items() if name not in others})
+    return buffer(**others, **{name: np.empty(rows, dtype) for name, dtype in _DTYPES[buffer].items() if name not in others})
