@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.acquired import acquired, looked
 from support.cases import DBNAME
 from support.pgoutput_rows import PLAIN, PUBLICATION, check_same, ours, theirs
 from support.sampling import some_of
@@ -13,7 +14,6 @@ from support.servers import Server
 from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_plugin import plugin_of
 from tailrace.replication.writers import Rows
@@ -87,10 +87,10 @@ def test_two_phases_by_the_slot_or_by_the_option(major: int, tmp_path: Path) -> 
         server.say(*_prepared("first", "INSERT INTO x VALUES (1)"), "INSERT INTO x VALUES (2)", "COMMIT PREPARED 'first'")
         told = {"t": theirs(server, "t", PLAIN), "s": theirs(server, "s", asked)}
         is_two_phase = server.value("SELECT two_phase FROM pg_replication_slots WHERE slot_name = 's'")
-        with consuming(SlotLocation.open(tmp_path), "mine", LocalRunner(1)) as consumer:
+        with acquired(SlotLocation.open(tmp_path), "mine", LocalRunner(1)) as consumer:
             plugin = plugin_of(consumer, asked, {})
             rows = [
-                row for window in consumer.look(plugin.demand) for lines in window.lines(plugin) for row in Rows(lines, plugin)
+                row for window in looked(consumer, plugin.demand) for lines in window.lines(plugin) for row in Rows(lines, plugin)
             ]
             assert consumer.slot.two_phase == is_two_phase == (major >= 15)
         assert [row.data[:1] for row in rows] == [data[:1] for _, _, data in told["s"]]

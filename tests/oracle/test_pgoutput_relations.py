@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from oracle.test_walsender import Follower
+from support.acquired import acquired
 from support.cases import DBNAME
 from support.live import SLOT
 from support.pgoutput_rows import PLAIN, PUBLICATION, check_same, ours, theirs
@@ -17,7 +18,6 @@ from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
@@ -82,7 +82,7 @@ def test_a_change_and_the_next_row_in_different_windows(major: int, tmp_path: Pa
     with Server(major, {"autovacuum": "off"}, dbname=DBNAME, test_decoding=False) as server:
         _prepared(server)
         create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", [f"{name}={value}" for name, value in PLAIN.items()])
-        with consuming(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer:
+        with acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer:
             follower = Follower(consumer, PLAIN)
             server.say(ROW)
             for number, change in enumerate(CHANGES):

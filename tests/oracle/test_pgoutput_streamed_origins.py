@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from oracle.test_walsender import Follower
+from support.acquired import acquired
 from support.cases import DBNAME
 from support.live import SLOT
 from support.pgoutput_rows import PLAIN, PUBLICATION, ours, theirs
@@ -22,7 +23,6 @@ from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
@@ -64,7 +64,7 @@ def test_an_origin_comes_with_the_first_block(major: int, tmp_path: Path) -> Non
         start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput')"))
         create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", [f"{name}={value}" for name, value in OPTIONS.items()])
         xids = []
-        with consuming(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer:
+        with acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer:
             follower = Follower(consumer, OPTIONS)
             for statements, _ in TRANSACTIONS.values():
                 with server.connect(autocommit=False) as writer:

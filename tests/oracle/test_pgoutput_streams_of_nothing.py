@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from oracle.test_walsender import Follower
+from support.acquired import acquired
 from support.cases import DBNAME
 from support.live import SLOT
 from support.pgoutput_rows import PLAIN, PUBLICATION, ours
@@ -19,7 +20,6 @@ from tailrace.cli.verbs.slot import create
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
@@ -50,7 +50,7 @@ def test_nothing_in_blocks(major: int, tmp_path: Path) -> None:
         create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", words, two_phase=two_phase)
         theirs: list[bytes] = []
         with (
-            consuming(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer,
+            acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer,
             LogicalStream(server, "s", options) as stream,
         ):
             follower = Follower(consumer, options)

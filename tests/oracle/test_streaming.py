@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.acquired import acquired
 from support.cases import DBNAME
 from support.live import SLOT
 from support.servers import Server
@@ -15,7 +16,6 @@ from support.streaming import split_rows
 from tailrace.majors import MAJORS
 from tailrace.pipeline import LocalRunner
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
@@ -54,7 +54,7 @@ def test_what_the_server_streams(major: int, options: dict[str, str], tmp_path: 
             upto = server.flush_lsn()
             expected = theirs(server, upto, options=options)
             location = SlotLocation.open(tmp_path)
-            with consuming(location, SLOT, LocalRunner(1)) as consumer:
+            with acquired(location, SLOT, LocalRunner(1)) as consumer:
                 found = ours(consumer, None, options, work_mem=64 << 10)
             assert _told(found) == _told(expected)
             assert not expected or "streamed" in expected
@@ -79,7 +79,7 @@ def test_what_the_server_streams(major: int, options: dict[str, str], tmp_path: 
         server.say("COMMIT PREPARED 'g ''1'", "SELECT pg_switch_wal()")
         location = SlotLocation.open(tmp_path)
         expected = theirs(server, server.flush_lsn(), options=options)
-        with consuming(location, SLOT, LocalRunner(1)) as consumer:
+        with acquired(location, SLOT, LocalRunner(1)) as consumer:
             assert ours(consumer, None, options, work_mem=64 << 10) == expected
         writer.close()
 
@@ -94,7 +94,7 @@ def test_rolled_back(major: int, tmp_path: Path) -> None:
         server.say("CREATE TABLE t (id int, v text)", "CHECKPOINT")
         create_both(server, SLOT, tmp_path)
         location = SlotLocation.open(tmp_path)
-        with consuming(location, SLOT, LocalRunner(1)) as consumer:
+        with acquired(location, SLOT, LocalRunner(1)) as consumer:
             plugin = TestDecoding()
 
             def new() -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from support.acquired import acquired, looked
 from support.cases import DBNAME
 from support.live import SLOT
 from support.message_sessions import check
@@ -32,7 +33,7 @@ from tailrace.logicalproto.message_flow import MessageReader, MessageWriter
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.plugins.pgoutput import PgOutput
-from tailrace.replication.acquired import Consumer, consuming
+from tailrace.replication.acquired import Acquired
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.types.values import Texts
 
@@ -216,7 +217,7 @@ def from_elsewhere(server: Server) -> Step:
 class Follower:
     """A consumer of our slot with the plugin, which remembers what it was given before."""
 
-    def __init__(self, consumer: Consumer, options: dict[str, str]) -> None:
+    def __init__(self, consumer: Acquired, options: dict[str, str]) -> None:
         self._consumer, self._plugin = consumer, PgOutput()
         self._plugin.context.work_mem = 64 << 10
         self._plugin.context.two_phase, self._plugin.context.two_phase_since = (
@@ -228,7 +229,7 @@ class Follower:
 
     def read(self) -> None:
         """All that is new, which is then confirmed."""
-        for window in self._consumer.look(self._plugin.demand):
+        for window in looked(self._consumer, self._plugin.demand):
             for lines in window.lines(self._plugin):
                 self.received += zip(lines.lsn.tolist(), lines.texts.to_bytes(), strict=True)
         self._consumer.confirm(self._consumer.read_upto)
@@ -250,7 +251,7 @@ def test_a_live_walsender(major: int, tmp_path: Path) -> None:
         options = [f"{name}={value}" for name, value in followed.options.items()]
         create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", options, two_phase=followed.two_phase)
         with ExitStack() as stack:
-            consumer = stack.enter_context(consuming(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)))
+            consumer = stack.enter_context(acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)))
             follower = Follower(consumer, followed.options)
             streams = [stack.enter_context(LogicalStream(server, session.slot, session.options)) for session in sessions]
             for chapter in STORY:

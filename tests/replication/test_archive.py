@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.acquired import acquired
 from support.archives import create_on_archive, ours_upto, place_of, switch_until_whole
 from support.cases import open_case
 from support.command import Run
@@ -22,7 +23,6 @@ from support.waiting import until
 from tailrace.catalog.state.state_file import read_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
@@ -120,7 +120,7 @@ def test_removes_what_no_slot_needs(command: str, archive: Path, tailrace: Run, 
             assert f"\n{len(gone)} segments, " in out
             assert {path.name for path in archive.iterdir()} == before - set(gone)
             end = write(standby, archive, 1)
-            with consuming(SlotLocation.open(late), "mine", LocalRunner(1)) as consumer:
+            with acquired(SlotLocation.open(late), "mine", LocalRunner(1)) as consumer:
                 taken = ours_upto(consumer, end)
             check_equal(taken, theirs(standby))
             assert taken.count("INSERT") == 200

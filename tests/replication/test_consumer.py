@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.acquired import acquired
 from support.decoding import check_equal
 from support.segments import NAME
 from support.servers import Server
@@ -18,7 +19,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.plan.demand import OF_TABLES
-from tailrace.replication.acquired import consuming
+from tailrace.replication.get_changes import new_windows
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segments import segment_name
 from tailrace.window import WindowSize
@@ -41,7 +42,7 @@ def test_takes_what_the_server_gives(major: int, tmp_path: Path) -> None:
             upto = server.flush_lsn() if dice.random() < 0.5 else None
             _more(server, dice)
             expected += theirs(server, upto)
-            with consuming(location, "mine", LocalRunner(1), dice.choice([None, SEVERAL])) as consumer:
+            with acquired(location, "mine", LocalRunner(1), dice.choice([None, SEVERAL])) as consumer:
                 taken += ours(consumer, Lsn.parse(upto) if upto else None)
                 if dice.random() < 0.5:  # a consumer that goes on
                     _more(server, dice)
@@ -73,7 +74,7 @@ def test_an_open_transaction_outlives_the_server_s_wal(tmp_path: Path) -> None:
         taken = ""
         with server.connect(autocommit=False) as open_one:
             open_one.execute("INSERT INTO t VALUES (0, 'early')")
-            with consuming(location, "mine", LocalRunner(1)) as consumer:
+            with acquired(location, "mine", LocalRunner(1)) as consumer:
                 for number in range(1, 8):
                     server.say(f"INSERT INTO t VALUES ({number}, repeat('x', 1000))")
                     server.switch_wal()
@@ -81,7 +82,7 @@ def test_an_open_transaction_outlives_the_server_s_wal(tmp_path: Path) -> None:
                     server.checkpoint()
                 first = min(path.name for path in server.wal_dir.glob(NAME))
                 assert first[8:] > segment_name(1, consumer.slot.restart_lsn >> 20, 1 << 20)[8:]
-            with consuming(location, "mine", LocalRunner(1)) as consumer:
+            with acquired(location, "mine", LocalRunner(1)) as consumer:
                 server.say("INSERT INTO t VALUES (8, 'y')")
                 taken += ours(consumer)
                 open_one.commit()
@@ -100,7 +101,7 @@ def test_a_log_that_was_written_anew_is_refused(tmp_path: Path) -> None:
         copy = server.copy_to(tmp_path / "copy")
         server.start()
         server.say("INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 20000) g")
-        with consuming(location, "mine", LocalRunner(1)) as consumer:
+        with acquired(location, "mine", LocalRunner(1)) as consumer:
             assert ours(consumer).count("INSERT") == 20_000
     with Server(16, data=copy) as other:
         other.say("INSERT INTO t SELECT g, repeat('another', 10) FROM generate_series(1, 60000) g")
@@ -110,7 +111,7 @@ def test_a_log_that_was_written_anew_is_refused(tmp_path: Path) -> None:
             pytest.raises(
                 UsageError, match=r'"mine" has confirmed \S+, but its log has another record at \S+ than was read there'
             ) as caught,
-            consuming(location, "mine", LocalRunner(1)) as consumer,
+            acquired(location, "mine", LocalRunner(1)) as consumer,
         ):
-            list(consumer.take(OF_TABLES))
+            list(new_windows(consumer, OF_TABLES))
         assert "is of a history that is gone" in caught.value.hint

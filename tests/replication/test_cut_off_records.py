@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.acquired import acquired
 from support.cuts import pages_in, stretches_between
 from support.damage import PAGE, cut_off
 from support.decoding import check_equal
@@ -15,7 +16,6 @@ from support.slots import create_both, ours, theirs
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner, Source
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.wal.merge import merged
 
@@ -36,7 +36,7 @@ def test_what_overwrites_it_is_read_once(pages: int, tmp_path: Path) -> None:
         cut_off(server.wal_dir, border + pages * PAGE)
         server.start()
         server.say("INSERT INTO t VALUES (2)")
-        with consuming(SlotLocation.open(tmp_path / "state"), "mine", LocalRunner(1)) as consumer:
+        with acquired(SlotLocation.open(tmp_path / "state"), "mine", LocalRunner(1)) as consumer:
             with server.connect(autocommit=False) as open_one:
                 open_one.execute("INSERT INTO t VALUES (3)")
                 server.say("INSERT INTO t VALUES (4)")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.acquired import acquired
 from support.cases import DBNAME
 from support.decoding import check_equal
 from support.servers import Server
@@ -14,7 +15,6 @@ from support.slots import create_both, ours, theirs
 from support.xids import near_the_end
 from tailrace.pipeline import LocalRunner
 from tailrace.plan.carried import Carried
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
@@ -32,7 +32,7 @@ def test_the_counter_passes_its_end(major: int, tmp_path: Path) -> None:
         with server.connect(autocommit=False) as slow:
             slow.execute("INSERT INTO apart VALUES (0, 'begun in one epoch')")
             for turn in range(3):
-                with consuming(location, "mine", LocalRunner(1)) as consumer:
+                with acquired(location, "mine", LocalRunner(1)) as consumer:
                     for number in range(8):
                         server.say(
                             f"INSERT INTO t VALUES ({turn}, '{number}')", f"ALTER TABLE t ADD c{turn}_{number} int DEFAULT 1"
@@ -41,7 +41,7 @@ def test_the_counter_passes_its_end(major: int, tmp_path: Path) -> None:
                         xids.append(int(server.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")))
             slow.execute("INSERT INTO apart VALUES (0, 'ended in the next')")
             slow.commit()
-        with consuming(location, "mine", LocalRunner(1)) as consumer:
+        with acquired(location, "mine", LocalRunner(1)) as consumer:
             taken += ours(consumer)
         check_equal(taken, theirs(server))
     assert xids[0] < 1 << 32 < xids[-1]
@@ -54,7 +54,7 @@ def test_orphans_of_a_crash_are_forgotten(tmp_path: Path) -> None:
         server.say("CREATE TABLE t (id int)")
         create_both(server, "mine", tmp_path / "state")
         location = SlotLocation.open(tmp_path / "state")
-        with consuming(location, "mine", LocalRunner(1)) as consumer:
+        with acquired(location, "mine", LocalRunner(1)) as consumer:
             orphan = server.connect(autocommit=False)
             xid = int(str(orphan.execute("SELECT pg_current_xact_id()::text").fetchone()[0]))  # type: ignore[index]
             orphan.execute("INSERT INTO t VALUES (1)")

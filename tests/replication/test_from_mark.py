@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.acquired import acquired
 from support.archives import create_on_archive, ours_upto, receiving, switch_until_whole
 from support.decoding import check_equal
 from support.servers import Server
@@ -14,7 +15,6 @@ from support.watching import opened_places
 from tailrace.cli.verbs.slot import create
 from tailrace.errors import TailraceError, UsageError
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segments import segment_name
 
@@ -28,7 +28,7 @@ def test_of_an_archive_no_state_is_needed_twice(tmp_path: Path) -> None:
         location = SlotLocation.open(tmp_path / "state")
         server.say("INSERT INTO t SELECT g, repeat('x', 500) FROM generate_series(1, 6000) g", "ALTER TABLE t ADD w int")
         end = switch_until_whole(server, archive)
-        with consuming(location, "mine", LocalRunner(1)) as consumer:
+        with acquired(location, "mine", LocalRunner(1)) as consumer:
             ours_upto(consumer, end)
         marked = location.marks(location.slot("mine").database_oid)[-1].lsn
         assert marked > 6 << 20
@@ -44,7 +44,7 @@ def test_of_an_archive_no_state_is_needed_twice(tmp_path: Path) -> None:
         assert behind[0] >= first_needed
         server.say("INSERT INTO t VALUES (1, 'after', 2)")
         end = switch_until_whole(server, archive)
-        with consuming(location, "second", LocalRunner(1)) as consumer:
+        with acquired(location, "second", LocalRunner(1)) as consumer:
             check_equal(ours_upto(consumer, end), theirs(server, end))
 
 
@@ -59,7 +59,7 @@ def test_a_database_that_was_made_anew_is_another(tmp_path: Path) -> None:
         create_both(server, "second", tmp_path / "state")
         assert location.slot("second").database_oid != location.slot("mine").database_oid
         server.say("INSERT INTO t VALUES (1)")
-        with consuming(location, "second", LocalRunner(1)) as consumer:
+        with acquired(location, "second", LocalRunner(1)) as consumer:
             check_equal(ours(consumer), theirs(server))
 
 

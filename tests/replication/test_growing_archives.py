@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.acquired import acquired
 from support.archives import create_on_archive, ours_upto, receiving, switch_until_whole
 from support.decoding import check_equal
 from support.servers import Server
@@ -16,7 +17,7 @@ from support.slots import ours, theirs
 from support.threads import run_threads
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import Consumer, consuming
+from tailrace.replication.acquired import Acquired
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
@@ -35,7 +36,7 @@ def test_takes_what_the_server_gives(major: int, options: tuple[str, ...], tmp_p
         expected = taken = ""
         run_threads(server, dice.randrange(10**6), transactions=30, ddl=False)
         for turn in range(4):
-            with consuming(location, "mine", LocalRunner(1)) as consumer:
+            with acquired(location, "mine", LocalRunner(1)) as consumer:
                 for number in range(3):
                     server.say(
                         f"INSERT INTO t (v) SELECT repeat('{turn}', 300 * g) FROM generate_series(1, {dice.randrange(1, 200)}) g"
@@ -71,7 +72,7 @@ def test_a_segment_that_is_being_copied_is_waited_for(tmp_path: Path) -> None:
         last.write_bytes(content[:300_000])
         timer = threading.Timer(1, lambda: last.write_bytes(content))
         timer.start()
-        with consuming(location, "mine", LocalRunner(1)) as consumer:
+        with acquired(location, "mine", LocalRunner(1)) as consumer:
             timer.join()
             assert ours(consumer) == expected
             last.write_bytes(content[:400_000])
@@ -79,7 +80,7 @@ def test_a_segment_that_is_being_copied_is_waited_for(tmp_path: Path) -> None:
             with pytest.raises(CorruptWal, match="has 400000 bytes, expected 1048576"):
                 _look_for(consumer, 10)
         began = time.monotonic()
-        with pytest.raises(CorruptWal, match="has 400000 bytes"), consuming(location, "mine", LocalRunner(1)):
+        with pytest.raises(CorruptWal, match="has 400000 bytes"), acquired(location, "mine", LocalRunner(1)):
             pass
         assert time.monotonic() - began > 2
 
@@ -92,7 +93,7 @@ def test_what_it_needs_is_removed(tmp_path: Path) -> None:
         location = SlotLocation.open(tmp_path / "state")
         with server.connect(autocommit=False) as open_one:
             open_one.execute("INSERT INTO t VALUES (1)")
-            with consuming(location, "mine", LocalRunner(1)) as consumer:
+            with acquired(location, "mine", LocalRunner(1)) as consumer:
                 server.say("INSERT INTO t VALUES (2)")
                 for _ in range(3):
                     end = server.switch_wal()
@@ -113,7 +114,7 @@ def test_what_it_needs_is_removed(tmp_path: Path) -> None:
             assert location.slot("mine").invalidation_reason == "wal_removed"
             for path in tmp_path.glob("0*"):
                 path.rename(archive / path.name)
-            with pytest.raises(MissingHistory, match="can no longer access"), consuming(location, "mine", LocalRunner(1)):
+            with pytest.raises(MissingHistory, match="can no longer access"), acquired(location, "mine", LocalRunner(1)):
                 pass
 
 
@@ -130,14 +131,14 @@ def test_is_lost_while_nobody_consumes(tmp_path: Path) -> None:
         for _ in range(2):
             with (
                 pytest.raises(MissingHistory, match="can no longer access") as caught,
-                consuming(location, "mine", LocalRunner(1)),
+                acquired(location, "mine", LocalRunner(1)),
             ):
                 pass
             assert caught.value.sqlstate == "55000"
             assert location.slot("mine").invalidation_reason == "wal_removed"
 
 
-def _look_for(consumer: Consumer, seconds: float) -> None:
+def _look_for(consumer: Acquired, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert ours(consumer) == ""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.acquired import acquired
 from support.archives import create_on_archive, ours_upto, receiving, switch_until_whole
 from support.decoding import check_equal
 from support.servers import Server
@@ -17,7 +18,6 @@ from support.watching import opened_places
 from tailrace.cli.verbs.slot import create
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
@@ -53,7 +53,7 @@ def test_an_archive(major: int, stays: bool, tmp_path: Path) -> None:
     slot = location.slot("mine")
     assert slot.timeline == 2
     assert location.marks(slot.database_oid)[-1].timeline == 2
-    with opened_places() as seen, consuming(location, "mine", LocalRunner(1)) as consumer:
+    with opened_places() as seen, acquired(location, "mine", LocalRunner(1)) as consumer:
         assert ours(consumer) == ""
     assert min(seen) >= f"{slot.restart_lsn >> 32:08X}{(slot.restart_lsn & 0xFFFFFFFF) >> 20:08X}"
 
@@ -67,7 +67,7 @@ def test_a_running_standby(major: int, tmp_path: Path) -> None:
             _caught_up(standby, primary)
             create("mine", standby.data_dir, standby.dbname, tmp_path / "state")
             location = SlotLocation.open(tmp_path / "state")
-            with consuming(location, "mine", LocalRunner(1)) as consumer:
+            with acquired(location, "mine", LocalRunner(1)) as consumer:
                 primary.say("INSERT INTO t VALUES (1, 'on the old timeline')")
                 end = primary.flush_lsn()
                 _caught_up(standby, primary)
@@ -77,7 +77,7 @@ def test_a_running_standby(major: int, tmp_path: Path) -> None:
                 standby.say("INSERT INTO t VALUES (2, 'on the new timeline')")
                 taken += ours_upto(consumer, standby.flush_lsn())
             standby.say("INSERT INTO t VALUES (3, 'after a restart')")
-            with consuming(location, "mine", LocalRunner(1)) as consumer:
+            with acquired(location, "mine", LocalRunner(1)) as consumer:
                 taken += ours_upto(consumer, standby.flush_lsn())
     assert [line.split("'")[1] for line in taken.splitlines() if "INSERT" in line] == [
         "on the old timeline", "on the new timeline", "after a restart",
@@ -117,13 +117,13 @@ def consuming_or_not(location: SlotLocation, stays: bool) -> Iterator[Callable[[
     """What takes all up to a position: one consumer, or another each time."""
 
     def once(upto: str) -> str:
-        with consuming(location, "mine", LocalRunner(1)) as consumer:
+        with acquired(location, "mine", LocalRunner(1)) as consumer:
             return ours_upto(consumer, upto)
 
     if not stays:
         yield once
         return
-    with consuming(location, "mine", LocalRunner(1)) as consumer:
+    with acquired(location, "mine", LocalRunner(1)) as consumer:
         yield lambda upto: ours_upto(consumer, upto)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.acquired import acquired
 from support.command import Run
 from support.decoding import check_equal
 from support.put_back import copied, put_back, written_beyond
@@ -17,14 +18,13 @@ from support.slots import TAILRACE, create_both, ours, theirs
 from support.waiting import until
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
 
 
 def taken(state: Path, name: str = "mine") -> str:
-    with consuming(SlotLocation.open(state), name, LocalRunner(1)) as consumer:
+    with acquired(SlotLocation.open(state), name, LocalRunner(1)) as consumer:
         return ours(consumer)
 
 

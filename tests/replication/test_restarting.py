@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.acquired import acquired
 from support.archives import create_on_archive, ours_upto, receiving, switch_until_whole
 from support.decoding import check_equal
 from support.servers import Server
@@ -13,7 +14,6 @@ from support.slots import create_both, ours, theirs
 from support.watching import opened_places
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segments import segment_name
 
@@ -36,7 +36,7 @@ def test_nothing_below_restart_lsn(*, is_archive: bool, is_pinned: bool, tmp_pat
         location = SlotLocation.open(tmp_path / "state")
         server.say(FILL, SWITCHES)
         end = switch_until_whole(server, archive)
-        with consuming(location, "mine", LocalRunner(1)) as consumer:
+        with acquired(location, "mine", LocalRunner(1)) as consumer:
             taken = ours_upto(consumer, end) + ours(consumer)
         before = location.slot("mine").restart_lsn
         with server.connect(autocommit=False) as open_one:
@@ -45,7 +45,7 @@ def test_nothing_below_restart_lsn(*, is_archive: bool, is_pinned: bool, tmp_pat
             began = Lsn.parse(server.flush_lsn())
             server.say(FILL, "CREATE TABLE other (id int)", "INSERT INTO other VALUES (1)", SWITCHES)
             end = switch_until_whole(server, archive)
-            with consuming(location, "mine", LocalRunner(1)) as consumer:
+            with acquired(location, "mine", LocalRunner(1)) as consumer:
                 taken += ours_upto(consumer, end) + ours(consumer)
             slot = location.slot("mine")
             assert slot.restart_lsn >= before >= CELL << 20
@@ -53,7 +53,7 @@ def test_nothing_below_restart_lsn(*, is_archive: bool, is_pinned: bool, tmp_pat
             open_one.commit()
         server.say("INSERT INTO t VALUES (1, 'after')")
         end = switch_until_whole(server, archive)
-        with opened_places() as seen, consuming(location, "mine", LocalRunner(1)) as consumer:
+        with opened_places() as seen, acquired(location, "mine", LocalRunner(1)) as consumer:
             taken += ours_upto(consumer, end)
             taken += ours(consumer)
         check_equal(taken, theirs(server))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support.acquired import acquired
 from support.archives import create_on_archive, receiving, switch_until_whole
 from support.decoding import check_equal
 from support.servers import Server
@@ -21,8 +22,8 @@ from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.stored_indexes import SharedIndexes
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.waiting import finish
 
 pytestmark = pytest.mark.postgres
 SLOTS = 10
@@ -69,8 +70,8 @@ def archive(tmp_path: Path) -> Iterator[tuple[SlotLocation, list[str]]]:
         for number in range(1, SLOTS):
             location.copy("slot0", f"slot{number}")
         for number, place in enumerate(places):
-            with consuming(location, f"slot{number}", LocalRunner(1)) as consumer:
-                assert consumer.advance(place) == place
+            with acquired(location, f"slot{number}", LocalRunner(1)) as consumer:
+                assert finish(consumer.advance(place)) == place
         yield location, pieces
 
 
@@ -83,7 +84,7 @@ def test_ten_slots_scan_a_log_once(archive: tuple[SlotLocation, list[str]]) -> N
 
     def take(number: int) -> str:
         ready.wait()
-        with consuming(location, f"slot{number}", runner) as consumer:
+        with acquired(location, f"slot{number}", runner) as consumer:
             return ours(consumer)
 
     with ThreadPoolExecutor(SLOTS) as pool:
@@ -104,7 +105,7 @@ def test_without_a_store_each_would_scan_it_all(archive: tuple[SlotLocation, lis
     monkeypatch.setattr(SharedIndexes, "_stored", lambda *_: None)
     runner = Counting()
     for number in (0, 1):
-        with consuming(location, f"slot{number}", runner) as consumer:
+        with acquired(location, f"slot{number}", runner) as consumer:
             ours(consumer)
     assert max(runner.of_whole_cells().values()) == 2
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.acquired import acquired
 from support.archives import create_on_archive, receiving, switch_until_whole
 from support.decoding import check_equal
 from support.servers import Server
@@ -15,10 +16,10 @@ from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.replication.acquired import consuming
 from tailrace.replication.output_file import output_to
 from tailrace.replication.receiving import receive_into
 from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.waiting import Waiter
 
 pytestmark = pytest.mark.postgres
 
@@ -39,11 +40,11 @@ def test_amid_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             for segment in sorted(archive.iterdir())[-6:]:
                 segment.rename(away / segment.name)
 
-        def give_back(_: float = 0) -> None:
+        def give_back(*_: object) -> None:
             for segment in away.iterdir():
                 segment.rename(archive / segment.name)
 
-        monkeypatch.setattr("tailrace.replication.receiving.time.sleep", give_back)
+        monkeypatch.setattr(Waiter, "sleep", give_back)
         with pytest.raises(MissingHistory):
             _receive(state, file, upto, take_away)
         give_back()
@@ -52,7 +53,7 @@ def test_amid_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _receive(state: Path, file: Path, upto: Lsn, at_first: Any) -> None:
-    with consuming(SlotLocation.open(state), "mine", LocalRunner(1)) as consumer:
+    with acquired(SlotLocation.open(state), "mine", LocalRunner(1)) as consumer:
         plugin = TestDecoding()
         plugin.startup({}, consumer.major)
         with output_to(str(file), consumer.slot) as writer:

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from support.acquired import acquired
 from support.servers import Server
 from support.slots import TAILRACE, create_both, theirs
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.plugins.registry import plugin_named
-from tailrace.replication.acquired import consuming
 from tailrace.replication.receiving import receive_into
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.writers import GROUP, Calling, Rows, Writer, writer_named
@@ -101,7 +101,7 @@ def _kept(path: Path) -> list[tuple[str, ...]]:
 def _received(state: Path, path: Path, end: Lsn) -> bool:
     writer = _Dying({"path": str(path)})
     try:
-        with consuming(SlotLocation.open(state), "mine", LocalRunner(1)) as consumer:
+        with acquired(SlotLocation.open(state), "mine", LocalRunner(1)) as consumer:
             plugin = plugin_named("test_decoding")
             plugin.startup({}, consumer.major)
             writer.begin(consumer.slot)
@@ -129,7 +129,7 @@ def test_by_name_and_as_a_function(server: Server, tmp_path: Path) -> None:
     subprocess.run([*command, "--writer-option", f"path={tmp_path / 'rows.db'}"], env=environment, check=True)
     told: list[tuple[str, int, bytes]] = []
     writer = Calling(lambda rows: told.extend((str(row.lsn), row.xid, row.data) for row in rows))
-    with consuming(location, "other", LocalRunner(1)) as consumer:
+    with acquired(location, "other", LocalRunner(1)) as consumer:
         plugin = plugin_named("test_decoding")
         plugin.startup({}, consumer.major)
         writer.begin(consumer.slot)

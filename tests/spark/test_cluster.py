@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark import cloudpickle
 
+from support.acquired import acquired
 from support.cases import DBNAME, Case, all_cases, open_case
 from support.decoding import check, check_equal, decode
 from support.servers import Server
@@ -28,7 +29,6 @@ from support.spark_driver import Driver
 from support.together import together
 from support.waiting import until
 from tailrace.pipeline import Runner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.window import WindowSize
 
@@ -164,7 +164,7 @@ def test_a_slot_gives_what_the_servers_gives(driver: Driver, settings: Mapping[s
 def _consumed(spark: SparkSession, state: Path) -> str:
     from tailrace.spark.jobs import SparkRunner  # noqa: PLC0415
 
-    with consuming(SlotLocation.open(state), "mine", SparkRunner(spark)) as consumer:
+    with acquired(SlotLocation.open(state), "mine", SparkRunner(spark)) as consumer:
         taken: str = ours(consumer)
     return taken
 
@@ -255,7 +255,7 @@ def _consumed_with_a_task_held(spark: SparkSession, state: Path, held: Path) -> 
 
     lost = set(lost_executors(spark))
     runner = Holding(SparkRunner(spark), held)
-    with consuming(SlotLocation.open(state), "mine", runner, WindowSize(wal_bytes=4 * MB)) as consumer:
+    with acquired(SlotLocation.open(state), "mine", runner, WindowSize(wal_bytes=4 * MB)) as consumer:
         text = ours(consumer)
     return text, runner.windows, runner.held_at, set(lost_executors(spark)) - lost
 

@@ -22,12 +22,12 @@ from support.cases import DBNAME, read_archive
 from support.tracing import CALLS, PLUGINS
 from tailrace.catalog.state.state_file import write_state
 from tailrace.cli.choice import On
-from tailrace.cli.new_slot import NewSlot
+from tailrace.cli.new_slot import captured, new_slot
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 from tailrace.plugins.registry import register_plugin
-from tailrace.replication.creation import Moment
+from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.sql.place import Place
 from tailrace.sql.query.duckdb_engine import run
 from tailrace.sql.session import PostgresSession
@@ -125,13 +125,12 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def _create(each: Asked, data_dir: Path, catalog: Path, state: Path) -> None:
     """At the place in the log where the server's begins."""
-    moment = Moment(each.end_lsn, Lsn.parse(each.end_lsn))
-    new = NewSlot(
-        name=each.slot, source=data_dir, database=DBNAME, plugin=each.plugin, options={}, catalog=catalog, two_phase=each.two_phase,
-        moment=moment,
+    command = CreateReplicationSlot(
+        name=each.slot, source=str(data_dir), database=DBNAME, plugin=each.plugin, catalog=captured(catalog), two_phase=each.two_phase,
+        moment=PastMoment(each.end_lsn, Lsn.parse(each.end_lsn)),
     )  # fmt: skip
-    location, slot, place = new.placed(state, On.LOCAL, None)
-    location.create_slot(slot, place)
+    location, new = new_slot(command, state, On.LOCAL, None)
+    new.persist(location)
 
 
 def _ask(session: PostgresSession, each: Asked) -> None:

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from support.acquired import looked
 from support.servers import Server
 from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.replication.acquired import Consumer
+from tailrace.replication.acquired import Acquired, Limit
 from tailrace.settings import WORK_MEM
 
 TAILRACE = Path(sys.executable).with_name("tailrace")
@@ -36,7 +37,7 @@ def theirs(server: Server, upto: str | None = None, changes: int | None = None, 
 
 
 def ours(
-    consumer: Consumer, upto: Lsn | None = None, options: Mapping[str, str] | None = None, *, plugin: TestDecoding | None = None,
+    consumer: Acquired, upto: Lsn | None = None, options: Mapping[str, str] | None = None, *, plugin: TestDecoding | None = None,
     work_mem: int = WORK_MEM,
 ) -> str:  # fmt: skip
     """What a consumer of our slot takes, and confirms. A plugin remembers what it was given before."""
@@ -45,7 +46,7 @@ def ours(
     plugin.context.two_phase, plugin.context.two_phase_since = consumer.slot.two_phase, int(consumer.slot.two_phase_at)
     plugin.startup(dict(options or {}), consumer.major)
     taken = []
-    for window in consumer.look(plugin.demand, upto):
+    for window in looked(consumer, plugin.demand, Limit(upto)):
         for lines in window.lines(plugin):
             texts = up_to_zero(lines.texts)
             taken.append(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data).tobytes())

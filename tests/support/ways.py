@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.acquired import acquired
 from support.cases import Case
 from support.cuts import records_of, stretches_between
 from support.decoding import state_before
@@ -34,7 +35,6 @@ from tailrace.pipeline.windows import begin, carry, planned, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
 from tailrace.plugins.output_plugin import OutputPlugin
-from tailrace.replication.acquired import consuming
 from tailrace.replication.receiving import receive_into
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.writers import Calling, Rows
@@ -150,19 +150,13 @@ class Road:
 
     def live(self, outlet: Outlet, cuts: Sequence[int], home: Path, dice: random.Random) -> Told:
         """A slot on an archive that grows up to each of these records, now and then with a new consumer."""
-        archive, state = home / "archive", home / "state"
-        archive.mkdir(parents=True)
-        growing = _Growing(self.source, archive)
         first, *later = [*cuts, int(self.source.segments.stop_lsn)]
-        growing.upto(first)
-        captured = home / "captured"
-        captured.write_bytes(write_state(self._state))
-        create("mine", archive, self.case.meta["dbname"], state, catalog=captured, at=str(self.start), two_phase=outlet.two_phase)
+        growing, state = self.growing(first, home, ["mine"], two_phase=outlet.two_phase)
         told = Told()
         session = _written(Session())
         for sitting in _sittings(later, dice):
             writer = _Collecting(told)
-            with consuming(SlotLocation.open(state), "mine", _RUNNER) as consumer:
+            with acquired(SlotLocation.open(state), "mine", _RUNNER) as consumer:
                 writer.begin(consumer.slot)
                 writer.session = session
                 plugin = outlet.started(self.case.major)
@@ -179,6 +173,18 @@ class Road:
                 break
             session = _written(writer.kept)
         return told
+
+    def growing(self, first: int, home: Path, names: Sequence[str], *, two_phase: bool = False) -> tuple[GrowingArchive, Path]:
+        """An archive that ends at a record for now, and a state location with slots of these names on it."""
+        archive, state, captured = home / "archive", home / "state", home / "captured"
+        archive.mkdir(parents=True)
+        growing = GrowingArchive(self.source, archive)
+        growing.upto(first)
+        captured.write_bytes(write_state(self._state))
+        SlotLocation.create(state, self.source.segments.system, max_replication_slots=len(names))
+        for name in names:
+            create(name, archive, self.case.meta["dbname"], state, catalog=captured, at=str(self.start), two_phase=two_phase)
+        return growing, state
 
     # -- how -----------------------------------------------------------------------------------------------------------------------------
 
@@ -252,11 +258,11 @@ def _sittings(cuts: Sequence[int], dice: random.Random) -> Iterator[list[int]]:
         del rest[:number]
 
 
-class _Growing:
+class GrowingArchive:
     """The log of a case, as an archive in which it is being written."""
 
     def __init__(self, source: Source, archive: Path) -> None:
-        self._segments, self._archive = source.segments, archive
+        self._segments, self.archive = source.segments, archive
         self._numbers = sorted(source.segments.by_number)
 
     def slowly(self, cuts: Sequence[int]) -> None:
@@ -269,7 +275,7 @@ class _Growing:
         size = self._segments.segment_size
         for number in self._numbers:
             path = Path(self._segments.by_number[number].path)
-            whole, partial = self._archive / path.name, self._archive / f"{path.name}.partial"
+            whole, partial = self.archive / path.name, self.archive / f"{path.name}.partial"
             if number * size >= lsn or whole.exists():
                 continue
             content = path.read_bytes()

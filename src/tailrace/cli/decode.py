@@ -13,15 +13,14 @@ from tailrace.cli.progress import Progress, counted, warn
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline, Scanning, Source
 from tailrace.pipeline.windows import open_windows
-from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import RowPrinter, as_psql, few_at_a_time
-from tailrace.plugins.registry import plugin_named
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.publications.subscription import publication_names
-from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.slot_plugin import started_plugin
 from tailrace.storage.index_store import IndexStore
+from tailrace.storage.state_location import StateLocation
 from tailrace.types.style import TextStyle
 from tailrace.window import WindowSize
 
@@ -32,15 +31,13 @@ def print_changes(
     window: WindowSize | None, on: On,
 ) -> None:  # fmt: skip
     """Decode the log with the plugin, and print what it gives."""
-    chosen = plugin_named(plugin)
-    chosen.context.two_phase = two_phase
-    chosen.context.style = style
-    chosen.context.set_parameters(parameters)
     captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
-    location = SlotLocation.open(state, warn=warn) if state else None
+    location = StateLocation.open(state, warn=warn) if state else None
     with counted("rows") as progress:
         opened = Source.open(source, captured.needs_wal_from if captured else None)
-        start_up(chosen, options, opened.segments.major)
+        chosen = started_plugin(
+            plugin, options, parameters, opened.segments.major, unknown_types=style.unknown_types, two_phase=two_phase
+        )
         with shut_down(chosen):
             if publication:
                 chosen.choose([name for names in publication for name in publication_names(names)])
@@ -54,7 +51,7 @@ def print_changes(
             warn_if_none_kept(scanning.store, opened.segments.system)
 
 
-def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: SlotLocation | None, progress: Progress) -> None:
+def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: StateLocation | None, progress: Progress) -> None:
     """What the plugin makes of each, with the publications that the location has."""
     said: set[str] = set()
     defined: Definitions | None = None

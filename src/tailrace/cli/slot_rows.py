@@ -12,6 +12,7 @@ from tailrace.cli.tables import write_json
 from tailrace.errors import TailraceError
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_wal import status_of
+from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot, WalStatus
 
 
@@ -49,7 +50,7 @@ def row_of(location: SlotLocation, slot: Slot) -> dict[str, Any]:
 def _status_of(location: SlotLocation, slot: Slot) -> WalStatus:
     """What is known of it without a source is whether it is lost."""
     try:
-        return status_of(location, slot, location.settings.max_slot_wal_keep_size)
+        return finish(status_of(location, slot, location.settings.max_slot_wal_keep_size))
     except (OSError, TailraceError) as error:
         warn(f'replication slot "{slot.name}": {error}')
         return WalStatus("unknown", None)

@@ -8,6 +8,7 @@ from pathlib import Path
 from tailrace.cli.progress import warn
 from tailrace.cli.slot_rows import row_of, shown, write_slot
 from tailrace.cli.tables import Listing, write_json, write_listing
+from tailrace.replication import service
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.location import format_settings
 
@@ -50,8 +51,7 @@ def rename(name: str, new: str, state: Path, *, as_json: bool) -> None:
 def drop(name: str, state: Path, *, as_json: bool) -> None:
     """Remove a slot, and what only it needed."""
     location = SlotLocation.open(state, warn=warn)
-    location.drop(name)
-    location.prune()
+    service.drop(location, name)
     if as_json:
         write_json({"slot_name": name, "dropped": True})
 

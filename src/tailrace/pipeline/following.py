@@ -1,17 +1,20 @@
 """A log that grows, read from one position on: what is new, as often as it is asked for.
 
-In: a data directory whose server may be running, its pg_wal, or an archive into which segments come. Out: indexes, each of them whole: where the log
-ends today another stretch begins tomorrow, at that very record.
+In: a data directory whose server may be running, its pg_wal, or an archive into which segments come. Out: indexes, each of them
+whole: where the log ends today another stretch begins tomorrow, at that very record. Where there is nothing, `NothingNew` says
+when to look again: nobody waits here (`replication.waiting` does).
 
-A walsender sends what has been flushed; files may be ahead of that by what the server has written and not yet synced (docs/guides/keep_a_slot.md).
+A walsender sends what has been flushed; files may be ahead of that by what the server has written and not yet synced
+(docs/guides/keep_a_slot.md).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import Lsn
@@ -22,34 +25,58 @@ from tailrace.plan.whole_log import check_follows
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.storage.spool import seal
-from tailrace.storage.tail import Tail, tail_at
+from tailrace.storage.tail import LogEnd, Tail
 from tailrace.wal.index import Index
 from tailrace.wal.merge import ended_here
 from tailrace.window import Weight
 
+POLL = 0.05
+"""Seconds between two looks at a log in which nothing is new."""
 _PATIENCE = 3.0
 """How many seconds what looks like damage must stay so. A server that writes, or somebody who copies segments, may be half-way."""
-_MOMENT = 0.05
 _TRUSTED = 5.0
 """For how many seconds a tail that stays the same is believed, whatever a file system makes of times."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class NothingNew:
+    """The log has no more for now. It is to be looked at again at `again_at` (of time.monotonic), or sooner once the `tail` at
+    its `end`, as it was before this look, is another. One that is `in_doubt` has met what looks like damage, or like something
+    that is away, and it is too early to say."""
+
+    again_at: float
+    end: LogEnd | None = None
+    tail: Tail | None = None
+    in_doubt: bool = False
+
+    @classmethod
+    def for_a_moment(cls, *, in_doubt: bool = False) -> NothingNew:
+        """Nothing tells sooner than another look whether there is more."""
+        return cls(time.monotonic() + POLL, in_doubt=in_doubt)
+
+
+Steps = Generator[NothingNew, None, Result]
+"""Work that may have to wait for a log, taken step by step: whoever takes a step gets what is to be waited for, or the result
+at the end."""
 
 
 class WalRemoved(MissingHistory):
     """The log begins behind what is needed of it: that does not come back."""
 
 
-def open_patiently(path: Path, needed_from: Lsn, check: Callable[[Segments], None]) -> Source:
+def open_source(path: Path, needed_from: Lsn, check: Callable[[Segments], object]) -> Steps[Source]:
     """The source, once it passes `check`: raised is only what stays so for a while."""
     doubt = Doubt()
     while True:
         try:
             return _open(path, needed_from, check)
         except (CorruptWal, MissingHistory) as error:
-            doubt.bear(error)
-            time.sleep(_MOMENT)
+            yield doubt.bear(error)
 
 
-def _open(path: Path, needed_from: Lsn, check: Callable[[Segments], None]) -> Source:
+def _open(path: Path, needed_from: Lsn, check: Callable[[Segments], object]) -> Source:
     try:
         source = Source.open(path, needed_from, for_catalogs=False)
     except FileNotFoundError as error:  # a file that was just being removed; or somebody removes the whole directory
@@ -64,16 +91,19 @@ def _open(path: Path, needed_from: Lsn, check: Callable[[Segments], None]) -> So
 class Doubt:
     """What looks like damage, and since when."""
 
-    told: str = ""
+    met: str = ""
     since: float = 0.0
 
-    def bear(self, error: CorruptWal | MissingHistory) -> None:
-        """Raise it again, if it has been the same for long enough."""
-        told, now = str(error), time.monotonic()
-        if self.told != told:
-            self.told, self.since = told, now
-        elif now - self.since > _PATIENCE:
+    def bear(self, error: CorruptWal | MissingHistory) -> NothingNew:
+        """When to look again; or raise the error, if it has been the same for long enough. WAL that is not listed is believed
+        to be removed at the second look, since a listing may be made while files are renamed."""
+        met, now = str(error), time.monotonic()
+        patience = POLL / 2 if isinstance(error, WalRemoved) else _PATIENCE
+        if self.met != met:
+            self.met, self.since = met, now
+        elif now - self.since > patience:
             raise error
+        return NothingNew.for_a_moment(in_doubt=True)
 
 
 def _any_line(segments: Segments) -> None:
@@ -81,33 +111,35 @@ def _any_line(segments: Segments) -> None:
 
 
 @dataclass(slots=True)
-class Followed:
-    """What is new at `lsn`, where the last look ended, behind the record at `last` (0: nobody knows which). `needed_from` says from where the log
-    must stay readable. `check` is asked of a log that was opened again whether it is still the one that was read."""
+class FollowedLog:
+    """What is new at `lsn`, where the last look ended, behind the record at `last` (0: nobody knows which). `needed_from` says
+    from where the log must stay readable. `check` is asked of a log that was opened again whether it is still the one that was
+    read. `nothing_new` is what the last look ended with."""
 
     path: Path
     lsn: Lsn
     needed_from: Lsn
     source: Source
-    check: Callable[[Segments], None] = _any_line
+    check: Callable[[Segments], object] = _any_line
     last: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    nothing_new: NothingNew = field(default_factory=NothingNew.for_a_moment)
     _doubt: Doubt = field(default_factory=Doubt, repr=False)
-    _quiet: tuple[Lsn, Tail, float] | None = field(default=None, repr=False)
 
     @classmethod
-    def behind(cls, carried: Carried, path: Path, source: Source) -> Followed:
+    def behind(cls, carried: Carried, path: Path, source: Source) -> FollowedLog:
         """What comes after what is carried."""
         return cls(path, carried.lsn, carried.restart_lsn, source, last=carried.last)
 
     def look(self, runner: Runner, how: Scanning = AS_SUITS) -> Iterator[tuple[Source, Index]]:
-        """The stretches that were not there before. Raises CorruptWal where the log is damaged, and MissingHistory where it is away, if it stays so;
-        WalRemoved where it no longer has what is needed."""
-        at, tail = self.lsn, self._tail()
-        if tail is not None and self._quiet is not None:
-            quiet_at, seen, when = self._quiet
-            if (quiet_at, seen) == (at, tail) and time.monotonic() - when < _TRUSTED:
-                return
-        self._quiet = None
+        """The stretches that were not there before. Raises CorruptWal where the log is damaged, and MissingHistory where it is
+        away, if it stays so; WalRemoved where it no longer has what is needed."""
+        # As it is before anything is read: what comes later makes it another.
+        end = LogEnd.of(self.path, self.source.segments, self.lsn, self.last or None)
+        tail = end.tail()
+        before, self.nothing_new = self.nothing_new, NothingNew.for_a_moment()
+        if tail is not None and (before.end, before.tail) == (end, tail) and time.monotonic() < before.again_at:
+            self.nothing_new = before
+            return
         try:
             source = self.source = self._again()
             segments = source.segments
@@ -118,44 +150,30 @@ class Followed:
                     self.last = whole.last if whole.records else self.last
                     self.lsn = whole.stretch.stop
                     yield source, whole
-        except WalRemoved:
-            raise
         except (CorruptWal, MissingHistory) as error:
-            self._doubt.bear(error)
+            self.nothing_new = self._doubt.bear(error)
             return
         self._doubt = Doubt()
         seal(segments, self.lsn)
-        if self.lsn == at and tail is not None:
-            self._quiet = at, tail, time.monotonic()
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether the last look met what looks like damage, or like something that is away, and was too early to say."""
-        return bool(self._doubt.told)
+        if self.lsn == end.lsn and tail is not None:
+            self.nothing_new = NothingNew(time.monotonic() + _TRUSTED, end, tail)
 
     def back_to(self, lsn: Lsn, last: Lsn) -> None:
         """What comes behind is new again."""
         self.lsn, self.last = lsn, last
 
-    def _tail(self) -> Tail | None:
-        """As it is before anything is read: what comes later makes it another."""
-        return tail_at(self.path, self.source.segments, self.lsn, self.last or None)
-
     def _again(self) -> Source:
         """The source as it is now."""
         if not self.path.is_dir():
             raise MissingHistory(f'could not open directory "{self.path}": No such file or directory', sqlstate="58P01")
-        for attempt in (1, 2):
-            source = _open(self.path, self.needed_from, self.check)
-            if self.needed_from >= source.segments.first_lsn:
-                return source
-            time.sleep(_MOMENT if attempt == 1 else 0)  # a listing may be made while files are renamed
-        segments = source.segments
-        raise WalRemoved(
-            f"requested WAL segment {segments.name_at(self.needed_from)} has already been removed",
-            context=f"LSN {self.needed_from}",
-            lsn=self.needed_from,
-        )
+        source = _open(self.path, self.needed_from, self.check)
+        if self.needed_from < source.segments.first_lsn:
+            raise WalRemoved(
+                f"requested WAL segment {source.segments.name_at(self.needed_from)} has already been removed",
+                context=f"LSN {self.needed_from}",
+                lsn=self.needed_from,
+            )
+        return source
 
 
 def weight_of(news: tuple[Source, Index]) -> Weight:

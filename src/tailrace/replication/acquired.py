@@ -1,24 +1,32 @@
-"""A slot's consumer: it takes what is new, says what it has, and comes back later (`pg_logical_slot_get_changes`, `START_REPLICATION`).
+"""A slot that somebody has acquired: it takes what is new, says what it has, and comes back later
+(`replication/logical/logical.c`).
 
-In: a slot that the caller owns. Out: windows of what it has not confirmed, one after the other; what is confirmed is on disk when `confirm` returns.
-From where planning goes on is written down as a mark now and then, so that a restart need not read the log from the slot's beginning.
+In: a slot of a state location, which is nobody else's meanwhile. Out: windows of what its owner has not confirmed, one after the
+other; what is confirmed is on disk when `confirm` returns. From where planning goes on is written down as a mark now and then, so
+that whoever comes next need not read the log from the slot's beginning.
+
+Nothing here waits, and nothing knows of signals or threads: `poll` gives a window, or says what to wait for
+(`replication.waiting`). One thing at a time is asked of an `Acquired`, from whichever thread. So a server with an event loop has
+one for each connection that streams; it polls, decodes and confirms in threads, and awaits an `AsyncWaiter` in between. It makes
+windows large far behind and small at the end (`Limit`), has a client's flush position confirmed between two polls, and polls
+again when the client has taken the window: a slow one holds back itself.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
-from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import Pipeline
 from tailrace.pipeline.asked import Asked
-from tailrace.pipeline.following import Followed, WalRemoved, open_patiently, weight_of
+from tailrace.pipeline.following import FollowedLog, NothingNew, Steps, WalRemoved, weight_of
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import carry, step
@@ -26,10 +34,10 @@ from tailrace.plan.carried import Carried
 from tailrace.plan.decodable import ends_for
 from tailrace.plan.demand import Demand
 from tailrace.replication.from_mark import sharing
-from tailrace.replication.same_log import check_same, fitting_mark, stood_in
+from tailrace.replication.same_log import check_same, check_slot, fitting_mark, slot_in_words, stood_in
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.replication.timelines import check_line, check_taken, timeline_at
-from tailrace.slots.slot import WAL_REMOVED, Slot
+from tailrace.replication.timelines import check_taken, timeline_at
+from tailrace.slots.slot import WAL_REMOVED, Slot, invalidated
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.blocks import StreamedByXid
@@ -39,108 +47,192 @@ from tailrace.wal.stood import Stood
 from tailrace.window import WindowSize, windows
 
 MARK_EVERY = 64 << 20
-"""Bytes of WAL between two marks of a consumer that goes on."""
+"""Bytes of WAL between two marks of a slot whose owner goes on."""
 _WORTH_A_MARK = 1 << 20
-_MOMENT = 0.1
 
 
-@contextmanager
-def consuming(
-    location: SlotLocation, name: str, runner: Runner, window: WindowSize | None = None
-) -> Iterator[Consumer]:  # fmt: skip
-    """The consumer of a slot, which is nobody else's until the block ends. Raises UsageError (55006) while it is."""
-    with location.owned(name) as slot, _consumer_of(location, slot, runner, window) as consumer:
-        yield consumer
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How far to go, and in which steps: transactions that commit at `upto` or later are left for another time; windows are of
+    this size, instead of what the slot was acquired with."""
+
+    upto: Lsn | None = None
+    window: WindowSize | None = None
 
 
-@contextmanager
-def consuming_new(
-    location: SlotLocation, slot: Slot, place: Carried, runner: Runner, window: WindowSize | None = None
-) -> Iterator[Consumer]:  # fmt: skip
-    """The same of a slot that begins here, at `place`, and that nobody else has had; one that is temporary is dropped where the block ends."""
-    with location.created(slot, place) as created, _consumer_of(location, created, runner, window) as consumer:
-        yield consumer
+NO_LIMIT = Limit()
+_Windows = Generator[list[tuple[Source, Index]], None, None]
+"""Stretches that were not there before, as many at a time as make a window."""
 
 
-@contextmanager
-def consuming_owned(location: SlotLocation, slot: Slot, runner: Runner, window: WindowSize | None = None) -> Iterator[Consumer]:
-    """The same of a slot that the caller owns already, and goes on to own."""
-    with _consumer_of(location, slot, runner, window) as consumer:
-        yield consumer
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A window that was given, which ends at `upto`; and what is carried on from there, if it was given whole."""
 
-
-@contextmanager
-def _consumer_of(location: SlotLocation, slot: Slot, runner: Runner, window: WindowSize | None) -> Iterator[Consumer]:
-    if slot.invalidation_reason:
-        raise _lost(slot)
-    source = open_patiently(Path(slot.source), slot.restart_lsn, partial(_check_slot, location, slot))
-    if slot.restart_lsn < source.segments.first_lsn:
-        location.save(replace(slot, invalidation_reason=WAL_REMOVED))
-        raise _lost(slot)
-    if not _is_same(location, slot, source.segments):
-        location.warn(
-            f'replication slot "{slot.name}" has confirmed {slot.confirmed_flush_lsn}, and the log begins behind the record before that by '
-            "now: nobody can tell whether it is the one that was read"
-        )
-    carried = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
-    followed = Followed.behind(carried, Path(slot.source), source)
-    consumer = Consumer(location, slot, runner, window or runner.window, carried, followed)
-    try:
-        yield consumer
-    finally:
-        consumer.rest()
+    upto: Lsn
+    carried: Carried
+    is_whole: bool
+    streamed: StreamedByXid
 
 
 @dataclass(slots=True)
-class Consumer:
-    """`slot` is as it was saved last; what commits before `read_upto` has been taken, or was confirmed before. Of transactions in progress
-    `streamed` has been taken; a new consumer takes them from their beginning again, as on the server."""
+class Acquired:
+    """`slot` is as it was saved last; what commits before `read_upto` has been taken, or was confirmed before. Of transactions
+    in progress `streamed` has been taken; who acquires the slot next takes them from their beginning again, as on the server."""
 
     location: SlotLocation
     slot: Slot
     runner: Runner
     window: WindowSize
+    _held: ExitStack
     _carried: Carried
-    _followed: Followed
+    _log: FollowedLog
     read_upto: Lsn = field(init=False)
     _marked: Lsn = field(init=False)
     _marked_on: int = field(init=False)
     streamed: StreamedByXid = field(default_factory=dict)
     _at_confirmed: Carried | None = None
     _ahead: list[tuple[Source, Index]] = field(default_factory=list)
-    """What `batch` has seen, and nobody has taken."""
+    """What `end_of_batch` has seen, and nobody has taken."""
     _stood: dict[Lsn, Stood | None] = field(default_factory=dict)
     """By positions that were taken, and are not confirmed yet."""
+    _look: tuple[Limit, _Windows] | None = None
+    """What is being gone through, poll by poll."""
+    _given: _Given | None = None
 
     def __post_init__(self) -> None:
         self._marked = self._carried.lsn
         self._marked_on = self._carried.state.timeline
-        self._followed.check = self._check
+        self._log.check = self._check
         self.read_upto = self.slot.confirmed_flush_lsn
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.release()
 
     @property
     def major(self) -> int:
         """Of the server whose log it is."""
-        return self._followed.source.segments.major
+        return self._segments.major
 
     @property
     def gap(self) -> str:
-        """What is missing where the log ends for now, though there is more behind; empty if nothing is. It may be on its way."""
-        segments = self._followed.source.segments
-        if not segments.gaps:
-            return ""
-        missing, present = segments.gaps[0]
-        name = Path(segments.name_at(missing * segments.segment_size)).name
-        return f'WAL segment {name} is missing, but "{segments.by_number[present].path}" is there: the log ends at {segments.stop_lsn} for now'
+        """What is missing where the log ends for now (`Segments.gap`)."""
+        return self._segments.gap
 
     @property
     def written_upto(self) -> Lsn:
         """No record that was at hand when the source was opened begins here or behind."""
-        segments = self._followed.source.segments
-        last = segments.by_number[segments.stop_lsn // segments.segment_size - 1]
-        if last.settled is None:
-            return segments.stop_lsn
-        return Lsn(segments.stop_lsn - segments.segment_size + last.settled + len(last.filling))
+        return self._segments.written_upto
+
+    @property
+    def _segments(self) -> Segments:
+        return self._log.source.segments
+
+    # -- what is new ---------------------------------------------------------------------------------------------------------------------
+
+    def poll(self, demand: Demand, limit: Limit = NO_LIMIT) -> Pipeline | NothingNew:
+        """The next window of what is new; the one before counts as taken then. Who stops amid a window confirms as far as it
+        got, and releases."""
+        self._take_given()
+        upto = Lsn(NEVER - 1) if limit.upto is None else limit.upto
+        if self.read_upto >= upto:
+            self._end_look()
+            return NothingNew(0.0)  # nothing to wait for
+        if self._look is None or self._look[0] != limit:
+            self._end_look()
+            self._look = limit, self._windows(limit)
+        try:
+            for parts in self._look[1]:
+                source, indexes = parts[-1][0], [part for _, part in parts]
+                if indexes[-1].next_lsn > self.read_upto:
+                    asked = Asked(self.read_upto, upto, demand, is_strict=True, streamed=self.streamed)
+                    carried, window = step(source, self.runner, self._carried, indexes, asked)
+                    self._given = _Given(Lsn(min(carried.lsn, upto)), carried, carried.lsn <= upto, window.blocks.after)
+                    return window
+                self._carried = carry(source, self.runner, self._carried, indexes)  # confirmed before, so that it is only planned
+                self._log.needed_from = self._carried.restart_lsn
+        except BaseException:
+            self._end_look()
+            raise
+        self._end_look()
+        return self._log.nothing_new
+
+    def _take_given(self) -> None:
+        given, self._given = self._given, None
+        if given is None:
+            return
+        self.read_upto = max(self.read_upto, given.upto)
+        self.stood_at(self.read_upto)
+        if given.is_whole:
+            self._carried, self.streamed = given.carried, given.streamed
+            self._log.needed_from = self._carried.restart_lsn
+        else:
+            self._end_look()
+
+    def _end_look(self) -> None:
+        """What was looked at and not taken is new again."""
+        self._given = None
+        if self._look is not None:
+            self._look[1].close()
+            self._look = None
+            self._log.back_to(self._carried.lsn, self._carried.last)
+
+    def end_of_batch(self, size: WindowSize) -> Lsn:
+        """Where what can be taken next ends, if it is to be one window of this size; `read_upto` if nothing is new. To poll up
+        to there gives it."""
+        self._end_look()
+        for parts in windows(self._news(), weight_of, size):
+            indexes = [part for _, part in parts]
+            if indexes[-1].next_lsn > self.read_upto:
+                self._ahead = parts
+                # The stretch behind, by which a window is known to be full, is new again.
+                last = next((part.last for part in reversed(indexes) if part.records), self._carried.last)
+                self._log.back_to(indexes[-1].stretch.stop, last)
+                return Lsn(indexes[-1].next_lsn)
+            self._carried = carry(parts[-1][0], self.runner, self._carried, indexes)
+        return self.read_upto
+
+    def _windows(self, limit: Limit) -> _Windows:
+        """What is new, up to the stretch in which the limit lies. That one is a window of its own, since it will have to be
+        planned again."""
+        for parts in windows(self._news(limit.upto), weight_of, limit.window or self.window):
+            if limit.upto is not None and len(parts) > 1 and parts[-1][1].next_lsn > limit.upto:
+                yield parts[:-1]
+                yield parts[-1:]
+            else:
+                yield parts
+
+    def _news(self, upto: Lsn | None = None) -> Iterator[tuple[Source, Index]]:
+        """What is new, up to the stretch in which `upto` lies. Where decoding ends for the slot, so does what is new; who
+        looks again from there on has the error. Raises MissingHistory (55000) once WAL that the slot needs is gone; it then is
+        lost for good."""
+        ahead, self._ahead = self._ahead, []
+        taken = self.read_upto
+        try:
+            for source, part in chain(ahead, self._log.look(self.runner, sharing(self.location, self._segments))):
+                slot = self.slot
+                end = ends_for([part], slot.database_oid, slot.database, slot.confirmed_flush_lsn)
+                if end is not None and (upto is None or upto > end.at):
+                    self._log.back_to(part.stretch.start, part.previous)
+                    if taken >= end.at:
+                        raise end.error
+                    if part.first < end.at:
+                        before = scan_stretch(source.segments, (), Stretch(part.stretch.start, end.at))
+                        self._log.back_to(end.at, before.last)
+                        yield source, before
+                    return
+                yield source, part
+                if upto is not None and part.next_lsn >= upto:
+                    return
+        except WalRemoved as error:
+            self.slot = replace(self.slot, invalidation_reason=WAL_REMOVED)
+            self.location.save(self.slot)
+            raise invalidated(self.slot) from error
+
+    # -- where it stands -----------------------------------------------------------------------------------------------------------------
 
     def go_to(self, lsn: Lsn) -> None:
         """What commits before `lsn` counts as taken, and nothing else, though it is not confirmed: a query's checkpoint says so."""
@@ -151,86 +243,29 @@ class Consumer:
                 sqlstate="55000",
                 lsn=lsn,
             )
+        if lsn != self.read_upto:
+            self._end_look()
         if lsn < self.read_upto:
             self._ahead = []
-            self._carried = fitting_mark(
-                self.location, self.slot.database_oid, self.slot.confirmed_flush_lsn, self._followed.source.segments
-            )
-            self._followed.back_to(self._carried.lsn, self._carried.last)
+            self._carried = fitting_mark(self.location, self.slot.database_oid, self.slot.confirmed_flush_lsn, self._segments)
+            self._log.back_to(self._carried.lsn, self._carried.last)
             self.streamed = {}
         self.read_upto = lsn
 
-    def batch(self, size: WindowSize) -> Lsn:
-        """Where what can be taken next ends, if it is to be one window of this size; `read_upto` if nothing is new. `look(demand, upto)` gives it."""
-        for parts in windows(self._news(), weight_of, size):
-            indexes = [part for _, part in parts]
-            if indexes[-1].next_lsn > self.read_upto:
-                self._ahead = parts
-                # The stretch behind, by which a window is known to be full, is new again.
-                last = next((part.last for part in reversed(indexes) if part.records), self._carried.last)
-                self._followed.back_to(indexes[-1].stretch.stop, last)
-                return Lsn(indexes[-1].next_lsn)
-            self._carried = carry(parts[-1][0], self.runner, self._carried, indexes)
-        return self.read_upto
-
-    def stood_at(self, lsn: Lsn) -> Stood | None:
-        """What stands in the log before `lsn`, up to which it was taken; None where it begins there, or is not at hand any more. Raises where it is
-        another log by now than the one that was read last."""
-        if lsn not in self._stood:
-            known = [each for each in self._stood.values() if each is not None]
-            self.check_stood(known[-1] if known else self.slot.stood)
-            try:
-                self._stood[lsn] = stood_in(self._followed.source.segments, lsn, self.slot.restart_lsn)
-            except MissingHistory:  # an archive is being cleaned up
-                return None
-        return self._stood[lsn]
-
-    def check_stood(self, stood: Stood | None, whose: str = "") -> None:
-        """Raise unless the log is the one of which somebody who took all up to there remembers this; in words `whose` memory it is, if not the
-        slot's."""
-        self._check_same(self._followed.source.segments, stood, "been given all before" if whose else "given all before", whose)
-
-    def look(self, demand: Demand, upto: Lsn | None = None) -> Iterator[Pipeline]:
-        """What is new, window by window; nothing if nothing is. Transactions that commit at `upto` or later are left for another time. A window is
-        taken once the next one is asked for."""
-        asked = Asked(self.read_upto, Lsn(NEVER - 1) if upto is None else upto, demand, is_strict=True, streamed=self.streamed)
-        try:
-            for parts in self._windows(asked.upto):
-                source, indexes = parts[-1][0], [part for _, part in parts]
-                if indexes[-1].next_lsn <= asked.start:  # confirmed before, so that it is only planned
-                    self._carried = carry(source, self.runner, self._carried, indexes)
-                else:
-                    carried, window = step(source, self.runner, self._carried, indexes, asked)
-                    yield window
-                    self.read_upto = min(carried.lsn, asked.upto)
-                    self.stood_at(self.read_upto)
-                    if carried.lsn > asked.upto:
-                        return
-                    self._carried = carried
-                    self.streamed = window.blocks.after
-                    asked = replace(asked, streamed=self.streamed)
-                self._followed.needed_from = self._carried.restart_lsn
-        finally:
-            self._followed.back_to(self._carried.lsn, self._carried.last)
-
-    def take(self, demand: Demand, upto: Lsn | None = None) -> Iterator[Pipeline]:
-        """As `look`, for who looks once: what seems damaged, or away, is looked at until that is certain, and is raised then."""
-        yield from self.look(demand, upto)
-        while self._followed.in_doubt and (upto is None or self.read_upto < upto):
-            time.sleep(_MOMENT)
-            yield from self.look(demand, upto)
-
     def confirm(self, lsn: Lsn) -> None:
         """What commits before `lsn` will not come again, even after a crash."""
+        if self._given is not None and lsn >= self._given.upto:
+            self._take_given()
+        if lsn > self.read_upto and self._given is None:
+            self._end_look()
         self.read_upto = max(lsn, self.read_upto)
         if self._carried.lsn <= lsn:
             self._at_confirmed = self._carried
         marked = self._mark(MARK_EVERY)
         if lsn > self.slot.confirmed_flush_lsn or self.slot.stood is None:
             lsn = max(lsn, self.slot.confirmed_flush_lsn)
-            timeline = timeline_at(self._followed.source.segments, lsn)
             stood = self.stood_at(lsn) or self.slot.stood
-            self.slot = replace(self.slot, confirmed_flush_lsn=lsn, timeline=timeline, stood=stood)
+            self.slot = replace(self.slot, confirmed_flush_lsn=lsn, timeline=timeline_at(self._segments, lsn), stood=stood)
             self._stood = {at: each for at, each in self._stood.items() if at >= lsn}
         self.location.save(self.slot)
         if marked:
@@ -242,58 +277,63 @@ class Consumer:
         self.location.save(self.slot)
         return self.slot.two_phase_at
 
-    def advance(self, upto: Lsn | None) -> Lsn:
-        """Confirm what commits before `upto`, or all there is, without having taken it; where the slot then stands. Raises UsageError for a position
-        that it has passed (`pg_replication_slot_advance`)."""
-        if upto is not None and upto < self.slot.confirmed_flush_lsn:
+    def advance(self, upto: Lsn | None) -> Steps[Lsn]:
+        """Confirm what commits before `upto`, or all there is, without having taken it; where the slot then stands. Raises
+        UsageError for a position that it has passed (`pg_replication_slot_advance`)."""
+        if upto is not None:
+            self.check_ahead(upto)
+        yield from self._pass_over(upto, confirms=True)
+        return self.slot.confirmed_flush_lsn
+
+    def check_ahead(self, upto: Lsn) -> None:
+        """Raise UsageError for a position that the slot has passed."""
+        if upto < self.slot.confirmed_flush_lsn:
             raise UsageError(
                 f"cannot advance replication slot to {upto}, minimum is {self.slot.confirmed_flush_lsn}",
                 sqlstate="55000",
                 lsn=upto,
             )
-        while self._advanced(upto):
-            time.sleep(_MOMENT)
-        return self.slot.confirmed_flush_lsn
 
-    def reach(self, upto: Lsn) -> Lsn:
+    def reach(self, upto: Lsn) -> Steps[Lsn]:
         """Where `advance` would get, which then needs no more than to `confirm` it."""
+        return self._pass_over(upto, confirms=False)
+
+    def _pass_over(self, upto: Lsn | None, *, confirms: bool) -> Steps[Lsn]:
+        """What looks like damage is looked at until that is certain."""
+        self._end_look()
         while True:
-            for parts in self._windows(upto):
+            for parts in self._windows(Limit(upto)):
                 carried = carry(parts[-1][0], self.runner, self._carried, [part for _, part in parts])
-                if carried.lsn > upto:
-                    self._followed.back_to(self._carried.lsn, self._carried.last)
-                    return upto
-                self._carried = carried
-            if not self._followed.in_doubt:
+                is_beyond = upto is not None and carried.lsn > upto
+                if is_beyond:
+                    self._log.back_to(self._carried.lsn, self._carried.last)
+                else:
+                    self._carried = carried
+                reached = Lsn(min(carried.lsn, NEVER if upto is None else upto))
+                if confirms:
+                    self.confirm(reached)
+                if is_beyond:
+                    return reached
+            if not self._log.nothing_new.in_doubt:
                 return max(self._carried.lsn, self.slot.confirmed_flush_lsn)
-            time.sleep(_MOMENT)
+            yield self._log.nothing_new
 
-    def _advanced(self, upto: Lsn | None) -> bool:
-        """Whether to look again, since what was met looks like damage and may be none."""
-        for parts in self._windows(upto):
-            carried = carry(parts[-1][0], self.runner, self._carried, [part for _, part in parts])
-            if upto is not None and carried.lsn > upto:
-                self._followed.back_to(self._carried.lsn, self._carried.last)
-                self.confirm(upto)
-                return False
-            self._carried = carried
-            self.confirm(carried.lsn)
-        return self._followed.in_doubt
-
-    def rest(self) -> None:
-        """The consumer goes away for a while."""
-        marked = self._mark(_WORTH_A_MARK)
-        self.slot = replace(self.slot, inactive_since=int(time.time() * 1e6))
-        self.location.save(self.slot)
-        if marked:
-            self.location.prune()
+    def release(self) -> None:
+        """The slot is free again, once it is written down how far it is (`ReplicationSlotRelease`)."""
+        with self._held:
+            self._end_look()
+            marked = self._mark(_WORTH_A_MARK)
+            self.slot = replace(self.slot, inactive_since=int(time.time() * 1e6))
+            self.location.save(self.slot)
+            if marked:
+                self.location.prune()
 
     def _mark(self, distance: int) -> bool:
         """Write down where planning can go on, if that is so far behind the last place. The slot is not saved with it."""
         carried = self._at_confirmed
         if carried is None:
             return False
-        timeline = timeline_at(self._followed.source.segments, carried.lsn)
+        timeline = timeline_at(self._segments, carried.lsn)
         if carried.lsn - self._marked < distance and timeline == self._marked_on:
             return False
         stood = self.stood_at(carried.lsn)
@@ -302,75 +342,34 @@ class Consumer:
         self.slot = replace(self.slot, restart_lsn=carried.restart_lsn)
         return True
 
-    def _windows(self, upto: Lsn | None) -> Iterator[list[tuple[Source, Index]]]:
-        """What is new, up to the stretch in which `upto` lies. That one is a window of its own, since it will have to be planned again."""
-        for parts in windows(self._news(upto), weight_of, self.window):
-            if upto is not None and len(parts) > 1 and parts[-1][1].next_lsn > upto:
-                yield parts[:-1]
-                yield parts[-1:]
-            else:
-                yield parts
+    # -- whether it is the same log ------------------------------------------------------------------------------------------------------
 
-    def _news(self, upto: Lsn | None = None) -> Iterator[tuple[Source, Index]]:
-        """What is new, up to the stretch in which `upto` lies. Where decoding ends for the slot, so does what is new; who looks again from there on
-        has the error. Raises MissingHistory (55000) once WAL that the slot needs is gone; it then is lost for good."""
-        ahead, self._ahead = self._ahead, []
-        taken = self.read_upto
-        try:
-            for source, part in chain(
-                ahead, self._followed.look(self.runner, sharing(self.location, self._followed.source.segments))
-            ):
-                slot = self.slot
-                end = ends_for([part], slot.database_oid, slot.database, slot.confirmed_flush_lsn)
-                if end is not None and (upto is None or upto > end.at):
-                    self._followed.back_to(part.stretch.start, part.previous)
-                    if taken >= end.at:
-                        raise end.error
-                    if part.first < end.at:
-                        before = scan_stretch(source.segments, (), Stretch(part.stretch.start, end.at))
-                        self._followed.back_to(end.at, before.last)
-                        yield source, before
-                    return
-                yield source, part
-                if upto is not None and part.next_lsn >= upto:
-                    return
-        except WalRemoved as error:
-            self.slot = replace(self.slot, invalidation_reason=WAL_REMOVED)
-            self.location.save(self.slot)
-            raise _lost(self.slot) from error
+    def stood_at(self, lsn: Lsn) -> Stood | None:
+        """What stands in the log before `lsn`, up to which it was taken; None where it begins there, or is not at hand any
+        more. Raises where it is another log by now than the one that was read last."""
+        if lsn not in self._stood:
+            known = [each for each in self._stood.values() if each is not None]
+            self.check_stood(known[-1] if known else self.slot.stood)
+            try:
+                self._stood[lsn] = stood_in(self._segments, lsn, self.slot.restart_lsn)
+            except MissingHistory:  # an archive is being cleaned up
+                return None
+        return self._stood[lsn]
+
+    def check_stood(self, stood: Stood | None, whose: str = "") -> None:
+        """Raise unless the log is the one of which somebody who took all up to there remembers this; in words `whose` memory
+        it is, if not the slot's."""
+        self._check_same(self._segments, stood, "been given all before" if whose else "given all before", whose)
 
     def _check(self, segments: Segments) -> None:
         """Raise where the log has taken another way than what was read of it."""
-        _check_slot(self.location, self.slot, segments)
-        before = timeline_at(self._followed.source.segments, self.read_upto)
+        check_slot(self.location, self.slot, segments)
+        before = timeline_at(self._segments, self.read_upto)
         check_taken(self.slot, segments, before, self.read_upto, "read")
         if (stood := self._stood.get(self.read_upto)) is not None:
             self._check_same(segments, stood, "read")
 
     def _check_same(self, segments: Segments, stood: Stood | None, done: str, whose: str = "") -> bool:
         slot = self.slot
-        return check_same(
-            whose or f'replication slot "{slot.name}"', segments, stood, slot.restart_lsn, done, self.location, slot.database_oid
-        )
-
-
-def _check_slot(location: SlotLocation, slot: Slot, segments: Segments) -> None:
-    """Raise unless the log goes on from where the slot is, and is the one that was read up to there."""
-    check_line(slot, segments)
-    _is_same(location, slot, segments)
-
-
-def _is_same(location: SlotLocation, slot: Slot, segments: Segments) -> bool:
-    """Raise where the log is another one than was read. False where the record before what is confirmed is gone, so that nobody can tell."""
-    whose = f'replication slot "{slot.name}"'
-    return check_same(whose, segments, slot.stood, slot.restart_lsn, "confirmed", location, slot.database_oid)
-
-
-def _lost(slot: Slot) -> MissingHistory:
-    return MissingHistory(
-        f'can no longer access replication slot "{slot.name}"',
-        hint="Drop the slot, and create it again: it then begins where the log is now.",
-        context=f'the slot was invalidated due to "{WAL_REMOVED}": it needs WAL from {slot.restart_lsn}',
-        sqlstate="55000",
-        lsn=slot.restart_lsn,
-    )
+        whose = whose or slot_in_words(slot)
+        return check_same(whose, segments, stood, slot.restart_lsn, done, self.location, slot.database_oid)

@@ -1,11 +1,13 @@
-"""Which segments of an archive nobody needs any more: those that lie below the WAL of every slot, and of every backup and catalog state known.
+"""Which segments of an archive nobody needs any more: those that lie below the WAL of every slot, and of every backup and catalog
+state known.
 
-In: a directory of segments, and the state locations whose slots read them. Out: `Cleanup`, and the files gone if that is asked for. An archive may be
-somebody's way back, so in doubt a file is kept: history files, what no segment is, what cannot be read or is of another system; and all WAL from
-where the oldest backup began, or what the oldest catalog state needs (`storage/ways_back.py`).
+In: a directory of segments, and the state locations whose slots read them. Out: `Cleanup`, and the files gone if that is asked
+for. An archive may be somebody's way back, so in doubt a file is kept: history files, what no segment is, what cannot be read or
+is of another system; and all WAL from where the oldest backup began, or what the oldest catalog state needs
+(`storage/ways_back.py`).
 
-What lies below is told by the place in the log, as pg_archivecleanup does, and not by the timeline: a timeline that branched off later has nothing
-before it, and one that was left has no reader.
+What lies below is told by the place in the log, as pg_archivecleanup does, and not by the timeline: a timeline that branched off
+later has nothing before it, and one that was left has no reader.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_wal import lose, status_of
+from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
@@ -65,8 +68,8 @@ def look_through(directory: Path, locations: Sequence[SlotLocation], back: WaysB
 
 
 def clean_up(directory: Path, locations: Sequence[SlotLocation], back: WaysBack = WaysBack()) -> Cleanup:
-    """The same, and it is gone. A slot that is further behind than its location's max_slot_wal_keep_size is lost by that; unless somebody consumes
-    it, when it keeps what it needs."""
+    """The same, and it is gone. A slot that is further behind than its location's max_slot_wal_keep_size is lost by that;
+    unless somebody consumes it, when it keeps what it needs."""
     segments = _archive(directory, locations)
     needs = _needs(segments, locations)
     others = back.needs(segments)
@@ -97,14 +100,15 @@ def _archive(directory: Path, locations: Iterable[SlotLocation]) -> Segments:
 
 
 def _needs(segments: Segments, locations: Iterable[SlotLocation]) -> list[tuple[Need, SlotLocation, Slot]]:
-    """What slots need that are not lost. One that is further behind than its location allows needs no more than that, if it reads this archive."""
+    """What slots need that are not lost. One that is further behind than its location allows needs no more than that, if it
+    reads this archive."""
     needs = []
     for location in locations:
         keep_size = location.settings.max_slot_wal_keep_size
         for slot in location.slots():
             beyond = 0
             with suppress(OSError, TailraceError):  # whose source cannot be read; it may be there again
-                status = status_of(location, slot, keep_size)
+                status = finish(status_of(location, slot, keep_size))
                 if status.wal_status == "lost":
                     continue
                 if Path(slot.source).resolve() == Path(segments.directory).resolve():

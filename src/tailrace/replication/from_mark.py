@@ -13,7 +13,7 @@ from tailrace.catalog.rows.catalog_rows import spans_of
 from tailrace.errors import MissingHistory
 from tailrace.model import STRETCH_BYTES, Lsn
 from tailrace.pipeline import Catalogs
-from tailrace.pipeline.following import Followed, open_patiently, weight_of
+from tailrace.pipeline.following import FollowedLog, open_source, weight_of
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import Scanning
 from tailrace.pipeline.windows import carry
@@ -21,6 +21,7 @@ from tailrace.plan.carried import Carried
 from tailrace.replication.same_log import fitting_mark
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import check_line
+from tailrace.replication.waiting import finish
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.fates import fates_of
@@ -34,8 +35,8 @@ def sharing(location: SlotLocation, segments: Segments) -> Scanning:
 
 
 def known_at_end(location: SlotLocation, database: str, source: Source, path: Path, runner: Runner) -> Carried | None:
-    """At the end of the log at `path`; None if no mark of the database lies in what the source holds of it, if the database is another one by now,
-    or if wal_level is, or was, too low."""
+    """At the end of the log at `path`; None if no mark of the database lies in what the source holds of it, if the database is
+    another one by now, or if wal_level is, or was, too low."""
     if source.control is not None and source.control.wal_level < LOGICAL:
         return None
     oids = {slot.database_oid for slot in location.slots() if slot.database == database and not slot.invalidation_reason}
@@ -56,7 +57,7 @@ def catalogs_at_end(location: SlotLocation, name: str, runner: Runner) -> tuple[
     """What the tables of a slot's database are at the end of its log, and where that is; whoever owns the slot."""
     slot = location.slot(name)
     path = Path(slot.source)
-    source = open_patiently(path, slot.restart_lsn, partial(check_line, slot))
+    source = finish(open_source(path, slot.restart_lsn, partial(check_line, slot)))
     mark = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
     carried = _carried_on(location, mark, source, path, runner)
     return history_at(carried), carried.lsn
@@ -70,7 +71,7 @@ def history_at(carried: Carried) -> History:
 
 
 def _carried_on(location: SlotLocation, carried: Carried, source: Source, path: Path, runner: Runner) -> Carried:
-    news = Followed.behind(carried, path, source).look(runner, sharing(location, source.segments))
+    news = FollowedLog.behind(carried, path, source).look(runner, sharing(location, source.segments))
     for parts in windows(news, weight_of, runner.window):
         carried = carry(parts[-1][0], runner, carried, [part for _, part in parts])
     return carried

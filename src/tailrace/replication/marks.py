@@ -1,7 +1,7 @@
 """Where marks are kept: a directory, one file per database, timeline and LSN.
 
-One that is damaged costs time and not the slot: the mark before it serves as well, with more of the log to plan anew. So of those below what a slot
-has confirmed, two are kept.
+One that is damaged costs time and not the slot: the mark before it serves as well, with more of the log to plan anew. So of those
+below what a slot has confirmed, two are kept.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Marks:
             write_whole(path, data)
 
     def of(self, database: int) -> list[MarkFile]:
-        """By LSN, then timeline. Raises OSError for a folder that may not be read: `glob` would find nothing in it, as if all marks were gone."""
+        """By LSN, then timeline. Raises OSError for a folder that may not be read: `glob` would find nothing in it, as if all
+        marks were gone."""
         folder = self.directory / str(database)
         found = []
         for path in folder.iterdir() if folder.is_dir() else ():
@@ -67,8 +68,8 @@ class Marks:
     def upto(
         self, database: int, lsn: Lsn, left: Mapping[int, Lsn] | None = None, fits: Callable[[Carried], bool] = any_mark
     ) -> Carried:  # fmt: skip
-        """The latest at `lsn` or before that can be believed, and that `fits` the log. `left` says where each timeline was left of those that count;
-        without it all count. Raises MissingHistory if there is none."""
+        """The latest at `lsn` or before that can be believed, and that `fits` the log. `left` says where each timeline was
+        left of those that count; without it all count. Raises MissingHistory if there is none."""
         for mark in reversed(self.of(database)):
             if mark.lsn > lsn or (left is not None and mark.lsn > left.get(mark.timeline, -1)):
                 continue
@@ -124,8 +125,9 @@ class Marks:
 
 
 def _needed(slot: Slot, marks: Sequence[MarkFile]) -> Iterator[MarkFile]:
-    """What is ahead of the slot, for it will get there, and its restart_lsn may count on it; and the last ones that it has passed. Of those on
-    earlier timelines some may lie beyond where they were left, so while its own has too few, as many are kept of each."""
+    """What is ahead of the slot, for it will get there, and its restart_lsn may count on it; and the last ones that it has
+    passed. Of those on earlier timelines some may lie beyond where they were left, so while its own has too few, as many are
+    kept of each."""
     yield from (mark for mark in marks if mark.lsn > slot.confirmed_flush_lsn)
     passed = [mark for mark in marks if mark.lsn <= slot.confirmed_flush_lsn]
     own = [mark for mark in passed if mark.timeline == slot.timeline]

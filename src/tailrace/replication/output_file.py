@@ -1,12 +1,12 @@
 """The file that a consumer writes, so that every line is in it exactly once whatever is killed when.
 
-Beside the file lies its position (`replication.output_position`). It is written once the file is synced, and the slot confirms after that. So whoever
-comes next cuts the file to what counts and goes on from there, and what was written behind it comes again.
+Beside the file lies its position (`replication.output_position`). It is written once the file is synced, and the slot confirms
+after that. So whoever comes next cuts the file to what counts and goes on from there, and what was written behind it comes again.
 
     write … write │ fsync of the file │ position, synced │ slot confirmed
 
-One process writes a file, and holds a lock on it. What is not as the position says is an error that touches nothing: another file in its place, one
-that was cut, lines that somebody appended, a slot that has moved on without it.
+One process writes a file, and holds a lock on it. What is not as the position says is an error that touches nothing: another file
+in its place, one that was cut, lines that somebody appended, a slot that has moved on without it.
 
 Standard output and pipes cannot be cut: there a line may come again after a crash.
 """
@@ -43,8 +43,9 @@ class OutputWarning(UserWarning):
 
 @contextmanager
 def output_to(name: str, slot: Slot, printed: RowPrinter = as_lines, *, at_end: bool = False) -> Iterator[Writer]:
-    """A writer to the file of that name, `-` being standard output, of rows as they are `printed`. `at_end` goes on where the file ends, whatever its
-    position says of it. Raises UsageError where somebody else writes the file, or it is not what its position says."""
+    """A writer to the file of that name, `-` being standard output, of rows as they are `printed`. `at_end` goes on where the
+    file ends, whatever its position says of it. Raises UsageError where somebody else writes the file, or it is not what its
+    position says."""
     if name == "-":
         yield _begun(_Stream(sys.stdout.buffer, printed), slot)
         return
@@ -289,7 +290,8 @@ class _Locked:
         self._lock.release()
 
     def cut(self, said: Position, reach: int | None) -> None:
-        """Cut it to what counts by its position, if all that lies behind is of a writer that can have come that far (`Reach.said`)."""
+        """Cut it to what counts by its position, if all that lies behind is of a writer that can have come that far
+        (`Reach.said`)."""
         size = os.fstat(self.number).st_size
         if size < said.length:
             raise _disagrees(

@@ -1,9 +1,11 @@
-"""How far an output file is what a slot gave: two small files beside it, `FILE.position` and, while somebody writes, `FILE.writing`.
+"""How far an output file is what a slot gave: two small files beside it, `FILE.position` and, while somebody writes,
+`FILE.writing`.
 
-The position is written once the file is synced: which file it is (device, inode and birth, since rotation renames it), how many of its bytes count, a
-checksum over the last of these, and the LSN up to which they are all that the slot gave. `FILE.writing` says before each write how far that will
-reach. So of bytes behind those that count it can be told whether they are of a writer that was killed, and come again, or somebody else's. It is not
-synced: after a crash of the whole machine nobody can tell, and it says so itself, by the boot that it is of.
+The position is written once the file is synced: which file it is (device, inode and birth, since rotation renames it), how many
+of its bytes count, a checksum over the last of these, and the LSN up to which they are all that the slot gave. `FILE.writing`
+says before each write how far that will reach. So of bytes behind those that count it can be told whether they are of a writer
+that was killed, and come again, or somebody else's. It is not synced: after a crash of the whole machine nobody can tell, and it
+says so itself, by the boot that it is of.
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ _FACTS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Of the file with this `inode`, made at `birth` (ns; 0 where nobody knows), the first `length` bytes are what a slot gave before `lsn`;
-    `checksum` is the CRC-32 of the last 64 kB of them. `device` is where it was: told, and not believed, since a reboot may number devices anew.
-    `slot` is the name that it had, `identity` what it is known by. `session` is what the consumer knew there."""
+    """Of the file with this `inode`, made at `birth` (ns; 0 where nobody knows), the first `length` bytes are what a slot gave
+    before `lsn`; `checksum` is the CRC-32 of the last 64 kB of them. `device` is where it was: told, and not believed, since a
+    reboot may number devices anew. `slot` is the name that it had, `identity` what it is known by. `session` is what the
+    consumer knew there."""
 
     device: int
     inode: int
@@ -52,7 +55,8 @@ class Position:
     session: Session = field(default_factory=Session)
 
     def is_at(self, path: Path) -> bool:
-        """Whether that is the file. An inode of a file that was removed is given to the next one, which is born later. Raises FileNotFoundError."""
+        """Whether that is the file. An inode of a file that was removed is given to the next one, which is born later. Raises
+        FileNotFoundError."""
         return path.stat().st_ino == self.inode and (self.birth in (0, birth := born(path)) or birth == 0)
 
     def is_of(self, slot: Slot) -> bool:
@@ -105,7 +109,8 @@ class Reach:
             self._file = -1
 
     def said(self) -> int | None:
-        """How far the last writer can have come since the machine was started; None if nobody can tell. -1 if that writer ended in order."""
+        """How far the last writer can have come since the machine was started; None if nobody can tell. -1 if that writer
+        ended in order."""
         with suppress(FileNotFoundError):
             data = self.path.read_bytes()
             digits = data[:_DIGITS]

@@ -1,117 +1,111 @@
-"""What a slot gives, as it comes, to a writer (`bin/pg_basebackup/pg_recvlogical.c`)."""
+"""What a slot gives, as it comes, to a writer (`StreamLogicalLog` in `bin/pg_basebackup/pg_recvlogical.c`).
+
+In: an acquired slot, its plugin, a writer that has begun, and a `Waiter`, which this thread waits with. Out: nothing; the slot
+confirms what the writer has made durable. Who wants something of it meanwhile (SIGHUP: files have been moved away) says so, and
+wakes the waiter.
+"""
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
+from tailrace.pipeline import Pipeline
+from tailrace.pipeline.following import POLL, NothingNew
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time
-from tailrace.replication.acquired import Consumer
+from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.waiting import Waiter
 from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.session import Session
 
-POLL = 0.05
-"""Seconds between two looks at a log in which nothing is new."""
 PACE = 0.1
-"""Seconds from one look to the next where something was: a look costs some 15 ms beside what it finds, so smaller bites would be waste."""
+"""Seconds from one look to the next where something was: a look costs some 15 ms beside what it finds, so smaller bites would
+be waste."""
 _TRY_AGAIN = 1.0
 _LOST = "55000"
 
 
-@dataclass(slots=True)
-class _Amid:
-    """Whether something was written of a window, and the rest was not."""
-
-    window: bool = False
-
-
-@dataclass(slots=True)
-class _Hangup:
-    """Whether SIGHUP came."""
-
-    came: bool = False
+def never() -> bool:
+    return False
 
 
 def receive_into(
-    consumer: Consumer, plugin: OutputPlugin, writer: Writer, *, upto: Lsn | None = None, fsync_interval: float = 10.0,
-    tries_again: bool = True,
+    acquired: Acquired, plugin: OutputPlugin, writer: Writer, *, upto: Lsn | None = None, fsync_interval: float = 10.0,
+    tries_again: bool = True, waiter: Waiter | None = None, is_to_reopen: Callable[[], bool] = never,
 ) -> None:  # fmt: skip
-    """Each row once, until all that commits before `upto` has been written; without it, until a signal comes. The writer has begun."""
+    """Each row once, until all that commits before `upto` has been written; without it, until something is raised. Whenever
+    `is_to_reopen` says so, the writer's files are opened anew."""
     # If the slot was moved on by others, what the writer's session knows is of another place.
-    session = writer.session if writer.begins_at >= consumer.slot.confirmed_flush_lsn else Session()
-    if writer.begins_at > consumer.slot.confirmed_flush_lsn:
-        consumer.check_stood(session.stood)
-        consumer.confirm(writer.begins_at)
-    consumer.streamed = session.streamed
+    session = writer.session if writer.begins_at >= acquired.slot.confirmed_flush_lsn else Session()
+    if writer.begins_at > acquired.slot.confirmed_flush_lsn:
+        acquired.check_stood(session.stood)
+        acquired.confirm(writer.begins_at)
+    acquired.streamed = session.streamed
     plugin.recall(session.memory)
+    waiter = waiter or Waiter()
+    receiving = _Receiving(acquired, plugin, writer, Limit(upto))
     synced = time.monotonic()
-    amid = _Amid()
-    look = partial(_look, consumer, plugin, writer, upto, amid)
-    with _hangup() as hangup:
-        try:
-            while upto is None or consumer.read_upto < upto:
-                began = time.monotonic()
-                news = _tried(look, amid, tries_again=tries_again)
-                time.sleep(max(0.0, began + PACE - time.monotonic()) if news else POLL)
-                if hangup.came or time.monotonic() - synced >= fsync_interval:
-                    consumer.confirm(writer.durable_upto())
-                    synced = time.monotonic()
-                if hangup.came:
-                    hangup.came = False
-                    writer.reopen()
-        finally:
-            consumer.confirm(writer.durable_upto())
-
-
-def _tried(look: Callable[[], bool], amid: _Amid, *, tries_again: bool) -> bool:
-    """As `_look`; a source that cannot be read is waited for, unless the slot is lost. Amid a window it is not: rows that are written would come
-    again."""
     try:
-        return look()
-    except MissingHistory as error:
-        if not tries_again or error.sqlstate == _LOST or amid.window:
-            raise
-        time.sleep(_TRY_AGAIN)
-        return False
+        while upto is None or acquired.read_upto < upto:
+            next_sync = synced + fsync_interval
+            try:
+                receiving.take_turn(waiter, next_sync)
+            except MissingHistory as error:  # a source that cannot be read is waited for, unless the slot is lost
+                if not tries_again or error.sqlstate == _LOST or receiving.is_amid_window:
+                    raise
+                waiter.sleep(time.monotonic() + _TRY_AGAIN)
+            is_asked = is_to_reopen()
+            if is_asked or time.monotonic() >= next_sync:
+                acquired.confirm(writer.durable_upto())
+                synced = time.monotonic()
+            if is_asked:
+                writer.reopen()
+    finally:
+        acquired.confirm(writer.durable_upto())
 
 
-def _look(consumer: Consumer, plugin: OutputPlugin, writer: Writer, upto: Lsn | None, amid: _Amid) -> bool:
-    """Write what is new; whether there was any."""
-    news = False
-    for window in consumer.look(plugin.demand, upto):
-        news = True
-        told = consumer.read_upto
+@dataclass(slots=True)
+class _Receiving:
+    """While it `is_amid_window`, something was written of a window, and the rest was not: rows that are written would come
+    again. A look `began` when the last wait was over."""
+
+    acquired: Acquired
+    plugin: OutputPlugin
+    writer: Writer
+    limit: Limit
+    is_amid_window: bool = False
+    has_written: bool = False
+    began: float = field(default_factory=time.monotonic)
+
+    def take_turn(self, waiter: Waiter, until: float) -> None:
+        """Write a window; or wait for more, until then at the latest."""
+        polled = self.acquired.poll(self.plugin.demand, self.limit)
+        if not isinstance(polled, NothingNew):
+            self._write(polled)
+            self.has_written = True
+            return
+        if self.has_written and polled.again_at:
+            waiter.sleep(self.began + PACE)
+        else:
+            waiter.wait(polled, max(until, time.monotonic() + POLL))
+        self.has_written, self.began = False, time.monotonic()
+
+    def _write(self, window: Pipeline) -> None:
+        acquired, plugin, writer = self.acquired, self.plugin, self.writer
+        told = acquired.read_upto
         for lines in window.lines(plugin):
             for few in few_at_a_time(lines):
-                amid.window = True
+                self.is_amid_window = True
                 writer.write(Rows(few, plugin))
             told = lines.position_behind(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
                 plugin.written_upto(told)
-                writer.whole(told, Session(window.blocks.before, plugin.memory, consumer.stood_at(told)))
-        end = min(window.log.end, upto or window.log.end)
-        writer.whole(end, Session(window.blocks.after, plugin.memory, consumer.stood_at(end)))
+                writer.whole(told, Session(window.blocks.before, plugin.memory, acquired.stood_at(told)))
+        end = min(window.log.end, self.limit.upto or window.log.end)
+        writer.whole(end, Session(window.blocks.after, plugin.memory, acquired.stood_at(end)))
         writer.flush()
-        amid.window = False
-    return news
-
-
-@contextmanager
-def _hangup() -> Iterator[_Hangup]:
-    hangup = _Hangup()
-
-    def came(number: int, frame: object) -> None:
-        hangup.came = True
-
-    before = signal.signal(signal.SIGHUP, came)
-    try:
-        yield hangup
-    finally:
-        signal.signal(signal.SIGHUP, before)
+        self.is_amid_window = False

@@ -1,8 +1,8 @@
-"""Whether a log is still the one that a consumer has read: a server may have been put back to an earlier copy of itself, and have written other
-things since, on the same timeline.
+"""Whether a log is still the one that a consumer has read: a server may have been put back to an earlier copy of itself, and have
+written other things since, on the same timeline.
 
-In: what stood before a position (`wal.stood`), and the segments of the log as they are now. Out: nothing; or the error, which says what the consumer
-has seen of a history that is gone.
+In: what stood before a position (`wal.stood`), and the segments of the log as they are now. Out: nothing; or the error, which
+says what the consumer has seen of a history that is gone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.replication.timelines import left_at
+from tailrace.replication.timelines import check_line, left_at
+from tailrace.slots.slot import Slot
 from tailrace.storage.segments import Segments
 from tailrace.wal.stood import Difference, Kind, Stood, difference, stood_before
 
@@ -48,8 +49,8 @@ def fitting_mark(location: SlotLocation, database: int, upto: Lsn, segments: Seg
 def check_same(
     whose: str, segments: Segments, stood: Stood | None, needed_from: Lsn, done: str, location: SlotLocation, database: int
 ) -> bool:
-    """Raise unless the log still has what stood there, before which a consumer (`whose`, in words) has `done` all. False where that cannot be told,
-    since the log begins behind it by now."""
+    """Raise unless the log still has what stood there, before which a consumer (`whose`, in words) has `done` all. False where
+    that cannot be told, since the log begins behind it by now."""
     if stood is None:
         return True
     found = difference_in(segments, stood, needed_from)
@@ -58,6 +59,17 @@ def check_same(
     if found.kind is Kind.UNKNOWN:
         return False
     raise gone(whose, segments, stood, found, done, _common(location, database, segments, stood.last))
+
+
+def check_slot(location: SlotLocation, slot: Slot, segments: Segments) -> bool:
+    """Raise unless the log goes on from where the slot is, and is the one that was read up to there. False where the record
+    before what is confirmed is gone, so that nobody can tell."""
+    check_line(slot, segments)
+    return check_same(slot_in_words(slot), segments, slot.stood, slot.restart_lsn, "confirmed", location, slot.database_oid)
+
+
+def slot_in_words(slot: Slot) -> str:
+    return f'replication slot "{slot.name}"'
 
 
 def gone(whose: str, segments: Segments, stood: Stood, found: Difference, done: str, common: Lsn | None) -> TailraceError:

@@ -3,9 +3,9 @@
     slots/NAME/slot, slots/NAME/owner what `slots.slot` says; the lock of who consumes it
     marks/                            `replication.marks`
 
-A change of the set of slots counts from the moment when a folder is renamed, so a process that is killed has made it or has not. What it leaves
-besides has a dot in its name, which no slot has; whoever comes next removes it. The system lets go of a dead owner's lock, so its slot is free, or
-gone if it was temporary.
+A change of the set of slots counts from the moment when a folder is renamed, so a process that is killed has made it or has not.
+What it leaves besides has a dot in its name, which no slot has; whoever comes next removes it. The system lets go of a dead
+owner's lock, so its slot is free, or gone if it was temporary.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tailrace.majors import FREE_A_SLOT, NEWEST, said_by
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
 from tailrace.replication.marks import MarkFile, Marks, any_mark
-from tailrace.slots.slot import Slot, check_name, read_slot, write_slot
+from tailrace.slots.slot import Slot, check_name, copy_of, read_slot, write_slot
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.state_location import StateLocation
 from tailrace.storage.whole_file import make_folder, remove_unfinished, sync_folder, write_whole
@@ -67,9 +67,7 @@ class SlotLocation(StateLocation):
     def copy(self, name: str, new: str) -> Slot:
         """A slot of the `new` name that stands where this one does, whoever consumes that; marks are not removed meanwhile."""
         with self._locked():
-            slot = replace(self._read(name), name=new, temporary=False, identity=new_identity())
-            if slot.invalidation_reason:
-                raise UsageError(f'cannot copy invalidated replication slot "{name}"', sqlstate="55000")
+            slot = copy_of(self._read(name), new, new_identity())
             self._make(slot, None).release()
         return slot
 

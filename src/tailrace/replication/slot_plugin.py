@@ -1,27 +1,49 @@
-"""A slot's output plugin, started up for a consumer: the options of the slot, and those of the run before them."""
+"""An output plugin, started up with all that decides what it prints: a slot's options and those of the run before them,
+parameters of the session, two phases, and the publications that are defined beside the slot (`CreateDecodingContext` of
+`replication/logical/logical.c`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
-from tailrace.replication.acquired import Consumer
+from tailrace.replication.acquired import Acquired
+from tailrace.slots.slot import Slot
 
 
-def plugin_of(consumer: Consumer, options: Mapping[str, str | None], parameters: Mapping[str, str]) -> OutputPlugin:
-    """`parameters` are the session's. A plugin whose options ask for prepared transactions has them from a slot that was created without, and the
-    slot gives them from here on (`CreateDecodingContext` of `replication/logical/logical.c`)."""
-    slot = consumer.slot
-    plugin = plugin_named(slot.plugin)
+def started_plugin(
+    name: str, options: Mapping[str, str | None], parameters: Mapping[str, str], major: int, slot: Slot | None = None,
+    *, unknown_types: str = "", two_phase: bool = False,
+) -> OutputPlugin:  # fmt: skip
+    """The plugin of that name, for a source of this major. With the slot's own plugin the slot's options hold, where none is
+    given."""
+    plugin = plugin_named(name)
     context = plugin.context
-    context.slot = slot.name
-    context.two_phase, context.two_phase_since = slot.two_phase, int(slot.two_phase_at)
+    context.two_phase = two_phase
+    kept: Mapping[str, str | None] = {}
+    if slot is not None:
+        context.slot = slot.name
+        context.two_phase, context.two_phase_since = slot.two_phase, int(slot.two_phase_at)
+        kept = slot.options if slot.plugin == name else {}
+    if unknown_types:
+        context.style = replace(context.style, unknown_types=unknown_types)
     context.set_parameters(parameters)
-    start_up(plugin, {**slot.options, **options}, consumer.major)
+    start_up(plugin, {**kept, **options}, major)
+    return plugin
+
+
+def plugin_of(acquired: Acquired, options: Mapping[str, str | None], parameters: Mapping[str, str]) -> OutputPlugin:
+    """The plugin of an acquired slot. One whose options ask for prepared transactions has them from a slot that was created
+    without, and the slot gives them from here on."""
+    slot = acquired.slot
+    plugin = started_plugin(slot.plugin, options, parameters, acquired.major, slot)
+    context = plugin.context
     if context.two_phase and not slot.two_phase:
-        context.two_phase_since = int(consumer.give_prepared())
+        context.two_phase_since = int(acquired.give_prepared())
     if plugin.wants.publication_names is not None:
-        context.definitions = consumer.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
+        context.definitions = acquired.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
     return plugin

@@ -1,16 +1,16 @@
 """Whether the WAL that slots need is still at hand: in their source, or in the spool.
 
-In: a state location and its slots. Out: their status, as pg_replication_slots has it. A slot whose WAL is found to be gone is lost, and stays so even
-if somebody puts the WAL back, as one that a checkpoint of PostgreSQL's invalidated.
+In: a state location and its slots. Out: their status, as pg_replication_slots has it. A slot whose WAL is found to be gone is
+lost, and stays so even if somebody puts the WAL back, as one that a checkpoint of PostgreSQL's invalidated.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.pipeline.following import NothingNew, Steps
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.slot import WAL_REMOVED, Slot, WalStatus, wal_status
 from tailrace.storage.directory import DataDirectory
@@ -18,18 +18,18 @@ from tailrace.storage.segment_files import open_segments
 from tailrace.storage.source import wal_of
 from tailrace.storage.spool import spool_directory, with_copies
 
-_MOMENT = 0.05
 _IN_USE, _UNDEFINED = "55006", "42704"
 
 
-def status_of(location: SlotLocation, slot: Slot, max_slot_wal_keep_size: int) -> WalStatus:
-    """What becomes of the slot's WAL. Raises as `open_segments` does, and OSError, where the source cannot be read: nothing is known of it then."""
+def status_of(location: SlotLocation, slot: Slot, max_slot_wal_keep_size: int) -> Steps[WalStatus]:
+    """What becomes of the slot's WAL. Raises as `open_segments` does, and OSError, where the source cannot be read: nothing is
+    known of it then."""
     if slot.invalidation_reason:
         return WalStatus("lost", None)
     status = _seen(slot, max_slot_wal_keep_size)
     if status.wal_status != "lost":
         return status
-    time.sleep(_MOMENT)  # a listing may be made while files are renamed
+    yield NothingNew.for_a_moment()  # a listing may be made while files are renamed
     status = _seen(slot, max_slot_wal_keep_size)
     if status.wal_status == "lost":
         lose(location, slot)
@@ -53,7 +53,8 @@ def _at_hand(slot: Slot) -> tuple[Lsn, Lsn]:
 
 
 def lose(location: SlotLocation, slot: Slot) -> bool:
-    """The slot cannot go on, for good. Not if somebody consumes it, who finds out for itself, or if it has moved on or was dropped since."""
+    """The slot cannot go on, for good. Not if somebody consumes it, who finds out for itself, or if it has moved on or was
+    dropped since."""
     try:
         with location.owned(slot.name) as now:
             if now.restart_lsn != slot.restart_lsn:

@@ -1,6 +1,7 @@
 """Whether a log goes on from where a slot is: timelines branch off where a standby was promoted, or a backup recovered.
 
-In: a slot, and the segments of its log with their history. Out: on which timeline a position lies; or the error, if the consumer has what never was.
+In: a slot, and the segments of its log with their history. Out: on which timeline a position lies; or the error, if the consumer
+has what never was.
 """
 
 from __future__ import annotations

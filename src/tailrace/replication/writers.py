@@ -1,12 +1,13 @@
-"""Who writes what a plugin prints (the manual's "Logical Decoding Output Writers"): a base class for writers, and writers by name.
+"""Who writes what a plugin prints (the manual's "Logical Decoding Output Writers"): a base class for writers, and writers by
+name.
 
-A writer is found by its name in the entry point group `tailrace.writers`, which names a subclass of `Writer`, or a function that takes `Rows`.
-`replication/receiving.py` calls it:
+A writer is found by its name in the entry point group `tailrace.writers`, which names a subclass of `Writer`, or a function that
+takes `Rows`. `replication/receiving.py` calls it:
 
     begin │ write … write, whole, write … │ durable_upto, slot confirmed │ write …
 
-What `durable_upto` has returned is never given again. What was written behind it may have been kept when a process dies, and comes again: a writer
-that wants it once takes it away in `begin`.
+What `durable_upto` has returned is never given again. What was written behind it may have been kept when a process dies, and
+comes again: a writer that wants it once takes it away in `begin`.
 """
 
 from __future__ import annotations
@@ -75,13 +76,14 @@ class Writer(ABC):
         """There are no more rows for now: others may read what was written."""
 
     def whole(self, lsn: Lsn, session: Session) -> None:
-        """All that commits before `lsn` has been written; whoever goes on from there needs `session`, whose `facts()` are for JSON."""
+        """All that commits before `lsn` has been written; whoever goes on from there needs `session`, whose `facts()` are for
+        JSON."""
         self._whole = lsn
 
     @abstractmethod
     def durable_upto(self) -> Lsn:
-        """Have what was whole outlive any crash, with how far that is; returns that LSN, which the slot then confirms. Called every so often, and at
-        the end, also where `write` failed."""
+        """Have what was whole outlive any crash, with how far that is; returns that LSN, which the slot then confirms. Called
+        every so often, and at the end, also where `write` failed."""
 
     def reopen(self) -> None:  # noqa: B027 - the same
         """SIGHUP came: files may have been moved away."""

@@ -1,4 +1,5 @@
-"""What a state location says of itself: whose log it is about, and its settings. Both directions of its file `location`, and of what users write."""
+"""What a state location says of itself: whose log it is about, and its settings. Both directions of its file `location`, and
+of what users write."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ _MOST_KEPT = 2**31 - 1  # MB
 
 
 def parse_settings(settings: Settings, pairs: Mapping[str, str | None]) -> Settings:
-    """The settings with those that a user names, in postgresql.conf's words. Raises UsageError for others, and for what is no value of theirs."""
+    """The settings with those that a user names, in postgresql.conf's words. Raises UsageError for others, and for what is no
+    value of theirs."""
     parsers = {"max_replication_slots": _parse_count, "max_slot_wal_keep_size": _parse_kept}
     parsed = {}
     for name, text in pairs.items():

@@ -1,7 +1,9 @@
-"""A mark: all that decoding must know of the log before an LSN, to go on from there (`plan.carried`). All slots of a database share its marks.
+"""A mark: all that decoding must know of the log before an LSN, to go on from there (`plan.carried`). All slots of a database
+share its marks.
 
-In and out: `Carried`, and its bytes. The parts of indexes that it holds have full xids, and need not be sealed. What is read is checked as indexes
-and states are (`wal.indexfile`, `catalog.statefile`), and besides that its parts are of one system: kernels believe them.
+In and out: `Carried`, and its bytes. The parts of indexes that it holds have full xids, and need not be sealed. What is read is
+checked as indexes and states are (`wal.indexfile`, `catalog.statefile`), and besides that its parts are of one system: kernels
+believe them.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ def write_mark(carried: Carried) -> bytes:
 
 
 def read_mark(data: bytes, where: str) -> Carried:
-    """Raises UnsupportedFile for files that are no mark, or of a format that this version does not read; CorruptFile for damaged ones."""
+    """Raises UnsupportedFile for files that are no mark, or of a format that this version does not read; CorruptFile for
+    damaged ones."""
     carried = MARK_FILE.read_as(data, where, _DTYPES, _carried)
     if why := _contradiction(carried):
         raise MARK_FILE.unsound(where, why)
@@ -76,8 +79,8 @@ def read_mark(data: bytes, where: str) -> Carried:
 
 
 def check_fits(carried: Carried, system: int, timeline: int, history: Sequence[tuple[int, Lsn]]) -> None:
-    """Raise unless a log of this system, on a timeline with this history, goes on from the mark, and not from before it on another timeline. A mark
-    is on the timeline of its state."""
+    """Raise unless a log of this system, on a timeline with this history, goes on from the mark, and not from before it on
+    another timeline. A mark is on the timeline of its state."""
     state = carried.state
     if state.system != system:
         raise UsageError(

@@ -1,4 +1,5 @@
-"""Replication origins that are kept beside slots: how far what came from elsewhere has been applied (`replication/logical/origin.c`).
+"""Replication origins that are kept beside slots: how far what came from elsewhere has been applied
+(`replication/logical/origin.c`).
 
 In and out: `Origins`, and the bytes of their file. Raises UsageError in the server's words for names that cannot be.
 """

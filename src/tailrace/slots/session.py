@@ -1,4 +1,5 @@
-"""What a consumer's session knows beside its slot: what it has been given of transactions in progress, and what its plugin remembers.
+"""What a consumer's session knows beside its slot: what it has been given of transactions in progress, and what its plugin
+remembers.
 
 On the server that ends with the connection. Who writes a file exactly once keeps it beside the position, and goes on with it.
 """
@@ -17,7 +18,8 @@ from tailrace.wal.stood import Stood
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`memory` is the plugin's own, in what JSON can hold. `stood` is what stands in the log before the position that all this is of."""
+    """`memory` is the plugin's own, in what JSON can hold. `stood` is what stands in the log before the position that all this
+    is of."""
 
     streamed: StreamedByXid = field(default_factory=dict)
     memory: Mapping[str, Any] = field(default_factory=dict)

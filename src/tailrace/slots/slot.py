@@ -1,5 +1,5 @@
-"""A slot: what one consumer of a log has asked for, and how far it is; by the rules of PostgreSQL's replication slots, and in its words
-(`replication/slot.c`).
+"""A slot: what one consumer of a log has asked for, and how far it is; by the rules of PostgreSQL's replication slots, and in its
+words (`replication/slot.c`).
 
 In and out: `Slot`, and its bytes; where the log stands. Out: whether the slot can still go on (`wal_status`).
 """
@@ -7,11 +7,11 @@ In and out: `Slot`, and its bytes; where the log stands. Out: whether the slot c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
-from tailrace.errors import UsageError
+from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.wal.stood import Stood
 
@@ -25,11 +25,12 @@ _NAME = re.compile(r"[a-z0-9_]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Like a row of pg_replication_slots. `options` are the plugin's; None is one without a value. `source` says where the log of `system` is read.
-    What comes before `restart_lsn` is not read again for this slot; the consumer has all transactions that commit before `confirmed_flush_lsn`.
-    Those prepared at `two_phase_at` or later are told at PREPARE, if it is `two_phase`. `inactive_since` are microseconds since the Unix epoch, 0
-    while it is active, or if it never was. With an `invalidation_reason` it cannot go on. `identity` is no other slot's, and stays when the slot is
-    renamed; empty in files of before there was one. `stood` is what stood in the log before what is confirmed, by which it is known again; None until
+    """Like a row of pg_replication_slots. `options` are the plugin's; None is one without a value. `source` says where the log
+    of `system` is read. What comes before `restart_lsn` is not read again for this slot; the consumer has all transactions
+    that commit before `confirmed_flush_lsn`. Those prepared at `two_phase_at` or later are told at PREPARE, if it is
+    `two_phase`. `inactive_since` are microseconds since the Unix epoch, 0 while it is active, or if it never was. With an
+    `invalidation_reason` it cannot go on. `identity` is no other slot's, and stays when the slot is renamed; empty in files of
+    before there was one. `stood` is what stood in the log before what is confirmed, by which it is known again; None until
     something is confirmed, in files of before there was that."""
 
     name: str
@@ -82,7 +83,8 @@ def _options(options: Any) -> dict[str, str | None]:
 
 
 def check_name(name: str) -> None:
-    """Raise UsageError unless a slot can have this name: names are those of folders, on any file system (`ReplicationSlotValidateName`)."""
+    """Raise UsageError unless a slot can have this name: names are those of folders, on any file system
+    (`ReplicationSlotValidateName`)."""
     if not name:
         raise UsageError(f'replication slot name "{name}" is too short', sqlstate="42602")
     if len(name.encode(errors="surrogatepass")) > _NAME_BYTES:
@@ -97,8 +99,8 @@ def check_name(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WalStatus:
-    """As pg_replication_slots has it. `wal_status` is reserved, extended, unreserved or lost; `safe_wal_size`, how many bytes can be written before
-    the slot may be lost, None where nothing limits that or it is lost already."""
+    """As pg_replication_slots has it. `wal_status` is reserved, extended, unreserved or lost; `safe_wal_size`, how many bytes
+    can be written before the slot may be lost, None where nothing limits that or it is lost already."""
 
     wal_status: str
     safe_wal_size: int | None
@@ -107,9 +109,9 @@ class WalStatus:
 def wal_status(
     slot: Slot, *, available_from: Lsn, flushed: Lsn, max_slot_wal_keep_size: int = -1, max_wal_size: int = 1 << 30
 ) -> WalStatus:
-    """What becomes of the WAL that the slot needs (`GetWALAvailability`): it is within what is kept anyway (`max_wal_size` before the end,
-    `flushed`); or kept because slots need it; or not any more, being more than `max_slot_wal_keep_size` (-1: no such limit); or gone, being from
-    before `available_from`. All in bytes, where a server counts segments."""
+    """What becomes of the WAL that the slot needs (`GetWALAvailability`): it is within what is kept anyway (`max_wal_size`
+    before the end, `flushed`); or kept because slots need it; or not any more, being more than `max_slot_wal_keep_size` (-1:
+    no such limit); or gone, being from before `available_from`. All in bytes, where a server counts segments."""
     if slot.invalidation_reason or slot.restart_lsn < available_from:
         return WalStatus("lost", None)
     behind = flushed - slot.restart_lsn
@@ -119,3 +121,21 @@ def wal_status(
     if safe < 0:
         return WalStatus("unreserved", safe)
     return WalStatus("reserved" if behind <= max_wal_size else "extended", safe)
+
+
+def invalidated(slot: Slot) -> MissingHistory:
+    """The error of who wants to go on with a slot that cannot (`ReplicationSlotAcquire`)."""
+    return MissingHistory(
+        f'can no longer access replication slot "{slot.name}"',
+        hint="Drop the slot, and create it again: it then begins where the log is now.",
+        context=f'the slot was invalidated due to "{WAL_REMOVED}": it needs WAL from {slot.restart_lsn}',
+        sqlstate="55000",
+        lsn=slot.restart_lsn,
+    )
+
+
+def copy_of(slot: Slot, name: str, identity: str) -> Slot:
+    """A slot that stands where this one does. Raises UsageError (55000) if that cannot go on."""
+    if slot.invalidation_reason:
+        raise UsageError(f'cannot copy invalidated replication slot "{slot.name}"', sqlstate="55000")
+    return replace(slot, name=name, temporary=False, identity=identity)

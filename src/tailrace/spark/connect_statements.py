@@ -21,11 +21,12 @@ from pyspark.sql import SparkSession
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
+from tailrace.replication.waiting import finish
 from tailrace.spark.connected import in_one_task
 from tailrace.spark.pickling import pack, unpack
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.carrying_out import CarryingOut
-from tailrace.sql.functions.changes import consumer_of
+from tailrace.sql.functions.changes import acquired_slot
 from tailrace.sql.functions.outcome import Outcome
 from tailrace.sql.functions.runs_once import FROM
 from tailrace.sql.functions.signatures import functions_of
@@ -224,12 +225,12 @@ def _again(written: _Written, place: Place) -> None:
 
 def _confirm(name: str, stood: Lsn, told: Lsn, place: Place) -> None:
     """Move a slot from there to here; raises UsageError (55000) if somebody else has moved it."""
-    with consumer_of(place, place.slot(name)) as consumer:
-        now = consumer.slot.confirmed_flush_lsn
+    with acquired_slot(place, place.slot(name)) as acquired:
+        now = acquired.slot.confirmed_flush_lsn
         if now != stood:
             raise UsageError(
                 f'replication slot "{name}" was moved from {stood} to {now} while the statement ran',
                 hint="Its rows were given to somebody else, too. Repeat the statement.", sqlstate="55000",
             )  # fmt: skip
-        consumer.reach(told)
-        consumer.confirm(told)
+        finish(acquired.reach(told))
+        acquired.confirm(told)

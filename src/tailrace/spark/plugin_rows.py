@@ -7,7 +7,6 @@ and partitions are in order, too. A worker decodes and prints a window; nothing 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from os import cpu_count
 from typing import Any
 
@@ -19,13 +18,12 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, PrintedWindow
 from tailrace.pipeline.subscribing import definitions_in
-from tailrace.plugins.failures import start_up
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_text, few_at_a_time
-from tailrace.plugins.registry import plugin_named
 from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.publications.subscription import publication_names
+from tailrace.replication.slot_plugin import started_plugin
 from tailrace.slots.slot import Slot
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.workers import message_first, settle
@@ -38,18 +36,10 @@ _THREADS = 2
 
 def plugin_of(options: Mapping[str, str], major: int, slot: Slot | None = None) -> OutputPlugin:
     """The plugin that the options name, started up with those of its own. With the slot's plugin the slot's options hold, where none is given."""
-    plugin = plugin_named(options["plugin"])
-    context = plugin.context
-    context.set_parameters({name: options[name] for name in PARAMETERS if name in options})
-    if "unknowntypes" in options:
-        context.style = replace(context.style, unknown_types=options["unknowntypes"])
-    kept = slot.options if slot is not None and slot.plugin == options["plugin"] else {}
-    if slot is not None:
-        context.slot = slot.name
-        context.two_phase, context.two_phase_since = slot.two_phase, int(slot.two_phase_at)
     given = {name.removeprefix(OPTION): value for name, value in options.items() if name.startswith(OPTION)}
-    start_up(plugin, {**kept, **given}, major)
-    if slot is not None and context.two_phase and not slot.two_phase:
+    parameters = {name: options[name] for name in PARAMETERS if name in options}
+    plugin = started_plugin(options["plugin"], given, parameters, major, slot, unknown_types=options.get("unknowntypes", ""))
+    if slot is not None and plugin.context.two_phase and not slot.two_phase:
         raise UsageError(
             f'replication slot "{slot.name}" gives prepared transactions when they commit',
             hint="Create the slot with two_phase, or leave the option out.",

@@ -12,7 +12,6 @@ checkpoint is ahead of the slot, the checkpoint counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,7 +30,8 @@ from tailrace.pipeline.subscribing import definitions_in
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
-from tailrace.replication.acquired import Consumer
+from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.get_changes import new_windows
 from tailrace.spark.changed_table import ChangedTable, has_partitions
 from tailrace.spark.offset import Offset
 from tailrace.spark.pickling import pack, unpack
@@ -130,16 +130,16 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, origin: StreamSource, wanted: StreamOfTables | StreamOfPlugin, most_bytes: str | None) -> None:
         self._origin, self._wanted = origin, wanted
         self._most_bytes = parse_size(most_bytes) if most_bytes else _BATCH.wal_bytes
-        self._owned: tuple[ExitStack, Consumer] | None = None
+        self._acquired: Acquired | None = None
         self._stop: Lsn | None = None
         self._latest: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_owned": None, "_latest": None}
+        return {**self.__dict__, "_acquired": None, "_latest": None}
 
     @message_first()
     def initialOffset(self) -> dict[str, Any]:
-        slot = self._origin.slot() or self._consumer().slot
+        slot = self._origin.slot() or self._slot().slot
         return Offset(slot.confirmed_flush_lsn, slot.stood).written()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -147,19 +147,19 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @message_first()
     def prepareForTriggerAvailableNow(self) -> None:
-        self._stop = self._consumer().written_upto
+        self._stop = self._slot().written_upto
 
     @message_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """`start` itself where nothing is new, which is how Spark knows."""
-        at, consumer = self._at(start), self._consumer()
+        at, acquired = self._at(start), self._slot()
         if self._stop is not None and at >= self._stop:
             return start
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._most_bytes
-        upto = consumer.batch(replace(_BATCH, wal_bytes=most))
+        upto = acquired.end_of_batch(replace(_BATCH, wal_bytes=most))
         if upto <= at:
             return start
-        self._latest = Offset(upto, consumer.stood_at(upto)).written()
+        self._latest = Offset(upto, acquired.stood_at(upto)).written()
         return self._latest
 
     @message_first()
@@ -167,12 +167,12 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._at(start)
         upto = Offset.read(end)
         packed: list[InputPartition] = []
-        consumer = self._consumer()
-        for window in consumer.take(self._wanted.demand(), upto.lsn):
+        acquired = self._slot()
+        for window in new_windows(acquired, self._wanted.demand(), Limit(upto.lsn)):
             packed += self._wanted.packed(window)
-        if consumer.read_upto < upto.lsn:
+        if acquired.read_upto < upto.lsn:
             raise MissingHistory(
-                f"the log ends at {consumer.read_upto}, but the query's checkpoint says {upto.lsn}",
+                f"the log ends at {acquired.read_upto}, but the query's checkpoint says {upto.lsn}",
                 hint="It was read from another log, or this one lost its end.",
                 lsn=upto.lsn,
             )
@@ -181,7 +181,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @message_first()
     def commit(self, end: dict[str, Any]) -> None:
-        self._consumer().confirm(Offset.read(end).lsn)
+        self._slot().confirm(Offset.read(end).lsn)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, _Packed):
@@ -190,23 +190,22 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from rows(*arguments)
         settle()
 
-    def _consumer(self) -> Consumer:
-        if self._owned is None:
-            stack = ExitStack()
-            self._owned = stack, stack.enter_context(self._origin.consumer())
-        return self._owned[1]
+    def _slot(self) -> Acquired:
+        if self._acquired is None:
+            self._acquired = self._origin.acquire()
+        return self._acquired
 
     def _at(self, start: dict[str, Any]) -> Lsn:
-        """The consumer goes on from there."""
+        """The slot goes on from there."""
         self._check(start)
         lsn = Offset.read(start).lsn
-        self._consumer().go_to(lsn)
+        self._slot().go_to(lsn)
         return lsn
 
     def _check(self, offset: dict[str, Any]) -> None:
         """Raise unless the log is the one that this offset is of. That of the one that was planned last is known, and followed from there."""
         if offset != self._latest:
-            self._consumer().check_stood(Offset.read(offset).stood, "the streaming query")
+            self._slot().check_stood(Offset.read(offset).stood, "the streaming query")
             self._latest = offset
 
 

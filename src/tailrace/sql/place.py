@@ -6,7 +6,6 @@ Everything is read anew whenever it is asked for: a running server's log grows, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
 from tailrace.replication.origin_file import OriginFile
+from tailrace.replication.session_slots import SessionSlots
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.directory import DataDirectory
@@ -34,16 +34,14 @@ RunnerFor = Callable[[int], Runner]
 
 @dataclass
 class Place:
-    """`temporary` are the slots that end with the session, by name, each with what ends it."""
+    """`temporary` are the slots that end with the session."""
 
     path: Path
     database: str
     state: Path
     runner_for: RunnerFor
     warn: Callable[[str], None]
-    temporary: dict[str, ExitStack] = field(default_factory=dict)
-    owned_by: dict[str, SlotLocation] = field(default_factory=dict)
-    """The handles by which those are owned."""
+    temporary: SessionSlots = field(default_factory=SessionSlots)
 
     @cached_property
     def _facts(self) -> tuple[int, int]:
@@ -119,6 +117,4 @@ class Place:
 
     def end(self) -> None:
         """The session ends, and its temporary slots."""
-        for each in self.temporary.values():
-            each.close()
-        self.temporary.clear()
+        self.temporary.end()

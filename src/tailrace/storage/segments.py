@@ -1,7 +1,8 @@
 """The bytes of WAL segments.
 
-In: files of one line of history, plain or compressed (`storage.segment_files` finds them). Out: `Segments`, which reads any range of the log as an
-array with spare room for framing. Files are opened when read, so a `Segments` travels to Spark's workers as a few paths.
+In: files of one line of history, plain or compressed (`storage.segment_files` finds them). Out: `Segments`, which reads any range
+of the log as an array with spare room for framing. Files are opened when read, so a `Segments` travels to Spark's workers as a
+few paths.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ _EXPANDERS: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of the log; a `partial` one may be shorter than a segment is. `size` is the file's when it was listed, None if it is no regular file.
+    """One file of the log; a `partial` one may be shorter than a segment is. `size` is the file's when it was listed, None if it
+    is no regular file.
 
-    Of a segment that a server still writes, the spool has the first `settled` bytes, which no longer change; `filling` is the page behind them, as it
-    was when it was copied.
+    Of a segment that a server still writes, the spool has the first `settled` bytes, which no longer change; `filling` is the
+    page behind them, as it was when it was copied.
     """
 
     timeline: int
@@ -60,7 +62,8 @@ class Segment:
         return replace(self, path=str(path.with_name(path.name.replace(PARTIAL, ""))), partial=False)
 
     def read(self, most: int = -1) -> bytes:
-        """Its bytes, or the first so many. Of a compressed partial one, as much as was written; also if it has been completed and renamed."""
+        """Its bytes, or the first so many. Of a compressed partial one, as much as was written; also if it has been completed
+        and renamed."""
         if self.partial and not Path(self.path).exists():
             return self.completed().read(most)
         if not self.compression:
@@ -115,6 +118,23 @@ class Segments:
         """(first missing, next present) segment numbers."""
         numbers = sorted(self.by_number)
         return [(a + 1, b) for a, b in zip(numbers, numbers[1:], strict=False) if b != a + 1]
+
+    @property
+    def gap(self) -> str:
+        """What is missing where the log ends for now, though there is more behind; empty if nothing is. It may be on its way."""
+        if not self.gaps:
+            return ""
+        missing, present = self.gaps[0]
+        name = Path(self.name_at(missing * self.segment_size)).name
+        return f'WAL segment {name} is missing, but "{self.by_number[present].path}" is there: the log ends at {self.stop_lsn} for now'
+
+    @property
+    def written_upto(self) -> Lsn:
+        """No record that was at hand when the segments were listed begins here or behind."""
+        last = self.by_number[self.stop_lsn // self.segment_size - 1]
+        if last.settled is None:
+            return self.stop_lsn
+        return Lsn(self.stop_lsn - self.segment_size + last.settled + len(last.filling))
 
     @property
     def identity(self) -> LogIdentity:

@@ -59,7 +59,8 @@ class StateLocation:
 
     @classmethod
     def open(cls, path: Path, *, warn: Callable[[str], None] = warnings.warn, is_cache: bool = False) -> Self:
-        """Raises UsageError if there is none, or if it is a copy, and as `read_location` does. Removes what processes left that were killed."""
+        """Raises UsageError if there is none, or if it is a copy, and as `read_location` does. Removes what processes left
+        that were killed."""
         location = cls._found(path, warn, is_cache)
         with location._locked():
             if not is_cache:
@@ -69,7 +70,8 @@ class StateLocation:
 
     @classmethod
     def take_over(cls, path: Path, *, warn: Callable[[str], None] = warnings.warn) -> Self:
-        """One that was moved here, or restored: it belongs here from now on. Raises UsageError if the one that it is a copy of is still there."""
+        """One that was moved here, or restored: it belongs here from now on. Raises UsageError if the one that it is a copy of
+        is still there."""
         location = cls._found(path, warn, False)
         with location._locked():
             move_here(path)

@@ -1,7 +1,9 @@
-"""What the end of a log looks like, at the price of a few system calls: as long as that is the same, nothing new has been written.
+"""What the end of a log looks like, at the price of a few system calls: as long as that is the same, nothing new has been
+written.
 
-In: where the last record ended. Out: `Tail`, all that changes before another record can be read there: the bytes in its place, the headers of the
-next page and of the next segment (the log goes on there after a switch), which files there are, and which server writes them.
+In: where the last record ended (`LogEnd`). Out: `Tail`, all that changes before another record can be read there: the bytes in
+its place, the headers of the next page and of the next segment (the log goes on there after a switch), which files there are, and
+which server writes them.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segments import Segments, segment_name
@@ -24,7 +27,7 @@ _NONE = (0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Equal to another of the same position only if nothing was written in between."""
+    """Equal to another of the same end only if nothing was written in between."""
 
     directory: int
     postmaster: tuple[int, int]
@@ -34,24 +37,41 @@ class Tail:
     compressed: tuple[int, int]
 
 
-def tail_at(path: Path, segments: Segments, lsn: Lsn, previous: Lsn | None) -> Tail | None:
-    """The tail at `lsn`, behind the record at `previous` if that is known, of the log that a user's `path` holds. None where it tells nothing:
-    something is there already, of which more may come, or files have just changed."""
-    now = time.time_ns()
-    wal = wal_of(path)
-    number, within = divmod(int(lsn), segments.segment_size)
-    segment = segments.by_number.get(number)
-    this, following = _file(wal, segments, number), _file(wal, segments, number + 1)
-    listed = _stamp(wal)[0]
-    packed = _stamp(this) if segment is not None and segment.compression else _NONE
-    if max(listed, packed[0]) > now - _COARSE:
-        return None
-    left = PAGE_SIZE - within % PAGE_SIZE
-    data = b"" if packed != _NONE else _bytes(this, within, left + SHORT_PAGE_HEADER)
-    here = data[:left]
-    if page_address(here) == lsn if left == PAGE_SIZE else may_begin(here, previous):
-        return None
-    return Tail(listed, _stamp(path / "postmaster.pid"), here, data[left:], _bytes(following, 0, SHORT_PAGE_HEADER), packed)
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The place `within` a segment behind the record at `previous` (None: nobody knows which), where the log ended that a
+    user's `path` holds. The two files are that segment, and the next."""
+
+    path: Path
+    lsn: Lsn
+    previous: Lsn | None
+    within: int
+    segment: Path
+    next_segment: Path
+    is_compressed: bool
+
+    @classmethod
+    def of(cls, path: Path, segments: Segments, lsn: Lsn, previous: Lsn | None) -> Self:
+        wal = wal_of(path)
+        number, within = divmod(int(lsn), segments.segment_size)
+        segment = segments.by_number.get(number)
+        files = (_file(wal, segments, number), _file(wal, segments, number + 1))
+        return cls(path, lsn, previous, within, *files, segment is not None and bool(segment.compression))
+
+    def tail(self) -> Tail | None:
+        """None where it tells nothing: something is there already, of which more may come, or files have just changed."""
+        now = time.time_ns()
+        listed = _stamp(self.segment.parent)[0]
+        packed = _stamp(self.segment) if self.is_compressed else _NONE
+        if max(listed, packed[0]) > now - _COARSE:
+            return None
+        left = PAGE_SIZE - self.within % PAGE_SIZE
+        data = b"" if packed != _NONE else _bytes(self.segment, self.within, left + SHORT_PAGE_HEADER)
+        here = data[:left]
+        if page_address(here) == self.lsn if left == PAGE_SIZE else may_begin(here, self.previous):
+            return None
+        following = _bytes(self.next_segment, 0, SHORT_PAGE_HEADER)
+        return Tail(listed, _stamp(self.path / "postmaster.pid"), here, data[left:], following, packed)
 
 
 def _file(wal: Path, segments: Segments, number: int) -> Path:

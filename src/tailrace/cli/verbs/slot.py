@@ -50,13 +50,14 @@ def create(
 ) -> None:
     """Create a slot at the end of the log, or at a past LSN or time; or as soon after that as what is open there is known from its beginning."""
     options, size, since = parse_pairs(option), parse_window(window), parse_moment(at)
-    from tailrace.cli.new_slot import NewSlot, create, start_point
+    from tailrace.cli.new_slot import captured, create, past_moment
+    from tailrace.slots.create_command import CreateReplicationSlot
 
-    wanted = NewSlot(
-        name=name, source=source, database=database, plugin=plugin, options=options, catalog=catalog, two_phase=two_phase,
-        moment=start_point(at, since),
+    command = CreateReplicationSlot(
+        name=name, source=str(source.absolute()), database=database, plugin=plugin, options=options, two_phase=two_phase,
+        catalog=captured(catalog), moment=past_moment(at, since),
     )  # fmt: skip
-    create(wanted, state, on, size, as_json=as_json)
+    create(command, state, on, size, as_json=as_json)
 
 
 @app.command()
@@ -84,7 +85,9 @@ def get(
     upto, options, parameters, size = parse_lsn(upto_lsn), parse_pairs(option), parse_parameters(parameter), parse_window(window)
     from tailrace.cli import slot
 
-    slot.print_new(name, state, slot.Asked(upto, upto_nchanges, options, parameters, size, on, as_json), confirms=True)
+    slot.print_new(
+        name, state, slot.Asked(upto, upto_nchanges, options, parameters, slot.Engine(size, on), as_json), confirms=True
+    )
 
 
 @app.command()
@@ -96,7 +99,9 @@ def peek(
     upto, options, parameters, size = parse_lsn(upto_lsn), parse_pairs(option), parse_parameters(parameter), parse_window(window)
     from tailrace.cli import slot
 
-    slot.print_new(name, state, slot.Asked(upto, upto_nchanges, options, parameters, size, on, as_json), confirms=False)
+    slot.print_new(
+        name, state, slot.Asked(upto, upto_nchanges, options, parameters, slot.Engine(size, on), as_json), confirms=False
+    )
 
 
 @app.command()
@@ -136,15 +141,16 @@ def receive(
         raise UsageError("options of a new slot need --create-slot", sqlstate="42601")
     upto, options, parameters, size = parse_lsn(endpos), parse_pairs(option), parse_parameters(parameter), parse_window(window)
     from tailrace.cli import slot
-    from tailrace.cli.new_slot import NewSlot
+    from tailrace.cli.new_slot import captured
+    from tailrace.slots.create_command import CreateReplicationSlot
 
-    new = None if create_from is None else NewSlot(
-        name=name, source=create_from, database=database, plugin=plugin, options=options, catalog=catalog, two_phase=two_phase,
-        temporary=temporary,
+    command = None if create_from is None or (if_not_exists and slot.exists(name, state)) else CreateReplicationSlot(
+        name=name, source=str(create_from.absolute()), database=database, plugin=plugin, options=options, two_phase=two_phase,
+        temporary=temporary, catalog=captured(catalog),
     )  # fmt: skip
     slot.receive(
-        name, state, slot.Engine(size, on), slot.Destination(file, at_end, writer, parse_pairs(writer_option), as_json), new=new,
-        if_not_exists=if_not_exists, options=options, parameters=parameters, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,
+        name, state, slot.Engine(size, on), slot.Destination(file, at_end, writer, parse_pairs(writer_option), as_json), command=command,
+        options=options, parameters=parameters, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,
     )  # fmt: skip
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.errors import UsageError
-from tailrace.model import Lsn
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_text
-from tailrace.replication.acquired import Consumer, consuming, consuming_owned
+from tailrace.replication.acquired import Acquired
+from tailrace.replication.get_changes import NewChanges
 from tailrace.replication.slot_plugin import plugin_of
+from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.outcome import Outcome
@@ -30,21 +31,19 @@ def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str
         raise UsageError("slot name must not be null", sqlstate="22004")
     options = _options(call.options)
     slot = _checked(place, name)
-    stack = held if call.function.moves else ExitStack()
-    consumer = stack.enter_context(consumer_of(place, slot))
-    try:
-        plugin = plugin_of(consumer, options, parameters)
-        plugin.context.upto_nchanges = max(0, most or 0)
+    acquired = acquired_slot(place, slot)
+    if call.function.moves:
+        held.enter_context(acquired)
+    with nullcontext() if call.function.moves else acquired:
+        plugin = plugin_of(acquired, options, parameters)
         with shut_down(plugin):
             _check_form(call, plugin, slot)
-            rows, told = _taken(consumer, plugin, upto or None, most or 0, place)
-    finally:
-        if stack is not held:
-            stack.close()
+            new = NewChanges(acquired, plugin, place.warn, upto or None, most or 0)
+            rows = list(new)
     table = _table(call, rows, plugin)
     if not call.function.moves:
         return Outcome(table)
-    return Outcome(table, confirm=lambda: consumer.confirm(told), told=told)
+    return Outcome(table, confirm=lambda: acquired.confirm(new.told), told=new.told)
 
 
 def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:
@@ -57,12 +56,10 @@ def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:
         )
 
 
-def consumer_of(place: Place, slot: Slot) -> Any:
-    """Of a slot, which may be one that this session has made for itself."""
+def acquired_slot(place: Place, slot: Slot) -> Acquired:
+    """A slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
     runner = place.runner_for(max(0, place.segments().stop_lsn - slot.confirmed_flush_lsn))
-    if slot.name in place.temporary:
-        return consuming_owned(place.owned_by[slot.name], slot, runner)
-    return consuming(place.location, slot.name, runner)
+    return finish(place.temporary.acquire(slot, place.location, runner))
 
 
 def _checked(place: Place, name: str) -> Slot:
@@ -83,36 +80,6 @@ def _options(options: list[Any] | None) -> dict[str, str | None]:
     if len(options) % 2:
         raise UsageError("array must have even number of elements", sqlstate="0A000")
     return dict(zip(options[::2], options[1::2], strict=True))
-
-
-def _taken(consumer: Consumer, plugin: OutputPlugin, upto: Lsn | None, most: int, place: Place) -> tuple[list[Lines], Lsn]:
-    """What is new, whole transactions until there are `most` rows (0: all), and where a consumer stands that has it."""
-    told = consumer.read_upto
-    if (upto is not None and upto <= told) or most < 0:
-        return [], told
-    found: list[Lines] = []
-    count = 0
-    for window in consumer.take(plugin.demand, upto):
-        if window.warning:
-            place.warn(window.warning)
-        for lines in window.lines(plugin):
-            enough = _enough(lines, most - count) if most else 0
-            if enough:
-                found.append(lines.part(0, enough))
-                return found, found[-1].position_behind(told)
-            found.append(lines)
-            told = lines.position_behind(told)
-            count += len(lines)
-    if consumer.gap:
-        place.warn(consumer.gap)
-    return found, consumer.read_upto
-
-
-def _enough(lines: Lines, wanted: int) -> int:
-    """How many of the rows to give so that no transaction is cut and there are as many as wanted, or more; 0 if that takes what follows as well."""
-    ends = np.union1d(lines.ends, lines.stops)
-    ends = ends[ends >= wanted]
-    return int(ends[0]) if len(ends) else 0
 
 
 def _table(call: Call, parts: list[Lines], plugin: OutputPlugin) -> pa.Table:

@@ -16,6 +16,7 @@ from tailrace.errors import TailraceError
 from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.model import Lsn, Relation
 from tailrace.replication.slot_wal import status_of
+from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot, WalStatus
 from tailrace.sql.functions.outcome import table_of
 from tailrace.sql.functions.signatures import Columns
@@ -93,7 +94,7 @@ class Relations:
     def _status(self, slot: Slot) -> tuple[WalStatus | None, Slot]:
         location = self.place.location
         try:
-            status = status_of(location, slot, location.settings.max_slot_wal_keep_size)
+            status = finish(status_of(location, slot, location.settings.max_slot_wal_keep_size))
         except (OSError, TailraceError) as error:
             self.place.warn(f'replication slot "{slot.name}": {error}')
             return None, slot

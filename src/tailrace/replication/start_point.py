@@ -1,12 +1,13 @@
 """Where a slot can begin: a place in the log from which every transaction that commits is read whole, and the catalogs are known
-(`SnapBuildFindSnapshot`). It is the end of the log, or, if a past moment is asked for, the first such place that is not before that.
+(`DecodingContextFindStartpoint`, `SnapBuildFindSnapshot`). It is the end of the log, or, if a past moment is asked for, the first
+such place that is not before that.
 
-PostgreSQL waits until all transactions have ended that were running; here only those are waited for whose beginning no log at hand holds.
+PostgreSQL waits until all transactions have ended that were running; here only those are waited for whose beginning no log at
+hand holds.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,13 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.errors import MissingHistory, UsageError, count_of
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
 from tailrace.pipeline import check_holds, opened
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.first_pass import read_through
-from tailrace.pipeline.following import Followed, up_to_its_end
+from tailrace.pipeline.following import FollowedLog, Steps, up_to_its_end
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import AS_SUITS, scan_stretch
 from tailrace.pipeline.windows import begin, carry
@@ -30,6 +30,7 @@ from tailrace.replication.from_mark import known_at_end
 from tailrace.replication.same_log import stood_in
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import timeline_at
+from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
@@ -39,45 +40,25 @@ from tailrace.wal import xact
 from tailrace.wal.index import Index
 from tailrace.window import Weight, WindowSize, windows
 
-_POLL = 0.1
-
-Tell = Callable[[Sequence[int]], None]
-"""Is told for which transactions (full xids) is waited."""
+_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A past one, as it was asked for: an LSN; or a time, in microseconds since 2000, which stands for the first commit that is not before it."""
-
-    text: str
-    lsn: Lsn | None = None
-    time: int = 0
-
-    def place_in(self, part: Index) -> Lsn | None:
-        """Where it is in a stretch; None if that lies before it."""
-        if self.lsn is not None:
-            return self.lsn if self.lsn < part.stretch.stop else None
-        ends = part.ends
-        later = ends.lsn[np.isin(ends.kind, (xact.COMMIT, xact.COMMIT_PREPARED)) & (ends.time >= self.time)]
-        return Lsn(int(later.min())) if len(later) else None
-
-
-def consistent_place(
-    path: Path, database: str, runner: Runner, tell: Tell, *, catalog: CatalogState | None = None, window: WindowSize | None = None,
-    moment: Moment | None = None, location: SlotLocation | None = None,
-) -> Carried:  # fmt: skip
-    """What is known at the end of the log, or at the moment; a location that has slots of the database knows most of it already. Raises
-    MissingHistory where the log at hand does not reach there; and where a transaction is open that the log does not hold from its beginning, and no
-    server writes that could end it."""
-    if moment and catalog is None:
+def find_start_point(
+    command: CreateReplicationSlot, source: Source, location: SlotLocation | None, runner: Runner, window: WindowSize,
+    warn: Callable[[str], None],
+) -> Steps[Carried]:  # fmt: skip
+    """What is known at the end of the log, or at the moment that the command names; a location that has slots of the database
+    knows most of it already. Raises MissingHistory where the log at hand does not reach there; and where a transaction is open
+    that the log does not hold from its beginning, and no server writes that could end it."""
+    path, database, moment = Path(command.source), command.database, command.moment
+    if moment and command.catalog is None:
         raise UsageError(
             "a slot that begins in the past needs a catalog state of before",
             hint="Give one that was captured earlier (--catalog).",
         )
-    source = Source.open(path, catalog.needs_wal_from if catalog else None)
-    if location and catalog is None and (carried := known_at_end(location, database, source, path, runner)):
+    if location and command.catalog is None and (carried := known_at_end(location, database, source, path, runner)):
         return _settled(carried, source.segments)
-    state = catalog or capture(source, runner, database)
+    state = command.catalog or capture(source, runner, database)
     source, scan_from = opened(source, database, state)
     first = read_through(source, runner, scan_from, AS_SUITS, state)
     carried, asked = begin(source, runner, first.outlines, database, state, start_lsn=None, upto_lsn=None, demand=OF_TABLES)
@@ -85,23 +66,22 @@ def consistent_place(
         _check_not_before(path, runner, moment, carried.known_from, oldest=Lsn(max(carried.known_from, asked.start)))
         check_holds(source, first.outlines, moment.lsn)
     del first.outlines
-    log = _Log(source, runner, first.pile)
-    size = window or runner.window
-    carried = _over(source, runner, carried, log.upto(moment.place_in if moment else _nowhere), size)
+    log = _PiledStretches(source, runner, first.pile)
+    carried = _over(source, runner, carried, log.upto(moment.place_in if moment else _nowhere), window)
     if moment and not log.found and carried.lsn != moment.lsn:
         raise MissingHistory(
             f"no transaction commits at {moment.text} or later", hint=f"The log at hand ends at {carried.lsn}.", lsn=carried.lsn
         )
     while carried.waits_for and not log.is_read:
-        carried = _over(source, runner, carried, log.upto(partial(_behind_ends, carried.waits_for)), size)
-    if carried.waits_for:
-        carried = _waited(path, source, runner, carried, tell)
+        carried = _over(source, runner, carried, log.upto(partial(_behind_ends, carried.waits_for)), window)
+    carried = yield from _await_ends(path, source, runner, carried, warn)
     return _settled(carried, source.segments)
 
 
-def _check_not_before(path: Path, runner: Runner, moment: Moment, known_from: Lsn, *, oldest: Lsn) -> None:
-    """Raise MissingHistory where the moment lies before all that can be read: what tables were is not known there, so nothing that commits from there
-    to `known_from` could ever be given. A time lies before that if something committed between the two."""
+def _check_not_before(path: Path, runner: Runner, moment: PastMoment, known_from: Lsn, *, oldest: Lsn) -> None:
+    """Raise MissingHistory where the moment lies before all that can be read: what tables were is not known there, so nothing
+    that commits from there to `known_from` could ever be given. A time lies before that if something committed between the
+    two."""
     if moment.lsn is None:
         since = Lsn(max(0, known_from - known_from % PAGE_SIZE - STRETCH_BYTES))
         segments = open_segments(wal_of(path), since)
@@ -128,8 +108,9 @@ def _settled(carried: Carried, segments: Segments) -> Carried:
 
 
 @dataclass(slots=True)
-class _Log:
-    """The stretches that a first pass has read, each given once. `found` says whether the place that was asked for last was there."""
+class _PiledStretches:
+    """The stretches that a first pass has read, each given once. `found` says whether the place that was asked for last was
+    there."""
 
     source: Source
     runner: Runner
@@ -195,9 +176,12 @@ def _over(source: Source, runner: Runner, carried: Carried, parts: Iterable[Inde
     return carried
 
 
-def _waited(path: Path, source: Source, runner: Runner, carried: Carried, tell: Tell) -> Carried:
-    followed = Followed.behind(carried, path, source)
-    told: list[int] = []
+def _await_ends(
+    path: Path, source: Source, runner: Runner, carried: Carried, warn: Callable[[str], None]
+) -> Steps[Carried]:  # fmt: skip
+    """What is carried on from where the last transaction has ended whose beginning the log does not hold."""
+    log = FollowedLog.behind(carried, path, source)
+    named: list[int] = []
     while carried.waits_for:
         if source.directory is None or source.directory.is_abandoned:
             raise MissingHistory(
@@ -206,12 +190,18 @@ def _waited(path: Path, source: Source, runner: Runner, carried: Carried, tell: 
                 context=f"transaction {carried.waits_for[0] & 0xFFFFFFFF}, at {carried.lsn}",
                 lsn=carried.lsn,
             )
-        if carried.waits_for != told:
-            tell(told := carried.waits_for)
-        parts = list(followed.look(runner))
+        if carried.waits_for != named:
+            warn(_waiting_for(named := carried.waits_for))
+        parts = list(log.look(runner))
         if not parts:
-            time.sleep(_POLL)
+            yield log.nothing_new
             continue
-        carried = carry(followed.source, runner, carried, [part for _, part in parts])
-        followed.needed_from = carried.restart_lsn
+        carried = carry(log.source, runner, carried, [part for _, part in parts])
+        log.needed_from = carried.restart_lsn
     return carried
+
+
+def _waiting_for(xids: Sequence[int]) -> str:
+    """Where PostgreSQL logs for how many it waits (`snapbuild.c`)."""
+    named = ", ".join(str(xid & 0xFFFFFFFF) for xid in xids[:_NAMED]) + (", …" if len(xids) > _NAMED else "")
+    return f"waiting for transactions to end whose beginning is not in the log at hand: {named}"

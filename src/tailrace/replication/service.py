@@ -1,0 +1,122 @@
+"""Slots as PostgreSQL means them: created, copied, dropped and acquired, with the server's errors (`replication/slot.c`,
+`slotfuncs.c`).
+
+In: a state location, and what is asked of one of its slots. Out: an `Acquired`, which gives what is new and says how far its
+owner is; or a `NewSlot`, which is there once it is persisted or acquired. The command line, SQL, streams and writers are callers
+of this. What may have to wait for a log is taken in steps (`replication.waiting`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tailrace.pipeline.following import FollowedLog, Steps, open_source
+from tailrace.pipeline.runner import Runner
+from tailrace.plan.carried import Carried
+from tailrace.plugins.registry import announce_slot
+from tailrace.replication.acquired import Acquired
+from tailrace.replication.same_log import check_slot, fitting_mark
+from tailrace.replication.slot_location import SlotLocation, new_identity
+from tailrace.replication.start_point import find_start_point
+from tailrace.slots.create_command import CreateReplicationSlot
+from tailrace.slots.slot import WAL_REMOVED, Slot, check_name, copy_of, invalidated
+from tailrace.storage.source import Source
+from tailrace.window import WindowSize
+
+
+@dataclass(frozen=True, slots=True)
+class NewSlot:
+    """A slot that is not there yet. `begins` is what is known where it begins; None where a slot stands there already, whose
+    mark serves."""
+
+    slot: Slot
+    begins: Carried | None
+
+    def persist(self, location: SlotLocation) -> None:
+        """It is there, and nobody's."""
+        location.create_slot(self.slot, self.begins)
+
+    def acquire(self, location: SlotLocation, runner: Runner, window: WindowSize | None = None) -> Steps[Acquired]:
+        """It is there, and has never been anybody else's; one that is temporary is dropped when it is released."""
+        held = ExitStack()
+        slot = held.enter_context(location.created(self.slot, self.begins))
+        return (yield from _opened(location, slot, held, runner, window))
+
+
+def create(
+    command: CreateReplicationSlot, location: SlotLocation | None, runner: Runner, warn: Callable[[str], None],
+    window: WindowSize | None = None,
+) -> Steps[NewSlot]:  # fmt: skip
+    """A slot as the command has it, once it is known where it can begin, which may have to be waited for. Nothing is made
+    before that is known; so without a location that is there nothing is known beforehand, either."""
+    check_name(command.name)
+    source = Source.open(command.source, command.catalog.needs_wal_from if command.catalog else None)
+    major = source.segments.major
+    if location is not None:
+        location.check_free(command.name, major)
+    if command.plugin:
+        announce_slot(command.plugin, command.name, command.options, major)
+    begins = yield from find_start_point(command, source, location, runner, window or runner.window, warn)
+    return NewSlot(command.slot_at(begins, new_identity(), int(time.time() * 1e6)), begins)
+
+
+def copy(slot: Slot, new: str, location: SlotLocation, *, plugin: str | None, temporary: bool | None, major: int) -> NewSlot:
+    """A slot that stands where this one does (`copy_replication_slot`); two_phase is not copied, nor what another plugin was
+    asked for."""
+    check_name(new)
+    location.check_free(new, major)
+    copied = replace(
+        copy_of(slot, new, new_identity()), temporary=slot.temporary if temporary is None else temporary,
+        plugin=plugin or slot.plugin, options=slot.options if plugin in (None, slot.plugin) else {}, two_phase=False,
+        inactive_since=int(time.time() * 1e6),
+    )  # fmt: skip
+    announce_slot(copied.plugin, new, copied.options, major)
+    return NewSlot(copied, None)
+
+
+def drop(location: SlotLocation, name: str) -> None:
+    """Remove a slot, and what no other one needs. Raises UsageError (55006) while somebody has it."""
+    location.drop(name)
+    location.prune()
+
+
+def acquire(location: SlotLocation, name: str, runner: Runner, window: WindowSize | None = None) -> Steps[Acquired]:
+    """The slot, which is nobody else's until it is released (`ReplicationSlotAcquire`). Raises UsageError (55006) while it is,
+    and MissingHistory (55000) if it is lost."""
+    held = ExitStack()
+    slot = held.enter_context(location.owned(name))
+    return (yield from _opened(location, slot, held, runner, window))
+
+
+def acquire_own(location: SlotLocation, slot: Slot, runner: Runner, window: WindowSize | None = None) -> Steps[Acquired]:
+    """The same of a slot that the caller owns already, and goes on to own: a temporary one of its session."""
+    return _opened(location, slot, ExitStack(), runner, window)
+
+
+def _opened(
+    location: SlotLocation, slot: Slot, held: ExitStack, runner: Runner, window: WindowSize | None
+) -> Steps[Acquired]:  # fmt: skip
+    """With its log; `held` is closed when it is released, or if this fails."""
+    try:
+        if slot.invalidation_reason:
+            raise invalidated(slot)
+        source = yield from open_source(Path(slot.source), slot.restart_lsn, partial(check_slot, location, slot))
+        if slot.restart_lsn < source.segments.first_lsn:
+            location.save(replace(slot, invalidation_reason=WAL_REMOVED))
+            raise invalidated(slot)
+        if not check_slot(location, slot, source.segments):
+            location.warn(
+                f'replication slot "{slot.name}" has confirmed {slot.confirmed_flush_lsn}, and the log begins behind the record before that by '
+                "now: nobody can tell whether it is the one that was read"
+            )
+        carried = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
+        log = FollowedLog.behind(carried, Path(slot.source), source)
+        return Acquired(location, slot, runner, window or runner.window, held, carried, log)
+    except BaseException:
+        held.close()
+        raise
