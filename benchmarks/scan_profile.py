@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from tailrace.wal.rooms import new_room
 
 from postgres import write_wal
 from tailrace.kernels import kernel
@@ -27,7 +28,6 @@ from tailrace.wal import framing
 from tailrace.wal.facts import catalog_files
 from tailrace.wal.framing import new_frame, next_records
 from tailrace.wal.pages import WalBytes
-from tailrace.wal.rooms import new_room
 from tailrace.wal.scan import ScanFormat, scan, scan_records
 from workloads import WORKLOADS
 

@@ -17,6 +17,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tailrace.types import oids
+
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]  # neither is installed where a wheel is built
 CASES = {
@@ -27,6 +29,7 @@ MAJOR = 18
 JSON_PLUGINS: tuple[tuple[str, dict[str, str | None]], ...] = (
     ("wal2json", {}), ("wal2json", {"format-version": "2"}), ("debezium", {}),
 )  # fmt: skip
+NUMERIC = 1700
 GREATER = (1756, 1720)
 """Oids of numeric's > and of its function."""
 
@@ -113,17 +116,16 @@ def filters_asked() -> None:
     from tailrace.expressions.evaluate import compile_filter  # noqa: PLC0415
     from tailrace.model import Column  # noqa: PLC0415
     from tailrace.publications.publishing.row_filter import OLD, chosen  # noqa: PLC0415
-    from tailrace.types import oids  # noqa: PLC0415
     from tailrace.types.built_in import built_in_type  # noqa: PLC0415
     from tailrace.types.registry import parse_texts  # noqa: PLC0415
     from tailrace.types.values import Texts  # noqa: PLC0415
 
-    numeric = built_in_type(oids.NUMERIC)
+    numeric = built_in_type(NUMERIC)
     assert numeric is not None
     column = Column(1, "n", numeric, -1, -1, 4)
     values = parse_texts(Texts.of([b"1.5", b"-3"]), np.ones(2, np.bool_), numeric)
-    for other in (tree.Constant(oids.NUMERIC, values.payload_list()[1]), tree.Column(1, oids.NUMERIC)):
-        asked = compile_filter(tree.Operator(*GREATER, oids.BOOL, (tree.Column(1, oids.NUMERIC), other)), [column])
+    for other in (tree.Constant(NUMERIC, values.payload_list()[1]), tree.Column(1, NUMERIC)):
+        asked = compile_filter(tree.Operator(*GREATER, oids.BOOL, (tree.Column(1, NUMERIC), other)), [column])
         for rows in (values, values.take(np.arange(2)), chosen(values, values, np.full(2, OLD))):
             asked.matches({1: rows}, 2)
 
@@ -149,7 +151,7 @@ def decode_case(story: str, folder: Path) -> None:
         plugin.startup(options, MAJOR)
         for _ in open_pipeline(case.data_dir, database, runner=runner, demand=plugin.demand).lines(plugin):
             pass
-    relation_invalidations(pipeline.told, pipeline.catalogs.state.database, MAJOR)
+    relation_invalidations(pipeline.planned_log, pipeline.catalogs.state.database, MAJOR)
     for _ in ("kept", "read"):
         open_pipeline(case.data_dir, database, runner=runner, scanning=Scanning(1 << 16, IndexStore(folder / "index")))
     count_log(pipeline.source.segments, runner)

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailrace.errors import TailraceError
     from tailrace.model import Lsn, Relation, Transaction
-    from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
-    from tailrace.pipeline.copying import tables_to_copy
-    from tailrace.pipeline.log_feed import LogFeed, open_feed
-    from tailrace.pipeline.windows import open_windows
+    from tailrace.pipeline import LocalRunner, Pipeline, open_feed, open_pipeline, open_windows
+    from tailrace.pipeline.log_feed import LogFeed
+    from tailrace.pipeline.open_moment import tables_to_copy
 
     open = open_pipeline
 
 _HOMES = {
     "LocalRunner": "pipeline", "Lsn": "model", "Relation": "model", "Pipeline": "pipeline", "TailraceError": "errors", "Transaction": "model",
-    "LogFeed": "pipeline.log_feed", "open": "pipeline", "open_feed": "pipeline.log_feed", "open_pipeline": "pipeline",
-    "open_windows": "pipeline.windows", "tables_to_copy": "pipeline.copying",
+    "LogFeed": "pipeline.log_feed", "open": "pipeline", "open_feed": "pipeline", "open_pipeline": "pipeline",
+    "open_windows": "pipeline", "tables_to_copy": "pipeline.open_moment",
 }  # fmt: skip
 
 __all__ = [

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from support.beginning import begin
 from support.cases import open_case
 from support.decoding import state_before
 from support.heap_records import DATABASE, TABLESPACE, XID, block, logged_tuple, page, record
@@ -16,9 +17,9 @@ from tailrace.catalog.rows.row_versions import Versions
 from tailrace.catalog.state.state_file import read_state, write_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source
-from tailrace.pipeline.asked import Asked
+from tailrace.pipeline.decoding_range import DecodingRange
 from tailrace.pipeline.scanning import Scanning, scan_log
-from tailrace.pipeline.windows import begin, step
+from tailrace.pipeline.windows import step
 from tailrace.plan.demand import OF_TABLES
 from tailrace.transactions.epochs import XidClock
 from tailrace.wal.resource_managers import XLOG
@@ -66,5 +67,7 @@ def test_what_nobody_asks_for_any_more_is_forgotten(tmp_path: Path) -> None:
     kept, asked_of_all = begin(
         source, runner, indexes, case.meta["dbname"], state, start_lsn=start, upto_lsn=None, demand=OF_TABLES
     )
-    kept, _ = step(source, runner, kept, indexes, Asked(start, asked_of_all.upto, OF_TABLES, is_strict=True, horizon=start))
+    kept, _ = step(
+        source, runner, kept, indexes, DecodingRange(start, asked_of_all.upto, OF_TABLES, is_strict=True, horizon=start)
+    )
     assert user_files(kept.state.files) >= set.union(*seen)

@@ -14,8 +14,8 @@ import tailrace
 from support.cases import Case, open_case
 from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, open_pipeline
-from tailrace.pipeline.log_feed import LogFeed, open_feed
+from tailrace.pipeline import LocalRunner, open_feed, open_pipeline
+from tailrace.pipeline.log_feed import LogFeed
 
 PACKAGE = f"{Path(tailrace.__file__).parent}/"
 FEED = ("pipeline/", "decode/", "transactions/", "plan/", "feed.py")

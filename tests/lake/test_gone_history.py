@@ -15,8 +15,7 @@ from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
 from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
-from tailrace.pipeline import open_pipeline
-from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline import open_feed, open_pipeline
 
 pytestmark = pytest.mark.postgres
 WRITES = [mirror, append_changes]

@@ -20,7 +20,7 @@ from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
 from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
-from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline import open_feed
 
 pytestmark = pytest.mark.postgres
 TRIALS = [pytest.param(seed, marks=[] if seed < 2 else pytest.mark.marathon) for seed in range(100)]

@@ -17,11 +17,11 @@ from tailrace.lake.mirror import Mirrored, mirror
 from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, Scanning
-from tailrace.pipeline.copying import TableToCopy
-from tailrace.pipeline.defining import define, source_moment
-from tailrace.pipeline.log_feed import LogFeed, open_feed
+from tailrace.pipeline import LocalRunner, Scanning, open_feed
+from tailrace.pipeline.log_feed import LogFeed
+from tailrace.pipeline.open_moment import define, source_moment
 from tailrace.publications.commands.statements import parse_statement
+from tailrace.publications.table_to_copy import TableToCopy
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.window import WindowSize
 

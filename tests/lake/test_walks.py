@@ -25,8 +25,7 @@ from tailrace.lake.reading import dataset_of
 from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import FIRST_NORMAL_OID
-from tailrace.pipeline import Scanning, open_pipeline
-from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline import Scanning, open_feed, open_pipeline
 from tailrace.window import WindowSize
 
 pytestmark = pytest.mark.postgres

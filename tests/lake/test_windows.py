@@ -15,8 +15,7 @@ from tailrace.lake.position import position_of
 from tailrace.lake.reading import read_table
 from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
-from tailrace.pipeline import Scanning, open_pipeline
-from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline import Scanning, open_feed, open_pipeline
 from tailrace.window import WindowSize
 
 pytestmark = pytest.mark.postgres

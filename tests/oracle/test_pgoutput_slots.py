@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from oracle.test_walsender import Follower
+from support.acquired import acquired
 from support.cases import DBNAME
 from support.command import Run
 from support.live import SLOT
@@ -18,7 +19,6 @@ from tailrace.cli.verbs.slot import create
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import consuming
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
@@ -118,7 +118,7 @@ def test_a_crash_ends_what_was_in_blocks(major: int, tmp_path: Path) -> None:
         server.say("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
         create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", [f"{name}={value}" for name, value in IN_BLOCKS.items()])
         one, other = (server.connect(autocommit=False) for _ in range(2))
-        with consuming(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer:
+        with acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer:
             follower = Follower(consumer, IN_BLOCKS)
             for _ in range(2):
                 one.execute(MANY.format("t").encode())

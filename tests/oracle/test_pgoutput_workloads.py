@@ -25,7 +25,7 @@ from tailrace.errors import TailraceError
 from tailrace.majors import MAJORS
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.defining import define, source_moment
+from tailrace.pipeline.open_moment import define, source_moment
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.storage.publication_files import PublicationFiles
@@ -180,7 +180,7 @@ def _defined(data_dir: Path, at: str, publications: Sequence[DrawnPublication], 
         if publication.name.startswith("fixed"):
             text = publication.create(name=publication.name.replace("fixed", "here"))
             define(files, here, parse_statement(text), text)
-    return here.defined(files).in_order
+    return files.read(here.system, here.database_oid, here.database).in_order
 
 
 def _check_worth(major: int, expected: Sequence[tuple[Asked, list[Row] | Refused]], workload: PublishedWorkload) -> None:

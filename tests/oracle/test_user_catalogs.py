@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from support.beginning import begin
 from support.cases import DBNAME
 from support.cuts import random_groups, random_stretches
 from support.servers import Server
@@ -19,7 +20,7 @@ from tailrace.majors import MAJORS
 from tailrace.model import Lsn, Relation, Transaction
 from tailrace.pipeline import LocalRunner, Pipeline, Source, capture, open_pipeline
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import begin, step
+from tailrace.pipeline.windows import step
 from tailrace.plugins.callbacks import Change, Context, Plugin
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import as_output_plugin

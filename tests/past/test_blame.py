@@ -12,9 +12,8 @@ import pytest
 from support.cases import DBNAME
 from support.command import Run
 from support.servers import Server
-from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.log_feed import open_feed
-from tailrace.pipeline.row_trails import OF_ROWS, blame
+from tailrace.past.blame import OF_ROWS, blame
+from tailrace.pipeline import LocalRunner, open_feed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

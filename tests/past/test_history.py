@@ -13,8 +13,8 @@ from support.command import Run
 from support.live import cluster
 from support.servers import Server
 from tailrace.model import Lsn
-from tailrace.pipeline.log_feed import open_feed
-from tailrace.pipeline.table_events import table_events
+from tailrace.past.table_events import table_events
+from tailrace.pipeline import open_feed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

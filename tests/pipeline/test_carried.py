@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.beginning import begin
 from support.cases import Case, all_cases, open_case
 from support.cuts import random_stretches, records_of
 from support.decoding import state_before
@@ -20,10 +21,10 @@ from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.forget import forgotten
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline import LocalRunner, Source
-from tailrace.pipeline.asked import Asked
 from tailrace.pipeline.catalogs import followed_catalogs
+from tailrace.pipeline.decoding_range import DecodingRange
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import begin, step
+from tailrace.pipeline.windows import step
 from tailrace.plan import carried as carrying
 from tailrace.plan.carried import Carried, ended_in
 from tailrace.plan.demand import OF_TABLES
@@ -87,7 +88,7 @@ def _carried(
     return found
 
 
-def _begun(case: Case, source: Source, indexes: list[Index], state: CatalogState | None) -> tuple[Carried, Asked]:
+def _begun(case: Case, source: Source, indexes: list[Index], state: CatalogState | None) -> tuple[Carried, DecodingRange]:
     return begin(
         source, LocalRunner(1), indexes, case.meta["dbname"], state,
         start_lsn=Lsn.parse(case.meta["start_lsn"]), upto_lsn=None, demand=OF_TABLES,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.beginning import begin
 from support.cases import DBNAME
 from support.cuts import stretches_between
 from support.live import cluster
@@ -16,7 +17,7 @@ from support.servers import Server
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import begin, step
+from tailrace.pipeline.windows import step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import OF_TABLES
 

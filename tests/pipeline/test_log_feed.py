@@ -15,8 +15,7 @@ from tailrace.catalog.history.dropped_and_retyped import last_seen, retypes
 from tailrace.changes import change_batch
 from tailrace.feed import Feed
 from tailrace.model import FIRST_NORMAL_OID, Lsn
-from tailrace.pipeline import LocalRunner, Scanning, open_pipeline
-from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline import LocalRunner, Scanning, open_feed, open_pipeline
 from tailrace.window import WindowSize
 
 OF_TABLES = ("concurrent_ddl_dml", "ddl", "dropped", "rewrite", "toast", "truncate")

@@ -14,7 +14,7 @@ from support.servers import Server
 from tailrace.errors import CorruptFile, InsufficientLogging, UnsupportedFile, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline
-from tailrace.pipeline.defining import SourceMoment, define
+from tailrace.pipeline.open_moment import define
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.definition_file import Definitions, DefinitionStage, read_definitions, write_definitions
 from tailrace.publications.commands.statements import parse_statement
@@ -23,6 +23,7 @@ from tailrace.publications.publishing import filter_compiler
 from tailrace.publications.publishing.database_facts import facts_of
 from tailrace.publications.publishing.filter_compiler import FilterCompiler
 from tailrace.publications.publishing.publisher import publisher_of
+from tailrace.publications.source_moment import SourceMoment
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.types.style import TextStyle
 

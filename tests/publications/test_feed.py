@@ -16,8 +16,7 @@ from support.servers import Server
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
 from tailrace.model import Lsn, Relation
-from tailrace.pipeline import Scanning
-from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline import Scanning, open_feed
 from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.rows import RowShape, rows_of
 from tailrace.window import WindowSize

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.beginning import begin
 from support.cases import Case, all_cases, open_case
 from support.cuts import random_groups, random_stretches
 from support.decoding import check_equal, state_before
@@ -17,7 +18,7 @@ from support.streaming import Streamed, number_of_blocks, reassembled, split_row
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import begin, step
+from tailrace.pipeline.windows import step
 from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.transactions.outline import outline

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.beginning import begin
 from support.cases import all_cases, open_case
 from support.cuts import random_groups, random_stretches
 from support.decoding import check, state_before, text_of
@@ -20,7 +21,7 @@ from tailrace.errors import CorruptFile, TailraceError, UnsupportedFile, UsageEr
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Source
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import begin, step
+from tailrace.pipeline.windows import step
 from tailrace.plan.carried import Carried
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.slots.mark import check_fits, read_mark, write_mark

@@ -8,8 +8,7 @@ import pytest
 
 from support.servers import Server
 from tailrace.feed import Feed
-from tailrace.pipeline import Scanning, open_pipeline
-from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline import Scanning, open_feed, open_pipeline
 from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.rows import RowShape, oids_of, rows_of
 from tailrace.window import WindowSize

@@ -18,9 +18,8 @@ from tailrace.errors import UsageError
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, open_pipeline
-from tailrace.pipeline.defining import define, source_moment
-from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline import LocalRunner, open_feed, open_pipeline
+from tailrace.pipeline.open_moment import define, source_moment
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.replication.slot_location import SlotLocation

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.beginning import begin
 from support.cases import DBNAME, Case
 from support.cuts import random_groups, random_stretches
 from support.normalise import normalise
@@ -20,7 +21,7 @@ from tailrace.catalog.state.state_file import read_state, write_state
 from tailrace.model import STRETCH_BYTES, Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, Scanning, Source, capture, open_pipeline
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import begin, step
+from tailrace.pipeline.windows import step
 from tailrace.plugins.printing import in_hex, print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.storage.index_store import IndexStore

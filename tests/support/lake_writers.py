@@ -18,7 +18,7 @@ from deltalake.exceptions import DeltaError
 from tailrace.lake import changelog, mirror
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn
-from tailrace.pipeline.log_feed import open_feed
+from tailrace.pipeline import open_feed
 
 WRITERS: dict[str, Callable[..., Any]] = {"mirror": mirror.mirror, "changes": changelog.append_changes}
 _LOCK = mirror.one_run

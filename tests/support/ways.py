@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from support.acquired import acquired
+from support.beginning import begin
 from support.cases import Case
 from support.cuts import records_of, stretches_between
 from support.decoding import state_before
@@ -29,9 +30,9 @@ from tailrace.cli.verbs.slot import create
 from tailrace.errors import TailraceError
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Runner, open_pipeline
-from tailrace.pipeline.asked import Asked
+from tailrace.pipeline.decoding_range import DecodingRange
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import begin, carry, planned, step
+from tailrace.pipeline.windows import carry, planned, step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
 from tailrace.plugins.output_plugin import OutputPlugin
@@ -195,7 +196,7 @@ class Road:
         stretches = stretches_between([begin_at, *sorted({*cuts, *cells}), end])
         return [scan_stretch(self.source.segments, (), stretch) for stretch in stretches]
 
-    def _begun(self, indexes: Sequence[Index], demand: Demand) -> tuple[Carried, Asked]:
+    def _begun(self, indexes: Sequence[Index], demand: Demand) -> tuple[Carried, DecodingRange]:
         running = np.array(sorted(self._state.xids_open), np.int64)
         outlines = [outline(part, running) for part in indexes]
         return begin(

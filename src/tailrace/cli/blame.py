@@ -14,9 +14,9 @@ from tailrace.cli.tables import Listing, printable, write_json, write_listing
 from tailrace.decode import DELETE, INSERT, UPDATE
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.past.blame import OF_ROWS, Blame, blame
 from tailrace.past.row_changes import TRUNCATE, Absent, Cell
 from tailrace.past.trails import Numbering, Row, Version
-from tailrace.pipeline.row_trails import OF_ROWS, Blame, blame
 from tailrace.types.quoting import quote_identifier, quote_literal
 from tailrace.window import WindowSize
 

@@ -9,7 +9,8 @@ from tailrace.catalog.state.state_file import write_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted, warn
-from tailrace.pipeline import Source, capture
+from tailrace.pipeline.capture import capture
+from tailrace.storage.source import Source
 from tailrace.storage.whole_file import check_replaceable, write_whole
 from tailrace.wal.xlog import LOGICAL
 

@@ -11,8 +11,9 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for, warn_if_none_kept
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.model import Lsn
-from tailrace.pipeline import Pipeline, Scanning, Source
-from tailrace.pipeline.windows import open_windows
+from tailrace.pipeline.open_log import open_windows
+from tailrace.pipeline.pipeline import Pipeline
+from tailrace.pipeline.scanning import Scanning
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import RowPrinter, as_psql, few_at_a_time
@@ -20,6 +21,7 @@ from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.publications.subscription import publication_names
 from tailrace.replication.slot_plugin import started_plugin
 from tailrace.storage.index_store import IndexStore
+from tailrace.storage.source import Source
 from tailrace.storage.state_location import StateLocation
 from tailrace.types.style import TextStyle
 from tailrace.window import WindowSize

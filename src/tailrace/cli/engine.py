@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tailrace.cli.choice import On, choose
 from tailrace.cli.progress import warn
 from tailrace.model import STRETCH_BYTES
-from tailrace.pipeline import LocalRunner, Runner
+from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.spark.configured import configured_master, spark_is_installed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tailrace.cli.past_log import open_log, time_text
 from tailrace.cli.progress import counted
 from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.past.schema_events import SchemaEvent
-from tailrace.pipeline.table_events import table_events
+from tailrace.past.table_events import table_events
 from tailrace.window import WindowSize
 
 _COLUMNS = ("time", "commit", "record", "xid", "oid", "table", "event", "column", "before", "after")

@@ -10,10 +10,12 @@ from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for, warn_if_none_kept
 from tailrace.cli.progress import Progress, warn
-from tailrace.pipeline import Scanning, Source
-from tailrace.pipeline.log_feed import LogFeed, open_feed
+from tailrace.pipeline.log_feed import LogFeed
+from tailrace.pipeline.open_log import open_feed
+from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.storage.index_store import IndexStore
+from tailrace.storage.source import Source
 from tailrace.types.style import TextStyle
 from tailrace.types.times.text import timestamptz_to_str
 from tailrace.window import WindowSize

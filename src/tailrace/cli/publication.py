@@ -13,11 +13,13 @@ from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import write_json
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline.defining import SourceMoment, define, refused_changes, source_moment
+from tailrace.pipeline.open_moment import define, source_moment
+from tailrace.publications.commands.carry_out import refused_changes
 from tailrace.publications.commands.statements import CreatePublication, DropPublication, Statement, parse_statement
 from tailrace.publications.describe import PublicationDescriber
 from tailrace.publications.publication import Publication
 from tailrace.publications.publishing.filter_compiler import filter_text
+from tailrace.publications.source_moment import SourceMoment
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.source import wal_of
@@ -127,7 +129,7 @@ def _all(here: SourceMoment, state: Path, at: Lsn | None) -> list[Publication]:
     """By name, those defined here before the source's own of the same name."""
     location = SlotLocation.open(state, warn=warn)
     location.check_system(here.system)
-    definitions = here.defined(location.publications)
+    definitions = location.publications.read(here.system, here.database_oid, here.database)
     defined = definitions.at(here.lsn) if at is not None else definitions.current
     names = {publication.name for publication in defined}
     own = [publication for publication in here.of_source if publication.name not in names]

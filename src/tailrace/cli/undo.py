@@ -11,7 +11,7 @@ from tailrace.cli.choice import On
 from tailrace.cli.past_log import open_log, time_text
 from tailrace.cli.progress import counted, warn
 from tailrace.past.sql_text import comment, defer_keys, restore_keys
-from tailrace.pipeline.undoing import OF_STATEMENTS, Undo, undo
+from tailrace.past.undo import OF_STATEMENTS, Undo, undo
 from tailrace.types.encodings.server_encodings import SQL_ASCII
 from tailrace.window import WindowSize
 

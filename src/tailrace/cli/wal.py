@@ -13,9 +13,12 @@ from tailrace.cli.progress import counted
 from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.errors import count_of
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, Runner, Source, check_reaches, count_log, scan_log
+from tailrace.pipeline.runner import LocalRunner, Runner
+from tailrace.pipeline.scanning import count_log, scan_log
+from tailrace.plan.whole_log import check_reaches
 from tailrace.storage.segment_files import list_segments
 from tailrace.storage.segments import Segments
+from tailrace.storage.source import Source
 from tailrace.wal.describe import Described
 from tailrace.wal.statistics import Counted, walk
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tailrace.demo.compare import Comparison
-from tailrace.pipeline import Pipeline
+from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plugins.test_decoding import TestDecoding
 
 

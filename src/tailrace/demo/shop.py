@@ -29,7 +29,10 @@ from tailrace.errors import PeerError
 from tailrace.feed import Decoder
 from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, Pipeline, Runner, Scanning, open_pipeline
+from tailrace.pipeline.open_log import open_pipeline
+from tailrace.pipeline.pipeline import Pipeline
+from tailrace.pipeline.runner import LocalRunner, Runner
+from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.pieces import Piece
 
 DATABASE = "shop"

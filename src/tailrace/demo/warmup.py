@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tailrace.pipeline import Runner
+from tailrace.pipeline.runner import Runner
 
 
 class Warmup:

@@ -1,168 +1,178 @@
-"""What would take a transaction back: statements in reverse order, each guarded by what the row was after the change.
-
-In: the versions that the transaction made of rows, what else it did, and the tables as they are at the end of the log, where the
-statements are to be run. Out: `Step`s. What cannot be taken back is a step that says why. Nothing here runs anything.
-"""
+"""What would take a transaction back: found in the log, with the earlier versions of its rows, and with what it did besides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
-from tailrace.catalog.names.qualified_names import write_table_name
-from tailrace.decode import DELETE, INSERT
-from tailrace.errors import count_of
-from tailrace.feed import CommittedTruncation
-from tailrace.model import Column, Lsn, Relation
-from tailrace.past.row_changes import Absent
-from tailrace.past.schema_events import CREATED, TRUNCATED, SchemaEvent
-from tailrace.past.sql_text import StatementTable, column_names, delete, insert, update
-from tailrace.past.trails import Row, Version
+import numpy as np
+from numpy.typing import NDArray
 
-TargetOf = Callable[[Relation], StatementTable | None]
-"""What a table is at the end of the log; None if it is not there any more."""
+from tailrace.catalog.history.history import History
+from tailrace.decode import INSERT
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.model import Relation, Transaction
+from tailrace.past.blame import OF_ROWS, found_in, gathered, with_rewrites
+from tailrace.past.past_log import PastLog, PlannedWindow
+from tailrace.past.row_changes import RowChange, in_order, keys_of
+from tailrace.past.row_search import ChangeSearch
+from tailrace.past.schema_events import KNOWN, SchemaEvent, schema_events
+from tailrace.past.sql_text import StatementTable
+from tailrace.past.trails import Numbering, Version, columns_named, trails
+from tailrace.past.undo_steps import Step, steps
+from tailrace.plan.xids import all_xids
+from tailrace.transactions.fates import NEVER
+from tailrace.wal import index
+
+OF_STATEMENTS = replace(OF_ROWS, search_path=("pg_catalog",))
+"""Demand: every version of a row, and types, and names in values, with their schemas, since whoever runs the statements may
+have another search path."""
+_ALWAYS = "a"
+"""ATTRIBUTE_IDENTITY_ALWAYS (`catalog/pg_attribute.h`)."""
+_XID_BITS = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One change of the transaction, by its `place` in the log: the `statement` that takes it back, empty if there is none to be
-    run; `trouble` says what is not restored, of `table`; `note` what else should be known."""
+class Undo:
+    """What would take a transaction back, last change first."""
 
-    place: tuple[int, int]
-    table: str
-    statement: str = ""
-    trouble: str = ""
-    note: str = ""
+    transaction: Transaction
+    full_xid: int
+    steps: list[Step]
 
 
-def steps(
-    versions: Iterable[Version], events: Sequence[SchemaEvent], truncations: Iterable[CommittedTruncation], target_of: TargetOf
-) -> list[Step]:
-    """All of them, last change first. `events` and `truncations` are those of the transaction."""
-    created = {event.oid for event in events if event.kind == CREATED}
-    every = [_of_event(event) for event in events if event.kind != TRUNCATED]
-    every += [
-        Step((int(each.truncation.lsn), 0), _name(relation), trouble="TRUNCATE: the rows that were there are not in its record")
-        for each in truncations
-        for relation in each.truncation.relations
-    ]
-    for version in versions:
-        # What a new table holds goes with it.
-        if version.change.relation.oid not in created and not version.is_rewrite:
-            every += _of_version(version, target_of(version.change.relation))
-    return sorted(every, key=lambda step: step.place, reverse=True)
+def undo(feed: PastLog, xid: int) -> Undo:
+    """What would take transaction `xid` back, which is full or 32 bits. Raises UsageError if none that committed has it in
+    this database, MissingHistory if some of it lies before the log. The feed's demand should name types with their schemas
+    (`OF_STATEMENTS`)."""
+    met = _transaction(feed, xid)
+    transactions = met.window.log.fates.transactions
+    commit = int(transactions.commit_lsn[met.ordinal])
+    mine = found_in(feed, ChangeSearch(None), lambda commits: commits == commit).changes
+    events = _events_at(feed, commit)
+    truncations = [each for each in feed.truncations if each.commit_lsn == commit]
+    versions: list[Version] = []
+    for oid in sorted({change.relation.oid for change in mine}):
+        versions += _versions_by(feed, [change for change in mine if change.relation.oid == oid], met.whole_after, commit)
+    done = steps(versions, events, truncations, partial(_target, feed.history))
+    if not events and _did(met.window)[met.ordinal] & index.CHANGES_CATALOG:
+        done.append(Step((0, 0), "pg_catalog", trouble="the transaction changed catalogs: what it did there is not restored"))
+    return Undo(transactions[met.ordinal], int(transactions.full_xid[met.ordinal]), done)
 
 
-def _name(relation: Relation) -> str:
-    return write_table_name(relation.schema, relation.name)
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """A transaction: the window that it commits in, and its ordinal there. Of those that committed after `whole_after`, and
+    before it, the log has all changes: an earlier version of a row from there is its last one."""
+
+    window: PlannedWindow
+    ordinal: int
+    whole_after: int
+
+    @property
+    def full_xid(self) -> int:
+        return int(self.window.log.fates.transactions.full_xid[self.ordinal])
 
 
-def _of_event(event: SchemaEvent) -> Step:
-    told = ": ".join(filter(None, (event.kind, _from_to(event))))
-    return Step((int(event.lsn), 0), event.table, trouble=told)
+def _transaction(feed: PastLog, xid: int) -> _Met:
+    """Where a transaction is."""
+    met: list[_Met] = []
+    why = f"transaction {xid} is not in the log from {feed.catalogs_from} to {feed.span.stop}, or had not ended"
+    whole_after = 0
+    for window in feed.windows():
+        fates = window.log.fates
+        those = fates.transactions
+        named = fates.xid[(fates.xid == xid) | (fates.xid & _XID_BITS == xid)]
+        not_told = _not_told(window)
+        for full, ordinal in zip(named.tolist(), fates.ordinals_of(named).tolist(), strict=True):
+            if ordinal < 0:
+                why = f"transaction {xid} was rolled back"
+            elif full != those.full_xid[ordinal]:
+                why = f"{xid} is a subtransaction of {int(those.full_xid[ordinal])}"
+            elif those.database[ordinal] not in (0, feed.span.database):
+                why = f"transaction {xid} was of another database"
+            else:
+                commit = those.commit_lsn[ordinal]
+                before = those.commit_lsn[not_told][those.commit_lsn[not_told] < commit]
+                met.append(_Met(window, ordinal, int(before.max(initial=whole_after))))
+        whole_after = int(those.commit_lsn[not_told].max(initial=whole_after))
+    if len(met) > 1:
+        every = ", ".join(str(each.full_xid) for each in met)
+        raise UsageError(f"several transactions have xid {xid}", hint=f"Give it with its epoch: {every}.")
+    if not met:
+        raise UsageError(why)
+    (one,) = met
+    if one.ordinal in _not_told(one.window):
+        raise MissingHistory(
+            f"transaction {xid} cannot be told whole",
+            hint=f"Transactions are whole from {one.window.plan.start_lsn} on: an older backup or archive knows more.",
+            lsn=int(one.window.log.fates.transactions.commit_lsn[one.ordinal]),
+        )  # fmt: skip
+    return one
 
 
-def _from_to(event: SchemaEvent) -> str:
-    if event.before and event.after:
-        return f"from {event.before} to {event.after}"
-    return event.after or event.before
+def _did(window: PlannedWindow) -> NDArray[np.int64]:
+    """By ordinal, the flags (`wal.index`) of all that a transaction did at hand."""
+    xids = all_xids(window.log.indexes, window.log.fates)
+    flags = np.zeros(len(window.log.fates.transactions), np.int64)
+    np.bitwise_or.at(flags, xids.ordinal[xids.owned], xids.flags[xids.owned].astype(np.int64))
+    return flags
 
 
-def _of_version(version: Version, target: StatementTable | None) -> list[Step]:
-    change = version.change
-    place, name = (change.lsn, change.sequence), _name(change.relation)
-    if target is None:
-        return [Step(place, name, trouble=f"{_verb(version)} {_where(version)}: the table has been dropped since")]
-    name = target.name
-    row = version.after if version.after is not None else version.before
-    if row and target.columns and not any(column.number in row for column in target.relation.live_columns):
-        return [Step(place, name, trouble=f"{_verb(version)} {_where(version)}: all columns of the row have been dropped since")]
-    if change.kind == INSERT:
-        assert version.after is not None
-        return [Step(place, name, delete(target, version.after), note=_note(version, target, version.after))]
-    before = version.before or {}
-    if change.kind == DELETE or version.after is None:
-        return [_reinserted(version, target, before)]
-    return _restored(version, target, before, version.after)
+def _not_told(window: PlannedWindow) -> NDArray[np.int64]:
+    """Ordinals of this database's transactions that did something and are left out of the plan, as they are not at hand whole."""
+    those = window.log.fates.transactions
+    ours = (those.database == window.history.database) | (those.database == 0)
+    did = (_did(window) & (index.HAS_CHANGE | index.CHANGES_CATALOG)) != 0
+    return np.setdiff1d(np.flatnonzero(ours & did), window.plan.shown)
 
 
-def _reinserted(version: Version, target: StatementTable, before: Row) -> Step:
-    place = version.change.lsn, version.change.sequence
-    if all(isinstance(cell, Absent) for cell in before.values()):
-        return Step(place, target.name, trouble=f"DELETE {_where(version)}: nothing tells which row it was")
-    unknown = _unknown(target, before)
-    if unknown:
-        return Step(place, target.name, trouble=f"DELETE {_where(version)}: no earlier version in the log has {unknown}")
-    gone = _gone(version, target)
-    trouble = f"DELETE {_where(version)}: column dropped since: {gone}" if gone else ""
-    return Step(place, target.name, insert(target, before), trouble, _note(version, target, before))
+def _events_at(feed: PastLog, commit: int) -> list[SchemaEvent]:
+    """What a transaction did to tables."""
+    history = feed.history
+
+    def touched(catalog: str, column: str) -> set[int]:
+        table = history.table(catalog)
+        return set(table[column][(table.rows.begin == commit) | (table.rows.end == commit)].tolist())
+
+    oids: set[int] | None = touched("pg_class", "oid") | touched("pg_attribute", "attrelid")
+    if touched("pg_namespace", "oid"):
+        oids = None
+    every = schema_events(history, (), feed.catalogs_from, oids)
+    return [event for event in every if event.commit_lsn == commit and event.kind != KNOWN]
 
 
-def _restored(version: Version, target: StatementTable, before: Row, after: Row) -> list[Step]:
-    place = version.change.lsn, version.change.sequence
-    numbers = [column.number for column in target.columns if column.number in after]
-    unknown = [
-        number
-        for number in numbers
-        if before.get(number, Absent.UNKNOWN) is Absent.UNKNOWN and not isinstance(after[number], Absent)
-    ]
-    if unknown:
-        names = column_names(column for column in target.columns if column.number in unknown)
-        return [Step(place, target.name, trouble=f"UPDATE {_where(version)}: no earlier version in the log has {names}")]
-    changed = {number: before[number] for number in numbers if number in version.changed}
-    if missing := [each for each in changed.values() if isinstance(each, Absent)]:
-        return [
-            Step(
-                place,
-                target.name,
-                trouble=f"UPDATE {_where(version)}: {count_of(len(missing), 'earlier value', 'are')} not in the log",
-            )
-        ]
-    if always := [column for column in target.columns if column.number in target.always and column.number in changed]:
-        trouble = f"UPDATE {_where(version)}: UPDATE cannot set what is GENERATED ALWAYS AS IDENTITY: {column_names(always)}"
-        return [Step(place, target.name, trouble=trouble)]
-    lost = [name for number, name in _dropped(version, target) if number in version.changed]
-    trouble = f"UPDATE {_where(version)}: column dropped since: {', '.join(lost)}" if lost else ""
-    statement = update(target, after, changed) if changed else ""
-    if not statement and not trouble:
-        return []
-    return [Step(place, target.name, statement, trouble, _note(version, target, after))]
+def _versions_by(feed: PastLog, mine: list[RowChange], whole_after: int, commit: int) -> list[Version]:
+    """The versions that a transaction made of a table's rows. Where the log has no whole old rows, they come from what it says
+    of them before, by transactions that committed after `whole_after`."""
+    relation = next((each.relation for each in mine if each.kind != INSERT and not each.is_whole), mine[-1].relation)
+    columns = columns_named(relation, relation.identity)
+    keys = {
+        key for each in mine if each.kind != INSERT and not each.is_whole for key in keys_of(each, columns) if key is not None
+    }
+    changes = mine
+    if keys:
+        sought = ChangeSearch(with_rewrites(feed.history, frozenset({relation.oid})), columns)
+        changes = in_order(
+            [*mine, *gathered(feed, sought, keys, lambda commits: (whole_after < commits) & (commits <= commit)).changes]
+        )
+    every = trails(changes, columns, Numbering(codec=feed.history.codec))
+    return [version for trail in every for version in trail.versions if version.change.commit_lsn == commit]
 
 
-def _unknown(target: StatementTable, row: Row) -> str:
-    """The columns that statements must give and nobody knows."""
-    return column_names(column for column in target.columns if isinstance(row.get(column.number), Absent))
-
-
-def _note(version: Version, target: StatementTable, row: Row) -> str:
-    """What to know of a statement: which columns it cannot look at, and which have another type by now."""
-    then = {column.number: _type(column) for column in version.change.relation.live_columns}
-    retyped = [column for column in target.columns if then.get(column.number, _type(column)) != _type(column)]
-    notes = (
-        ("not compared, since the log does not have what it was", _unknown(target, row)),
-        ("of another type since", column_names(retyped)),
+def _target(history: History, relation: Relation) -> StatementTable | None:
+    """A table as it is at the end of the log."""
+    end = int(NEVER) - 1
+    now = history.relation_by_oid(relation.oid, end)
+    if now is None:
+        return None
+    inherits, attributes = history.table("pg_inherits"), history.table("pg_attribute")
+    rows = attributes.seen_where("attrelid", relation.oid, end, -1)
+    numbers, letters = (attributes.of(name, rows) for name in ("attnum", "attidentity"))
+    return StatementTable(
+        relation=now,
+        key=now.primary_key or now.identity,
+        only=bool(len(inherits.seen_where("inhparent", relation.oid, end, -1))),
+        identities=frozenset(numbers[letters != 0].tolist()),
+        always=frozenset(numbers[letters == ord(_ALWAYS)].tolist()),
     )
-    return "; ".join(f"{why}: {names}" for why, names in notes if names)
-
-
-def _type(column: Column) -> tuple[int, int]:
-    assert column.type is not None
-    return column.type.oid, column.typmod
-
-
-def _dropped(version: Version, target: StatementTable) -> list[tuple[int, str]]:
-    """Columns that the row had, and the table has no more."""
-    there = {column.number for column in target.relation.live_columns}
-    return [(column.number, column.name) for column in version.change.relation.live_columns if column.number not in there]
-
-
-def _gone(version: Version, target: StatementTable) -> str:
-    return ", ".join(name for _, name in _dropped(version, target))
-
-
-def _verb(version: Version) -> str:
-    return {INSERT: "INSERT", DELETE: "DELETE"}.get(version.change.kind, "UPDATE")
-
-
-def _where(version: Version) -> str:
-    return f"at {Lsn(version.change.lsn)}"

@@ -17,15 +17,16 @@ from tailrace.transactions.unfinished import subxids_of_prepared, unfinished
 
 
 def capture(source: Source, runner: Runner, database: str) -> CatalogState:
-    """The catalog state at the end of the source's WAL (of a stopped directory: at its checkpoint), complete, to decode from later."""
+    """The catalog state at the end of the source's WAL (of a stopped directory: at its checkpoint), complete, to decode from
+    later."""
     directory = source.directory
     if directory is None:
         raise UsageError("a catalog state is captured from a data directory", hint=f'"{source.segments.directory}" is only WAL.')
     control = directory.control()
     prepared = directory.prepared()
     is_quiet = control.shut_down and not prepared
-    # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it. In another, what is open may have begun before;
-    # prepared transactions are open in either.
+    # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it. In another, what is open may
+    # have begun before; prepared transactions are open in either.
     start = control.redo if is_quiet else None
     stop = Lsn(control.redo + 1) if control.shut_down else None
     indexes = scan_log(source.segments, runner, start, stop=stop)

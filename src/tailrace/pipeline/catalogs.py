@@ -1,4 +1,5 @@
-"""The catalogs of one database over the scanned WAL: brought forward from a captured state, or rebuilt from the data directory (rules 5, 6)."""
+"""The catalogs of one database over the scanned WAL: brought forward from a captured state, or rebuilt from the data directory
+(rules 5, 6)."""
 
 from __future__ import annotations
 
@@ -91,8 +92,8 @@ class Catalogs:
 def know_catalogs(source: Source, runner: Runner, log: ScannedLog, database: str, captured: CatalogState | None) -> Catalogs:
     """Bring the catalogs of `database` over the scanned WAL, from a captured state or from the data directory.
 
-    A catalog that moved to a new file needs the records on that file: stretches that list it are scanned once more for those. That may reveal
-    further moves, so it goes on until nothing new is learned.
+    A catalog that moved to a new file needs the records on that file: stretches that list it are scanned once more for those.
+    That may reveal further moves, so it goes on until nothing new is learned.
     """
     if captured is not None:
         return followed_catalogs(source.segments, runner, log, captured, captured.needs_wal_from)
@@ -111,8 +112,8 @@ def followed_catalogs(segments: Segments, runner: Runner, log: ScannedLog, state
 
 
 def _is_untouched(state: CatalogState, log: ScannedLog) -> bool:
-    """Whether nothing of what was scanned is about catalogs, as nearly always where a log is followed: not a record, and not the end of a transaction
-    that had written into them."""
+    """Whether nothing of what was scanned is about catalogs, as nearly always where a log is followed: not a record, and not
+    the end of a transaction that had written into them."""
     moved = {key: oid for key, oid in state.files.items() if key[1] >= FIRST_NORMAL_OID}
     for part in log.scanned:
         if len(part.kept.rows_of(index.CATALOG_CHANGE, index.RELATION_MAP, index.STORAGE)) or listed(part, moved):
@@ -231,7 +232,8 @@ def _supplement(segments: Segments, wanted: tuple[Stretch, list[Locator]]) -> In
 
 
 def _empty_state(source: Source, runner: Runner, log: ScannedLog, database: str, after: Lsn) -> CatalogState:
-    """A state that knows only which database is meant and where its catalogs lie. pg_database itself may have moved to a new file."""
+    """A state that knows only which database is meant and where its catalogs lie. pg_database itself may have moved to a new
+    file."""
     directory = source.directory
     assert directory is not None
     control = directory.control()

@@ -15,8 +15,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 HEAVY_WORKERS = 8
-"""Lines are put in order by one thread, which takes a sixth of what formatting them takes or more: further threads would wait for it, with results as
-large as a stretch in their hands."""
+"""Lines are put in order by one thread, which takes a sixth of what formatting them takes or more: further threads would wait
+for it, with results as large as a stretch in their hands."""
 
 
 _LEAST_STRETCH, _MOST_STRETCH = 4 << 20, 32 << 20
@@ -42,14 +42,15 @@ class Runner(Protocol):
 
 @dataclass(slots=True)
 class LocalRunner:
-    """Threads of this process; kernels release the GIL. Never more results in flight than workers, heavy ones than HEAVY_WORKERS, so memory stays
-    flat, on many cores as well."""
+    """Threads of this process; kernels release the GIL. Never more results in flight than workers, heavy ones than
+    HEAVY_WORKERS, so memory stays flat, on many cores as well."""
 
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
     window: WindowSize = field(default_factory=WindowSize)
 
     def stretch_bytes(self, size: int) -> int:
-        """Small enough that each thread has some, as threads start for nothing; and so that what the threads have in their hands is no burden."""
+        """Small enough that each thread has some, as threads start for nothing; and so that what the threads have in their
+        hands is no burden."""
         share = size // (self.workers * _STRETCHES_PER_WORKER)
         return min(max(1 << share.bit_length() - 1 if share else 0, _LEAST_STRETCH), _MOST_STRETCH)
 

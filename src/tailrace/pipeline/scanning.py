@@ -45,9 +45,10 @@ def cut_at(start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:
 
 @dataclass(frozen=True, slots=True)
 class Scanning:
-    """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept; and how large windows are. Without a size stretches
-    have STRETCH_BYTES where indexes are kept, since they are of a stretch, and otherwise, as windows, what suits the runner. A store that others use
-    at the same time has indexes of `shared_cell` bytes. But for indexes that are kept, none has more than a window."""
+    """How a log is scanned: in stretches of this size, and with indexes that an earlier run kept; and how large windows are.
+    Without a size stretches have STRETCH_BYTES where indexes are kept, since they are of a stretch, and otherwise, as windows,
+    what suits the runner. A store that others use at the same time has indexes of `shared_cell` bytes. But for indexes that
+    are kept, none has more than a window."""
 
     stretch_bytes: int | None = None
     store: IndexStore | None = None
@@ -68,8 +69,8 @@ AS_SUITS = Scanning()
 def scan_log(
     segments: Segments, runner: Runner, start: Lsn | None = None, how: Scanning = AS_SUITS, *, stop: Lsn | None = None
 ) -> list[Index]:  # fmt: skip
-    """Index everything from `start` to the end of the log (or the records that start before `stop`), but for what is stored. Raises where the log
-    has a hole."""
+    """Index everything from `start` to the end of the log (or the records that start before `stop`), but for what is stored.
+    Raises where the log has a hole."""
     return list(scanned(segments, runner, start, how, stop=stop))
 
 
@@ -145,8 +146,9 @@ def _up_to_the_end(segments: Segments, parts: Iterable[Index]) -> Iterator[Index
 
 
 def oddity_at_end(log: ScannedLog, source: Source) -> str:
-    """What is odd about where the log ends: a broken record, which a crash cut off or which is damaged; or whole segments behind the end that
-    hold nothing of this log, where no data directory says that they were made ahead. A running server's may be read while it is written."""
+    """What is odd about where the log ends: a broken record, which a crash cut off or which is damaged; or whole segments
+    behind the end that hold nothing of this log, where no data directory says that they were made ahead. A running server's
+    may be read while it is written."""
     last, segments = log.indexes[-1], source.segments
     if source.lease is not None or last.sealed:
         return ""

@@ -1,6 +1,7 @@
 """The first pass where indexes are kept: what is stored is not scanned again, by nobody who shares the store.
 
-In: stretches that follow one another, a store, and a way to scan. Out: their indexes in order. What is new is stored, if it is whole.
+In: stretches that follow one another, a store, and a way to scan. Out: their indexes in order. What is new is stored, if it is
+whole.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from tailrace.wal.reading import Reader
 ScanThem = Callable[[Sequence[Stretch]], Iterator[Index]]
 
 _UNSETTLED = 2
-"""So many segments at the end of a log are each reader's own. A server syncs a segment when it begins the next, so what lies before those no crash
-takes back; and nobody who is at the end waits for one who is far behind."""
+"""So many segments at the end of a log are each reader's own. A server syncs a segment when it begins the next, so what lies
+before those no crash takes back; and nobody who is at the end waits for one who is far behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ class LogIndexes:
 
 @dataclass(frozen=True, slots=True)
 class SharedIndexes:
-    """Indexes of cells of a log, `cell` bytes each, for several who read it. Who needs one that is not there makes some, `at_once` at most, while the
-    others wait. A stretch that is no whole cell is its reader's own."""
+    """Indexes of cells of a log, `cell` bytes each, for several who read it. Who needs one that is not there makes some,
+    `at_once` at most, while the others wait. A stretch that is no whole cell is its reader's own."""
 
     indexes: LogIndexes
     cell: int

@@ -24,9 +24,9 @@ from typing import Self
 
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn, Stretch
-from tailrace.pipeline import Pipeline
-from tailrace.pipeline.asked import Asked
+from tailrace.pipeline.decoding_range import DecodingRange
 from tailrace.pipeline.following import FollowedLog, NothingNew, Steps, WalRemoved, weight_of
+from tailrace.pipeline.pipeline import Pipeline
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import carry, step
@@ -148,8 +148,8 @@ class Acquired:
             for parts in self._look[1]:
                 source, indexes = parts[-1][0], [part for _, part in parts]
                 if indexes[-1].next_lsn > self.read_upto:
-                    asked = Asked(self.read_upto, upto, demand, is_strict=True, streamed=self.streamed)
-                    carried, window = step(source, self.runner, self._carried, indexes, asked)
+                    wanted = DecodingRange(self.read_upto, upto, demand, is_strict=True, streamed=self.streamed)
+                    carried, window = step(source, self.runner, self._carried, indexes, wanted)
                     self._given = _Given(Lsn(min(carried.lsn, upto)), carried, carried.lsn <= upto, window.blocks.after)
                     return window
                 self._carried = carry(source, self.runner, self._carried, indexes)  # confirmed before, so that it is only planned

@@ -12,7 +12,7 @@ from tailrace.catalog.history.history import History
 from tailrace.catalog.rows.catalog_rows import spans_of
 from tailrace.errors import MissingHistory
 from tailrace.model import STRETCH_BYTES, Lsn
-from tailrace.pipeline import Catalogs
+from tailrace.pipeline.catalogs import Catalogs
 from tailrace.pipeline.following import FollowedLog, open_source, weight_of
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import Scanning

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tailrace.model import Lsn
-from tailrace.pipeline import Pipeline
 from tailrace.pipeline.following import NothingNew
+from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import Demand
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin

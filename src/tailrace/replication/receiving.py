@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
-from tailrace.pipeline import Pipeline
 from tailrace.pipeline.following import POLL, NothingNew
+from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time
 from tailrace.replication.acquired import Acquired, Limit

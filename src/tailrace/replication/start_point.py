@@ -17,15 +17,13 @@ import numpy as np
 
 from tailrace.errors import MissingHistory, UsageError, count_of
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
-from tailrace.pipeline import check_holds, opened
 from tailrace.pipeline.capture import capture
-from tailrace.pipeline.first_pass import read_through
 from tailrace.pipeline.following import FollowedLog, Steps, up_to_its_end
+from tailrace.pipeline.open_log import open_log
 from tailrace.pipeline.runner import Runner
-from tailrace.pipeline.scanning import AS_SUITS, scan_stretch
-from tailrace.pipeline.windows import begin, carry
+from tailrace.pipeline.scanning import scan_stretch
+from tailrace.pipeline.windows import carry
 from tailrace.plan.carried import Carried
-from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.from_mark import known_at_end
 from tailrace.replication.same_log import stood_in
 from tailrace.replication.slot_location import SlotLocation
@@ -59,12 +57,12 @@ def find_start_point(
     if location and command.catalog is None and (carried := known_at_end(location, database, source, path, runner)):
         return _settled(carried, source.segments)
     state = command.catalog or capture(source, runner, database)
-    source, scan_from = opened(source, database, state)
-    first = read_through(source, runner, scan_from, AS_SUITS, state)
-    carried, asked = begin(source, runner, first.outlines, database, state, start_lsn=None, upto_lsn=None, demand=OF_TABLES)
+    opened = open_log(source, database, runner=runner, catalog=state)
+    first = opened.read_through()
+    carried, whole = opened.begin(first.outlines)
     if moment:
-        _check_not_before(path, runner, moment, carried.known_from, oldest=Lsn(max(carried.known_from, asked.start)))
-        check_holds(source, first.outlines, moment.lsn)
+        _check_not_before(path, runner, moment, carried.known_from, oldest=Lsn(max(carried.known_from, whole.start)))
+        opened.check_holds(first.outlines, moment.lsn)
     del first.outlines
     log = _PiledStretches(source, runner, first.pile)
     carried = _over(source, runner, carried, log.upto(moment.place_in if moment else _nowhere), window)

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner
+from tailrace.pipeline.runner import LocalRunner
 from tailrace.replication.waiting import finish
 from tailrace.spark.connected import in_one_task
 from tailrace.spark.pickling import pack, unpack

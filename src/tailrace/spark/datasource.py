@@ -26,10 +26,10 @@ from tailrace.catalog.state.state_file import read_state
 from tailrace.changes import COLUMNS
 from tailrace.errors import UsageError
 from tailrace.feed import Decoder
-from tailrace.model import Lsn
-from tailrace.pipeline import STRETCH_BYTES, Scanning, Source
-from tailrace.pipeline.log_feed import LogFeed, open_feed
-from tailrace.pipeline.windows import open_windows
+from tailrace.model import STRETCH_BYTES, Lsn
+from tailrace.pipeline.log_feed import LogFeed
+from tailrace.pipeline.open_log import open_feed, open_windows
+from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.plugins.output_plugin import shut_down
@@ -42,6 +42,7 @@ from tailrace.spark.stream import StreamOfPlugin, StreamOfTables, TailraceStream
 from tailrace.spark.stream_source import KeptSlot, LogAlone, StreamSource
 from tailrace.spark.workers import message_first, settle
 from tailrace.storage.index_store import IndexStore
+from tailrace.storage.source import Source
 from tailrace.types.style import PARAMETERS
 from tailrace.window import WindowSize, parse_size
 

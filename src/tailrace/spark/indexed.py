@@ -10,8 +10,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.catalog.state.state_file import read_state
-from tailrace.pipeline import STRETCH_BYTES, LocalRunner, Runner, Scanning, opened
-from tailrace.pipeline.scanning import scanned
+from tailrace.model import STRETCH_BYTES
+from tailrace.pipeline.open_log import open_log
+from tailrace.pipeline.runner import LocalRunner, Runner
+from tailrace.pipeline.scanning import Scanning
 from tailrace.spark.connected import in_one_task, is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.index_store import IndexStore
@@ -41,9 +43,8 @@ def _index_there(source: str, options: Mapping[str, str]) -> str:
 def _scan(source: str, options: Mapping[str, str], index: str, runner: Runner) -> None:
     catalog = options.get("catalog")
     state = read_state(Path(catalog).read_bytes(), catalog) if catalog else None
-    log, scan_from = opened(source, options.get("database", ""), state)
     how = Scanning(STRETCH_BYTES, IndexStore(Path(index)))
-    deque(scanned(log.segments, runner, scan_from, how), maxlen=0)
+    deque(open_log(source, options.get("database", ""), runner=runner, catalog=state, scanning=how).scanned(), maxlen=0)
 
 
 def _read(spark: SparkSession, source: str, options: Mapping[str, str], index: str) -> DataFrame:

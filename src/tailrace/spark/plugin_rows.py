@@ -16,8 +16,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, Pipeline, PrintedWindow
-from tailrace.pipeline.subscribing import definitions_in
+from tailrace.pipeline.pipeline import Pipeline
+from tailrace.pipeline.printed_window import PrintedWindow
+from tailrace.pipeline.runner import LocalRunner
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_text, few_at_a_time
@@ -27,6 +28,7 @@ from tailrace.replication.slot_plugin import started_plugin
 from tailrace.slots.slot import Slot
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.workers import message_first, settle
+from tailrace.storage.state_location import definitions_in
 from tailrace.types.style import PARAMETERS
 
 OPTION = "plugin."

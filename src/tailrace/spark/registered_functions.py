@@ -19,7 +19,7 @@ from pyspark.sql.functions import udtf
 
 from tailrace.errors import UsageError
 from tailrace.majors import NEWEST
-from tailrace.pipeline import LocalRunner
+from tailrace.pipeline.runner import LocalRunner
 from tailrace.spark.workers import settle
 from tailrace.sql.functions.carrying_out import CarryingOut
 from tailrace.sql.functions.signatures import NEED_A_SERVER, functions_of

@@ -13,9 +13,10 @@ from tailrace.catalog.names.qualified_names import read_table_name
 from tailrace.catalog.state.state_file import read_state
 from tailrace.errors import UsageError
 from tailrace.past.schema_events import SchemaEvent
-from tailrace.pipeline import Runner, Scanning
-from tailrace.pipeline.log_feed import open_feed
-from tailrace.pipeline.table_events import table_events
+from tailrace.past.table_events import table_events
+from tailrace.pipeline.open_log import open_feed
+from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.scanning import Scanning
 from tailrace.spark.connected import in_one_task, is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.schemas import spark_schema

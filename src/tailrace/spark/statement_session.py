@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tailrace.catalog.rows.layouts import tracked_columns
 from tailrace.errors import UsageError
-from tailrace.pipeline import LocalRunner, Runner
+from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.spark.connect_statements import Asked, Carrier, Here, OnServer
 from tailrace.spark.connected import is_client, path_of
 from tailrace.spark.jobs import SparkRunner

@@ -25,8 +25,7 @@ from tailrace.catalog.names.qualified_names import read_table_name, read_table_n
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import decode_piece
 from tailrace.model import Lsn, Relation
-from tailrace.pipeline import Pipeline
-from tailrace.pipeline.subscribing import definitions_in
+from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
@@ -39,6 +38,7 @@ from tailrace.spark.plugin_rows import plugin_of, printed, printed_rows, printed
 from tailrace.spark.rows import RowShape, oids_of, rows_of
 from tailrace.spark.stream_source import StreamSource
 from tailrace.spark.workers import message_first, settle
+from tailrace.storage.state_location import definitions_in
 from tailrace.window import WindowSize, parse_size
 
 _BATCH = WindowSize()

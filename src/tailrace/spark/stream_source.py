@@ -15,8 +15,8 @@ from typing import Protocol
 from tailrace.catalog.history.history import History
 from tailrace.catalog.state.state_file import read_state
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.following import open_source
+from tailrace.pipeline.runner import LocalRunner
 from tailrace.replication.acquired import Acquired
 from tailrace.replication.from_mark import catalogs_at_end
 from tailrace.replication.service import acquire, create

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from tailrace.errors import UsageError
+from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.slots.location import Settings, parse_settings, read_location, write_location
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.index_store import IndexStore
@@ -144,3 +145,8 @@ class StateLocation:
             yield
         finally:
             lock.release()
+
+
+def definitions_in(state: str | Path, system: int, database: int) -> Definitions:
+    """The publications that are defined in a location for a database, which is known by its oid, in the order of their LSNs."""
+    return StateLocation.open(Path(state)).publications.read(system, database, "").in_order

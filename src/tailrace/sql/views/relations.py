@@ -25,9 +25,9 @@ from tailrace.sql.sql_types import ARROW
 from tailrace.sql.views.view_columns import catalog_columns, views_of
 
 if TYPE_CHECKING:
-    from tailrace.pipeline.defining import SourceMoment
     from tailrace.publications.describe import PublicationDescriber
     from tailrace.publications.publication import Publication
+    from tailrace.publications.source_moment import SourceMoment
 
 _OURS = ("", "pg_catalog")
 
@@ -123,7 +123,7 @@ class Relations:
         """Those defined here before the source's own of the same name."""
         defined: Sequence[Publication] = ()
         if (location := self.place.found) is not None:
-            definitions = self.here.defined(location.publications)
+            definitions = location.publications.read(self.here.system, self.here.database_oid, self.here.database)
             defined = definitions.current if self.as_of is None else definitions.at(self.here.lsn)
         names = {publication.name for publication in defined}
         own = [publication for publication in self.here.of_source if publication.name not in names]

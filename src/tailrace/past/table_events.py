@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.feed import CommittedTruncation
+from tailrace.past.past_log import PastLog
 from tailrace.past.schema_events import SchemaEvent, named_ever, schema_events, with_facts
-from tailrace.pipeline.log_feed import LogFeed
 
 _CATALOGS = ("pg_class", "pg_attribute", "pg_namespace")
 
 
-def table_events(feed: LogFeed, named: tuple[str, str] | None = None) -> list[SchemaEvent]:
+def table_events(feed: PastLog, named: tuple[str, str] | None = None) -> list[SchemaEvent]:
     """What became of the tables that were ever called so (None: of all tables). Raises UsageError if none ever was."""
     history = feed.history
     oids = None
@@ -27,7 +27,7 @@ def table_events(feed: LogFeed, named: tuple[str, str] | None = None) -> list[Sc
     return with_facts(schema_events(history, truncations, feed.catalogs_from, oids), facts)
 
 
-def facts_of(feed: LogFeed, commits: NDArray[np.int64]) -> tuple[dict[int, tuple[int, int]], list[CommittedTruncation]]:
+def facts_of(feed: PastLog, commits: NDArray[np.int64]) -> tuple[dict[int, tuple[int, int]], list[CommittedTruncation]]:
     """Xid and time by commit LSN, of these and of all that truncate; and the TRUNCATEs."""
     facts: dict[int, tuple[int, int]] = {}
     truncations: list[CommittedTruncation] = []
@@ -41,6 +41,6 @@ def facts_of(feed: LogFeed, commits: NDArray[np.int64]) -> tuple[dict[int, tuple
     return facts, truncations
 
 
-def no_table(feed: LogFeed, schema: str, name: str) -> UsageError:
+def no_table(feed: PastLog, schema: str, name: str) -> UsageError:
     context = f"in the log from {feed.catalogs_from} to {feed.span.stop}"
     return UsageError(f'relation "{schema}.{name}" does not exist', sqlstate="42P01", context=context)

@@ -1,4 +1,4 @@
-"""What is asked of a log, whatever part of it is looked at."""
+"""What to decode of a log, whatever part of it is looked at."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tailrace.transactions.fates import NEVER
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What to decode: transactions that commit in `[start, upto)`, as `demand` says. If it `is_strict`, one that is not whole is an error. What the
-    catalogs were from `horizon` on is kept for others who read the same log, whatever is open. Of transactions in progress `streamed` has been
-    given."""
+class DecodingRange:
+    """Transactions that commit in `[start, upto)`, as `demand` says. If it `is_strict`, one that is not whole is an error.
+    What the catalogs were from `horizon` on is kept for others who read the same log, whatever is open. Of transactions in
+    progress `streamed` has been given."""
 
     start: Lsn
     upto: Lsn

@@ -13,13 +13,13 @@ from tailrace.catalog.history.history import History
 from tailrace.catalog.history.partitions import PARTITIONED, partitions_of
 from tailrace.errors import UsageError
 from tailrace.model import Relation
+from tailrace.past.past_log import PastLog
 from tailrace.past.row_changes import TRUNCATE, Key, RowChange, in_order, keys_of
 from tailrace.past.row_keys import read_key
 from tailrace.past.row_search import ChangeSearch, FoundChanges, committing, find_changes
 from tailrace.past.schema_events import named_ever
+from tailrace.past.table_events import facts_of, no_table
 from tailrace.past.trails import Numbering, Trail, columns_named, identity_columns, trails
-from tailrace.pipeline.log_feed import LogFeed
-from tailrace.pipeline.table_events import facts_of, no_table
 from tailrace.plan.demand import OF_TABLES
 from tailrace.transactions.fates import NEVER
 from tailrace.types.values import Mask
@@ -36,17 +36,17 @@ _WITH_ROWS = f"rm{PARTITIONED}"
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The rows that once had a key, in the columns of `relation` as it was last. Of the table's changes, `unidentified` do not tell of which row they
-    are: there was no replica identity, or one without these columns."""
+    """The rows that once had a key, in the columns of `relation` as it was last. Of the table's changes, `unidentified` do not tell
+    of which row they are: there was no replica identity, or one without these columns."""
 
     relation: Relation
     trails: list[Trail]
     unidentified: int
 
 
-def blame(feed: LogFeed, schema: str, name: str, key: str) -> Blame:
-    """Every version of the rows of a table that once had this key (`past.row_keys`). Raises UsageError for a table or a key that is none. With a
-    feed that has them (`OF_ROWS`), versions that ALTER TABLE wrote are among them."""
+def blame(feed: PastLog, schema: str, name: str, key: str) -> Blame:
+    """Every version of the rows of a table that once had this key (`past.row_keys`). Raises UsageError for a table or a key
+    that is none. With a feed that has them (`OF_ROWS`), versions that ALTER TABLE wrote are among them."""
     relation = _last_named(feed, schema, name)
     if relation.kind not in _WITH_ROWS:
         raise UsageError(f'"{relation.name}" is not a table', sqlstate="42809")
@@ -68,7 +68,7 @@ def blame(feed: LogFeed, schema: str, name: str, key: str) -> Blame:
     )
 
 
-def _last_named(feed: LogFeed, schema: str, name: str) -> Relation:
+def _last_named(feed: PastLog, schema: str, name: str) -> Relation:
     """The table of that name at the end of the log, or else the last that had it, as it was then."""
     history = feed.history
     relation = history.relation_named(schema, name, int(NEVER) - 1)
@@ -92,7 +92,7 @@ def with_rewrites(history: History, oids: frozenset[int]) -> frozenset[int]:
     return oids | frozenset(classes["oid"][mine].tolist())
 
 
-def _truncations(feed: LogFeed, oids: frozenset[int]) -> Iterator[RowChange]:
+def _truncations(feed: PastLog, oids: frozenset[int]) -> Iterator[RowChange]:
     """TRUNCATEs of these relations, as changes of all rows."""
     told = [each for each in feed.truncations if any(relation.oid in oids for relation in each.truncation.relations)]
     if not told:
@@ -107,7 +107,7 @@ def _truncations(feed: LogFeed, oids: frozenset[int]) -> Iterator[RowChange]:
                 )
 
 
-def found_in(feed: LogFeed, sought: ChangeSearch, commits: Commits | None = None) -> FoundChanges:
+def found_in(feed: PastLog, sought: ChangeSearch, commits: Commits | None = None) -> FoundChanges:
     """The changes that are sought, of transactions whose commits are wanted."""
     every, unidentified = [], 0
     oids = sought.oids if sought.oids is not None else frozenset(relation.oid for relation in feed.relations)
@@ -119,9 +119,9 @@ def found_in(feed: LogFeed, sought: ChangeSearch, commits: Commits | None = None
     return FoundChanges(in_order(every), unidentified)
 
 
-def gathered(feed: LogFeed, sought: ChangeSearch, keys: Iterable[Key], commits: Commits | None = None) -> FoundChanges:
-    """All changes of the rows that have one of these keys in the sought columns, or had it before or after: where a key was changed, the log is
-    gone over again for the other."""
+def gathered(feed: PastLog, sought: ChangeSearch, keys: Iterable[Key], commits: Commits | None = None) -> FoundChanges:
+    """All changes of the rows that have one of these keys in the sought columns, or had it before or after: where a key was
+    changed, the log is gone over again for the other."""
     assert sought.columns is not None
     every = FoundChanges([])
     known: set[Key] = set()

@@ -1,23 +1,18 @@
-"""What to copy of a database at first, before its changes are followed: the tables that publications publish, and which rows and columns of them, as
-SQL for a server to carry out (`copy_table` in `replication/logical/tablesync.c`).
+"""What to copy of a database at first, before its changes are followed: the tables that publications publish, and which rows and
+columns of them, as SQL for a server to carry out (`copy_table` in `replication/logical/tablesync.c`).
 
-In: a source at one moment, and names of publications. Out: `TableToCopy`s. The filter of a copy is that of a subscriber's: whatever the actions, a
-row needs to pass the filter of one of the publications.
+In: a source at one moment, and names of publications. Out: `TableToCopy`s. The filter of a copy is that of a subscriber's:
+whatever the actions, a row needs to pass the filter of one of the publications.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from tailrace.model import FIRST_NORMAL_OID, Relation
-from tailrace.pipeline.defining import SourceMoment, source_moment
-from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
-from tailrace.pipeline.runner import LocalRunner, Runner
-from tailrace.pipeline.subscribing import definitions_in
 from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder
 from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.publications.publishing.published_relation import (
@@ -27,15 +22,15 @@ from tailrace.publications.publishing.published_relation import (
     warn_of_missing,
 )
 from tailrace.publications.publishing.relation_sync_entry import is_publishable
+from tailrace.publications.source_moment import SourceMoment
 from tailrace.publications.source_publications import SourcePublications
-from tailrace.publications.subscription import publication_names
 from tailrace.types.quoting import quote_identifier
 
 
 @dataclass(frozen=True, slots=True)
 class TableToCopy:
-    """A table as which changes are published, and its columns that are. `where` has the WHERE clause of each action that is published (insert,
-    update, delete), as pg_get_expr prints it, or None where all rows are; `copied` is that of a copy."""
+    """A table as which changes are published, and its columns that are. `where` has the WHERE clause of each action that is
+    published (insert, update, delete), as pg_get_expr prints it, or None where all rows are; `copied` is that of a copy."""
 
     schema: str
     name: str
@@ -54,19 +49,9 @@ class TableToCopy:
         return f"SELECT {columns} FROM {only}{quote_identifier(self.schema)}.{quote_identifier(self.name)}{where}"
 
 
-def tables_to_copy(
-    source: str | Path, database: str, publication: str | Sequence[str], *, state: str | Path | None = None, at: GivenLsn = None,
-    catalog: GivenState = None, runner: Runner | None = None,
-) -> list[TableToCopy]:  # fmt: skip
-    """The tables that these publications publish where the log ends, or `at` an LSN, in the order of their names. `publication` and `state` are as in
-    `LogFeed.publishing`. Raises UsageError for publications that contradict each other or, before 18, do not exist; 18 warns of these."""
-    here = source_moment(Path(source), database, runner or LocalRunner(), catalog=state_of(catalog), at=lsn_of(at))
-    definitions = definitions_in(state, here.system, here.database_oid) if state else ()
-    tables = _published(here, publication_names(publication), definitions)
-    return sorted(tables, key=lambda table: (table.schema, table.name))
-
-
-def _published(here: SourceMoment, names: Sequence[str], definitions: Definitions) -> Iterator[TableToCopy]:
+def tables_published(here: SourceMoment, names: Sequence[str], definitions: Definitions) -> Iterator[TableToCopy]:
+    """Those that these publications publish there. Raises UsageError for publications that contradict each other or, before
+    18, do not exist; 18 warns of these."""
     history, lsn = here.moment.history, here.moment.lsn
     # What holds for transactions that commit from here on.
     defined = next((each for since, each in reversed(definitions) if since <= lsn), ())
