@@ -21,8 +21,9 @@ from tailrace.errors import UsageError
 from tailrace.majors import NEWEST
 from tailrace.pipeline.runner import LocalRunner
 from tailrace.spark.workers import settle
-from tailrace.sql.functions.carrying_out import CarryingOut
+from tailrace.sql.functions.settlement import StatementSlots
 from tailrace.sql.functions.signatures import NEED_A_SERVER, functions_of
+from tailrace.sql.functions.statement_calls import StatementCalls
 from tailrace.sql.parameters import Parameters
 from tailrace.sql.place import Place
 from tailrace.sql.spark_sql.calls import call_with
@@ -94,7 +95,7 @@ def peeked(name: str, place: Place, arguments: tuple[Any, ...], named: dict[str,
     while True:
         with ExitStack() as held:
             try:
-                return spark_table(CarryingOut(place, Parameters().of_plugin, held).carry_out(call).rows)
+                return spark_table(StatementCalls(StatementSlots(place, held), Parameters().of_plugin).carry_out(call).rows)
             except UsageError as error:
                 if error.sqlstate != _ACTIVE or time.monotonic() > until:
                     raise

@@ -23,16 +23,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tailrace.catalog.rows.layouts import tracked_columns
 from tailrace.errors import UsageError
-from tailrace.pipeline.runner import LocalRunner, Runner
-from tailrace.spark.connect_statements import Asked, Carrier, Here, OnServer
+from tailrace.pipeline import LocalRunner, Runner
 from tailrace.spark.connected import is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.lsn import register_functions
 from tailrace.spark.registered_functions import register_slot_functions, spark_table
+from tailrace.spark.statement_inputs import InputReader, ReadHere, ReadOnServer, StatementInputs
 from tailrace.sql.functions.calls import Call
-from tailrace.sql.functions.carrying_out import check_slots
 from tailrace.sql.functions.runs_once import FROM, TARGET, not_constant
 from tailrace.sql.functions.signatures import NEED_A_SERVER, Function, functions_of
+from tailrace.sql.functions.statement_calls import check_slots
 from tailrace.sql.parameters import Parameters
 from tailrace.sql.place import Place
 from tailrace.sql.spark_sql.calls import call_written
@@ -52,7 +52,7 @@ class SqlSession:
     are registered with `spark` as well. Ends its temporary slots when it is closed."""
 
     spark: SparkSession
-    carrier: Carrier
+    reader: InputReader
     parameters: Parameters = field(default_factory=Parameters)
 
     def sql(self, text: str) -> DataFrame:
@@ -61,7 +61,7 @@ class SqlSession:
         if changed is not None:
             self.parameters = changed
             return self.spark.createDataFrame([], "key string, value string")
-        major = self.carrier.major
+        major = self.reader.major
         functions = functions_of(major)
         escapes = str(self.spark.conf.get(_ESCAPED, "false")).lower() != "true"
         relations = views_of(major).keys() | tracked_columns(major).keys()
@@ -74,7 +74,7 @@ class SqlSession:
         return self._computed(text, found, calls)
 
     def close(self) -> None:
-        self.carrier.close()
+        self.reader.close()
 
     def __enter__(self) -> Self:
         return self
@@ -93,14 +93,16 @@ class SqlSession:
 
     def _computed(self, text: str, found: Sequence[FoundName], calls: Sequence[Call | None]) -> DataFrame:
         names = sorted({each.name for each in found if each.arguments is None})
-        asked = Asked(names, [call for call in calls if call is not None], self.parameters.of_plugin, self.parameters.as_of)
+        inputs = StatementInputs(
+            names, [call for call in calls if call is not None], self.parameters.of_plugin, self.parameters.as_of
+        )
         with ExitStack() as held, _Views(self.spark) as views:
-            told = self.carrier.carry_out(asked, held)
-            rows = iter(told.rows)
+            read = self.reader.read(inputs, held)
+            rows = iter(read.rows)
             pieces, end = [], 0
             for each, call in zip(found, calls, strict=True):
                 if each.arguments is None:
-                    instead = _named(views.made(spark_table(told.tables[each.name])), each)
+                    instead = _named(views.made(spark_table(read.tables[each.name])), each)
                 elif call is None:
                     continue
                 else:
@@ -108,8 +110,7 @@ class SqlSession:
                 pieces += [text[end : each.start], instead]
                 end = each.end
             result = self._at_hand("".join([*pieces, text[end:]]))
-            for step in told.steps:
-                step()
+            read.settle()
         return result
 
     def _at_hand(self, text: str) -> DataFrame:
@@ -194,18 +195,18 @@ def _literal(value: Any) -> str:
 def session_on(spark: SparkSession, source: str, database: str, state: str) -> SqlSession:
     """A session, with the functions registered. Raises UsageError if there is no such source."""
     path, where = path_of(spark, source), path_of(spark, state)
-    carrier = OnServer(spark, path, database, where) if is_client(spark) else _here(spark, path, database, where)
-    _ = carrier.major
+    reader = ReadOnServer(spark, path, database, where) if is_client(spark) else _here(spark, path, database, where)
+    _ = reader.major
     register_functions(spark)
     register_slot_functions(spark, path, database, where)
-    return SqlSession(spark, carrier)
+    return SqlSession(spark, reader)
 
 
-def _here(spark: SparkSession, source: str, database: str, state: str) -> Here:
+def _here(spark: SparkSession, source: str, database: str, state: str) -> ReadHere:
     if not Path(source).is_dir():
         raise UsageError(f'source directory "{source}" does not exist')
 
     def runner_for(size: int) -> Runner:
         return LocalRunner() if size < _FEW_BYTES else SparkRunner(spark)
 
-    return Here(Place(Path(source), database, Path(state), runner_for, lambda text: warnings.warn(text, stacklevel=2)))
+    return ReadHere(Place(Path(source), database, Path(state), runner_for, lambda text: warnings.warn(text, stacklevel=2)))

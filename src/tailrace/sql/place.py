@@ -15,9 +15,11 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
+from tailrace.replication.acquired import Acquired
 from tailrace.replication.origin_file import OriginFile
 from tailrace.replication.session_slots import SessionSlots
 from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot, check_name
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import open_segments
@@ -89,6 +91,11 @@ class Place:
         if self.found is None:
             raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704")
         return self.location.slot(name)
+
+    def acquired(self, slot: Slot) -> Acquired:
+        """The slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
+        runner = self.runner_for(max(0, self.segments().stop_lsn - slot.confirmed_flush_lsn))
+        return finish(self.temporary.acquire(slot, self.location, runner))
 
     @property
     def origins(self) -> OriginFile:

@@ -6,7 +6,6 @@ In: Arrow columns, of the types in `kinds.ARROW`. Out: texts, None for NULL.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from tailrace.errors import UnsupportedWal
 from tailrace.expressions.evaluate.exact import divide, parse, text_of
 from tailrace.model import Lsn, PgType
 from tailrace.sql.query.expression_types import ResultColumn
+from tailrace.sql.result import TextColumn
 from tailrace.types import oids
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
@@ -33,17 +33,6 @@ _DATE, _TIMESTAMP, _TIMESTAMPTZ = (
     _type(oids.DATE, "date", 4), _type(oids.TIMESTAMP, "timestamp", 8), _type(oids.TIMESTAMPTZ, "timestamptz", 8),
 )  # fmt: skip
 _FLOAT4, _FLOAT8, _BYTEA = _type(oids.FLOAT4, "float4", 4), _type(oids.FLOAT8, "float8", 8), _type(oids.BYTEA, "bytea", -1)
-
-
-@dataclass(frozen=True, slots=True)
-class TextColumn:
-    """A column of a result as a client has it: name, the oid of its type and the type's modifier (RowDescription), and
-    cells as its output function prints them."""
-
-    name: str
-    cells: list[str | None]
-    type: int = oids.TEXT
-    typmod: int = -1
 
 
 def text_columns(

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tailrace.errors import PeerError
-from tailrace.sql.result_text import TextColumn
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Of one statement: its columns, if it has any, and its command tag; or the error as libpq words it."""
-
-    columns: list[TextColumn] | None = None
-    tag: str = ""
-    error: str = ""
-    sqlstate: str = ""
-    rows: int = 0
+from tailrace.sql.result import Result, TextColumn
 
 
 class ConnectedServer:
@@ -39,7 +27,7 @@ class ConnectedServer:
         self._raw = self._connection.pgconn
         self._raw.notice_handler = lambda result: notice(_text(result.error_message))
 
-    def run(self, text: str) -> Answer:
+    def run(self, text: str) -> Result:
         """Send it, and wait; whoever is interrupted cancels it. COPY from or to the client is refused by closing the connection.
 
         Raises:
@@ -52,7 +40,7 @@ class ConnectedServer:
         try:
             result = self._result()
         except self._lost:
-            return Answer(error=_text(self._raw.error_message), sqlstate="08006")
+            return Result(error=_text(self._raw.error_message), sqlstate="08006")
         except KeyboardInterrupt:
             self._connection.cancel()
             self._result()
@@ -63,11 +51,11 @@ class ConnectedServer:
             raise PeerError("COPY from and to the client is not supported", sqlstate="0A000")
         if status not in (states.TUPLES_OK, states.COMMAND_OK, states.EMPTY_QUERY):
             state = result.error_field(self._pq.DiagnosticField.SQLSTATE)
-            return Answer(error=_text(result.error_message or self._raw.error_message), sqlstate=_text(state or b""))
+            return Result(error=_text(result.error_message or self._raw.error_message), sqlstate=_text(state or b""))
         tag = _text(result.command_status or b"")
         if status != states.TUPLES_OK:
-            return Answer(tag=tag)
-        return Answer([_column(result, at) for at in range(result.nfields)], tag, rows=result.ntuples)
+            return Result(tag=tag)
+        return Result([_column(result, at) for at in range(result.nfields)], tag, rows=result.ntuples)
 
     def _result(self) -> Any:
         """As PQexec gives it, but a signal gets through to Python: the last statement's, or the COPY's behind which nothing can be read."""

@@ -1,7 +1,7 @@
 """A session of the SQL interface: statements one after another, each to its end.
 
-In: the text of a statement. Out: a `Result`; its `confirm` is to be called when the rows have been printed, and only then a slot that was consumed
-has moved. A statement that fails, is refused or is cancelled has moved nothing.
+In: the text of a statement. Out: a `Result`, in a `with` block in which its rows are sent: only when that ends has a slot that
+was consumed moved. A statement that fails, is refused or is cancelled has moved nothing.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ import pyarrow as pa
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.parsing import constants_of
 from tailrace.sql.functions.calls import Call, calls_of
-from tailrace.sql.functions.carrying_out import CarryingOut, check_slots
 from tailrace.sql.functions.outcome import Outcome
+from tailrace.sql.functions.settlement import Settlement, StatementSlots, settle
 from tailrace.sql.functions.signatures import functions_of
+from tailrace.sql.functions.statement_calls import StatementCalls, check_slots
 from tailrace.sql.grammar import ast, children, parsed
 from tailrace.sql.parameters import AS_OF, Parameters
 from tailrace.sql.place import Place
 from tailrace.sql.query.allowed import refused, what_is
 from tailrace.sql.query.expression_types import ExpressionTypes
 from tailrace.sql.query.translation import QuerySurroundings, translated
-from tailrace.sql.result_text import TextColumn, record_text, text_columns, texts_of
+from tailrace.sql.result import Result, TextColumn
+from tailrace.sql.result_text import record_text, text_columns, texts_of
 from tailrace.sql.server import ConnectedServer
 from tailrace.sql.views.relations import Relations
 
@@ -42,19 +44,6 @@ _HIDING = (
 
 _IN_PARTS = "What is computed here stays here: leave the interface out of the statement, and it goes to the server whole."
 _NESTED = "The statement is nested too deeply: write it with fewer subqueries in each other, operators or UNIONs in a row."
-
-
-@dataclass(slots=True)
-class Result:
-    """Columns, if there are any, or the command tag. `error` is what a server said."""
-
-    columns: list[TextColumn] | None = None
-    tag: str = ""
-    error: str = ""
-    sqlstate: str = ""
-    rows: int = 0
-    table: pa.Table | None = None
-    """The rows before they were made text, of a statement that was carried out here."""
 
 
 Engine = Callable[[str, Mapping[str, pa.Table], str], pa.Table]
@@ -76,13 +65,13 @@ class PostgresSession:
         ends temporary slots, as it does on the server (`PostgresMain`)."""
         try:
             with ExitStack() as held:
+                slots = StatementSlots(self.place, held)
                 try:
-                    result, confirms = self._carried_out(parsed(text), text, held)
+                    result, confirms = self._carried_out(parsed(text), text, slots)
                 except RecursionError:
                     raise UsageError("stack depth limit exceeded", hint=_NESTED, sqlstate="54001") from None
                 yield result
-                for confirm in confirms:
-                    confirm()
+                settle(confirms, slots)
         except BaseException:
             self.place.end()
             raise
@@ -96,37 +85,32 @@ class PostgresSession:
 
     # -- one statement -----------------------------------------------------------------------------------------------------------------
 
-    def _carried_out(self, statement: Any, text: str, held: ExitStack) -> tuple[Result, list[Callable[[], None]]]:
+    def _carried_out(self, statement: Any, text: str, slots: StatementSlots) -> tuple[Result, list[Settlement | None]]:
         if isinstance(statement, ast.VariableSetStmt | ast.VariableShowStmt) and (done := self._parameter(statement, text)):
             return done, []
         self._check_hidden(statement, text)
         if not isinstance(statement, ast.SelectStmt):
             if self.server is None:
                 raise refused(what_is(statement))
-            return self._sent(text), []
+            return self.server.run(text), []
         if self.server is not None and not self._is_ours(statement):
-            return self._sent(text), []
+            return self.server.run(text), []
         try:
-            return self._selected(statement, text, held)
+            return self._selected(statement, text, slots)
         except UsageError as error:
             if self.server is not None and "--connect" in error.hint:
                 error.hint = _IN_PARTS
             raise
 
-    def _sent(self, text: str) -> Result:
-        assert self.server is not None
-        answer = self.server.run(text)
-        return Result(answer.columns, answer.tag, answer.error, answer.sqlstate, answer.rows)
-
-    def _selected(self, statement: Any, text: str, held: ExitStack) -> tuple[Result, list[Callable[[], None]]]:
+    def _selected(self, statement: Any, text: str, slots: StatementSlots) -> tuple[Result, list[Settlement | None]]:
         calls = calls_of(statement, text, functions_of(self.place.major))
         check_slots(calls)
         relations = Relations(self.place, self.parameters.as_of)
         around = QuerySurroundings(relations.columns_of, relations.untracked, self.place.database)
         types = ExpressionTypes(self.place.major, self.parameters.style, constants_of(statement, text))
         query = translated(statement, calls, around, types)
-        carrying = CarryingOut(self.place, self.parameters.of_plugin, held)
-        outcomes = [carrying.carry_out(call) for call in calls]
+        statement_calls = StatementCalls(slots, self.parameters.of_plugin)
+        outcomes = [statement_calls.carry_out(call) for call in calls]
         tables = {name: relations.table(relation) for name, relation in query.relations.items() if relation}
         for number, (call, outcome) in enumerate(zip(calls, outcomes, strict=True)):
             tables[f"_call{number}"] = _numbered(outcome.rows) if call.ordinality else outcome.rows
@@ -134,14 +118,10 @@ class PostgresSession:
                 tables[f"_record{number}"] = self._records(call, outcome)
         table = self.engine(query.sql, tables, self.parameters.style.time_zone)
         columns = text_columns(table, query.columns, self.parameters.style, query.averages)
-        for outcome in outcomes:
-            if outcome.settle is not None:
-                outcome.settle()
-        tag = f"SELECT {table.num_rows}"
-        confirms = [outcome.confirm for outcome in outcomes if outcome.confirm is not None]
-        return Result(
-            columns, tag, rows=table.num_rows, table=table.rename_columns([column.name for column in columns])
-        ), confirms
+        settle([outcome.settles for outcome in outcomes], slots)
+        table = table.rename_columns([column.name for column in columns])
+        result = Result(columns, f"SELECT {table.num_rows}", rows=table.num_rows, table=table)
+        return result, [outcome.confirms for outcome in outcomes]
 
     def _records(self, call: Call, outcome: Outcome) -> pa.Table:
         """The rows as values of type record."""
@@ -200,7 +180,7 @@ class PostgresSession:
         value = ", ".join(_word(each) for each in statement.args) if statement.args else None
         changed = self.parameters.under(name, value, self.place.major)
         if self.server is not None and name.lower() != AS_OF:
-            answer = self._sent(text)
+            answer = self.server.run(text)
             if answer.error:
                 return answer
         self.parameters = changed

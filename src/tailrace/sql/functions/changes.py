@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,38 +13,34 @@ from tailrace.errors import UsageError
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import as_text
-from tailrace.replication.acquired import Acquired
 from tailrace.replication.get_changes import NewChanges
 from tailrace.replication.slot_plugin import plugin_of
-from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.outcome import Outcome
+from tailrace.sql.functions.settlement import SlotMoved, StatementSlots
 from tailrace.sql.place import Place
 from tailrace.sql.sql_types import ARROW
 from tailrace.types.encodings.server_encodings import UTF8
 
 
-def changes(call: Call, arguments: list[Any], place: Place, parameters: dict[str, str], held: ExitStack) -> Outcome:
-    """The rows. One that consumes holds the slot, in `held`, until the statement has ended, and confirms when its rows have been printed."""
+def changes(call: Call, arguments: list[Any], slots: StatementSlots, parameters: Mapping[str, str]) -> Outcome:
+    """The rows. One that consumes has the slot until the statement has ended, and moves it when its rows have been sent."""
     name, upto, most = arguments
     if name is None:
         raise UsageError("slot name must not be null", sqlstate="22004")
     options = _options(call.options)
-    slot = _checked(place, name)
-    acquired = acquired_slot(place, slot)
-    if call.function.moves:
-        held.enter_context(acquired)
-    with nullcontext() if call.function.moves else acquired:
+    slot = _checked(slots.place, name)
+    with nullcontext(slots.acquire(name)) if call.function.moves else slots.place.acquired(slot) as acquired:
         plugin = plugin_of(acquired, options, parameters)
         with shut_down(plugin):
             _check_form(call, plugin, slot)
-            new = NewChanges(acquired, plugin, place.warn, upto or None, most or 0)
+            new = NewChanges(acquired, plugin, slots.place.warn, upto or None, most or 0)
             rows = list(new)
     table = _table(call, rows, plugin)
     if not call.function.moves:
         return Outcome(table)
-    return Outcome(table, confirm=lambda: acquired.confirm(new.told), told=new.told)
+    return Outcome(table, confirms=SlotMoved(name, new.told, slot.confirmed_flush_lsn))
 
 
 def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:
@@ -54,12 +51,6 @@ def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:
             "textual data",
             sqlstate="0A000",
         )
-
-
-def acquired_slot(place: Place, slot: Slot) -> Acquired:
-    """A slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
-    runner = place.runner_for(max(0, place.segments().stop_lsn - slot.confirmed_flush_lsn))
-    return finish(place.temporary.acquire(slot, place.location, runner))
 
 
 def _checked(place: Place, name: str) -> Slot:

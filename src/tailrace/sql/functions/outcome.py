@@ -1,30 +1,26 @@
-"""What a call of the interface gives, and what is left to do once the statement has its result.
-
-A statement that fails must not have moved anything, so a function that moves something only finds out what it will say; `settle` is called when the
-engine has the statement's result, `confirm` when its rows have been printed.
-"""
+"""What a call of the interface gives: its rows, and what is left to do for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from tailrace.model import Lsn
+from tailrace.sql.functions.settlement import Settlement
 from tailrace.sql.functions.signatures import Columns, Function
 from tailrace.sql.sql_types import ARROW
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """`rows` have the function's columns; `told` is where a slot stands once `confirm` was called."""
+    """`rows` have the function's columns. `settles` is done when the engine has the statement's result, `confirms` when its rows
+    have been sent."""
 
     rows: pa.Table
-    settle: Callable[[], None] | None = None
-    confirm: Callable[[], None] | None = None
-    told: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    settles: Settlement | None = None
+    confirms: Settlement | None = None
 
 
 def table_of(columns: Columns, rows: Sequence[Sequence[Any]]) -> pa.Table:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from typing import Any
 
 from tailrace.errors import UsageError
@@ -15,14 +14,13 @@ from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import check_name
 from tailrace.sql.functions.calls import Call
-from tailrace.sql.functions.changes import acquired_slot
 from tailrace.sql.functions.outcome import Outcome, one_row
-from tailrace.sql.place import Place
+from tailrace.sql.functions.settlement import SlotDropped, SlotMade, SlotMoved, StatementSlots
 
 _NO_SUCH_FILE = "58P01"
 
 
-def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
+def create(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_create_logical_replication_slot: where it begins is found now, and the slot made when the statement has its result."""
     name, plugin, temporary, two_phase, *rest = arguments
     failover = bool(rest and rest[0])
@@ -35,6 +33,7 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
             hint="A state location can be kept wherever a standby's failover finds it.",
             sqlstate="0A000",
         )
+    place = slots.place
     location, segments = place.location, place.segments()
     runner = place.runner_for(segments.stop_lsn - segments.first_lsn)
     command = CreateReplicationSlot(
@@ -47,9 +46,7 @@ def create(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> O
     )
     with _no_hint_of_plugins():
         new = finish(service.create(command, location, runner, place.warn))
-    return Outcome(
-        one_row(call.function, name, int(new.slot.confirmed_flush_lsn)), settle=partial(place.temporary.make, new, location)
-    )
+    return Outcome(one_row(call.function, name, int(new.slot.confirmed_flush_lsn)), SlotMade(new))
 
 
 @contextmanager
@@ -63,28 +60,20 @@ def _no_hint_of_plugins() -> Iterator[None]:
         raise
 
 
-def drop(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
+def drop(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_drop_replication_slot."""
     (name,) = arguments
-    slot = place.slot(name)
-    if name not in place.temporary:
-        held.enter_context(place.location.owned(slot.name))
-
-    def dropped() -> None:
-        if name in place.temporary:
-            place.temporary.drop(name)
-            place.location.prune()
-        else:
-            held.close()
-            service.drop(place.location, name)
-
-    return Outcome(one_row(call.function, ""), settle=dropped)
+    slots.place.slot(name)
+    if name not in slots.place.temporary:
+        slots.own(name)
+    return Outcome(one_row(call.function, ""), SlotDropped(name))
 
 
-def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
+def copy(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_copy_logical_replication_slot: the new one stands where the old one does; two_phase is not copied."""
     name, new, temporary, plugin = arguments
-    location, slot = place.location, place.slot(name)
+    place = slots.place
+    slot = place.slot(name)
     if slot.database != place.database:  # the server's would be one of this database
         raise UsageError(
             f'cannot copy replication slot "{name}" of another database outside of the server',
@@ -92,20 +81,20 @@ def copy(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Out
             sqlstate="0A000",
         )
     with _no_hint_of_plugins():
-        copied = service.copy(slot, new, location, plugin=plugin, temporary=temporary, major=place.major)
-    row = one_row(call.function, new, int(slot.confirmed_flush_lsn))
-    return Outcome(row, settle=partial(place.temporary.make, copied, location))
+        copied = service.copy(slot, new, place.location, plugin=plugin, temporary=temporary, major=place.major)
+    return Outcome(one_row(call.function, new, int(slot.confirmed_flush_lsn)), SlotMade(copied))
 
 
-def advance(call: Call, arguments: list[Any], place: Place, held: ExitStack) -> Outcome:
+def advance(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_replication_slot_advance."""
     name, upto = arguments
+    place = slots.place
     if upto == 0:
         raise UsageError("invalid target WAL LSN", sqlstate=said_by(place.major, NO_TARGET_LSN_STATE))
     slot = place.slot(name)
     if slot.database != place.database and not supports(place.major, SLOTS_MOVED_FROM_ANY_DATABASE):
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
-    acquired = held.enter_context(acquired_slot(place, slot))
+    acquired = slots.acquire(name)
     acquired.check_ahead(Lsn(upto))
     stands = finish(acquired.reach(Lsn(upto)))
-    return Outcome(one_row(call.function, name, int(stands)), settle=partial(acquired.confirm, stands))
+    return Outcome(one_row(call.function, name, int(stands)), SlotMoved(name, stands))

@@ -17,7 +17,7 @@ from tailrace.errors import UsageError
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.sql.psql.column_defaults import default_texts
-from tailrace.sql.result_text import TextColumn
+from tailrace.sql.result import TextColumn
 from tailrace.types.format_type import format_type_with_typemod
 from tailrace.types.quoting import quote_identifier
 from tailrace.types.style import TextStyle

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from tailrace.sql.result_text import TextColumn
+from tailrace.sql.result import TextColumn
 from tailrace.types import oids
 
 _NUMBERS = frozenset(

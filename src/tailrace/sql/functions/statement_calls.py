@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tailrace.errors import UsageError
@@ -11,10 +10,9 @@ from tailrace.sql.functions import origin_functions, slot_functions
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.changes import changes
 from tailrace.sql.functions.outcome import Outcome, nulls, one_row
-from tailrace.sql.place import Place
+from tailrace.sql.functions.settlement import StatementSlots
 
-Carry = Callable[[Call, list[Any], Place, ExitStack], Outcome]
-_FUNCTIONS: dict[str, Carry] = {
+_FUNCTIONS: dict[str, Callable[[Call, list[Any], StatementSlots], Outcome]] = {
     "pg_create_logical_replication_slot": slot_functions.create,
     "pg_drop_replication_slot": slot_functions.drop,
     "pg_copy_logical_replication_slot": slot_functions.copy,
@@ -27,11 +25,11 @@ _FUNCTIONS: dict[str, Carry] = {
 }
 
 
-class CarryingOut:
-    """The calls of one statement. `held` is what must be let go of when the statement has ended, however it ended."""
+class StatementCalls:
+    """The calls of one statement; `slots` has what must be let go of when the statement has ended, however it ended."""
 
-    def __init__(self, place: Place, parameters: dict[str, str], held: ExitStack) -> None:
-        self.place, self.parameters, self.held = place, parameters, held
+    def __init__(self, slots: StatementSlots, parameters: Mapping[str, str]) -> None:
+        self.slots, self.parameters = slots, parameters
         self._end: int | None = None
 
     def carry_out(self, call: Call) -> Outcome:
@@ -45,9 +43,8 @@ class CarryingOut:
         if function.name.startswith("pg_current_wal_"):
             return Outcome(one_row(function, self._end_of_log()))
         if function.is_set:
-            return changes(call, arguments, self.place, self.parameters, self.held)
-        own = self.held.enter_context(ExitStack())
-        return _FUNCTIONS[function.name](call, arguments, self.place, own)
+            return changes(call, arguments, self.slots, self.parameters)
+        return _FUNCTIONS[function.name](call, arguments, self.slots)
 
     def _value(self, argument: object) -> object:
         return self.carry_out(argument).rows.column(0)[0].as_py() if isinstance(argument, Call) else argument
@@ -55,7 +52,7 @@ class CarryingOut:
     def _end_of_log(self) -> int:
         """One value for the whole statement."""
         if self._end is None:
-            self._end = int(self.place.end_of_log())
+            self._end = int(self.slots.place.end_of_log())
         return self._end
 
 

@@ -1,0 +1,115 @@
+"""What is left to do once a statement has its result, and the slots that a statement has acquired.
+
+A statement that fails must not have moved anything, so a function that moves something only finds out what it will say, and
+leaves a `Settlement`. It travels: who carries it out, and in which process, makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+from tailrace.replication import service
+from tailrace.replication.acquired import Acquired
+from tailrace.replication.service import NewSlot
+from tailrace.replication.waiting import finish
+from tailrace.slots.origins import Origins
+from tailrace.sql.place import Place
+
+
+@dataclass
+class StatementSlots:
+    """The slots that a statement has acquired, until `held` is closed, and where they are."""
+
+    place: Place
+    held: ExitStack
+    _acquired: dict[str, Acquired] = field(default_factory=dict)
+    _owned: dict[str, ExitStack] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._acquired
+
+    def acquire(self, name: str) -> Acquired:
+        """The slot, which is the statement's from now on. Raises UsageError as the server does."""
+        if name not in self._acquired:
+            self._acquired[name] = self.held.enter_context(self.place.acquired(self.place.slot(name)))
+        return self._acquired[name]
+
+    def own(self, name: str) -> None:
+        """Nobody else has the slot, nor gets it, before the statement has ended or drops it."""
+        owned = self._owned[name] = self.held.enter_context(ExitStack())
+        owned.enter_context(self.place.location.owned(name))
+
+    def drop(self, name: str) -> None:
+        if name in self.place.temporary:
+            self.place.temporary.drop(name)
+            self.place.location.prune()
+            return
+        if name in self._owned:
+            self._owned.pop(name).close()
+        service.drop(self.place.location, name)
+
+
+class Settlement(Protocol):
+    def settle(self, slots: StatementSlots) -> None:
+        """Do it. Raises UsageError where that cannot be done any more."""
+        ...
+
+
+def settle(settlements: Iterable[Settlement | None], slots: StatementSlots) -> None:
+    """All that are left of a statement, in the order of its calls."""
+    for each in settlements:
+        if each is not None:
+            each.settle(slots)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMade:
+    new: NewSlot
+
+    def settle(self, slots: StatementSlots) -> None:
+        slots.place.temporary.make(self.new, slots.place.location)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDropped:
+    name: str
+
+    def settle(self, slots: StatementSlots) -> None:
+        slots.drop(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMoved:
+    """To `upto`, by a statement that found it at `stood`, if it minds that: its rows are the statement's alone."""
+
+    name: str
+    upto: Lsn
+    stood: Lsn | None = None
+
+    def settle(self, slots: StatementSlots) -> None:
+        """A slot that the statement does not hold any more may have been moved by somebody else; raises UsageError (55000)."""
+        is_held = self.name in slots
+        acquired = slots.acquire(self.name)
+        now = acquired.slot.confirmed_flush_lsn
+        if not is_held and self.stood is not None and now != self.stood:
+            raise UsageError(
+                f'replication slot "{self.name}" was moved from {self.stood} to {now} while the statement ran',
+                hint="Its rows were given to somebody else, too. Repeat the statement.", sqlstate="55000",
+            )  # fmt: skip
+        if not is_held:
+            acquired.check_ahead(self.upto)
+            finish(acquired.reach(self.upto))
+        acquired.confirm(self.upto)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginsChanged:
+    change: Callable[[Origins], Origins]
+
+    def settle(self, slots: StatementSlots) -> None:
+        slots.place.origins.change(self.change)
