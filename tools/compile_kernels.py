@@ -124,8 +124,8 @@ def filters_asked() -> None:
     assert numeric is not None
     column = Column(1, "n", numeric, -1, -1, 4)
     values = parse_texts(Texts.of([b"1.5", b"-3"]), np.ones(2, np.bool_), numeric)
-    for other in (tree.Constant(NUMERIC, values.payload_list()[1]), tree.Column(1, NUMERIC)):
-        asked = compile_filter(tree.Operator(*GREATER, oids.BOOL, (tree.Column(1, NUMERIC), other)), [column])
+    for other in (tree.Const(NUMERIC, values.payload_list()[1]), tree.Var(1, NUMERIC)):
+        asked = compile_filter(tree.OpExpr(*GREATER, oids.BOOL, (tree.Var(1, NUMERIC), other)), [column])
         for rows in (values, values.take(np.arange(2)), chosen(values, values, np.full(2, OLD))):
             asked.matches({1: rows}, 2)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from tailrace.expressions.evaluate.families import IMPLEMENTATIONS
-from tailrace.expressions.evaluate.functions import built_in_functions
+from tailrace.expressions.evaluate.executor.fmgrtab import IMPLEMENTATIONS
+from tailrace.expressions.evaluate.fmgr.pg_proc import built_in_functions
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs/row_filters.md"

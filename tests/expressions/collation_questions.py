@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 from function_calls import compiled
 
-from tailrace.expressions.evaluate.functions import built_in_functions
-from tailrace.expressions.evaluate.vectors import Facts, Scope, Vector
+from tailrace.expressions.evaluate.fmgr.pg_proc import built_in_functions
+from tailrace.expressions.evaluate.fmgr.vectors import Facts, Scope, Vector
 from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values

@@ -17,11 +17,11 @@ from edge_values import SPECIAL, VALUES
 
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
-from tailrace.expressions.evaluate.compiling import Compiler
-from tailrace.expressions.evaluate.forms import reader_of
-from tailrace.expressions.evaluate.functions import BuiltIn, built_in_functions
-from tailrace.expressions.evaluate.refusals import Refused
-from tailrace.expressions.evaluate.vectors import Facts, Scope, Vector
+from tailrace.expressions.evaluate.executor.exec_expr import Compiler
+from tailrace.expressions.evaluate.fmgr.datum_forms import reader_of
+from tailrace.expressions.evaluate.fmgr.pg_proc import BuiltIn, built_in_functions
+from tailrace.expressions.evaluate.fmgr.refusals import Refused
+from tailrace.expressions.evaluate.fmgr.vectors import Facts, Scope, Vector
 from tailrace.model import PgType
 from tailrace.types.built_in import built_in_type, built_in_types
 from tailrace.types.registry import format_values, parse_texts
@@ -212,9 +212,9 @@ class Oracle:
 
 
 def compiled(function: BuiltIn, types: list[PgType], result: PgType, facts: Facts) -> Any:
-    columns = tuple(tree.Column(place, pg_type.oid, collation=100) for place, pg_type in enumerate(types, 1))
+    columns = tuple(tree.Var(place, pg_type.oid, collation=100) for place, pg_type in enumerate(types, 1))
     try:
-        return Compiler(facts).part(tree.Function(function.oid, result.oid, columns, collation=100, input_collation=100))
+        return Compiler(facts).part(tree.FuncExpr(function.oid, result.oid, columns, collation=100, input_collation=100))
     except Refused as error:
         return str(error)
 

@@ -11,8 +11,8 @@ from edge_values import VALUES
 from filter_rows import COLUMNS
 from function_calls import literal
 
-from tailrace.expressions.evaluate.families import IMPLEMENTATIONS
-from tailrace.expressions.evaluate.functions import built_in_functions
+from tailrace.expressions.evaluate.executor.fmgrtab import IMPLEMENTATIONS
+from tailrace.expressions.evaluate.fmgr.pg_proc import built_in_functions
 
 OPERATORS = """
 SELECT format_type(oprleft, NULL), oprname::text, format_type(oprright, NULL), format_type(oprresult, NULL), oprcode::oid::int

@@ -17,7 +17,7 @@ from function_calls import Oracle, all_functions, concrete
 from generated_filters import Generator
 
 from support.servers import Server
-from tailrace.expressions.evaluate.families import IMPLEMENTATIONS
+from tailrace.expressions.evaluate.executor.fmgrtab import IMPLEMENTATIONS
 from tailrace.types.values import Values
 
 CASES = Path(__file__).parents[1] / "cases/row_filters"

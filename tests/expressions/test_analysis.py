@@ -178,7 +178,7 @@ def test_an_error_prints_and_travels_with_its_detail() -> None:
 def test_a_case_begins_on_a_line_of_its_own() -> None:
     case = analyse("CASE WHEN a > 1 THEN true ELSE false END", TABLE)
     assert deparse(case, TABLE) == "\nCASE\n    WHEN (a > 1) THEN true\n    ELSE false\nEND"
-    assert isinstance(case, tree.Case)
+    assert isinstance(case, tree.CaseExpr)
 
 
 def test_the_families_do_not_repeat_each_other() -> None:

@@ -6,8 +6,8 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from tailrace.expressions.evaluate.families import FAMILIES
-from tailrace.expressions.evaluate.functions import built_in_functions
+from tailrace.expressions.evaluate.executor.fmgrtab import FAMILIES
+from tailrace.expressions.evaluate.fmgr.pg_proc import built_in_functions
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from tailrace.types.values import Values
 INT4, TEXT, BOOL = 23, 25, 16
 GREATER, DIVIDE, LESS_TEXT, EQUAL_TEXT, LIKE, UPPER, LOWER_RANGE = 147, 154, 740, 67, 850, 871, 3848
 TEXT_TO_CHAR, EQUAL_CHAR, CHAR = 944, 61, 18
-A, T = tree.Column(1, INT4), tree.Column(2, TEXT, collation=100)
+A, T = tree.Var(1, INT4), tree.Var(2, TEXT, collation=100)
 
 
 def columns() -> list[Column]:
@@ -25,17 +25,17 @@ def columns() -> list[Column]:
     return [Column(1, "a", integer, -1, 4, 4), Column(2, "t", text, -1, -1, 4)]
 
 
-def integer(value: int) -> tree.Constant:
-    return tree.Constant(INT4, value.to_bytes(4, "little", signed=True))
+def integer(value: int) -> tree.Const:
+    return tree.Const(INT4, value.to_bytes(4, "little", signed=True))
 
 
-def text(value: str) -> tree.Constant:
-    return tree.Constant(TEXT, value.encode(), collation=100)
+def text(value: str) -> tree.Const:
+    return tree.Const(TEXT, value.encode(), collation=100)
 
 
-def over(value: int) -> tree.Operator:
+def over(value: int) -> tree.OpExpr:
     """value / a > 1"""
-    return tree.Operator(0, GREATER, BOOL, (tree.Operator(0, DIVIDE, INT4, (integer(value), A)), integer(1)))
+    return tree.OpExpr(0, GREATER, BOOL, (tree.OpExpr(0, DIVIDE, INT4, (integer(value), A)), integer(1)))
 
 
 def rows(numbers: list[int | None], texts: list[str | None] | None = None) -> dict[int, Values]:
@@ -47,13 +47,13 @@ def rows(numbers: list[int | None], texts: list[str | None] | None = None) -> di
 
 
 def test_null_does_not_match() -> None:
-    found = compile_filter(tree.Operator(0, GREATER, BOOL, (A, integer(5))), columns())
+    found = compile_filter(tree.OpExpr(0, GREATER, BOOL, (A, integer(5))), columns())
     assert found.matches(rows([4, None, 6]), 3).tolist() == [False, False, True]
     assert found.columns == (1,)
 
 
 def test_a_filter_travels_to_other_processes() -> None:
-    found = pickle.loads(pickle.dumps(compile_filter(tree.Operator(0, GREATER, BOOL, (A, integer(5))), columns())))
+    found = pickle.loads(pickle.dumps(compile_filter(tree.OpExpr(0, GREATER, BOOL, (A, integer(5))), columns())))
     assert found.matches(rows([4, 6]), 2).tolist() == [False, True]
 
 
@@ -65,14 +65,14 @@ def test_an_error_is_raised_with_the_servers_words() -> None:
 
 
 def test_a_guard_keeps_the_other_side_from_rows_that_it_excludes() -> None:
-    guarded = tree.And((tree.Operator(0, 144, BOOL, (A, integer(0))), over(10)))  # int4ne
+    guarded = tree.And((tree.OpExpr(0, 144, BOOL, (A, integer(0))), over(10)))  # int4ne
     assert compile_filter(guarded, columns()).matches(rows([0, 4, 20, None]), 4).tolist() == [False, True, False, False]
 
 
 def test_the_first_row_with_an_error_says_which() -> None:
     """a + max fails with one error, 1 / a with another; what the first bad row does is raised, though the column as a whole fails otherwise."""
-    added = tree.Operator(0, GREATER, BOOL, (tree.Operator(0, 177, INT4, (A, integer(2147483647))), integer(0)))
-    either = tree.Or((tree.Operator(0, GREATER, BOOL, (integer(0), integer(1))), tree.And((added, over(1)))))
+    added = tree.OpExpr(0, GREATER, BOOL, (tree.OpExpr(0, 177, INT4, (A, integer(2147483647))), integer(0)))
+    either = tree.Or((tree.OpExpr(0, GREATER, BOOL, (integer(0), integer(1))), tree.And((added, over(1)))))
     found = compile_filter(either, columns())
     with pytest.raises(UsageError, match="division by zero"):
         found.matches(rows([0, 5]), 2)
@@ -81,7 +81,7 @@ def test_the_first_row_with_an_error_says_which() -> None:
 
 
 def test_an_error_in_a_constant_is_one_of_the_first_row() -> None:
-    constant = tree.Operator(0, GREATER, BOOL, (tree.Operator(0, DIVIDE, INT4, (integer(1), integer(0))), A))
+    constant = tree.OpExpr(0, GREATER, BOOL, (tree.OpExpr(0, DIVIDE, INT4, (integer(1), integer(0))), A))
     found = compile_filter(constant, columns())
     assert found.matches(rows([]), 0).tolist() == []
     with pytest.raises(UsageError, match="division by zero"):
@@ -89,8 +89,8 @@ def test_an_error_in_a_constant_is_one_of_the_first_row() -> None:
 
 
 def test_what_false_excludes_is_not_even_planned() -> None:
-    failing = tree.Operator(0, GREATER, BOOL, (tree.Operator(0, DIVIDE, INT4, (integer(1), integer(0))), A))
-    found = compile_filter(tree.And((tree.Constant(BOOL, b"\0"), failing)), columns())
+    failing = tree.OpExpr(0, GREATER, BOOL, (tree.OpExpr(0, DIVIDE, INT4, (integer(1), integer(0))), A))
+    found = compile_filter(tree.And((tree.Const(BOOL, b"\0"), failing)), columns())
     assert found.matches(rows([1]), 1).tolist() == [False]
 
 
@@ -98,57 +98,57 @@ FRENCH = Facts(collate="fr_FR.UTF-8", ctype="fr_FR.UTF-8")
 
 
 def test_an_order_of_texts_that_is_not_known_is_refused() -> None:
-    less = tree.Operator(0, LESS_TEXT, BOOL, (T, text("b")), input_collation=100)
+    less = tree.OpExpr(0, LESS_TEXT, BOOL, (T, text("b")), input_collation=100)
     assert compile_filter(less, columns()).matches(rows([None] * 2, ["a", "c"]), 2).tolist() == [True, False]
     with pytest.raises(Refused, match="fr_FR"):
         compile_filter(less, columns(), FRENCH)
-    explicit = tree.Operator(0, LESS_TEXT, BOOL, (tree.Collate(T, 950), text("b")), input_collation=950)
+    explicit = tree.OpExpr(0, LESS_TEXT, BOOL, (tree.CollateExpr(T, 950), text("b")), input_collation=950)
     assert compile_filter(explicit, columns(), FRENCH).matches(rows([None] * 2, ["a", "c"]), 2).tolist() == [True, False]
 
 
 def test_equality_of_texts_needs_no_collation() -> None:
-    equal = tree.Operator(0, EQUAL_TEXT, BOOL, (T, text("é")), input_collation=100)
+    equal = tree.OpExpr(0, EQUAL_TEXT, BOOL, (T, text("é")), input_collation=100)
     assert compile_filter(equal, columns(), FRENCH).matches(rows([None] * 2, ["é", "e"]), 2).tolist() == [True, False]
 
 
 def test_letters_that_are_not_known_are_refused_where_they_come() -> None:
-    upper = tree.Function(UPPER, TEXT, (T,), collation=100, input_collation=100)
-    found = compile_filter(tree.Operator(0, EQUAL_TEXT, BOOL, (upper, text("A")), input_collation=100), columns(), FRENCH)
+    upper = tree.FuncExpr(UPPER, TEXT, (T,), collation=100, input_collation=100)
+    found = compile_filter(tree.OpExpr(0, EQUAL_TEXT, BOOL, (upper, text("A")), input_collation=100), columns(), FRENCH)
     assert found.matches(rows([None] * 2, ["a", "b"]), 2).tolist() == [True, False]
     with pytest.raises(Refused, match="letters beyond ASCII"):
         found.matches(rows([None], ["é"]), 1)
     turkish = Facts(ctype="tr_TR.UTF-8")
     with pytest.raises(Refused, match="function upper"):
-        compile_filter(tree.Operator(0, EQUAL_TEXT, BOOL, (upper, text("A")), input_collation=100), columns(), turkish).matches(
+        compile_filter(tree.OpExpr(0, EQUAL_TEXT, BOOL, (upper, text("A")), input_collation=100), columns(), turkish).matches(
             rows([None], ["i"]), 1
         )
 
 
 def test_of_texts_in_other_encodings_some_functions_are_known() -> None:
     latin = Facts(encoding="LATIN1")
-    equal = tree.Operator(0, EQUAL_TEXT, BOOL, (T, tree.Constant(TEXT, b"\xe9", collation=100)), input_collation=100)
+    equal = tree.OpExpr(0, EQUAL_TEXT, BOOL, (T, tree.Const(TEXT, b"\xe9", collation=100)), input_collation=100)
     values = {2: Values.of_payloads([b"\xe9", b"e"], -1)}
     assert compile_filter(equal, columns(), latin).matches(values, 2).tolist() == [True, False]
-    upper = tree.Operator(
-        0, EQUAL_TEXT, BOOL, (tree.Function(UPPER, TEXT, (T,), input_collation=100), text("E")), input_collation=100
+    upper = tree.OpExpr(
+        0, EQUAL_TEXT, BOOL, (tree.FuncExpr(UPPER, TEXT, (T,), input_collation=100), text("E")), input_collation=100
     )
     assert compile_filter(upper, columns(), latin).matches(values, 2).tolist() == [False, True]
-    letter = tree.Function(TEXT_TO_CHAR, CHAR, (T,))
+    letter = tree.FuncExpr(TEXT_TO_CHAR, CHAR, (T,))
     with pytest.raises(Refused, match="whose encoding is LATIN1"):
-        compile_filter(tree.Operator(0, EQUAL_CHAR, BOOL, (letter, letter)), columns(), latin)
+        compile_filter(tree.OpExpr(0, EQUAL_CHAR, BOOL, (letter, letter)), columns(), latin)
 
 
 def test_a_function_that_is_not_evaluated_is_refused_by_name() -> None:
-    words = tree.Function(935, TEXT, (tree.Constant(790, bytes(8)),))
+    words = tree.FuncExpr(935, TEXT, (tree.Const(790, bytes(8)),))
     with pytest.raises(Refused, match=r"function cash_words\(money\)"):
-        compile_filter(tree.Operator(0, EQUAL_TEXT, BOOL, (words, text("Zero")), input_collation=100), columns())
+        compile_filter(tree.OpExpr(0, EQUAL_TEXT, BOOL, (words, text("Zero")), input_collation=100), columns())
 
 
 def test_a_column_that_was_dropped_or_changed_is_refused() -> None:
     with pytest.raises(Refused, match="column number 3"):
-        compile_filter(tree.NullTest(tree.Column(3, INT4), False), columns())
+        compile_filter(tree.NullTest(tree.Var(3, INT4), False), columns())
     with pytest.raises(Refused, match="column number 1"):
-        compile_filter(tree.NullTest(tree.Column(1, TEXT), False), columns())
+        compile_filter(tree.NullTest(tree.Var(1, TEXT), False), columns())
 
 
 def test_a_filter_is_boolean() -> None:
@@ -160,7 +160,7 @@ def test_many_rows_at_once() -> None:
     numbers = np.arange(100_000, dtype="<i4")
     values = {1: Values(np.ones(len(numbers), np.bool_), fixed=numbers.view(np.uint8).reshape(-1, 4))}
     found = compile_filter(
-        tree.ArrayComparison(96, 65, True, (A, tree.ArrayOf(1007, INT4, (integer(3), integer(99_999))))), columns()
+        tree.ScalarArrayOpExpr(96, 65, True, (A, tree.ArrayExpr(1007, INT4, (integer(3), integer(99_999))))), columns()
     )
     assert np.flatnonzero(found.matches(values, len(numbers))).tolist() == [3, 99_999]
 
@@ -172,10 +172,10 @@ NUMERIC, NUMERIC_GREATER, NUMERIC_ADD = 1700, 1720, 1724
 @pytest.mark.parametrize("computed", [False, True], ids=["compared", "computed"])
 def test_a_value_that_is_none_of_its_type(stored: bytes, computed: bool) -> None:
     """By a kernel over what is stored, and by Python over what was read of it."""
-    column, one = tree.Column(1, NUMERIC), tree.Constant(NUMERIC, b"\0\x80\1\0")
-    left = tree.Operator(0, NUMERIC_ADD, NUMERIC, (column, one)) if computed else column
+    column, one = tree.Var(1, NUMERIC), tree.Const(NUMERIC, b"\0\x80\1\0")
+    left = tree.OpExpr(0, NUMERIC_ADD, NUMERIC, (column, one)) if computed else column
     found = compile_filter(
-        tree.Operator(0, NUMERIC_GREATER, BOOL, (left, one)), [Column(1, "n", built_in_type(NUMERIC), -1, -1, 4)]
+        tree.OpExpr(0, NUMERIC_GREATER, BOOL, (left, one)), [Column(1, "n", built_in_type(NUMERIC), -1, -1, 4)]
     )
     values = Values.of_payloads([b"\0\x80\2\0", stored], -1)
     with pytest.raises(CorruptWal, match='of type "numeric" that is none'):

@@ -33,12 +33,12 @@ NULL = "{CONST :consttype 16 :consttypmod -1 :constcollid 0 :constlen 1 :constby
 
 
 def test_an_operator_of_15() -> None:
-    assert read_node_tree(OF_15) == tree.Operator(521, 147, 16, (tree.Column(1, 23), tree.Constant(23, b"\5\0\0\0")))
+    assert read_node_tree(OF_15) == tree.OpExpr(521, 147, 16, (tree.Var(1, 23), tree.Const(23, b"\5\0\0\0")))
 
 
 def test_an_operator_of_18() -> None:
-    column, pattern = tree.Column(2, 25, -1, 100), tree.Constant(25, b"x%", -1, 100)
-    assert read_node_tree(OF_18) == tree.Operator(1209, 850, 16, (column, pattern), 0, 100)
+    column, pattern = tree.Var(2, 25, -1, 100), tree.Const(25, b"x%", -1, 100)
+    assert read_node_tree(OF_18) == tree.OpExpr(1209, 850, 16, (column, pattern), 0, 100)
 
 
 def test_locations_are_kept_and_not_compared() -> None:
@@ -49,12 +49,12 @@ def test_locations_are_kept_and_not_compared() -> None:
 
 def test_names_with_escapes() -> None:
     found = read_node_tree(XML)
-    assert isinstance(found, tree.XmlExpression)
+    assert isinstance(found, tree.XmlExpr)
     assert found.arg_names == ("q (x)",)
 
 
 def test_a_constant_that_is_null() -> None:
-    assert read_node_tree(NULL) == tree.Constant(16, None)
+    assert read_node_tree(NULL) == tree.Const(16, None)
 
 
 @pytest.mark.parametrize(
@@ -106,26 +106,26 @@ def test_an_analysed_filter_is_written_as_the_server_keeps_it(major: int) -> Non
 
 def test_every_node_of_a_filter_is_among_those() -> None:
     seen = {type(node) for text in _kept(18).values() for node in tree.walk(read_node_tree(text))}
-    assert seen == set(tree.Expression.__args__) - {tree.SqlValue, tree.OtherCast}  # type: ignore[attr-defined]
+    assert seen == set(tree.Expression.__args__) - {tree.SQLValueFunction, tree.OtherCast}  # type: ignore[attr-defined]
 
 
 def test_what_only_a_default_has_is_not_written() -> None:
     with pytest.raises(TypeError, match='no row filter has a node "OtherCast"'):
-        write_node_tree(tree.OtherCast(tree.Column(1, 25), 23, 0), 18)
+        write_node_tree(tree.OtherCast(tree.Var(1, 25), 23, 0), 18)
     with pytest.raises(TypeError, match="no row filter has a constant of the type with OID 16400"):
-        write_node_tree(tree.Constant(16400, b"1234"), 18)
+        write_node_tree(tree.Const(16400, b"1234"), 18)
 
 
 def test_types_of_constants_are_passed_as_the_catalogs_say() -> None:
     types = built_in_catalog(18).types.values()
-    said = {each.oid: write_node_tree(tree.Constant(each.oid, None), 18) for each in types}
+    said = {each.oid: write_node_tree(tree.Const(each.oid, None), 18) for each in types}
     assert {each.oid for each in types if f":constbyval {str(each.by_value).lower()} " not in said[each.oid]} == set()
 
 
 @pytest.mark.parametrize("name", ["", "<>", "<a", '"q"', "1a", "-.5", "+x", "a b(c){d}\\e\nf\tg", "ü"])
 def test_names_with_any_character_are_written_and_read_again(name: str) -> None:
-    row = tree.RowOf(2249, (), (name, "x"))
+    row = tree.RowExpr(2249, (), (name, "x"))
     assert read_node_tree(write_node_tree(row, 18)) == row
     if name:
-        element = tree.XmlExpression(4, 142, (), name)
+        element = tree.XmlExpr(4, 142, (), name)
         assert read_node_tree(write_node_tree(element, 18)) == element

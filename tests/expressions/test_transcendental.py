@@ -13,9 +13,9 @@ from function_calls import TRY, compiled
 
 from support.servers import Server
 from tailrace.errors import UsageError
-from tailrace.expressions.evaluate import transcendental
-from tailrace.expressions.evaluate.functions import BuiltIn, built_in_functions
-from tailrace.expressions.evaluate.vectors import Facts, Scope, Vector
+from tailrace.expressions.evaluate.fmgr.pg_proc import BuiltIn, built_in_functions
+from tailrace.expressions.evaluate.fmgr.vectors import Facts, Scope, Vector
+from tailrace.expressions.evaluate.numbers import float_transcendental
 from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
@@ -91,7 +91,7 @@ def test_each_bit_is_the_servers(major: int, count: int) -> None:
         there = {row[0] for row in connection.execute("SELECT prosrc FROM pg_proc").fetchall()}
         seen = 0
         for function in {each.symbol: each for each in built_in_functions().values()}.values():
-            if function.symbol not in transcendental.FUNCTIONS.keys() & there:
+            if function.symbol not in float_transcendental.FUNCTIONS.keys() & there:
                 continue
             rows = [(each,) for each in numbers(1, count)]
             if len(function.arguments) == 2:

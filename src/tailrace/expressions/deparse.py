@@ -71,11 +71,11 @@ class Deparser:
 
     def text(self, node: Any, *, implicit: bool = False) -> str:
         """A node; with `implicit` casts that nobody wrote are shown."""
-        if isinstance(node, tree.Relabel | tree.OtherCast) and node.form == IMPLICIT_CAST and not implicit:
+        if isinstance(node, tree.RelabelType | tree.OtherCast) and node.form == IMPLICIT_CAST and not implicit:
             return self.text(node.arg)
-        if isinstance(node, tree.Collate):
+        if isinstance(node, tree.CollateExpr):
             return f"({self.text(node.arg, implicit=implicit)} COLLATE {self.collation(node.collation)})"
-        if isinstance(node, tree.Function):
+        if isinstance(node, tree.FuncExpr):
             return self._function(node, implicit=implicit)
         return WRITERS[type(node)](self, node)
 
@@ -98,7 +98,7 @@ class Deparser:
             return f"{self.type_name(element, typmod)}[]"
         return with_typemod(oid, self.catalog.label(oid), typmod)
 
-    def constant(self, node: tree.Constant, *, bare: bool = False) -> str:
+    def constant(self, node: tree.Const, *, bare: bool = False) -> str:
         """get_const_expr; `bare` leaves out the type."""
         if node.value is None:
             return "NULL" if bare else f"NULL::{self.type_name(node.type, node.typmod)}{self._odd_collation(node)}"
@@ -119,17 +119,17 @@ class Deparser:
             return said
         return f"{said}{f'::{self.type_name(node.type, node.typmod)}' if needs_type else ''}{self._odd_collation(node)}"
 
-    def _odd_collation(self, node: tree.Constant) -> str:
+    def _odd_collation(self, node: tree.Const) -> str:
         odd = node.collation and node.collation != self.catalog.collation_of(node.type)
         return f" COLLATE {self.collation(node.collation)}" if odd else ""
 
     def cast(self, arg: Any, kind: int, typmod: int) -> str:
         """get_coercion_expr."""
-        if isinstance(arg, tree.Constant) and arg.type == kind and arg.typmod == -1:
+        if isinstance(arg, tree.Const) and arg.type == kind and arg.typmod == -1:
             return f"{self.constant(arg, bare=True)}::{self.type_name(kind, typmod)}"
         return f"({self.text(arg)})::{self.type_name(kind, typmod)}"
 
-    def _function(self, node: tree.Function, *, implicit: bool) -> str:
+    def _function(self, node: tree.FuncExpr, *, implicit: bool) -> str:
         """get_func_expr."""
         if node.form == IMPLICIT_CAST and not implicit:
             return self.text(node.args[0])
@@ -162,26 +162,26 @@ class Deparser:
         return f"{NEW_LINE}{' ' * depth}{word}"
 
 
-def _column(deparser: Deparser, node: tree.Column) -> str:
+def _column(deparser: Deparser, node: tree.Var) -> str:
     return deparser.quoted(deparser.relation.columns[node.attnum - 1].name)
 
 
-def _operator(deparser: Deparser, node: tree.Operator) -> str:
+def _operator(deparser: Deparser, node: tree.OpExpr) -> str:
     *left, right = [deparser.text(arg, implicit=True) for arg in node.args]
     return f"({''.join(f'{each} ' for each in left)}{deparser.operator(node.oid)} {right})"
 
 
-def _distinct(deparser: Deparser, node: tree.DistinctFrom) -> str:
+def _distinct(deparser: Deparser, node: tree.DistinctExpr) -> str:
     left, right = (deparser.text(arg, implicit=True) for arg in node.args)
     return f"({left} IS DISTINCT FROM {right})"
 
 
-def _array_comparison(deparser: Deparser, node: tree.ArrayComparison) -> str:
+def _array_comparison(deparser: Deparser, node: tree.ScalarArrayOpExpr) -> str:
     left, right = (deparser.text(arg, implicit=True) for arg in node.args)
     return f"({left} {deparser.operator(node.oid)} {'ANY' if node.use_or else 'ALL'} ({right}))"
 
 
-def _row_comparison(deparser: Deparser, node: tree.RowComparison) -> str:
+def _row_comparison(deparser: Deparser, node: tree.RowCompareExpr) -> str:
     left, right = deparser.list_of(node.left), deparser.list_of(node.right)
     return f"(ROW({left}) {deparser.operator(node.operators[0])} ROW({right}))"
 
@@ -191,7 +191,7 @@ def _and_or(deparser: Deparser, node: tree.And | tree.Or) -> str:
     return f"({joint.join(map(deparser.text, node.args))})"
 
 
-def _case(deparser: Deparser, node: tree.Case) -> str:
+def _case(deparser: Deparser, node: tree.CaseExpr) -> str:
     said = [deparser.line("CASE", 0, INDENT)]
     if node.arg is not None:
         said.append(f" {deparser.text(node.arg, implicit=True)}")
@@ -208,16 +208,16 @@ def _case(deparser: Deparser, node: tree.Case) -> str:
 
 def _without_test(condition: Any) -> Any:
     """What a WHEN of `CASE x WHEN y` compares with."""
-    if isinstance(condition, tree.Operator) and len(condition.args) == 2:
+    if isinstance(condition, tree.OpExpr) and len(condition.args) == 2:
         first: Any = condition.args[0]
-        while isinstance(first, tree.Relabel | tree.Function) and first.form == IMPLICIT_CAST:
-            first = first.arg if isinstance(first, tree.Relabel) else first.args[0]
-        if isinstance(first, tree.CaseTest):
+        while isinstance(first, tree.RelabelType | tree.FuncExpr) and first.form == IMPLICIT_CAST:
+            first = first.arg if isinstance(first, tree.RelabelType) else first.args[0]
+        if isinstance(first, tree.CaseTestExpr):
             return condition.args[1]
     return condition
 
 
-def _array(deparser: Deparser, node: tree.ArrayOf) -> str:
+def _array(deparser: Deparser, node: tree.ArrayExpr) -> str:
     return f"ARRAY[{deparser.list_of(node.elements)}]{'' if node.elements else f'::{deparser.type_name(node.type)}'}"
 
 
@@ -229,7 +229,7 @@ def _null_test(deparser: Deparser, node: tree.NullTest) -> str:
     return f"({deparser.text(node.arg, implicit=True)} {words})"
 
 
-def _xml(deparser: Deparser, node: tree.XmlExpression) -> str:
+def _xml(deparser: Deparser, node: tree.XmlExpr) -> str:
     if node.op == 7:
         return f"{deparser.text(node.args[0])} IS DOCUMENT"
     parts = [] if node.name is None else [f"NAME {deparser.quoted(node.name)}"]
@@ -249,16 +249,16 @@ def _xml(deparser: Deparser, node: tree.XmlExpression) -> str:
     return f"{_XML_NAMES[node.op]}({option}{', '.join(parts)}{tail})"
 
 
-def _xml_arguments(deparser: Deparser, node: tree.XmlExpression) -> str:
+def _xml_arguments(deparser: Deparser, node: tree.XmlExpr) -> str:
     first = deparser.text(node.args[0], implicit=True)
     if node.op == 3:
-        keep = isinstance(node.args[1], tree.Constant) and node.args[1].value == b"\1"
+        keep = isinstance(node.args[1], tree.Const) and node.args[1].value == b"\1"
         return f"{first} {'PRESERVE' if keep else 'STRIP'} WHITESPACE"
     if node.op == 5:
         version, standalone = node.args[1], node.args[2]
-        empty = isinstance(version, tree.Constant) and version.value is None
+        empty = isinstance(version, tree.Const) and version.value is None
         said = f"{first}, VERSION {'NO VALUE' if empty else deparser.text(version)}"
-        value = standalone.value if isinstance(standalone, tree.Constant) else None
+        value = standalone.value if isinstance(standalone, tree.Const) else None
         words = {0: "YES", 1: "NO", 2: "NO VALUE"}
         return said if value is None else f"{said}, STANDALONE {words.get(value[0], '')}".removesuffix(", STANDALONE ")
     return deparser.list_of(node.args)
@@ -269,26 +269,26 @@ def _called(name: str) -> Callable[[Deparser, Any], str]:
 
 
 WRITERS: dict[type, Callable[[Deparser, Any], str]] = {
-    tree.Column: _column,
-    tree.Constant: lambda deparser, node: deparser.constant(node),
-    tree.Operator: _operator,
-    tree.DistinctFrom: _distinct,
-    tree.NullIf: _called("NULLIF"),
-    tree.ArrayComparison: _array_comparison,
-    tree.RowComparison: _row_comparison,
+    tree.Var: _column,
+    tree.Const: lambda deparser, node: deparser.constant(node),
+    tree.OpExpr: _operator,
+    tree.DistinctExpr: _distinct,
+    tree.NullIfExpr: _called("NULLIF"),
+    tree.ScalarArrayOpExpr: _array_comparison,
+    tree.RowCompareExpr: _row_comparison,
     tree.And: _and_or,
     tree.Or: _and_or,
     tree.Not: lambda deparser, node: f"(NOT {deparser.text(node.arg)})",
-    tree.Relabel: lambda deparser, node: deparser.cast(node.arg, node.type, node.typmod),
-    tree.CaseTest: lambda deparser, node: "CASE_TEST_EXPR",
-    tree.Case: _case,
-    tree.ArrayOf: _array,
-    tree.RowOf: _called("ROW"),
-    tree.Coalesce: _called("COALESCE"),
-    tree.MinMax: lambda deparser, node: f"{'LEAST' if node.least else 'GREATEST'}({deparser.list_of(node.args)})",
-    tree.XmlExpression: _xml,
+    tree.RelabelType: lambda deparser, node: deparser.cast(node.arg, node.type, node.typmod),
+    tree.CaseTestExpr: lambda deparser, node: "CASE_TEST_EXPR",
+    tree.CaseExpr: _case,
+    tree.ArrayExpr: _array,
+    tree.RowExpr: _called("ROW"),
+    tree.CoalesceExpr: _called("COALESCE"),
+    tree.MinMaxExpr: lambda deparser, node: f"{'LEAST' if node.least else 'GREATEST'}({deparser.list_of(node.args)})",
+    tree.XmlExpr: _xml,
     tree.NullTest: _null_test,
     tree.BooleanTest: lambda deparser, node: f"({deparser.text(node.arg)} {_BOOLEAN_TESTS[node.kind]})",
-    tree.SqlValue: lambda deparser, node: _SQL_VALUES[node.kind].format(node.typmod),
+    tree.SQLValueFunction: lambda deparser, node: _SQL_VALUES[node.kind].format(node.typmod),
     tree.OtherCast: lambda deparser, node: deparser.cast(node.arg, node.type, node.typmod),
 }

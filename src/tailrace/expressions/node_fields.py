@@ -15,58 +15,58 @@ COMPARED = Compared(__name__, "nodes/primnodes.h", upto=18)
 
 NODES: dict[str, tuple[type | None, str]] = {
     "VAR": (
-        tree.Column,
+        tree.Var,
         "varno==1 varattno=attnum vartype=type vartypmod=typmod varcollid=collation varnullingrels==(b)@16- varlevelsup==0 "
         "varreturningtype==0@18- varnosyn==1 varattnosyn=attnum location",
     ),
     "CONST": (None, "consttype consttypmod constcollid constlen constbyval constisnull location constvalue"),
     "OPEXPR": (
-        tree.Operator,
+        tree.OpExpr,
         "opno=oid opfuncid=function opresulttype=type opretset=returns_set opcollid=collation inputcollid=input_collation "
         "args location",
     ),
     "DISTINCTEXPR": (
-        tree.DistinctFrom,
+        tree.DistinctExpr,
         "opno=oid opfuncid=function opresulttype=type opretset==false opcollid=collation inputcollid=input_collation args "
         "location",
     ),
     "NULLIFEXPR": (
-        tree.NullIf,
+        tree.NullIfExpr,
         "opno=oid opfuncid=function opresulttype=type opretset==false opcollid=collation inputcollid=input_collation args "
         "location",
     ),
     "FUNCEXPR": (
-        tree.Function,
+        tree.FuncExpr,
         "funcid=oid funcresulttype=type funcretset=returns_set funcvariadic=variadic funcformat=form funccollid=collation "
         "inputcollid=input_collation args location",
     ),
     "SCALARARRAYOPEXPR": (
-        tree.ArrayComparison,
+        tree.ScalarArrayOpExpr,
         "opno=oid opfuncid=function hashfuncid==0 negfuncid==0 useOr=use_or inputcollid=input_collation args location",
     ),
     "ROWCOMPAREEXPR": (
-        tree.RowComparison,
+        tree.RowCompareExpr,
         "rctype=kind@-17 cmptype=kind@18- opnos=operators opfamilies=families inputcollids=input_collations largs=left "
         "rargs=right",
     ),
     "BOOLEXPR": (None, "boolop args location"),
-    "RELABELTYPE": (tree.Relabel, "arg resulttype=type resulttypmod=typmod resultcollid=collation relabelformat=form location"),
-    "COLLATEEXPR": (tree.Collate, "arg collOid=collation location"),
-    "CASEEXPR": (tree.Case, "casetype=type casecollid=collation arg args=whens defresult=default location"),
-    "CASEWHEN": (tree.When, "expr=condition result location"),
-    "CASETESTEXPR": (tree.CaseTest, "typeId=type typeMod=typmod collation"),
+    "RELABELTYPE": (tree.RelabelType, "arg resulttype=type resulttypmod=typmod resultcollid=collation relabelformat=form location"),
+    "COLLATEEXPR": (tree.CollateExpr, "arg collOid=collation location"),
+    "CASEEXPR": (tree.CaseExpr, "casetype=type casecollid=collation arg args=whens defresult=default location"),
+    "CASEWHEN": (tree.CaseWhen, "expr=condition result location"),
+    "CASETESTEXPR": (tree.CaseTestExpr, "typeId=type typeMod=typmod collation"),
     "ARRAYEXPR": (
-        tree.ArrayOf,
+        tree.ArrayExpr,
         "array_typeid=type array_collid=collation element_typeid=element_type elements multidims=many_dimensions "
         "list_start==-1@18- list_end==-1@18- location",
     ),
-    "ROWEXPR": (tree.RowOf, "args row_typeid=type row_format=form colnames=names location"),
-    "COALESCEEXPR": (tree.Coalesce, "coalescetype=type coalescecollid=collation args location"),
-    "MINMAXEXPR": (tree.MinMax, "minmaxtype=type minmaxcollid=collation inputcollid=input_collation op=least:enum args location"),
-    "XMLEXPR": (tree.XmlExpression, "op name named_args arg_names args xmloption=option indent@16- type typmod location"),
+    "ROWEXPR": (tree.RowExpr, "args row_typeid=type row_format=form colnames=names location"),
+    "COALESCEEXPR": (tree.CoalesceExpr, "coalescetype=type coalescecollid=collation args location"),
+    "MINMAXEXPR": (tree.MinMaxExpr, "minmaxtype=type minmaxcollid=collation inputcollid=input_collation op=least:enum args location"),
+    "XMLEXPR": (tree.XmlExpr, "op name named_args arg_names args xmloption=option indent@16- type typmod location"),
     "NULLTEST": (tree.NullTest, "arg nulltesttype=negated:enum argisrow=of_row location"),
     "BOOLEANTEST": (tree.BooleanTest, "arg booltesttype=kind location"),
-    "SQLVALUEFUNCTION": (tree.SqlValue, "op=kind type typmod location"),
+    "SQLVALUEFUNCTION": (tree.SQLValueFunction, "op=kind type typmod location"),
     "COERCEVIAIO": (None, "arg resulttype resultcollid coerceformat location"),
     "ARRAYCOERCEEXPR": (None, "arg elemexpr resulttype resulttypmod resultcollid coerceformat location"),
     "COERCETODOMAIN": (None, "arg resulttype resulttypmod resultcollid coercionformat location"),

@@ -42,7 +42,7 @@ def read_filter(text: str) -> tree.Expression:
     """The same, of what is evaluated: without the nodes that only defaults may have."""
     found = read_node_tree(text)
     for node in tree.walk(found):
-        if isinstance(node, tree.SqlValue | tree.OtherCast):
+        if isinstance(node, tree.SQLValueFunction | tree.OtherCast):
             raise UnsupportedWal(f'unrecognized node "{type(node).__name__}" in a stored expression')
     return found
 
@@ -124,7 +124,7 @@ def _read(label: str, said: dict[str, Any]) -> Any:
     kind = NODES[label][0]
     if kind is None:
         return _READERS[label](said)
-    if kind is tree.Column and (said["varno"] != "1" or {said["varlevelsup"], said.get("varreturningtype", "0")} != {"0"}):
+    if kind is tree.Var and (said["varno"] != "1" or {said["varlevelsup"], said.get("varreturningtype", "0")} != {"0"}):
         raise UnsupportedWal("a stored expression refers to a row that is not the one tested")
     found = {}
     for field in FIELDS[label].values():
@@ -145,7 +145,7 @@ def _strings(words: tuple[str, ...] | None) -> tuple[str, ...]:
     return tuple(_ESCAPED.sub(r"\1", word.removeprefix('"').removesuffix('"')) for word in words or ())
 
 
-_NODE_LISTS = ("tuple[Expression, ...]", "tuple[Expression, Expression]", "tuple[When, ...]")
+_NODE_LISTS = ("tuple[Expression, ...]", "tuple[Expression, Expression]", "tuple[CaseWhen, ...]")
 _FROM_TEXT: dict[str, Callable[[Any], Any]] = {
     "int": int,
     "bool": lambda word: word == "true",
@@ -158,14 +158,14 @@ _FROM_TEXT: dict[str, Callable[[Any], Any]] = {
 """How a field is read, by what an attribute of ours is declared as; a node is one already."""
 
 
-def _constant(said: dict[str, Any]) -> tree.Constant:
+def _constant(said: dict[str, Any]) -> tree.Const:
     raw, length = said["constvalue"], int(said["constlen"])
     value = None
     if said["constisnull"] != "true":
         assert raw is not None
         value = raw[:length] if length > 0 else _without_length(raw) if length == -1 else raw.removesuffix(b"\0")
     oid, typmod, collation = (int(said[name]) for name in ("consttype", "consttypmod", "constcollid"))
-    return tree.Constant(oid, value, typmod, collation, int(said["location"]))
+    return tree.Const(oid, value, typmod, collation, location=int(said["location"]))
 
 
 def _without_length(raw: bytes) -> bytes:
@@ -183,14 +183,14 @@ def _boolean(said: dict[str, Any]) -> tree.Expression:
     args, location = said["args"], int(said["location"])
     if said["boolop"] == "not":
         (arg,) = args
-        return tree.Not(arg, location)
-    return tree.And(args, location) if said["boolop"] == "and" else tree.Or(args, location)
+        return tree.Not(arg, location=location)
+    return tree.And(args, location=location) if said["boolop"] == "and" else tree.Or(args, location=location)
 
 
 def _other_cast(said: dict[str, Any]) -> tree.OtherCast:
     form = said["coerceformat"] if "coerceformat" in said else said["coercionformat"]
     return tree.OtherCast(
-        said["arg"], int(said["resulttype"]), int(form), int(said.get("resulttypmod", -1)), int(said["location"])
+        said["arg"], int(said["resulttype"]), int(form), int(said.get("resulttypmod", -1)), location=int(said["location"])
     )
 
 
@@ -211,7 +211,7 @@ def _node(node: Any, major: int) -> str:
 def _facts(node: Any, major: int) -> tuple[str, list[tuple[str, str]]]:
     """The label of a node, and its fields as words."""
     location = str(node.location if supports(major, STORED_LOCATIONS) else -1)
-    if isinstance(node, tree.Constant):
+    if isinstance(node, tree.Const):
         return "CONST", _constant_facts(node, location)
     if isinstance(node, tree.And | tree.Or | tree.Not):
         args = (node.arg,) if isinstance(node, tree.Not) else node.args
@@ -264,7 +264,7 @@ def _token(text: str) -> str:
     return _TO_ESCAPE.sub(r"\\\g<0>", text)
 
 
-def _constant_facts(node: tree.Constant, location: str) -> list[tuple[str, str]]:
+def _constant_facts(node: tree.Const, location: str) -> list[tuple[str, str]]:
     """`_outConst`, `outDatum`."""
     if node.type >= FIRST_NORMAL_OID:
         raise TypeError(f"no row filter has a constant of the type with OID {node.type}")

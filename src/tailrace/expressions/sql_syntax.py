@@ -12,7 +12,7 @@ from tailrace.expressions import tree
 from tailrace.types import oids
 
 
-class Writer(Protocol):
+class SyntaxWriter(Protocol):
     """Who writes what is inside."""
 
     def text(self, node: Any, *, implicit: bool = False) -> str: ...
@@ -20,47 +20,47 @@ class Writer(Protocol):
 
 def _word(node: Any) -> str:
     """A word that the grammar made a constant of."""
-    assert isinstance(node, tree.Constant)
+    assert isinstance(node, tree.Const)
     assert node.value is not None
     return node.value.decode()
 
 
-def _time_zone(writer: Writer, node: tree.Function) -> str:
+def _time_zone(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     if len(node.args) == 1:
         return f"({writer.text(node.args[0])} AT LOCAL)"
     return f"({writer.text(node.args[1])} AT TIME ZONE {writer.text(node.args[0])})"
 
 
-def _overlaps(writer: Writer, node: tree.Function) -> str:
+def _overlaps(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     one, two, three, four = map(writer.text, node.args)
     return f"(({one}, {two}) OVERLAPS ({three}, {four}))"
 
 
-def _extract(writer: Writer, node: tree.Function) -> str:
+def _extract(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     return f"EXTRACT({_word(node.args[0])} FROM {writer.text(node.args[1])})"
 
 
-def _is_normalized(writer: Writer, node: tree.Function) -> str:
+def _is_normalized(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     form = f" {_word(node.args[1])}" if len(node.args) == 2 else ""
     return f"({writer.text(node.args[0])} IS{form} NORMALIZED)"
 
 
-def _normalize(writer: Writer, node: tree.Function) -> str:
+def _normalize(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     form = f", {_word(node.args[1])}" if len(node.args) == 2 else ""
     return f"NORMALIZE({writer.text(node.args[0])}{form})"
 
 
-def _overlay(writer: Writer, node: tree.Function) -> str:
+def _overlay(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     text, new, start, *length = map(writer.text, node.args)
     tail = f" FOR {length[0]}" if length else ""
     return f"OVERLAY({text} PLACING {new} FROM {start}{tail})"
 
 
-def _position(writer: Writer, node: tree.Function) -> str:
+def _position(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     return f"POSITION(({writer.text(node.args[1])}) IN ({writer.text(node.args[0])}))"
 
 
-def _substring(writer: Writer, node: tree.Function) -> str:
+def _substring(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     text, start, *length = map(writer.text, node.args)
     if length and isinstance(node.args[1], tree.Expression) and node.args[1].type == oids.TEXT:
         return f"SUBSTRING({text} SIMILAR {start} ESCAPE {length[0]})"
@@ -68,23 +68,23 @@ def _substring(writer: Writer, node: tree.Function) -> str:
     return f"SUBSTRING({text} FROM {start}{tail})"
 
 
-def _trim(side: str) -> Callable[[Writer, tree.Function], str]:
-    def write(writer: Writer, node: tree.Function) -> str:
+def _trim(side: str) -> Callable[[SyntaxWriter, tree.FuncExpr], str]:
+    def write(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
         what = f" {writer.text(node.args[1])}" if len(node.args) == 2 else ""
         return f"TRIM({side}{what} FROM {writer.text(node.args[0])})"
 
     return write
 
 
-def _xml_exists(writer: Writer, node: tree.Function) -> str:
+def _xml_exists(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     return f"XMLEXISTS(({writer.text(node.args[0])}) PASSING ({writer.text(node.args[1])}))"
 
 
-def _collation_for(writer: Writer, node: tree.Function) -> str:
+def _collation_for(writer: SyntaxWriter, node: tree.FuncExpr) -> str:
     return f"COLLATION FOR ({writer.text(node.args[0])})"
 
 
-SYNTAX: dict[str, Callable[[Any, tree.Function], str]] = {
+SYNTAX: dict[str, Callable[[Any, tree.FuncExpr], str]] = {
     "timezone": _time_zone, "overlaps": _overlaps, "extract": _extract, "is_normalized": _is_normalized, "normalize": _normalize,
     "overlay": _overlay, "position": _position, "substring": _substring, "btrim": _trim("BOTH"), "ltrim": _trim("LEADING"),
     "rtrim": _trim("TRAILING"), "xmlexists": _xml_exists, "pg_collation_for": _collation_for,

@@ -12,34 +12,42 @@ from dataclasses import dataclass, field
 
 from tailrace.types import oids
 
-LOCATION = -1
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    location: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Condition(_Node):
+    @property
+    def type(self) -> int:
+        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """Var: an attribute of the row that is tested."""
+class Var(_Node):
+    """An attribute of the row that is tested."""
 
     attnum: int
     type: int
     typmod: int = -1
     collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """Const. `value` is the stored form without a varlena's length word (of `Values`), None for NULL."""
+class Const(_Node):
+    """`value` is the stored form without a varlena's length word (of `Values`), None for NULL."""
 
     type: int
     value: bytes | None
     typmod: int = -1
     collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
-    """OpExpr: `function` is what carries the operator out (pg_operator.oprcode)."""
+class OpExpr(_Node):
+    """`function` is what carries the operator out (pg_operator.oprcode)."""
 
     oid: int
     function: int
@@ -48,12 +56,11 @@ class Operator:
     collation: int = 0
     input_collation: int = 0
     returns_set: bool = False
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
-    """FuncExpr. `form` is how it was written (CoercionForm): 0 as a call, 1 as an explicit cast, 2 not at all, 3 in SQL's own syntax.
+class FuncExpr(_Node):
+    """`form` is how it was written (CoercionForm): 0 as a call, 1 as an explicit cast, 2 not at all, 3 in SQL's own syntax.
 
     With `variadic` the last argument is an array that was passed with the keyword, or made of the arguments at the end.
     """
@@ -66,12 +73,11 @@ class Function:
     input_collation: int = 0
     variadic: bool = False
     returns_set: bool = False
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctFrom:
-    """DistinctExpr: `a IS DISTINCT FROM b`, with the operator of equality."""
+class DistinctExpr(_Node):
+    """`a IS DISTINCT FROM b`, with the operator of equality."""
 
     oid: int
     function: int
@@ -79,12 +85,11 @@ class DistinctFrom:
     type: int = oids.BOOL
     collation: int = 0
     input_collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class NullIf:
-    """NullIfExpr: the first argument, or NULL where the operator of equality says that it equals the second."""
+class NullIfExpr(_Node):
+    """The first argument, or NULL where the operator of equality says that it equals the second."""
 
     oid: int
     function: int
@@ -92,28 +97,22 @@ class NullIf:
     args: tuple[Expression, Expression]
     collation: int = 0
     input_collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayComparison:
-    """ScalarArrayOpExpr: `a op ANY (array)` with `use_or`, else `a op ALL (array)`."""
+class ScalarArrayOpExpr(_Condition):
+    """`a op ANY (array)` with `use_or`, else `a op ALL (array)`."""
 
     oid: int
     function: int
     use_or: bool
     args: tuple[Expression, Expression]
     input_collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
-
-    @property
-    def type(self) -> int:
-        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class RowComparison:
-    """RowCompareExpr: `(a, b) < (c, d)`. `kind` is RowCompareType: 1 <, 2 <=, 4 >=, 5 >. Each pair has an operator, its family, a collation."""
+class RowCompareExpr(_Condition):
+    """`(a, b) < (c, d)`. `kind` is RowCompareType: 1 <, 2 <=, 4 >=, 5 >. Each pair has an operator, its family, a collation."""
 
     kind: int
     operators: tuple[int, ...]
@@ -121,62 +120,38 @@ class RowComparison:
     input_collations: tuple[int, ...]
     left: tuple[Expression, ...]
     right: tuple[Expression, ...]
-    location: int = field(default=LOCATION, compare=False)
-
-    @property
-    def type(self) -> int:
-        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class And(_Condition):
     args: tuple[Expression, ...]
-    location: int = field(default=LOCATION, compare=False)
-
-    @property
-    def type(self) -> int:
-        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class Or(_Condition):
     args: tuple[Expression, ...]
-    location: int = field(default=LOCATION, compare=False)
-
-    @property
-    def type(self) -> int:
-        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(_Condition):
     arg: Expression
-    location: int = field(default=LOCATION, compare=False)
-
-    @property
-    def type(self) -> int:
-        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class Relabel:
-    """RelabelType: the same bytes seen as another type. `form` as in `Function`."""
+class RelabelType(_Node):
+    """The same bytes seen as another type. `form` as in `FuncExpr`."""
 
     arg: Expression
     type: int
     typmod: int = -1
     collation: int = 0
     form: int = 2
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Collate:
-    """CollateExpr."""
-
+class CollateExpr(_Node):
     arg: Expression
     collation: int
-    location: int = field(default=LOCATION, compare=False)
 
     @property
     def type(self) -> int:
@@ -184,82 +159,73 @@ class Collate:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseTest:
-    """CaseTestExpr: the argument of the CASE around it."""
+class CaseTestExpr(_Node):
+    """The argument of the CASE around it."""
 
     type: int
     typmod: int = -1
     collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class When:
-    """CaseWhen."""
-
+class CaseWhen(_Node):
     condition: Expression
     result: Expression
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """CaseExpr: with `arg` the conditions compare a `CaseTest` with something."""
+class CaseExpr(_Node):
+    """With `arg` the conditions compare a `CaseTestExpr` with something."""
 
     type: int
-    whens: tuple[When, ...]
+    whens: tuple[CaseWhen, ...]
     default: Expression
     arg: Expression | None = None
     collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayOf:
-    """ArrayExpr: `ARRAY[…]`; with `many_dimensions` the elements are arrays of the same type."""
+class ArrayExpr(_Node):
+    """`ARRAY[…]`; with `many_dimensions` the elements are arrays of the same type."""
 
     type: int
     element_type: int
     elements: tuple[Expression, ...]
     many_dimensions: bool = False
     collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class RowOf:
-    """RowExpr: `ROW(…)`. `type` is record (2249) or a composite type; `form` as in `Function`."""
+class RowExpr(_Node):
+    """`ROW(…)`. `type` is record (2249) or a composite type; `form` as in `FuncExpr`."""
 
     type: int
     args: tuple[Expression, ...]
     names: tuple[str, ...] = ()
     form: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Coalesce:
+class CoalesceExpr(_Node):
     type: int
     args: tuple[Expression, ...]
     collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class MinMax:
-    """MinMaxExpr: GREATEST, or LEAST with `least`."""
+class MinMaxExpr(_Node):
+    """GREATEST, or LEAST with `least`."""
 
     type: int
     least: bool
     args: tuple[Expression, ...]
     collation: int = 0
     input_collation: int = 0
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class XmlExpression:
-    """XmlExpr. `op` is XmlExprOp: 0 XMLCONCAT, 1 XMLELEMENT, 2 XMLFOREST, 3 XMLPARSE, 4 XMLPI, 5 XMLROOT, 6 XMLSERIALIZE, 7 IS DOCUMENT.
+class XmlExpr(_Node):
+    """`op` is XmlExprOp: 0 XMLCONCAT, 1 XMLELEMENT, 2 XMLFOREST, 3 XMLPARSE, 4 XMLPI, 5 XMLROOT, 6 XMLSERIALIZE, 7 IS DOCUMENT.
     `option` is XmlOptionType: 0 DOCUMENT, 1 CONTENT."""
 
     op: int
@@ -271,79 +237,66 @@ class XmlExpression:
     option: int = 0
     indent: bool = False
     typmod: int = -1
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class NullTest:
-    """NullTest: IS NULL, or IS NOT NULL with `negated`. With `of_row` all fields of the row are asked, or none."""
+class NullTest(_Condition):
+    """IS NULL, or IS NOT NULL with `negated`. With `of_row` all fields of the row are asked, or none."""
 
     arg: Expression
     negated: bool
     of_row: bool = False
-    location: int = field(default=LOCATION, compare=False)
-
-    @property
-    def type(self) -> int:
-        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class BooleanTest:
-    """BooleanTest. `kind` is BoolTestType: 0 IS TRUE, 1 IS NOT TRUE, 2 IS FALSE, 3 IS NOT FALSE, 4 IS UNKNOWN, 5 IS NOT UNKNOWN."""
+class BooleanTest(_Condition):
+    """`kind` is BoolTestType: 0 IS TRUE, 1 IS NOT TRUE, 2 IS FALSE, 3 IS NOT FALSE, 4 IS UNKNOWN, 5 IS NOT UNKNOWN."""
 
     arg: Expression
     kind: int
-    location: int = field(default=LOCATION, compare=False)
-
-    @property
-    def type(self) -> int:
-        return oids.BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class SqlValue:
-    """SQLValueFunction: CURRENT_TIMESTAMP and its kin, by their number (`SQLValueFunctionOp`). A filter has none; a default may."""
+class SQLValueFunction(_Node):
+    """CURRENT_TIMESTAMP and its kin, by their number (`SQLValueFunctionOp`). A filter has none; a default may."""
 
     kind: int
     type: int
     typmod: int = -1
-    location: int = field(default=LOCATION, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class OtherCast:
+class OtherCast(_Node):
     """CoerceViaIO, by what one type prints and another reads; ArrayCoerceExpr, of elements; CoerceToDomain. A filter has none; a default may."""
 
     arg: Expression
     type: int
     form: int
     typmod: int = -1
-    location: int = field(default=LOCATION, compare=False)
 
 
 Expression = (
-    Column | Constant | Operator | Function | DistinctFrom | NullIf | ArrayComparison | RowComparison | And | Or | Not | Relabel
-    | Collate | CaseTest | Case | ArrayOf | RowOf | Coalesce | MinMax | XmlExpression | NullTest | BooleanTest
-    | SqlValue | OtherCast
+    Var | Const | OpExpr | FuncExpr | DistinctExpr | NullIfExpr | ScalarArrayOpExpr | RowCompareExpr | And | Or | Not | RelabelType
+    | CollateExpr | CaseTestExpr | CaseExpr | ArrayExpr | RowExpr | CoalesceExpr | MinMaxExpr | XmlExpr | NullTest | BooleanTest
+    | SQLValueFunction | OtherCast
 )  # fmt: skip
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
     """What stands below a node, in the order in which PostgreSQL walks it (`expression_tree_walker`)."""
     match node:
-        case Column() | Constant() | CaseTest() | SqlValue():
+        case Var() | Const() | CaseTestExpr() | SQLValueFunction():
             return ()
-        case Not() | Relabel() | Collate() | NullTest() | BooleanTest() | OtherCast():
+        case Not() | RelabelType() | CollateExpr() | NullTest() | BooleanTest() | OtherCast():
             return (node.arg,)
-        case RowComparison():
+        case RowCompareExpr():
             return (*node.left, *node.right)
-        case Case():
+        case CaseExpr():
             whens = tuple(part for when in node.whens for part in (when.condition, when.result))
             return (*((node.arg,) if node.arg is not None else ()), *whens, node.default)
-        case ArrayOf():
+        case ArrayExpr():
             return node.elements
-        case XmlExpression():
+        case XmlExpr():
             return (*node.named_args, *node.args)
         case _:
             return node.args
@@ -358,4 +311,4 @@ def walk(node: Expression) -> Iterator[Expression]:
 
 def columns_of(node: Expression) -> tuple[int, ...]:
     """The attribute numbers that the expression uses, in order."""
-    return tuple(sorted({each.attnum for each in walk(node) if isinstance(each, Column)}))
+    return tuple(sorted({each.attnum for each in walk(node) if isinstance(each, Var)}))

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.errors import UnsupportedWal
-from tailrace.expressions.evaluate.exact import divide, parse, text_of
+from tailrace.expressions.evaluate.numbers.numeric_arithmetic import divide, parse, text_of
 from tailrace.model import Lsn, PgType
 from tailrace.sql.query.expression_types import ResultColumn
 from tailrace.sql.result import TextColumn

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tailrace.errors import UsageError
-from tailrace.expressions.evaluate.forms import text_codec
+from tailrace.expressions.evaluate.fmgr.datum_forms import text_codec
 from tailrace.types.encodings.conversion import check_utf8, to_utf8
 from tailrace.types.encodings.multibyte import FORMS
 from tailrace.types.encodings.multibyte_codecs import codec_of

@@ -29,14 +29,14 @@ def _fault(state: ParseState, node: Any) -> str:
     match node:
         case Forbidden():
             return SIMPLE
-        case tree.Column(attnum=number) if number < 0:
+        case tree.Var(attnum=number) if number < 0:
             return "System columns are not allowed."
-        case tree.Operator() | tree.DistinctFrom() | tree.NullIf() | tree.ArrayComparison():
+        case tree.OpExpr() | tree.DistinctExpr() | tree.NullIfExpr() | tree.ScalarArrayOpExpr():
             operators, functions = (node.oid,), (node.function,)
-        case tree.RowComparison():
+        case tree.RowCompareExpr():
             operators = node.operators
             functions = tuple(state.catalog.operators[oid].function for oid in operators)
-        case tree.Function():
+        case tree.FuncExpr():
             functions = (node.oid,)
     if any(oid >= FIRST_NORMAL_OID for oid in operators):
         return "User-defined operators are not allowed."

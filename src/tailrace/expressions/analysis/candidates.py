@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from tailrace.expressions.analysis.catalog import Catalog
-from tailrace.expressions.analysis.coercion import Context, can_coerce
+from tailrace.expressions.analysis.coercion import can_coerce
+from tailrace.expressions.analysis.coercion_pathways import CoercionContext
 from tailrace.types import oids
 
 _STRING = "S"
@@ -27,7 +28,7 @@ Candidate = TypeVar("Candidate", bound=HasArguments)
 
 def callable_with(catalog: Catalog, given: Sequence[int], candidates: Sequence[Candidate]) -> list[Candidate]:
     """func_match_argtypes."""
-    return [each for each in candidates if can_coerce(catalog, given, each.takes, Context.IMPLICIT)]
+    return [each for each in candidates if can_coerce(catalog, given, each.takes, CoercionContext.IMPLICIT)]
 
 
 def select(catalog: Catalog, given: Sequence[int], candidates: Sequence[Candidate]) -> Candidate | None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import IntEnum
-from typing import NamedTuple
 
 from tailrace.expressions import tree
 from tailrace.expressions.analysis import polymorphism
 from tailrace.expressions.analysis.catalog import Catalog
+from tailrace.expressions.analysis.coercion_pathways import CoercionContext, Path, find_path, is_coercible
 from tailrace.expressions.analysis.literals import read_literal
 from tailrace.expressions.analysis.state import (
     EXPLICIT_CAST,
@@ -27,87 +26,37 @@ from tailrace.expressions.analysis.state import (
     typmod_of,
 )
 from tailrace.types import oids
-from tailrace.types.format_type import VECTORS
 
-
-class Context(IntEnum):
-    """CoercionContext, each allowing what those before it allow."""
-
-    IMPLICIT = 0
-    ASSIGNMENT = 1
-    EXPLICIT = 3
-
-
-class Path(NamedTuple):
-    """How to come from one type to another: `how` is relabel, function, text or elements."""
-
-    how: str
-    function: int = 0
-
-
-RELABEL = Path("relabel")
-THROUGH_TEXT = Path("text")
-_CONTEXTS = {"i": Context.IMPLICIT, "a": Context.ASSIGNMENT, "e": Context.EXPLICIT}
 _UNCHANGED = frozenset({oids.ANY, oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYCOMPATIBLE, oids.ANYCOMPATIBLENONARRAY})
 """any, anyelement, anynonarray, anycompatible, anycompatiblenonarray: as a target they leave everything as it is."""
 
 
-def find_path(catalog: Catalog, target: int, source: int, context: Context) -> Path | None:
-    """find_coercion_pathway."""
-    source, target = catalog.base_type(source), catalog.base_type(target)
-    if source == target:
-        return RELABEL
-    cast = catalog.casts.get((source, target))
-    if cast is not None:
-        if context < _CONTEXTS[cast.context]:
-            return None
-        return {"f": Path("function", cast.function), "b": RELABEL, "i": THROUGH_TEXT}[cast.method]
-    target_element, source_element = catalog.element_type(target), catalog.element_type(source)
-    if target not in VECTORS and target_element and source_element:
-        path = find_path(catalog, target_element, source_element, context)
-        if path is not None:
-            return Path("elements", path.function)
-    if context >= Context.ASSIGNMENT and catalog.category(target) == "S":
-        return THROUGH_TEXT
-    if context >= Context.EXPLICIT and catalog.category(source) == "S":
-        return THROUGH_TEXT
-    return None
-
-
-def can_coerce(catalog: Catalog, sources: Sequence[int], targets: Sequence[int], context: Context) -> bool:
+def can_coerce(catalog: Catalog, sources: Sequence[int], targets: Sequence[int], context: CoercionContext) -> bool:
     """can_coerce_type."""
-    generic = False
-    for source, target in zip(sources, targets, strict=True):
-        if target in (source, oids.ANY):
-            continue
-        if polymorphism.is_polymorphic(target):
-            generic = True
-            continue
-        if source == oids.UNKNOWN or find_path(catalog, target, source, context) is not None:
-            continue
-        if (source == oids.RECORD and catalog.kind(target) == "c") or (target == oids.RECORD and catalog.kind(source) == "c"):
-            continue
-        if target == oids.RECORDARRAY and catalog.kind(catalog.element_type(source)) == "c":
-            continue
+    generic = [polymorphism.is_polymorphic(target) for target in targets]
+    if not all(
+        is_generic or is_coercible(catalog, source, target, context)
+        for source, target, is_generic in zip(sources, targets, generic, strict=True)
+    ):
         return False
-    return not generic or polymorphism.are_consistent(catalog, sources, targets)
+    return not any(generic) or polymorphism.are_consistent(catalog, sources, targets)
 
 
-def coerce(state: ParseState, node: Node, target: int, typmod: int, context: Context, form: int, location: int) -> Node:
+def coerce(state: ParseState, node: Node, target: int, typmod: int, context: CoercionContext, form: int, location: int) -> Node:
     """coerce_type: the node as the target type. The caller has asked `can_coerce`."""
     catalog, source = state.catalog, type_of(node)
     if target == source or target in _UNCHANGED:
         return node
     if polymorphism.is_polymorphic(target) and source != oids.UNKNOWN:
         base = catalog.base_type(source)
-        return node if base == source else tree.Relabel(_known(node), base, -1, 0, IMPLICIT_CAST, location)
-    if source == oids.UNKNOWN and isinstance(node, tree.Constant):
+        return node if base == source else tree.RelabelType(_known(node), base, -1, 0, IMPLICIT_CAST, location=location)
+    if source == oids.UNKNOWN and isinstance(node, tree.Const):
         base = catalog.base_type(target)
         made: Node = _constant(state, node, base, typmod if base == oids.INTERVAL else -1)
         return made if base == target else Forbidden("CoerceToDomain", target, (made,), typmod, 0, location)
-    if isinstance(node, tree.Collate):
+    if isinstance(node, tree.CollateExpr):
         inner = coerce(state, node.arg, target, typmod, context, form, location)
-        return tree.Collate(_known(inner), node.collation, node.location) if catalog.collation_of(target) else inner
+        return tree.CollateExpr(_known(inner), node.collation, location=node.location) if catalog.collation_of(target) else inner
     path = find_path(catalog, target, source, context)
     if path is not None:
         return _along(state, node, path, target, typmod, context, form, location)
@@ -123,29 +72,29 @@ def _known(node: Node) -> tree.Expression:
     return node  # type: ignore[return-value]
 
 
-def _constant(state: ParseState, node: tree.Constant, target: int, typmod: int) -> tree.Constant:
+def _constant(state: ParseState, node: tree.Const, target: int, typmod: int) -> tree.Const:
     value = None
     if state.catalog.kind(target) == "p" and node.value is None and target not in (oids.CSTRING, oids.RECORD):
         raise state.error(f"cannot accept a value of type {state.label(target)}", "0A000", node.location)
     if node.value is not None:
         value = read_literal(state, node.value.decode("utf-8", "surrogateescape"), target, typmod, node.location)
-    return tree.Constant(target, value, typmod, state.catalog.collation_of(target), node.location)
+    return tree.Const(target, value, typmod, state.catalog.collation_of(target), location=node.location)
 
 
 def _along(
-    state: ParseState, node: Node, path: Path, target: int, typmod: int, context: Context, form: int, location: int
+    state: ParseState, node: Node, path: Path, target: int, typmod: int, context: CoercionContext, form: int, location: int
 ) -> Node:
     base = state.catalog.base_type(target)
     if path.how == "relabel":
         if base != target:
             return Forbidden("CoerceToDomain", target, (node,), typmod, 0, location)
-        return tree.Relabel(_known(node), target, -1, 0, form, location)
+        return tree.RelabelType(_known(node), target, -1, 0, form, location=location)
     made = _cast(state, node, path, base, typmod, context, form, location)
     return made if base == target else Forbidden("CoerceToDomain", target, (made,), typmod, 0, location)
 
 
 def _cast(
-    state: ParseState, node: Node, path: Path, target: int, typmod: int, context: Context, form: int, location: int
+    state: ParseState, node: Node, path: Path, target: int, typmod: int, context: CoercionContext, form: int, location: int
 ) -> Node:
     """build_coercion_expression."""
     if path.how == "text":
@@ -155,36 +104,36 @@ def _cast(
     args = [_known(node)]
     wanted = len(state.catalog.functions[path.function].arguments)
     if wanted >= 2:
-        args.append(tree.Constant(oids.INT4, typmod.to_bytes(4, "little", signed=True)))
+        args.append(tree.Const(oids.INT4, typmod.to_bytes(4, "little", signed=True)))
     if wanted == 3:
-        args.append(tree.Constant(oids.BOOL, bytes([context == Context.EXPLICIT])))
-    return tree.Function(path.function, target, tuple(args), form, location=location)
+        args.append(tree.Const(oids.BOOL, bytes([context == CoercionContext.EXPLICIT])))
+    return tree.FuncExpr(path.function, target, tuple(args), form, location=location)
 
 
 def coerce_to_target(
-    state: ParseState, node: Node, target: int, typmod: int, context: Context, form: int, location: int
+    state: ParseState, node: Node, target: int, typmod: int, context: CoercionContext, form: int, location: int
 ) -> Node | None:
     """coerce_to_target_type: with the length that the modifier asks for; None where there is no cast."""
     if not can_coerce(state.catalog, [type_of(node)], [target], context):
         return None
     inner: Node = node
-    while isinstance(inner, tree.Collate):
+    while isinstance(inner, tree.CollateExpr):
         inner = inner.arg
     made = coerce(state, inner, target, typmod, context, form, location)
-    hide = made is not inner and not isinstance(made, tree.Constant)
+    hide = made is not inner and not isinstance(made, tree.Const)
     made = _coerce_typmod(state, made, target, typmod, context, form, location, hide)
-    if inner is not node and isinstance(node, tree.Collate) and state.catalog.collation_of(target):
-        return tree.Collate(_known(made), node.collation, node.location)
+    if inner is not node and isinstance(node, tree.CollateExpr) and state.catalog.collation_of(target):
+        return tree.CollateExpr(_known(made), node.collation, location=node.location)
     return made
 
 
 def _coerce_typmod(
-    state: ParseState, node: Node, target: int, typmod: int, context: Context, form: int, location: int, hide: bool
+    state: ParseState, node: Node, target: int, typmod: int, context: CoercionContext, form: int, location: int, hide: bool
 ) -> Node:  # fmt: skip
     """coerce_type_typmod."""
     if typmod == typmod_of(node):
         return node
-    if hide and isinstance(node, tree.Function | tree.Relabel | Forbidden):
+    if hide and isinstance(node, tree.FuncExpr | tree.RelabelType | Forbidden):
         node = replace(node, form=IMPLICIT_CAST)
     path = _length_cast(state.catalog, target) if typmod >= 0 else None
     if path is not None:
@@ -204,13 +153,13 @@ def _length_cast(catalog: Catalog, target: int) -> Path | None:
 def _relabelled(node: Node, target: int, typmod: int, form: int, location: int) -> Node:
     """applyRelabelType: one label is enough, and a constant is labelled itself."""
     collation = collation_of(node)
-    while isinstance(node, tree.Relabel):
+    while isinstance(node, tree.RelabelType):
         node = node.arg
-    if isinstance(node, tree.Constant):
-        return tree.Constant(target, node.value, typmod, collation, node.location)
+    if isinstance(node, tree.Const):
+        return tree.Const(target, node.value, typmod, collation, location=node.location)
     if (type_of(node), typmod_of(node), collation_of(node)) == (target, typmod, collation):
         return node
-    return tree.Relabel(_known(node), target, typmod, collation, form, location)
+    return tree.RelabelType(_known(node), target, typmod, collation, form, location=location)
 
 
 def common_type(state: ParseState, nodes: Sequence[Node], construct: str | None) -> int:
@@ -239,8 +188,8 @@ def common_type(state: ParseState, nodes: Sequence[Node], construct: str | None)
 def _is_wider(catalog: Catalog, found: int, chosen: int) -> bool:
     return (
         not catalog.is_preferred(chosen)
-        and can_coerce(catalog, [chosen], [found], Context.IMPLICIT)
-        and not can_coerce(catalog, [found], [chosen], Context.IMPLICIT)
+        and can_coerce(catalog, [chosen], [found], CoercionContext.IMPLICIT)
+        and not can_coerce(catalog, [found], [chosen], CoercionContext.IMPLICIT)
     )
 
 
@@ -248,13 +197,13 @@ def coerce_to_common(state: ParseState, node: Node, target: int, construct: str)
     """coerce_to_common_type."""
     if type_of(node) == target:
         return node
-    if not can_coerce(state.catalog, [type_of(node)], [target], Context.IMPLICIT):
+    if not can_coerce(state.catalog, [type_of(node)], [target], CoercionContext.IMPLICIT):
         raise state.error(
             f"{construct} could not convert type {state.label(type_of(node))} to {state.label(target)}",
             "42846",
             location_of(node),
         )
-    return coerce(state, node, target, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
+    return coerce(state, node, target, -1, CoercionContext.IMPLICIT, IMPLICIT_CAST, -1)
 
 
 def coerce_to_boolean(state: ParseState, node: Node, construct: str) -> tree.Expression:
@@ -265,7 +214,7 @@ def coerce_to_specific(state: ParseState, node: Node, target: int, construct: st
     """coerce_to_specific_type, and coerce_to_boolean."""
     made: Node | None = node
     if type_of(node) != target:
-        made = coerce_to_target(state, node, target, -1, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
+        made = coerce_to_target(state, node, target, -1, CoercionContext.ASSIGNMENT, IMPLICIT_CAST, -1)
     if made is None:
         raise state.error(
             f"argument of {construct} must be type {state.label(target)}, not type {state.label(type_of(node))}",
@@ -277,7 +226,7 @@ def coerce_to_specific(state: ParseState, node: Node, target: int, construct: st
 
 def cast_explicitly(state: ParseState, node: Node, target: int, typmod: int, location: int) -> Node:
     """What CAST and :: do. Raises UsageError where there is no cast."""
-    made = coerce_to_target(state, node, target, typmod, Context.EXPLICIT, EXPLICIT_CAST, location)
+    made = coerce_to_target(state, node, target, typmod, CoercionContext.EXPLICIT, EXPLICIT_CAST, location)
     if made is None:
         raise state.error(
             f"cannot cast type {state.label(type_of(node))} to {state.label(target)}",
@@ -290,7 +239,7 @@ def cast_explicitly(state: ParseState, node: Node, target: int, typmod: int, loc
 def coerce_arguments(state: ParseState, nodes: Sequence[Node], declared: Sequence[int]) -> tuple[tree.Expression, ...]:
     """make_fn_arguments: each as the type that the function or operator takes."""
     made = [
-        node if type_of(node) == target else coerce(state, node, target, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
+        node if type_of(node) == target else coerce(state, node, target, -1, CoercionContext.IMPLICIT, IMPLICIT_CAST, -1)
         for node, target in zip(nodes, declared, strict=True)
     ]
     return tuple(map(_known, made))

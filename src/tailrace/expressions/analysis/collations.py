@@ -45,17 +45,17 @@ def assign_collations(state: ParseState, node: Any) -> Any:
 def _walk(state: ParseState, node: Any, outer: _Derived) -> Any:
     """The node with its collations; what it derives is merged into `outer`."""
     match node:
-        case tree.Collate():
+        case tree.CollateExpr():
             made = replace(node, arg=_walk(state, node.arg, _Derived()))
             _merge(state, _Derived(Strength.EXPLICIT, node.collation, node.location), outer)
             return made
-        case tree.When():
+        case tree.CaseWhen():
             return _with_children(state, node, outer)
-        case tree.RowOf():
+        case tree.RowExpr():
             return replace(node, args=tuple(assign_collations(state, arg) for arg in node.args))
-        case tree.RowComparison():
+        case tree.RowCompareExpr():
             return _row_comparison(state, node)
-        case tree.Column() | tree.Constant() | tree.CaseTest():
+        case tree.Var() | tree.Const() | tree.CaseTestExpr():
             collation = collation_of(node)
             strength = Strength.IMPLICIT if collation else Strength.NONE
             _merge(state, _Derived(strength, collation, location_of(node)), outer)
@@ -90,15 +90,15 @@ def _with_children(state: ParseState, node: Any, inner: _Derived) -> Any:
         return tuple(_walk(state, each, inner) for each in nodes)
 
     match node:
-        case tree.Relabel() | tree.Not() | tree.NullTest() | tree.BooleanTest():
+        case tree.RelabelType() | tree.Not() | tree.NullTest() | tree.BooleanTest():
             return replace(node, arg=_walk(state, node.arg, inner))
-        case tree.Case():
+        case tree.CaseExpr():
             return replace(node, whens=walked(node.whens), default=_walk(state, node.default, inner))
-        case tree.When():
+        case tree.CaseWhen():
             return replace(node, condition=_walk(state, node.condition, inner), result=_walk(state, node.result, inner))
-        case tree.ArrayOf():
+        case tree.ArrayExpr():
             return replace(node, elements=walked(node.elements))
-        case tree.XmlExpression():
+        case tree.XmlExpr():
             return replace(node, named_args=walked(node.named_args), args=walked(node.args))
         case Forbidden(what="SubscriptingRef"):
             below = tuple(assign_collations(state, each) for each in node.args[1:])
@@ -107,7 +107,7 @@ def _with_children(state: ParseState, node: Any, inner: _Derived) -> Any:
             return replace(node, args=walked(node.args))
 
 
-def _row_comparison(state: ParseState, node: tree.RowComparison) -> tree.RowComparison:
+def _row_comparison(state: ParseState, node: tree.RowCompareExpr) -> tree.RowCompareExpr:
     """Each pair by itself, and a conflict in one is an error (select_common_collation with none_ok, which RowCompareExpr alone has, tells none)."""
     left, right, collations = [], [], []
     for one, other in zip(node.left, node.right, strict=True):

@@ -63,23 +63,23 @@ def _wrong_schema(state: ParseState, table: str, location: int) -> UsageError:
     return state.error(message, "42P01", location, hint=why)
 
 
-def whole_row(location: int) -> tree.Column:
-    return tree.Column(0, ROW_TYPE, location=location)
+def whole_row(location: int) -> tree.Var:
+    return tree.Var(0, ROW_TYPE, location=location)
 
 
-def _column(state: ParseState, name: str, location: int) -> tree.Column | None:
+def _column(state: ParseState, name: str, location: int) -> tree.Var | None:
     entry = state.columns.get(name)
     if entry is not None:
-        return tree.Column(entry.number, entry.type, entry.typmod, entry.collation, location)
+        return tree.Var(entry.number, entry.type, entry.typmod, entry.collation, location=location)
     if name in SYSTEM_COLUMNS:
         number, kind = SYSTEM_COLUMNS[name]
-        return tree.Column(number, kind, location=location)
+        return tree.Var(number, kind, location=location)
     return None
 
 
 def field_of(state: ParseState, node: Node, name: str, location: int) -> Node | None:
     """A field of a composite value, None if its type has none of that name."""
-    if isinstance(node, tree.Column) and node.attnum == 0:
+    if isinstance(node, tree.Var) and node.attnum == 0:
         return _column(state, name, node.location)
     row = state.catalog.types.get(state.catalog.base_type(node.type))
     for field, kind, typmod in row.fields if row is not None else ():

@@ -13,7 +13,8 @@ from pglast import ast
 from pglast.enums import A_Expr_Kind, BoolExprType
 
 from tailrace.expressions import tree
-from tailrace.expressions.analysis.coercion import Context, can_coerce, coerce_to_boolean, coerce_to_common, common_type
+from tailrace.expressions.analysis.coercion import can_coerce, coerce_to_boolean, coerce_to_common, common_type
+from tailrace.expressions.analysis.coercion_pathways import CoercionContext
 from tailrace.expressions.analysis.names import name_list, words
 from tailrace.expressions.analysis.operators import make_array_comparison, make_operator, ordering_of
 from tailrace.expressions.analysis.state import Forbidden, Node, ParseState, first_location, leftmost, type_of
@@ -37,7 +38,7 @@ def transform_comparison(state: ParseState, raw: Any) -> Node:
     location, names = state.place(raw), words(raw.name)
     left = None if raw.lexpr is None else state.transform(state, raw.lexpr)
     right = state.transform(state, raw.rexpr)
-    if isinstance(left, tree.RowOf) and isinstance(right, Forbidden) and right.what == "SubLink":
+    if isinstance(left, tree.RowExpr) and isinstance(right, Forbidden) and right.what == "SubLink":
         return replace(right, type=oids.BOOL, location=leftmost(first_location(left.args), right.location))
     if isinstance(raw.lexpr, ast.RowExpr) and isinstance(raw.rexpr, ast.RowExpr):
         return _compare_rows(state, names, _args(left), _args(right), location)
@@ -45,7 +46,7 @@ def transform_comparison(state: ParseState, raw: Any) -> Node:
 
 
 def _args(node: Any) -> tuple[tree.Expression, ...]:
-    assert isinstance(node, tree.RowOf)
+    assert isinstance(node, tree.RowExpr)
     return node.args
 
 
@@ -66,15 +67,15 @@ def _compare_rows(state: ParseState, names: list[str], left: Sequence[Node], rig
         raise state.error(message, "0A000", location, hint=hint)
     kind = min(common)
     if kind in (EQUAL, NOT_EQUAL):
-        return (tree.And if kind == EQUAL else tree.Or)(tuple(pairs), location)
+        return (tree.And if kind == EQUAL else tree.Or)(tuple(pairs), location=location)
     families = tuple(next(family for family, strategy in meaning if strategy == kind) for meaning in meanings)
-    return tree.RowComparison(
+    return tree.RowCompareExpr(
         kind, tuple(pair.oid for pair in pairs), families, (0,) * len(pairs),
         tuple(pair.args[0] for pair in pairs), tuple(pair.args[1] for pair in pairs),
     )  # fmt: skip
 
 
-def _compare_pair(state: ParseState, names: list[str], left: Node, right: Node, location: int) -> tree.Operator:
+def _compare_pair(state: ParseState, names: list[str], left: Node, right: Node, location: int) -> tree.OpExpr:
     pair = make_operator(state, names, left, right, location)
     if pair.type != oids.BOOL:
         message = f"row comparison operator must yield type boolean, not type {state.label(pair.type)}"
@@ -97,20 +98,20 @@ def transform_distinct(state: ParseState, raw: Any) -> Node:
         made = _distinct_rows(state, names, _args(left), _args(right), location)
     else:
         made = _distinct(state, names, left, right, location)
-    return tree.Not(made, location) if negated else made
+    return tree.Not(made, location=location) if negated else made
 
 
 def _known(node: Node) -> tree.Expression:
     return node  # type: ignore[return-value]
 
 
-def _distinct(state: ParseState, names: list[str], left: Node, right: Node, location: int) -> tree.DistinctFrom:
+def _distinct(state: ParseState, names: list[str], left: Node, right: Node, location: int) -> tree.DistinctExpr:
     pair = make_operator(state, names, left, right, location)
     _must_be_boolean(state, pair, "IS DISTINCT FROM", location)
-    return tree.DistinctFrom(pair.oid, pair.function, (pair.args[0], pair.args[1]), pair.type, location=location)
+    return tree.DistinctExpr(pair.oid, pair.function, (pair.args[0], pair.args[1]), pair.type, location=location)
 
 
-def _must_be_boolean(state: ParseState, pair: tree.Operator, construct: str, location: int) -> None:
+def _must_be_boolean(state: ParseState, pair: tree.OpExpr, construct: str, location: int) -> None:
     if pair.type != oids.BOOL:
         raise state.error(f"{construct} requires = operator to yield boolean", "42804", location)
     if pair.returns_set:
@@ -125,8 +126,8 @@ def _distinct_rows(
     made: tree.Expression | None = None
     for one, other in zip(left, right, strict=True):
         pair = _distinct(state, names, one, other, location)
-        made = pair if made is None else tree.Or((made, pair), location)
-    return made if made is not None else tree.Constant(oids.BOOL, b"\0")
+        made = pair if made is None else tree.Or((made, pair), location=location)
+    return made if made is not None else tree.Const(oids.BOOL, b"\0")
 
 
 def transform_null_if(state: ParseState, raw: Any) -> Node:
@@ -134,7 +135,7 @@ def transform_null_if(state: ParseState, raw: Any) -> Node:
     left, right = state.transform(state, raw.lexpr), state.transform(state, raw.rexpr)
     pair = make_operator(state, words(raw.name), left, right, location)
     _must_be_boolean(state, pair, "NULLIF", location)
-    return tree.NullIf(pair.oid, pair.function, type_of(pair.args[0]), (pair.args[0], pair.args[1]), location=location)
+    return tree.NullIfExpr(pair.oid, pair.function, type_of(pair.args[0]), (pair.args[0], pair.args[1]), location=location)
 
 
 def transform_array_comparison(state: ParseState, raw: Any) -> Node:
@@ -159,18 +160,18 @@ def transform_in(state: ParseState, raw: Any) -> Node:
             listed = [(each, node) for each, node in listed if _has_columns(node)]
     for _, node in listed:
         pair: Node
-        if isinstance(left, tree.RowOf) and isinstance(node, tree.RowOf):
+        if isinstance(left, tree.RowExpr) and isinstance(node, tree.RowExpr):
             pair = _compare_rows(state, names, left.args, node.args, location)
         else:
             pair = make_operator(state, names, left, node, location)
         one = coerce_to_boolean(state, pair, "IN")
-        made = one if made is None else (tree.Or if use_or else tree.And)((made, one), location)
+        made = one if made is None else (tree.Or if use_or else tree.And)((made, one), location=location)
     assert made is not None
     return made
 
 
 def _has_columns(node: Any) -> bool:
-    return any(isinstance(each, tree.Column) for each in tree.walk(node))
+    return any(isinstance(each, tree.Var) for each in tree.walk(node))
 
 
 def _in_array(
@@ -178,13 +179,15 @@ def _in_array(
 ) -> tree.Expression | None:
     everything = [left, *plain]
     common = common_type(state, everything, None)
-    if not common or not all(can_coerce(state.catalog, [type_of(each)], [common], Context.IMPLICIT) for each in everything):
+    if not common or not all(
+        can_coerce(state.catalog, [type_of(each)], [common], CoercionContext.IMPLICIT) for each in everything
+    ):
         return None
     array = state.catalog.array_type(common) if common != oids.RECORD else 0
     if not array:
         return None
     elements = tuple(_known(coerce_to_common(state, node, common, "IN")) for node in plain)
-    return make_array_comparison(state, names, use_or, left, tree.ArrayOf(array, common, elements), location)
+    return make_array_comparison(state, names, use_or, left, tree.ArrayExpr(array, common, elements), location)
 
 
 def transform_between(state: ParseState, raw: Any) -> Node:

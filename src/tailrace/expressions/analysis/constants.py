@@ -22,30 +22,30 @@ _INT4, _INT8 = 1 << 31, 1 << 63
 def transform_constant(state: ParseState, raw: Any) -> Node:
     location = state.place(raw)
     if raw.isnull:
-        return tree.Constant(oids.UNKNOWN, None, location=location)
+        return tree.Const(oids.UNKNOWN, None, location=location)
     value = raw.val
     match value:
         case ast.Integer():
-            return tree.Constant(oids.INT4, int(value.ival or 0).to_bytes(4, "little", signed=True), location=location)
+            return tree.Const(oids.INT4, int(value.ival or 0).to_bytes(4, "little", signed=True), location=location)
         case ast.Float():
             return _number(str(value.fval), location)
         case ast.Boolean():
-            return tree.Constant(oids.BOOL, bytes([bool(value.boolval)]), location=location)
+            return tree.Const(oids.BOOL, bytes([bool(value.boolval)]), location=location)
         case ast.BitString():
-            return tree.Constant(oids.BIT, _bits(state, str(value.bsval), location), location=location)
+            return tree.Const(oids.BIT, _bits(state, str(value.bsval), location), location=location)
     text = str(value.sval or "")
-    return tree.Constant(oids.UNKNOWN, text.encode("utf-8", "surrogateescape"), location=location)
+    return tree.Const(oids.UNKNOWN, text.encode("utf-8", "surrogateescape"), location=location)
 
 
-def _number(text: str, location: int) -> tree.Constant:
+def _number(text: str, location: int) -> tree.Const:
     """What does not fit integer: bigint if it is whole and fits, else numeric."""
     whole = _whole(text)
     if whole is not None and -_INT8 <= whole < _INT8:
         if -_INT4 <= whole < _INT4:
-            return tree.Constant(oids.INT4, whole.to_bytes(4, "little", signed=True), location=location)
-        return tree.Constant(oids.INT8, whole.to_bytes(8, "little", signed=True), location=location)
+            return tree.Const(oids.INT4, whole.to_bytes(4, "little", signed=True), location=location)
+        return tree.Const(oids.INT8, whole.to_bytes(8, "little", signed=True), location=location)
     plain = str(whole) if whole is not None else text.replace("_", "")
-    return tree.Constant(oids.NUMERIC, parse_numeric(plain), location=location)
+    return tree.Const(oids.NUMERIC, parse_numeric(plain), location=location)
 
 
 def _whole(text: str) -> int | None:

@@ -14,13 +14,13 @@ from pglast.enums import BoolTestType, MinMaxOp, NullTestType
 
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.coercion import (
-    Context,
     coerce_to_boolean,
     coerce_to_common,
     coerce_to_specific,
     coerce_to_target,
     common_type,
 )
+from tailrace.expressions.analysis.coercion_pathways import CoercionContext
 from tailrace.expressions.analysis.collations import assign_collations
 from tailrace.expressions.analysis.state import (
     EXPLICIT_CAST,
@@ -53,7 +53,7 @@ _XML_ARGUMENTS = {
 class CaseComparison:
     """`argument = value` of a CASE, among parsed nodes: its left side is analysed already."""
 
-    test: tree.CaseTest
+    test: tree.CaseTestExpr
     value: Any
     location: int
 
@@ -66,24 +66,27 @@ def known(node: Node) -> tree.Expression:
 def transform_case(state: ParseState, raw: Any) -> Node:
     """transformCaseExpr."""
     arg: tree.Expression | None = None
-    test: tree.CaseTest | None = None
+    test: tree.CaseTestExpr | None = None
     if raw.arg is not None:
         found = state.transform(state, raw.arg)
         if type_of(found) == oids.UNKNOWN:
             found = coerce_to_common(state, found, oids.TEXT, "CASE")
         arg = assign_collations(state, found)
-        test = tree.CaseTest(type_of(arg), typmod_of(arg), collation_of(arg))
+        test = tree.CaseTestExpr(type_of(arg), typmod_of(arg), collation_of(arg))
     conditions, results = [], []
     for when in raw.args:
         condition = when.expr if test is None else CaseComparison(test, when.expr, when.location)
         conditions.append(coerce_to_boolean(state, state.transform(state, condition), "CASE/WHEN"))
         results.append(state.transform(state, when.result))
-    default: Node = tree.Constant(oids.UNKNOWN, None) if raw.defresult is None else state.transform(state, raw.defresult)
+    default: Node = tree.Const(oids.UNKNOWN, None) if raw.defresult is None else state.transform(state, raw.defresult)
     kind = common_type(state, [default, *results], "CASE")
     made = known(coerce_to_common(state, default, kind, "CASE/ELSE"))
     chosen = [known(coerce_to_common(state, result, kind, "CASE/WHEN")) for result in results]
-    whens = tuple(map(tree.When, conditions, chosen, map(state.place, raw.args)))
-    return tree.Case(kind, whens, made, arg, location=state.place(raw))
+    whens = tuple(
+        tree.CaseWhen(condition, result, location=state.place(when))
+        for condition, result, when in zip(conditions, chosen, raw.args, strict=True)
+    )
+    return tree.CaseExpr(kind, whens, made, arg, location=state.place(raw))
 
 
 def transform_array(state: ParseState, raw: Any, array: int = 0, element: int = 0, typmod: int = -1) -> Node:
@@ -101,7 +104,7 @@ def transform_array(state: ParseState, raw: Any, array: int = 0, element: int = 
     if array:
         target = array if many else element
         cast = tuple(known(_element(state, each, target, typmod)) for each in elements)
-        return tree.ArrayOf(array, element, cast, many, location=location)
+        return tree.ArrayExpr(array, element, cast, many, location=location)
     if not elements:
         hint = "Explicitly cast to the desired type, for example ARRAY[]::integer[]."
         raise state.error("cannot determine type of empty array", "42P18", location, hint=hint)
@@ -113,11 +116,11 @@ def transform_array(state: ParseState, raw: Any, array: int = 0, element: int = 
         if not found:
             raise state.error(f"could not find {what} type for data type {state.label(target)}", "42704", location)
     cast = tuple(known(coerce_to_common(state, each, target, "ARRAY")) for each in elements)
-    return tree.ArrayOf(array, element, cast, many, location=location)
+    return tree.ArrayExpr(array, element, cast, many, location=location)
 
 
 def _element(state: ParseState, node: Node, target: int, typmod: int) -> Node:
-    made = coerce_to_target(state, node, target, typmod, Context.EXPLICIT, EXPLICIT_CAST, -1)
+    made = coerce_to_target(state, node, target, typmod, CoercionContext.EXPLICIT, EXPLICIT_CAST, -1)
     if made is None:
         message = f"cannot cast type {state.label(type_of(node))} to {state.label(target)}"
         raise state.error(message, "42846", location_of(node))
@@ -127,14 +130,14 @@ def _element(state: ParseState, node: Node, target: int, typmod: int) -> Node:
 def transform_row(state: ParseState, raw: Any) -> Node:
     args = tuple(known(state.transform(state, each)) for each in raw.args or ())
     names = tuple(f"f{number}" for number in range(1, len(args) + 1))
-    return tree.RowOf(oids.RECORD, args, names, IMPLICIT_CAST, state.place(raw))
+    return tree.RowExpr(oids.RECORD, args, names, IMPLICIT_CAST, location=state.place(raw))
 
 
 def transform_coalesce(state: ParseState, raw: Any) -> Node:
     args = [state.transform(state, each) for each in raw.args]
     kind = common_type(state, args, "COALESCE")
     made = tuple(known(coerce_to_common(state, each, kind, "COALESCE")) for each in args)
-    return tree.Coalesce(kind, made, location=state.place(raw))
+    return tree.CoalesceExpr(kind, made, location=state.place(raw))
 
 
 def transform_min_max(state: ParseState, raw: Any) -> Node:
@@ -143,20 +146,20 @@ def transform_min_max(state: ParseState, raw: Any) -> Node:
     args = [state.transform(state, each) for each in raw.args]
     kind = common_type(state, args, construct)
     made = tuple(known(coerce_to_common(state, each, kind, construct)) for each in args)
-    return tree.MinMax(kind, least, made, location=state.place(raw))
+    return tree.MinMaxExpr(kind, least, made, location=state.place(raw))
 
 
 def transform_null_test(state: ParseState, raw: Any) -> Node:
     arg = state.transform(state, raw.arg)
     kind = state.catalog.kind(state.catalog.base_type(type_of(arg)))
     of_row = type_of(arg) == oids.RECORD or kind == "c"
-    return tree.NullTest(known(arg), raw.nulltesttype == NullTestType.IS_NOT_NULL, of_row, state.place(raw))
+    return tree.NullTest(known(arg), raw.nulltesttype == NullTestType.IS_NOT_NULL, of_row, location=state.place(raw))
 
 
 def transform_boolean_test(state: ParseState, raw: Any) -> Node:
     kind, construct = _BOOLEAN_TESTS[raw.booltesttype]
     arg = coerce_to_boolean(state, state.transform(state, raw.arg), construct)
-    return tree.BooleanTest(arg, kind, state.place(raw))
+    return tree.BooleanTest(arg, kind, location=state.place(raw))
 
 
 def transform_xml(state: ParseState, raw: Any) -> Node:
@@ -176,7 +179,7 @@ def transform_xml(state: ParseState, raw: Any) -> Node:
         _xml_argument(state, int(raw.op), place, state.transform(state, each)) for place, each in enumerate(raw.args or ())
     )
     name = None if raw.name is None else xml_name(raw.name)
-    return tree.XmlExpression(
+    return tree.XmlExpr(
         int(raw.op), oids.XML, args, name, tuple(named), tuple(names), int(raw.xmloption), location=state.place(raw)
     )
 
@@ -202,10 +205,10 @@ def transform_xml_serialize(state: ParseState, raw: Any, kind: int, typmod: int)
     """transformXmlSerialize: as text, then as the type that was asked for."""
     arg = coerce_to_specific(state, state.transform(state, raw.expr), oids.XML, "XMLSERIALIZE")
     indent = bool(getattr(raw, "indent", False))
-    made = tree.XmlExpression(
+    made = tree.XmlExpr(
         XML_SERIALIZE, kind, (arg,), option=int(raw.xmloption), indent=indent, typmod=typmod, location=state.place(raw)
     )
-    found = coerce_to_target(state, made, kind, typmod, Context.IMPLICIT, IMPLICIT_CAST, -1)
+    found = coerce_to_target(state, made, kind, typmod, CoercionContext.IMPLICIT, IMPLICIT_CAST, -1)
     if found is None:
         message = f"cannot cast XMLSERIALIZE result to {state.label(kind)}"
         raise state.error(message, "42846", location_of(made))

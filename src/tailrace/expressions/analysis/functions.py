@@ -15,7 +15,8 @@ from tailrace.expressions import tree
 from tailrace.expressions.analysis import polymorphism
 from tailrace.expressions.analysis.candidates import callable_with, select
 from tailrace.expressions.analysis.catalog import FunctionRow
-from tailrace.expressions.analysis.coercion import Context, coerce, coerce_arguments, find_path
+from tailrace.expressions.analysis.coercion import coerce, coerce_arguments
+from tailrace.expressions.analysis.coercion_pathways import CoercionContext, find_path
 from tailrace.expressions.analysis.names import in_path, name_list
 from tailrace.expressions.analysis.state import EXPLICIT_CALL, Forbidden, Node, ParseState, location_of, type_of
 from tailrace.types import oids
@@ -28,7 +29,7 @@ _NONE_FITS = "No function matches the given name and argument types. You might n
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FuncCall:
     """How a call was written: `form` is CoercionForm, `variadic` whether the keyword was there, `names` of arguments that were given by name."""
 
     form: int = EXPLICIT_CALL
@@ -43,7 +44,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _FunctionCandidate:
     """A function as this call would use it: the types it takes, in the order in which the arguments were given; how many go into its variadic
     array."""
 
@@ -56,7 +57,7 @@ class _Candidate:
         return self.gathered > 0 or len(self.takes) != len(self.row.arguments)
 
 
-def call_function(state: ParseState, names: list[str], args: Sequence[Node], call: Call, location: int) -> Node:
+def call_function(state: ParseState, names: list[str], args: Sequence[Node], call: FuncCall, location: int) -> Node:
     """The call, or its refusal."""
     if len(args) > MOST_ARGUMENTS:
         raise state.error(f"cannot pass more than {MOST_ARGUMENTS} arguments to a function", "54023", location)
@@ -75,11 +76,11 @@ def call_function(state: ParseState, names: list[str], args: Sequence[Node], cal
     return _made(state, chosen, args, given, call, location)
 
 
-def _candidates(state: ParseState, names: list[str], count: int, call: Call, location: int) -> list[_Candidate]:
+def _candidates(state: ParseState, names: list[str], count: int, call: FuncCall, location: int) -> list[_FunctionCandidate]:
     """FuncnameGetCandidates: functions of the name that this many arguments may call. Of two that take the same, the one that takes it without a
     variadic or a default is meant."""
     rows = in_path(state, state.catalog.functions_named.get(names[-1], []), names, location, lambda row: row.arguments)
-    best: dict[tuple[int, ...], _Candidate] = {}
+    best: dict[tuple[int, ...], _FunctionCandidate] = {}
     for row in rows:
         candidate = _named(row, count, call.names) if call.names else _positional(row, count, call)
         if candidate is not None:
@@ -89,17 +90,17 @@ def _candidates(state: ParseState, names: list[str], count: int, call: Call, loc
     return list(best.values())
 
 
-def _positional(row: FunctionRow, count: int, call: Call) -> _Candidate | None:
+def _positional(row: FunctionRow, count: int, call: FuncCall) -> _FunctionCandidate | None:
     wanted = len(row.arguments)
     if row.variadic and not call.variadic and count >= wanted:
         gathered = count - wanted + 1
-        return _Candidate(row, row.arguments[:-1] + (row.variadic,) * gathered, gathered)
+        return _FunctionCandidate(row, row.arguments[:-1] + (row.variadic,) * gathered, gathered)
     if not wanted - row.defaults <= count <= wanted:
         return None
-    return _Candidate(row, row.arguments[:count])
+    return _FunctionCandidate(row, row.arguments[:count])
 
 
-def _named(row: FunctionRow, count: int, names: tuple[str, ...]) -> _Candidate | None:
+def _named(row: FunctionRow, count: int, names: tuple[str, ...]) -> _FunctionCandidate | None:
     """MatchNamedCall: positions first, then names, then defaults."""
     first = count - len(names)
     if row.variadic or any(name not in row.names[first:] for name in names) or len(row.arguments) < count:
@@ -108,11 +109,11 @@ def _named(row: FunctionRow, count: int, names: tuple[str, ...]) -> _Candidate |
     missing = set(range(len(row.arguments))) - set(places)
     if any(place < len(row.arguments) - row.defaults for place in missing):
         return None
-    return _Candidate(row, tuple(row.arguments[place] for place in places))
+    return _FunctionCandidate(row, tuple(row.arguments[place] for place in places))
 
 
 def _as_cast(
-    state: ParseState, names: list[str], args: Sequence[Node], given: list[int], call: Call, location: int
+    state: ParseState, names: list[str], args: Sequence[Node], given: list[int], call: FuncCall, location: int
 ) -> Node | None:
     """A call of one argument by the name of a type may be a cast (FUNCDETAIL_COERCION)."""
     if len(args) != 1 or call.names:
@@ -121,17 +122,17 @@ def _as_cast(
     if not rows or rows[0].kind == "c":
         return None
     target, source = rows[0].oid, given[0]
-    if not (source == oids.UNKNOWN and isinstance(args[0], tree.Constant)):
-        path = find_path(state.catalog, target, source, Context.EXPLICIT)
+    if not (source == oids.UNKNOWN and isinstance(args[0], tree.Const)):
+        path = find_path(state.catalog, target, source, CoercionContext.EXPLICIT)
         of_row = source == oids.RECORD or state.catalog.kind(source) == "c"
         if path is None or path.how not in ("relabel", "text"):
             return None
         if path.how == "text" and of_row and state.catalog.category(target) == "S":
             return None
-    return coerce(state, args[0], target, -1, Context.EXPLICIT, EXPLICIT_CALL, location)
+    return coerce(state, args[0], target, -1, CoercionContext.EXPLICIT, EXPLICIT_CALL, location)
 
 
-def _signature(state: ParseState, names: list[str], given: list[int], call: Call) -> str:
+def _signature(state: ParseState, names: list[str], given: list[int], call: FuncCall) -> str:
     first = len(given) - len(call.names)
     labels = [
         f"{call.names[place - first]} => {state.label(oid)}" if place >= first else state.label(oid)
@@ -141,7 +142,7 @@ def _signature(state: ParseState, names: list[str], given: list[int], call: Call
 
 
 def _not_found(
-    state: ParseState, names: list[str], given: list[int], call: Call, location: int, *, ambiguous: bool
+    state: ParseState, names: list[str], given: list[int], call: FuncCall, location: int, *, ambiguous: bool
 ) -> UsageError:
     signature = _signature(state, names, given, call)
     if ambiguous:
@@ -149,7 +150,7 @@ def _not_found(
     return state.error(f"function {signature} does not exist", "42883", location, hint=_NONE_FITS)
 
 
-def _check_kind(state: ParseState, row: FunctionRow, names: list[str], given: list[int], call: Call, location: int) -> None:
+def _check_kind(state: ParseState, row: FunctionRow, names: list[str], given: list[int], call: FuncCall, location: int) -> None:
     """What only aggregates and window functions may have, and that they may not stand here at all."""
     name = name_list(names)
     if row.kind == "p":
@@ -177,7 +178,9 @@ def _check_kind(state: ParseState, row: FunctionRow, names: list[str], given: li
         raise state.error(message, "42809", location)
 
 
-def _made(state: ParseState, chosen: _Candidate, args: Sequence[Node], given: list[int], call: Call, location: int) -> Node:
+def _made(
+    state: ParseState, chosen: _FunctionCandidate, args: Sequence[Node], given: list[int], call: FuncCall, location: int
+) -> Node:
     row, variadic = chosen.row, call.variadic
     try:
         declared, result = polymorphism.resolve(state.catalog, given, chosen.takes, row.result)
@@ -202,10 +205,10 @@ def _made(state: ParseState, chosen: _Candidate, args: Sequence[Node], given: li
         if not array:
             at = location_of(gathered[0])
             raise state.error(f"could not find array type for data type {state.label(element)}", "42704", at)
-        passed = (*kept, tree.ArrayOf(array, element, gathered, location=location_of(gathered[0])))
+        passed = (*kept, tree.ArrayExpr(array, element, gathered, location=location_of(gathered[0])))
         variadic = True
     if row.returns_set:
         raise state.error(f"set-returning functions are not allowed in {state.clause}", "0A000", location)
-    return tree.Function(
+    return tree.FuncExpr(
         row.oid, result, tuple(passed), call.form, variadic=variadic, returns_set=row.returns_set, location=location
     )

@@ -17,7 +17,7 @@ from tailrace.expressions.analysis import columns, comparisons, constructs
 from tailrace.expressions.analysis.allowed import SIMPLE
 from tailrace.expressions.analysis.coercion import cast_explicitly, coerce_to_boolean, coerce_to_specific
 from tailrace.expressions.analysis.constants import transform_constant
-from tailrace.expressions.analysis.functions import Call, call_function
+from tailrace.expressions.analysis.functions import FuncCall, call_function
 from tailrace.expressions.analysis.names import check_schema, words
 from tailrace.expressions.analysis.operators import make_operator
 from tailrace.expressions.analysis.state import Forbidden, Node, ParseState, location_of, type_of
@@ -102,8 +102,8 @@ def _boolean(state: ParseState, raw: Any) -> Node:
     args = tuple(coerce_to_boolean(state, transform(state, each), construct) for each in raw.args)
     location = state.place(raw)
     if construct == "NOT":
-        return tree.Not(args[0], location)
-    return (tree.And if construct == "AND" else tree.Or)(args, location)
+        return tree.Not(args[0], location=location)
+    return (tree.And if construct == "AND" else tree.Or)(args, location=location)
 
 
 def _cast(state: ParseState, raw: Any) -> Node:
@@ -131,7 +131,7 @@ def _collate(state: ParseState, raw: Any) -> Node:
     if found is None:
         shown = ".".join(names)
         raise state.error(f'collation "{shown}" for encoding "UTF8" does not exist', "42704", location)
-    return tree.Collate(constructs.known(arg), found, location)
+    return tree.CollateExpr(constructs.known(arg), found, location=location)
 
 
 def _call(state: ParseState, raw: Any) -> Node:
@@ -150,7 +150,7 @@ def _call(state: ParseState, raw: Any) -> Node:
         args.append(transform(state, each))
     if raw.agg_within_group:
         args.extend(transform(state, each.node) for each in raw.agg_order)
-    call = Call(
+    call = FuncCall(
         int(raw.funcformat or CoercionForm.COERCE_EXPLICIT_CALL), bool(raw.func_variadic), bool(raw.agg_star),
         bool(raw.agg_distinct), bool(raw.agg_order), bool(raw.agg_within_group), raw.agg_filter is not None,
         raw.over is not None, tuple(names),

@@ -20,7 +20,7 @@ from tailrace.types import oids
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _OperatorCandidate:
     row: OperatorRow
     takes: tuple[int, ...]
 
@@ -33,7 +33,7 @@ def find_operator(state: ParseState, names: list[str], left: int | None, right: 
     if exact is not None:
         return exact
     given = [right] if left is None else [left, right]
-    candidates = [_Candidate(row, (row.right,) if left is None else (row.left, row.right)) for row in rows]
+    candidates = [_OperatorCandidate(row, (row.right,) if left is None else (row.left, row.right)) for row in rows]
     fitting = callable_with(state.catalog, given, candidates)
     chosen = fitting[0] if len(fitting) == 1 else select(state.catalog, given, fitting) if fitting else None
     if chosen is None:
@@ -73,7 +73,7 @@ def _refusal(state: ParseState, names: list[str], left: int | None, right: int, 
     return state.error(f"operator does not exist: {signature}", "42883", location, hint=hint)
 
 
-def make_operator(state: ParseState, names: list[str], left: Node | None, right: Node, location: int) -> tree.Operator:
+def make_operator(state: ParseState, names: list[str], left: Node | None, right: Node, location: int) -> tree.OpExpr:
     """make_op."""
     nodes = [right] if left is None else [left, right]
     given = [type_of(node) for node in nodes]
@@ -82,7 +82,7 @@ def make_operator(state: ParseState, names: list[str], left: Node | None, right:
     declared, result = _resolved(state, given, takes, row.result)
     args = coerce_arguments(state, nodes, declared)
     function = state.catalog.functions.get(row.function)
-    return tree.Operator(
+    return tree.OpExpr(
         row.oid, row.function, result, args, returns_set=function is not None and function.returns_set, location=location
     )
 
@@ -93,7 +93,7 @@ def _resolved(state: ParseState, given: list[int], takes: tuple[int, ...], resul
 
 def make_array_comparison(
     state: ParseState, names: list[str], use_or: bool, left: Node, right: Node, location: int
-) -> tree.ArrayComparison:
+) -> tree.ScalarArrayOpExpr:
     """make_scalar_array_op."""
     catalog, scalar, array = state.catalog, type_of(left), type_of(right)
     element = oids.UNKNOWN if array == oids.UNKNOWN else catalog.base_element_type(array)
@@ -109,7 +109,7 @@ def make_array_comparison(
         if not wanted:
             raise state.error(f"could not find array type for data type {state.label(declared[1])}", "42704", location)
     args: Any = coerce_arguments(state, [left, right], [declared[0], wanted])
-    return tree.ArrayComparison(row.oid, row.function, use_or, args, location=location)
+    return tree.ScalarArrayOpExpr(row.oid, row.function, use_or, args, location=location)
 
 
 def ordering_of(state: ParseState, oid: int) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.catalog import Catalog
+from tailrace.expressions.analysis.coercion_pathways import CoercionContext, is_coercible
 from tailrace.types import oids
 
 ELEMENTS = frozenset({oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYENUM})
@@ -112,8 +113,6 @@ def _join_second(catalog: Catalog, found: _Found, targets: Sequence[int]) -> Non
 
 def common_of(catalog: Catalog, oids: Sequence[int]) -> int:
     """select_common_type_from_oids without an error: 0 where there is none."""
-    from tailrace.expressions.analysis.coercion import Context, can_coerce  # noqa: PLC0415 - each asks the other
-
     chosen = oids[0]
     if all(oid == chosen for oid in oids):
         return chosen
@@ -123,10 +122,10 @@ def common_of(catalog: Catalog, oids: Sequence[int]) -> int:
             continue
         if catalog.category(oid) != catalog.category(chosen):
             return 0
-        forth = can_coerce(catalog, [chosen], [oid], Context.IMPLICIT)
-        if not catalog.is_preferred(chosen) and forth and not can_coerce(catalog, [oid], [chosen], Context.IMPLICIT):
+        forth = is_coercible(catalog, chosen, oid, CoercionContext.IMPLICIT)
+        if not catalog.is_preferred(chosen) and forth and not is_coercible(catalog, oid, chosen, CoercionContext.IMPLICIT):
             chosen = oid
-    return chosen if all(can_coerce(catalog, [oid], [chosen], Context.IMPLICIT) for oid in oids) else 0
+    return chosen if all(is_coercible(catalog, oid, chosen, CoercionContext.IMPLICIT) for oid in oids) else 0
 
 
 def resolve(catalog: Catalog, sources: Sequence[int], targets: Sequence[int], result: int) -> tuple[list[int], int]:

@@ -94,7 +94,7 @@ def _unset() -> Node:
 
 def type_of(node: Node) -> int:
     """exprType: an XmlExpr is of type xml as a node, and gives something else where it tests or serializes."""
-    if isinstance(node, tree.XmlExpression):
+    if isinstance(node, tree.XmlExpr):
         return {XML_IS_DOCUMENT: oids.BOOL, XML_SERIALIZE: oids.TEXT}.get(node.op, oids.XML)
     return node.type
 
@@ -102,17 +102,17 @@ def type_of(node: Node) -> int:
 def typmod_of(node: Node) -> int:
     """exprTypmod."""
     match node:
-        case tree.Function():
+        case tree.FuncExpr():
             return length_of_coercion(node)
-        case tree.NullIf():
+        case tree.NullIfExpr():
             return typmod_of(node.args[0])
-        case tree.Collate():
+        case tree.CollateExpr():
             return typmod_of(node.arg)
-        case tree.Case():
+        case tree.CaseExpr():
             return _common_typmod((node.default, *(when.result for when in node.whens)), node.type)
-        case tree.Coalesce() | tree.MinMax():
+        case tree.CoalesceExpr() | tree.MinMaxExpr():
             return _common_typmod(node.args, node.type)
-        case tree.ArrayOf():
+        case tree.ArrayExpr():
             kind = node.type if node.many_dimensions else node.element_type
             return _common_typmod(node.elements, kind)
         case _:
@@ -121,10 +121,10 @@ def typmod_of(node: Node) -> int:
 
 def length_of_coercion(node: Node) -> int:
     """The modifier that a cast to a length applies, -1 for what is no such cast (exprIsLengthCoercion)."""
-    if not isinstance(node, tree.Function) or node.form not in (EXPLICIT_CAST, IMPLICIT_CAST) or not 2 <= len(node.args) <= 3:
+    if not isinstance(node, tree.FuncExpr) or node.form not in (EXPLICIT_CAST, IMPLICIT_CAST) or not 2 <= len(node.args) <= 3:
         return -1
     second = node.args[1]
-    if not isinstance(second, tree.Constant) or second.type != oids.INT4 or second.value is None:
+    if not isinstance(second, tree.Const) or second.type != oids.INT4 or second.value is None:
         return -1
     return int.from_bytes(second.value, "little", signed=True)
 
@@ -146,15 +146,15 @@ def location_of(node: Node | None) -> int:
     match node:
         case None:
             return -1
-        case tree.Collate():
+        case tree.CollateExpr():
             return location_of(node.arg)
-        case tree.RowComparison():
+        case tree.RowCompareExpr():
             return first_location(node.left)
-        case tree.Relabel() | tree.NullTest() | tree.BooleanTest() | tree.Not():
+        case tree.RelabelType() | tree.NullTest() | tree.BooleanTest() | tree.Not():
             return leftmost(node.location, location_of(node.arg))
         case (
-            tree.Operator() | tree.Function() | tree.DistinctFrom() | tree.NullIf() | tree.ArrayComparison() | tree.And()
-            | tree.Or() | tree.XmlExpression()
+            tree.OpExpr() | tree.FuncExpr() | tree.DistinctExpr() | tree.NullIfExpr() | tree.ScalarArrayOpExpr() | tree.And()
+            | tree.Or() | tree.XmlExpr()
         ):  # fmt: skip
             return leftmost(node.location, first_location(node.args))
         case Forbidden(what="SubscriptingRef") | Forbidden(what="FieldSelect"):

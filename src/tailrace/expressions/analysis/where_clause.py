@@ -64,7 +64,7 @@ def _expanded(state: ParseState, node: Any, relation: Relation, session: Express
     virtual = {column.number: column.name for column in relation.columns if column.generated == VIRTUAL}
     if not virtual:
         return node
-    if isinstance(node, tree.Column) and node.attnum in virtual:
+    if isinstance(node, tree.Var) and node.attnum in virtual:
         if node.attnum not in session.generated:
             message = f'the expression of the virtual generated column "{virtual[node.attnum]}" is not known'
             raise state.error(message, "0A000", node.location)

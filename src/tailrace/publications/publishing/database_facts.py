@@ -14,7 +14,7 @@ from tailrace.catalog.history.history import History
 from tailrace.catalog.rows.catalog_rows import CatalogTable
 from tailrace.expressions.evaluate import Facts
 from tailrace.expressions.evaluate.collations import Collation
-from tailrace.expressions.evaluate.vectors import DEFAULT_COLLATION
+from tailrace.expressions.evaluate.fmgr.vectors import DEFAULT_COLLATION
 from tailrace.types.encodings.server_encodings import NAMES
 from tailrace.types.style import TextStyle
 

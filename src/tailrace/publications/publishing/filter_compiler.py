@@ -14,7 +14,7 @@ from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.deparse import deparse
 from tailrace.expressions.evaluate import Facts, Filter, compile_filter
-from tailrace.expressions.evaluate.refusals import refused
+from tailrace.expressions.evaluate.fmgr.refusals import refused
 from tailrace.expressions.node_tree import read_filter, write_node_tree
 from tailrace.expressions.session import ExpressionSession
 from tailrace.majors import ROW_FILTERS

@@ -51,21 +51,21 @@ def _text(node_tree: str, relation: Relation, session: ExpressionSession) -> str
         text = deparse(expression, relation, session)
     except TailraceError:
         return UNKNOWN
-    has_pair = isinstance(expression, tree.Operator) and text.startswith("(") and text.endswith(")")
+    has_pair = isinstance(expression, tree.OpExpr) and text.startswith("(") and text.endswith(")")
     return text[1:-1] if has_pair else text
 
 
 def _is_known(expression: tree.Expression) -> bool:
     """Whether both forms are the same, but for the outermost parentheses."""
-    if isinstance(expression, tree.Operator):
+    if isinstance(expression, tree.OpExpr):
         return all(_is_plain(each) for each in expression.args)
     return _is_plain(expression)
 
 
 def _is_plain(expression: tree.Expression) -> bool:
-    if isinstance(expression, tree.Function):
+    if isinstance(expression, tree.FuncExpr):
         written = expression.form in (_AS_A_CALL, _NOT_WRITTEN)
         return written and not expression.variadic and all(_is_plain(each) for each in expression.args)
-    if isinstance(expression, tree.Constant):
+    if isinstance(expression, tree.Const):
         return expression.type < FIRST_NORMAL_OID
-    return isinstance(expression, tree.Column)
+    return isinstance(expression, tree.Var)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pglast import enums
 
-from tailrace.expressions.evaluate.patterns import ends_in_escape, like_escape
+from tailrace.expressions.evaluate.patterns.like import ends_in_escape, like_escape
 from tailrace.sql.grammar import ast, name_of
 from tailrace.sql.query.allowed import refused
 from tailrace.sql.query.positions import called

@@ -10,7 +10,7 @@ from __future__ import annotations
 import string
 
 from tailrace.errors import UsageError
-from tailrace.expressions.evaluate import regcomp
+from tailrace.expressions.evaluate.patterns import regcomp
 
 _KINDS = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 _QUANTIFIERS = {(0, None): "*", (1, None): "+", (0, 1): "?"}

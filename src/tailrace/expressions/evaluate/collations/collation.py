@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tailrace.expressions.evaluate.refusals import Refused
+from tailrace.expressions.evaluate.fmgr.refusals import Refused
 
 LIBC, ICU, BUILTIN = "c", "i", "b"
 """collprovider and datlocprovider."""

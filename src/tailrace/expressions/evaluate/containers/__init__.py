@@ -1,0 +1,1 @@
+"""Arrays, ranges and multiranges."""

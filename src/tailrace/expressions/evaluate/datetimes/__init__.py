@@ -1,0 +1,1 @@
+"""Dates, times, timestamps and intervals."""

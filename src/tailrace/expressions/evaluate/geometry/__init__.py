@@ -1,0 +1,1 @@
+"""Points, lines, boxes, circles, paths and polygons (`adt/geo_ops.c`)."""

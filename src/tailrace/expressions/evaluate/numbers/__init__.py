@@ -1,0 +1,1 @@
+"""Integers, floating point, numeric and money."""

@@ -1,0 +1,1 @@
+"""Texts, bytea and bit strings."""

@@ -1,0 +1,1 @@
+"""tsvector and tsquery."""

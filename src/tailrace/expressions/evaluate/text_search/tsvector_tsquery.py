@@ -1,0 +1,198 @@
+"""tsvector and tsquery (`adt/tsvector_op.c`, `adt/tsquery_op.c`): what needs neither a dictionary nor a parser of documents.
+
+A tsquery is its stored form. A tsvector is its lexemes in their stored order, each (word, positions); a position is the place in its low 14 bits,
+the weight above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tailrace.expressions.evaluate.fmgr.array_and_record import Array
+from tailrace.expressions.evaluate.fmgr.function_calls import Implementation, rows
+from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error, refused
+from tailrace.types import oids
+from tailrace.types.text_search.tsquery import AND, NOT, OR, PHRASE, Query, read_query, write_query
+from tailrace.types.text_search.tsvector import write_lexemes
+
+Lexeme = tuple[bytes, tuple[int, ...]]
+Vector = list[Lexeme]
+WEIGHTS = {"A": 3, "B": 2, "C": 1, "D": 0}
+_PLACE = 0x3FFF
+_MOST_POSITIONS, _MOST_BYTES = 256, (1 << 20) - 1
+"""MAXNUMPOS and MAXSTRPOS (`tsearch/ts_type.h`)."""
+
+
+def _text(word: bytes) -> str:
+    return word.decode("utf-8", "surrogateescape")
+
+
+def _raw(word: str) -> bytes:
+    return word.encode("utf-8", "surrogateescape")
+
+
+def _weight(letter: int) -> int:
+    found = WEIGHTS.get(chr(letter).upper())
+    if found is None:
+        raise evaluation_error(f"unrecognized weight: {letter if letter < 128 else letter - 256}", "XX000")
+    return found
+
+
+def _set_weight(vector: Vector, letter: int) -> Vector:
+    weight = _weight(letter)
+    return [(word, tuple(place & _PLACE | weight << 14 for place in places)) for word, places in vector]
+
+
+def _set_weight_of(vector: Vector, letter: int, words: Array) -> Vector:
+    if chr(letter).upper() not in WEIGHTS:
+        raise evaluation_error(f"unrecognized weight: {chr(letter)}", "XX000")
+    weight, chosen = _weight(letter), {_raw(word) for word in words.items if word is not None}
+    return [
+        (word, tuple(place & _PLACE | weight << 14 for place in places) if word in chosen else places) for word, places in vector
+    ]
+
+
+def _filtered(vector: Vector, letters: Array) -> Vector:
+    """Lexemes with a position of one of the weights, and only these positions."""
+    wanted = set()
+    for letter in letters.items:
+        if letter is None:
+            raise evaluation_error("weight array may not contain nulls", "22004")
+        found = WEIGHTS.get(chr(letter).upper())
+        if found is None:
+            raise evaluation_error(f'unrecognized weight: "{chr(letter)}"', "22023")
+        wanted.add(found)
+    kept = [(word, tuple(place for place in places if place >> 14 in wanted)) for word, places in vector]
+    return [(word, places) for word, places in kept if places]
+
+
+def _deleted(vector: Vector, words: Array) -> Vector:
+    gone = {_raw(word) for word in words.items if word is not None}
+    return [each for each in vector if each[0] not in gone]
+
+
+def _array_to_vector(words: Array) -> Vector:
+    if None in words.items:
+        raise evaluation_error("lexeme array may not contain nulls", "22004")
+    if "" in words.items:
+        raise evaluation_error("lexeme array may not contain empty strings", "2200F")
+    return [(word, ()) for word in sorted({_raw(word) for word in words.items})]
+
+
+def _concatenated(left: Vector, right: Vector) -> Vector:
+    """`||`: positions of the right one count on from the last of the left one, as far as there is room (`add_pos`)."""
+    furthest = max((place & _PLACE for _, places in left for place in places), default=0)
+    found = dict(left)
+    for word, places in right:
+        kept = list(found.get(word, ()))
+        for place in places:
+            if len(kept) >= _MOST_POSITIONS or (kept and kept[-1] & _PLACE == _PLACE):
+                break
+            kept.append(place & ~_PLACE | min((place & _PLACE) + furthest, _PLACE))
+        found[word] = tuple(kept)
+    joined = sorted(found.items())
+    size = len(write_lexemes(joined)) - 4 - 4 * len(joined)
+    if size > _MOST_BYTES:
+        raise evaluation_error(f"string is too long for tsvector ({size} bytes, max {_MOST_BYTES} bytes)", "54000")
+    return joined
+
+
+# -- matching ----------------------------------------------------------------------------------------------------------------------
+
+
+def _candidates(vector: Vector, query: Query) -> list[Lexeme]:
+    if query.prefix:
+        return [each for each in vector if each[0].startswith(query.word)]
+    return [each for each in vector if each[0] == query.word]
+
+
+def _matches(vector: Vector, query: Query) -> bool:
+    """@@, of a query without phrases."""
+    if not query.operator:
+        found = _candidates(vector, query)
+        if not query.weights:
+            return bool(found)
+        return any(not places or any(query.weights >> (place >> 14) & 1 for place in places) for _, places in found)
+    assert query.left is not None
+    if query.operator == NOT:
+        return not _matches(vector, query.left)
+    assert query.right is not None
+    if query.operator == PHRASE:
+        raise refused("a phrase in a tsquery")
+    if query.operator == AND:
+        return _matches(vector, query.left) and _matches(vector, query.right)
+    return _matches(vector, query.left) or _matches(vector, query.right)
+
+
+def _match(vector: Vector, stored: bytes) -> bool:
+    query = read_query(stored)
+    return query is not None and _matches(vector, query)
+
+
+# -- queries -----------------------------------------------------------------------------------------------------------------------
+
+
+def _joined(operator: int, distance: int = 0) -> Callable[[bytes, bytes], bytes]:
+    def run(left: bytes, right: bytes) -> bytes:
+        one, two = read_query(left), read_query(right)
+        if one is None or two is None:
+            return right if one is None else left
+        return write_query(Query(operator, distance, left=one, right=two))
+
+    return run
+
+
+def _phrase(left: bytes, right: bytes, distance: int) -> bytes:
+    if not 0 <= distance <= 16384:
+        raise evaluation_error("distance in phrase operator must be an integer value between zero and 16384 inclusive", "22023")
+    return _joined(PHRASE, distance)(left, right)
+
+
+def _nodes(query: Query | None) -> int:
+    if query is None:
+        return 0
+    return 1 + _nodes(query.left) + _nodes(query.right)
+
+
+def _words(query: Query | None) -> set[bytes]:
+    if query is None:
+        return set()
+    return {query.word} if not query.operator else _words(query.left) | _words(query.right)
+
+
+def _negated(stored: bytes) -> bytes:
+    query = read_query(stored)
+    return stored if query is None else write_query(Query(NOT, left=query))
+
+
+def _bare(query: Query | None) -> Query | None:
+    """Without weights and marks of prefixes, at which comparisons do not look (`QTNodeCompare`)."""
+    if query is None:
+        return None
+    return Query(query.operator, query.distance, _bare(query.left), _bare(query.right), query.word)
+
+
+def _same(left: bytes, right: bytes) -> bool:
+    return write_query(_bare(read_query(left))) == write_query(_bare(read_query(right)))
+
+
+def _safe(function: Callable[..., Any]) -> Implementation:
+    return rows(function, True)
+
+
+FUNCTIONS: dict[str, Implementation] = {
+    "tsvector_length": _safe(len), "tsvector_strip": _safe(lambda vector: [(word, ()) for word, _ in vector]),
+    "tsvector_to_array": _safe(lambda vector: Array.of_list([_text(word) for word, _ in vector], oids.TEXT)),
+    "tsvector_setweight": rows(_set_weight),
+    "tsvector_setweight_by_filter": rows(_set_weight_of), "tsvector_filter": rows(_filtered),
+    "tsvector_delete_str": _safe(lambda vector, word: [each for each in vector if each[0] != _raw(word)]), "tsvector_delete_arr": _safe(_deleted),
+    "tsvector_concat": rows(_concatenated), "array_to_tsvector": rows(_array_to_vector), "tsvector_eq": _safe(lambda left, right: left == right),
+    "tsvector_ne": _safe(lambda left, right: left != right), "ts_match_vq": rows(_match), "ts_match_qv": rows(lambda query, vector: _match(vector,
+    query)),
+    "tsquery_and": _safe(_joined(AND)), "tsquery_or": _safe(_joined(OR)), "tsquery_not": _safe(_negated), "tsquery_phrase": _safe(_joined(PHRASE, 1)),
+    "tsquery_phrase_distance": rows(_phrase), "tsquery_numnode": _safe(lambda stored: _nodes(read_query(stored))), "tsquery_eq": _safe(_same),
+    "tsquery_ne": _safe(lambda left, right: not _same(left, right)), "tsq_mcontains": _safe(lambda left,
+    right: _words(read_query(left)) >= _words(read_query(right))),
+    "tsq_mcontained": _safe(lambda left, right: _words(read_query(left)) <= _words(read_query(right))),
+}  # fmt: skip
