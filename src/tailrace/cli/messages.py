@@ -24,8 +24,8 @@ _EXPECTED = "Expecting lsn|xid|\\x…, as psql -At prints the rows of pg_logical
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line with a message: its number, and LSN and xid where it has them. `cut` is the length of a message that the recorder did not keep."""
+class MessageLine:
+    """A line of the file, with its number, and LSN and xid where it has them. `cut` is the length of a message that the recorder did not keep."""
 
     number: int
     payload: bytes
@@ -54,14 +54,14 @@ def print_messages(file: Path | None, proto_version: int, *, as_json: bool) -> N
             _write(line, fields, "" if as_json else printer.text(message), as_json)
 
 
-def _write(line: Line, fields: dict[str, Any], text: str, as_json: bool) -> None:
+def _write(line: MessageLine, fields: dict[str, Any], text: str, as_json: bool) -> None:
     if as_json:
         write_json({**({"lsn": line.lsn} if line.lsn else {}), **fields})
     else:
         sys.stdout.write("\t".join([*([line.lsn, line.xid] if line.lsn else []), text]) + "\n")
 
 
-def _lines(stream: Iterable[str] | TextIO) -> Iterator[Line]:
+def _lines(stream: Iterable[str] | TextIO) -> Iterator[MessageLine]:
     """What is in each line that is not empty. Raises UsageError for one that has no message."""
     for number, text in enumerate(stream, 1):
         line = text.strip()
@@ -72,18 +72,18 @@ def _lines(stream: Iterable[str] | TextIO) -> Iterator[Line]:
             yield found
 
 
-def _hex_line(number: int, line: str) -> Line:
+def _hex_line(number: int, line: str) -> MessageLine:
     match = _BEFORE_HEX.match(line)
     digits = line[match.end() :] if match is not None else ""
     if match is None or not digits.isalnum():  # fromhex() would pass over white space
         raise _no_message(number)
     try:
-        return Line(number, bytes.fromhex(digits), match[1] or "", match[2] or "")
+        return MessageLine(number, bytes.fromhex(digits), match[1] or "", match[2] or "")
     except ValueError:
         raise _no_message(number) from None
 
 
-def _json_line(number: int, line: str) -> Line | None:
+def _json_line(number: int, line: str) -> MessageLine | None:
     """None for the first line of a capture, which says how it was made."""
     try:
         fields = json.loads(line)
@@ -95,9 +95,9 @@ def _json_line(number: int, line: str) -> Line | None:
     if not isinstance(payload, str):
         raise _no_message(number)
     if cut := _CUT.fullmatch(payload):
-        return Line(number, b"", cut=int(cut[1]))
+        return MessageLine(number, b"", cut=int(cut[1]))
     try:
-        return Line(number, bytes.fromhex(payload))
+        return MessageLine(number, bytes.fromhex(payload))
     except ValueError:
         raise _no_message(number) from None
 

@@ -23,8 +23,8 @@ _LONGEST = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """`remote_lsn` is where its progress stands, None if it has none."""
+class ReplicationOrigin:
+    """A row of pg_replication_origin and of its status. `remote_lsn` is None of an origin that has no progress yet."""
 
     oid: int
     name: str
@@ -33,15 +33,15 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Of one system, by oid."""
+    """The origins of one system, by oid."""
 
     system: int
-    origins: tuple[Origin, ...] = field(default=())
+    origins: tuple[ReplicationOrigin, ...] = field(default=())
 
-    def named(self, name: str) -> Origin | None:
+    def named(self, name: str) -> ReplicationOrigin | None:
         return next((each for each in self.origins if each.name == name), None)
 
-    def existing(self, name: str) -> Origin:
+    def existing(self, name: str) -> ReplicationOrigin:
         """Raises UsageError (42704)."""
         found = self.named(name)
         if found is None:
@@ -60,7 +60,7 @@ class Origins:
         oid = next((each for each in range(1, _MOST + 1) if each not in taken), 0)
         if not oid:
             raise UsageError("could not find free replication origin ID", sqlstate="54000")
-        origins = sorted([*self.origins, Origin(oid, name)], key=lambda each: each.oid)
+        origins = sorted([*self.origins, ReplicationOrigin(oid, name)], key=lambda each: each.oid)
         return replace(self, origins=tuple(origins)), oid
 
     def dropped(self, name: str) -> Origins:
@@ -98,7 +98,7 @@ def read_origins(data: bytes, where: str) -> Origins:
 
 def _origins(facts: Mapping[str, Any]) -> Origins:
     origins = tuple(
-        Origin(fact(each["oid"], int), fact(each["name"], str), fact(each["remote_lsn"], Lsn) or None)
+        ReplicationOrigin(fact(each["oid"], int), fact(each["name"], str), fact(each["remote_lsn"], Lsn) or None)
         for each in facts["origins"]
     )
     return Origins(fact(facts["system"], int), origins)

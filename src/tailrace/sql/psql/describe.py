@@ -31,13 +31,15 @@ _SYSTEM = ("pg_catalog", "information_schema")
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class TableContent:
+    """What psql prints as one table (`printTableContent` in `fe_utils/print.h`)."""
+
     columns: list[TextColumn]
     title: str
     footers: list[str] | None = None
 
 
-def listed(moment: CatalogSnapshot, kinds: str) -> Listing:
+def listed(moment: CatalogSnapshot, kinds: str) -> TableContent:
     """\\d and \\dt: relations of these kinds that are on the search path."""
     history = moment.history
     classes, roles = history.table("pg_class"), history.table("pg_authid")
@@ -54,10 +56,12 @@ def listed(moment: CatalogSnapshot, kinds: str) -> Listing:
             rows.append(
                 (schema, classes.name("relname", row), _KINDS[kind], roles.name("rolname", int(owner[-1])) if len(owner) else "")
             )
-    return Listing(_texts(("Schema", "Name", "Type", "Owner"), sorted(rows)), "List of relations")
+    return TableContent(_texts(("Schema", "Name", "Type", "Owner"), sorted(rows)), "List of relations")
 
 
-def described(moment: CatalogSnapshot, name: str, published_by: Sequence[str] = (), style: TextStyle | None = None) -> Listing:
+def described(
+    moment: CatalogSnapshot, name: str, published_by: Sequence[str] = (), style: TextStyle | None = None
+) -> TableContent:
     """\\d NAME. `style` knows the names behind oids. Raises UsageError (42P01) if there is none."""
     relation = _named(moment, name)
     defaults, collations = default_texts(moment, relation, style or TextStyle()), _collations(moment, relation)
@@ -72,7 +76,7 @@ def described(moment: CatalogSnapshot, name: str, published_by: Sequence[str] = 
     if published_by:
         footers += ["Publications:", *(f"    {each}" for each in published_by)]
     title = f'{_TITLES.get(relation.kind, "Relation")} "{relation.schema}.{relation.name}"'
-    return Listing(_texts(("Column", "Type", "Collation", "Nullable", "Default"), rows), title, footers)
+    return TableContent(_texts(("Column", "Type", "Collation", "Nullable", "Default"), rows), title, footers)
 
 
 def _collations(moment: CatalogSnapshot, relation: Relation) -> dict[int, str]:
