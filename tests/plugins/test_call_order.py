@@ -15,7 +15,7 @@ from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner
 from tailrace.plugins.callbacks import Context, OutputOptions
 from tailrace.plugins.registry import register_plugin
-from tailrace.sql.place import Place
+from tailrace.sql.source_database import SourceDatabase
 
 
 def check(recorded: Path, folder: Path) -> None:
@@ -45,7 +45,9 @@ def test_sql_that_creates_a_slot_starts_its_plugin_up(tmp_path: Path) -> None:
     register_plugin("refusing", Refusing)
     case = open_case("xact", 16, "with_slot", tmp_path)
     CALLS.clear()
-    with session_of(Place(case.data_dir, "app", tmp_path / "state", lambda _: LocalRunner(1), lambda _: None)) as session:
+    with session_of(
+        SourceDatabase(case.data_dir, "app", tmp_path / "state", lambda _: LocalRunner(1), lambda _: None)
+    ) as session:
         assert ours(session, "SELECT slot_name FROM pg_create_logical_replication_slot('a', 'trace')") == [("a",)]
         assert CALLS == ["startup is_init=true options:", "shutdown"]
         CALLS.clear()

@@ -10,9 +10,9 @@ from pathlib import Path
 from support.servers import Server
 from tailrace.errors import TailraceError
 from tailrace.pipeline import LocalRunner
-from tailrace.sql.place import Place
 from tailrace.sql.query.duckdb_engine import run
 from tailrace.sql.session import PostgresSession
+from tailrace.sql.source_database import SourceDatabase
 
 Rows = list[tuple[str | None, ...]]
 
@@ -31,13 +31,15 @@ class Said:
 
 @contextmanager
 def session_on(server: Server, state: Path, *, database: str = "") -> Iterator[PostgresSession]:
-    with session_of(Place(server.data_dir, database or server.dbname, state, lambda _: LocalRunner(), lambda _: None)) as session:
+    with session_of(
+        SourceDatabase(server.data_dir, database or server.dbname, state, lambda _: LocalRunner(), lambda _: None)
+    ) as session:
         yield session
 
 
 @contextmanager
-def session_of(place: Place) -> Iterator[PostgresSession]:
-    session = PostgresSession(place, run)
+def session_of(database: SourceDatabase) -> Iterator[PostgresSession]:
+    session = PostgresSession(database, run)
     try:
         yield session
     finally:

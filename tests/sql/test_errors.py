@@ -100,7 +100,7 @@ def test_slots_of_others(tmp_path: Path) -> None:
                 "SELECT pg_replication_slot_advance('a', 'F/0')",
             ):
                 assert ours(elsewhere, statement) == theirs(server, statement, dbname="other")
-        with session.place.location.owned("a"):
+        with session.database.location.owned("a"):
             for statement in (f"{GET}('a', NULL, NULL)", "SELECT pg_drop_replication_slot('a')"):
                 said = ours(session, statement)
                 assert isinstance(said, Said)

@@ -9,16 +9,16 @@ import pytest
 from sql.places import Said, ours, session_of
 from support.cases import open_case
 from tailrace.pipeline import LocalRunner
-from tailrace.sql.place import Place
 from tailrace.sql.session import PostgresSession
+from tailrace.sql.source_database import SourceDatabase
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresSession]:
     folder = tmp_path_factory.mktemp("xact")
     case = open_case("xact", 16, "with_slot", folder)
-    place = Place(case.data_dir, case.meta["dbname"], folder / "state", lambda _: LocalRunner(), lambda _: None)
-    with session_of(place) as made:
+    database = SourceDatabase(case.data_dir, case.meta["dbname"], folder / "state", lambda _: LocalRunner(), lambda _: None)
+    with session_of(database) as made:
         yield made
 
 

@@ -17,11 +17,11 @@ import pytest
 
 from support.servers import Server
 from tailrace.pipeline import LocalRunner
-from tailrace.sql.place import Place
 from tailrace.sql.psql.shell import Shell
 from tailrace.sql.query.duckdb_engine import run
 from tailrace.sql.server import ConnectedServer
 from tailrace.sql.session import PostgresSession
+from tailrace.sql.source_database import SourceDatabase
 
 SLOT = "'regression_slot'"
 SESSION = rf"""
@@ -101,8 +101,8 @@ def _tag(statement: str) -> str:
 @pytest.mark.parametrize("major", MAJORS)
 def test_every_statement_prints_what_psql_prints(major: int, tmp_path: Path) -> None:
     with Server(major) as server:
-        place = Place(server.data_dir, server.dbname, tmp_path / "state", lambda _: LocalRunner(), lambda _: None)
-        shell = Shell(PostgresSession(place, run, ConnectedServer(server.dsn(), lambda _: None)))
+        database = SourceDatabase(server.data_dir, server.dbname, tmp_path / "state", lambda _: LocalRunner(), lambda _: None)
+        shell = Shell(PostgresSession(database, run, ConnectedServer(server.dsn(), lambda _: None)))
         for statement in STATEMENTS:
             out = io.StringIO()
             with redirect_stdout(out):

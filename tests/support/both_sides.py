@@ -21,10 +21,10 @@ from typing import Self
 from support.servers import Server
 from support.stories import ENDS, Step
 from tailrace.pipeline import LocalRunner
-from tailrace.sql.place import Place
 from tailrace.sql.psql.shell import Shell
 from tailrace.sql.query.duckdb_engine import run
 from tailrace.sql.session import PostgresSession
+from tailrace.sql.source_database import SourceDatabase
 
 _OURS = re.compile(r"\b(pg_logical_slot_\w+|pg_\w+_replication_slots?|pg_replication_slots?(_advance)?)\b|^(SET|RESET|SHOW)\b")
 _NAMES_POSITIONS = re.compile(r"pg_(create|copy)_\w+_slot|pg_replication_slot")
@@ -75,8 +75,8 @@ class _InProcess:
 
     def __init__(self, server: Server, dbname: str, state: Path) -> None:
         self._out = io.StringIO()
-        place = Place(server.data_dir, dbname, state, lambda _: LocalRunner(), self._warn)
-        self.shell = Shell(PostgresSession(place, run))
+        database = SourceDatabase(server.data_dir, dbname, state, lambda _: LocalRunner(), self._warn)
+        self.shell = Shell(PostgresSession(database, run))
         self.say(_VERBOSE)
 
     def close(self) -> None:

@@ -15,12 +15,12 @@ from tailrace.cli.progress import Progress, warn
 from tailrace.errors import UsageError
 from tailrace.pipeline.runner import Runner
 from tailrace.sql.functions.signatures import functions_of
-from tailrace.sql.place import Place
 from tailrace.sql.psql.output import Format
 from tailrace.sql.psql.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
 from tailrace.sql.query.duckdb_engine import run
 from tailrace.sql.server import ConnectedServer
 from tailrace.sql.session import PostgresSession
+from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.views.view_columns import views_of
 from tailrace.user_cache import user_cache
 
@@ -55,11 +55,11 @@ def run_session(source: Path, database: str, state: Path, given: Input, *, conne
     def runner(size: int) -> Runner:
         return runner_for(on, size, progress.tell)
 
-    place = Place(source, database, state, runner, warn)
-    if not _has_database(place):
+    connected_to = SourceDatabase(source, database, state, runner, warn)
+    if not _has_database(connected_to):
         return NO_CONNECTION
     server = ConnectedServer(connect, _notice) if connect else None
-    session = PostgresSession(place, run, server)
+    session = PostgresSession(connected_to, run, server)
     shell = Shell(
         session,
         Format(not output.unaligned, output.tuples_only, output.expanded, separator=output.separator),
@@ -74,10 +74,10 @@ def run_session(source: Path, database: str, state: Path, given: Input, *, conne
         session.close()
 
 
-def _has_database(place: Place) -> bool:
+def _has_database(database: SourceDatabase) -> bool:
     """Whether there is one to connect to; if not, that has been said."""
     try:
-        place.check_database()
+        database.check_exists()
         return True
     except UsageError as error:
         if error.sqlstate != NO_DATABASE:
@@ -162,7 +162,7 @@ def _ready_readline(shell: Shell) -> None:
         import readline  # noqa: PLC0415 - not every Python has it
     except ImportError:
         return
-    major = shell.session.place.major
+    major = shell.session.database.major
     words = [*functions_of(major), *views_of(major), *_KEYWORDS, *(f"\\{name}" for name in shell.commands)]
 
     def complete(text: str, state: int) -> str | None:

@@ -25,7 +25,7 @@ from tailrace.sql.functions.settlement import StatementSlots
 from tailrace.sql.functions.signatures import NEED_A_SERVER, functions_of
 from tailrace.sql.functions.statement_calls import StatementCalls
 from tailrace.sql.parameters import Parameters
-from tailrace.sql.place import Place
+from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.spark_sql.calls import call_with
 
 _ACTIVE = "55006"
@@ -79,7 +79,7 @@ def _refusing(name: str, hint: str) -> type:
 def _peeking(name: str, source: str, database: str, state: str) -> type:
     class Peeking:
         def eval(self, *arguments: Any, **named: Any) -> Iterator[tuple[Any, ...]]:
-            table = peeked(name, Place(Path(source), database, Path(state), _runner, _warn), arguments, named)
+            table = peeked(name, SourceDatabase(Path(source), database, Path(state), _runner, _warn), arguments, named)
             settle()
             for batch in table.to_batches(max_chunksize=4096):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -87,15 +87,15 @@ def _peeking(name: str, source: str, database: str, state: str) -> type:
     return Peeking
 
 
-def peeked(name: str, place: Place, arguments: tuple[Any, ...], named: dict[str, Any]) -> pa.Table:
+def peeked(name: str, database: SourceDatabase, arguments: tuple[Any, ...], named: dict[str, Any]) -> pa.Table:
     """The rows of one call. Raises UsageError as the server does, and whatever reading the log raises."""
-    functions = functions_of(place.major)
+    functions = functions_of(database.major)
     call = call_with(functions[name], functions, arguments, named)
     until = time.monotonic() + _PATIENCE
     while True:
         with ExitStack() as held:
             try:
-                return spark_table(StatementCalls(StatementSlots(place, held), Parameters().of_plugin).carry_out(call).rows)
+                return spark_table(StatementCalls(StatementSlots(database, held), Parameters().of_plugin).carry_out(call).rows)
             except UsageError as error:
                 if error.sqlstate != _ACTIVE or time.monotonic() > until:
                     raise

@@ -27,7 +27,7 @@ from tailrace.spark.pickling import pack, unpack
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.settlement import Settlement, StatementSlots, settle
 from tailrace.sql.functions.statement_calls import StatementCalls
-from tailrace.sql.place import Place
+from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.views.relations import Relations
 
 _THREADS = 2
@@ -71,19 +71,19 @@ class InputReader(Protocol):
 class ReadHere:
     """In this process."""
 
-    place: Place
+    database: SourceDatabase
 
     @property
     def major(self) -> int:
-        return self.place.major
+        return self.database.major
 
     def read(self, inputs: StatementInputs, held: ExitStack) -> InputRows:
-        slots = StatementSlots(self.place, held)
+        slots = StatementSlots(self.database, held)
         tables, rows, settlements = _read(inputs, slots)
         return InputRows(tables, rows, partial(settle, settlements, slots))
 
     def close(self) -> None:
-        self.place.end()
+        self.database.end_session()
 
 
 @dataclass
@@ -124,7 +124,7 @@ class ReadOnServer:
 def _read(
     inputs: StatementInputs, slots: StatementSlots
 ) -> tuple[dict[str, pa.Table], list[pa.Table], list[Settlement]]:  # fmt: skip
-    relations = Relations(slots.place, inputs.as_of)
+    relations = Relations(slots.database, inputs.as_of)
     calls = StatementCalls(slots, inputs.parameters)
     tables = {name: relations.table(name) for name in inputs.relations}
     outcomes = [calls.carry_out(call) for call in inputs.calls]
@@ -141,11 +141,11 @@ def _without_node(call: Call) -> Call:
     return replace(call, node=None, arguments=arguments)
 
 
-def _place(where: tuple[str, str, str], warn: Callable[[str], None]) -> Place:
+def _database(where: tuple[str, str, str], warn: Callable[[str], None]) -> SourceDatabase:
     source, database, state = where
     if not Path(source).is_dir():
         raise UsageError(f'source directory "{source}" does not exist', context="on the server of Spark Connect")
-    return Place(Path(source), database, Path(state), _runner, warn)
+    return SourceDatabase(Path(source), database, Path(state), _runner, warn)
 
 
 def _runner(size: int) -> LocalRunner:
@@ -153,7 +153,7 @@ def _runner(size: int) -> LocalRunner:
 
 
 def _major(where: tuple[str, str, str]) -> int:
-    return _place(where, warnings.warn).major
+    return _database(where, warnings.warn).major
 
 
 def _read_in_task(
@@ -162,11 +162,11 @@ def _read_in_task(
     """The first task: rows, what the second has to do, and warnings. Slots stand where they stood."""
     warned: list[str] = []
     with ExitStack() as held:
-        tables, rows, settlements = _read(unpack(inputs), StatementSlots(_place(where, warned.append), held))
+        tables, rows, settlements = _read(unpack(inputs), StatementSlots(_database(where, warned.append), held))
     return tables, rows, [pack(each) for each in settlements], warned
 
 
 def _settle_in_task(where: tuple[str, str, str], settlements: Sequence[bytes]) -> None:
     """The second task."""
     with ExitStack() as held:
-        settle(map(unpack, settlements), StatementSlots(_place(where, warnings.warn), held))
+        settle(map(unpack, settlements), StatementSlots(_database(where, warnings.warn), held))

@@ -34,7 +34,7 @@ from tailrace.sql.functions.runs_once import FROM, TARGET, not_constant
 from tailrace.sql.functions.signatures import NEED_A_SERVER, Function, functions_of
 from tailrace.sql.functions.statement_calls import check_slots
 from tailrace.sql.parameters import Parameters
-from tailrace.sql.place import Place
+from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.spark_sql.calls import call_written
 from tailrace.sql.spark_sql.grammar import SparkStatement
 from tailrace.sql.spark_sql.queries import ELSEWHERE, FoundName, check_runs_once, found_in
@@ -209,4 +209,6 @@ def _here(spark: SparkSession, source: str, database: str, state: str) -> ReadHe
     def runner_for(size: int) -> Runner:
         return LocalRunner() if size < _FEW_BYTES else SparkRunner(spark)
 
-    return ReadHere(Place(Path(source), database, Path(state), runner_for, lambda text: warnings.warn(text, stacklevel=2)))
+    return ReadHere(
+        SourceDatabase(Path(source), database, Path(state), runner_for, lambda text: warnings.warn(text, stacklevel=2))
+    )

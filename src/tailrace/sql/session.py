@@ -22,13 +22,13 @@ from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.functions.statement_calls import StatementCalls, check_slots
 from tailrace.sql.grammar import ast, children, parsed
 from tailrace.sql.parameters import AS_OF, Parameters
-from tailrace.sql.place import Place
 from tailrace.sql.query.allowed import refused, what_is
 from tailrace.sql.query.expression_types import ExpressionTypes
 from tailrace.sql.query.translation import QuerySurroundings, translated
 from tailrace.sql.result import Result, TextColumn
 from tailrace.sql.result_text import record_text, text_columns, texts_of
 from tailrace.sql.server import ConnectedServer
+from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.views.relations import Relations
 
 _HIDING = (
@@ -54,7 +54,7 @@ Engine = Callable[[str, Mapping[str, pa.Table], str], pa.Table]
 class PostgresSession:
     """`server` takes what is not ours, if there is one."""
 
-    place: Place
+    database: SourceDatabase
     engine: Engine
     server: ConnectedServer | None = None
     parameters: Parameters = field(default_factory=Parameters)
@@ -65,7 +65,7 @@ class PostgresSession:
         ends temporary slots, as it does on the server (`PostgresMain`)."""
         try:
             with ExitStack() as held:
-                slots = StatementSlots(self.place, held)
+                slots = StatementSlots(self.database, held)
                 try:
                     result, confirms = self._carried_out(parsed(text), text, slots)
                 except RecursionError:
@@ -73,13 +73,13 @@ class PostgresSession:
                 yield result
                 settle(confirms, slots)
         except BaseException:
-            self.place.end()
+            self.database.end_session()
             raise
         if result.error:
-            self.place.end()
+            self.database.end_session()
 
     def close(self) -> None:
-        self.place.end()
+        self.database.end_session()
         if self.server is not None:
             self.server.close()
 
@@ -103,11 +103,11 @@ class PostgresSession:
             raise
 
     def _selected(self, statement: Any, text: str, slots: StatementSlots) -> tuple[Result, list[Settlement | None]]:
-        calls = calls_of(statement, text, functions_of(self.place.major))
+        calls = calls_of(statement, text, functions_of(self.database.major))
         check_slots(calls)
-        relations = Relations(self.place, self.parameters.as_of)
-        around = QuerySurroundings(relations.columns_of, relations.untracked, self.place.database)
-        types = ExpressionTypes(self.place.major, self.parameters.style, constants_of(statement, text))
+        relations = Relations(self.database, self.parameters.as_of)
+        around = QuerySurroundings(relations.columns_of, relations.untracked, self.database.name)
+        types = ExpressionTypes(self.database.major, self.parameters.style, constants_of(statement, text))
         query = translated(statement, calls, around, types)
         statement_calls = StatementCalls(slots, self.parameters.of_plugin)
         outcomes = [statement_calls.carry_out(call) for call in calls]
@@ -139,12 +139,12 @@ class PostgresSession:
     def _ours(self, node: Any, queries: set[str]) -> Iterator[str]:
         if isinstance(node, ast.FuncCall):
             names = [part.sval for part in node.funcname]
-            if names[-1] in functions_of(self.place.major) and names[:-1] in ([], ["pg_catalog"]):
+            if names[-1] in functions_of(self.database.major) and names[:-1] in ([], ["pg_catalog"]):
                 yield names[-1]
         if isinstance(node, ast.WithClause):
             queries = queries | {cte.ctename for cte in node.ctes}
         if isinstance(node, ast.RangeVar):
-            relations = Relations(self.place)
+            relations = Relations(self.database)
             if node.relname not in queries and relations.columns_of(node.schemaname or "", node.relname) is not None:
                 yield node.relname
         for each in children(node):
@@ -154,7 +154,7 @@ class PostgresSession:
         """Raise UsageError where a function of ours stands in a statement that would run it another time, or not at all."""
         if not isinstance(statement, _HIDING) and isinstance(statement, ast.SelectStmt):
             return
-        functions = functions_of(self.place.major)
+        functions = functions_of(self.database.major)
         for name in self._ours(statement, set()):
             if name in functions:
                 what = "moves" if functions[name].moves else "reads"
@@ -178,7 +178,7 @@ class PostgresSession:
             shown, setting = self.parameters.shown(name)
             return Result([TextColumn(shown, [setting])], "SHOW", rows=1)
         value = ", ".join(_word(each) for each in statement.args) if statement.args else None
-        changed = self.parameters.under(name, value, self.place.major)
+        changed = self.parameters.under(name, value, self.database.major)
         if self.server is not None and name.lower() != AS_OF:
             answer = self.server.run(text)
             if answer.error:

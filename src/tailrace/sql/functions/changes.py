@@ -19,7 +19,7 @@ from tailrace.slots.slot import Slot
 from tailrace.sql.functions.calls import Call
 from tailrace.sql.functions.outcome import Outcome
 from tailrace.sql.functions.settlement import SlotMoved, StatementSlots
-from tailrace.sql.place import Place
+from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.sql_types import ARROW
 from tailrace.types.encodings.server_encodings import UTF8
 
@@ -30,12 +30,12 @@ def changes(call: Call, arguments: list[Any], slots: StatementSlots, parameters:
     if name is None:
         raise UsageError("slot name must not be null", sqlstate="22004")
     options = _options(call.options)
-    slot = _checked(slots.place, name)
-    with nullcontext(slots.acquire(name)) if call.function.moves else slots.place.acquired(slot) as acquired:
+    slot = _checked(slots.database, name)
+    with nullcontext(slots.acquire(name)) if call.function.moves else slots.database.acquired(slot) as acquired:
         plugin = plugin_of(acquired, options, parameters)
         with shut_down(plugin):
             _check_form(call, plugin, slot)
-            new = NewChanges(acquired, plugin, slots.place.warn, upto or None, most or 0)
+            new = NewChanges(acquired, plugin, slots.database.warn, upto or None, most or 0)
             rows = list(new)
     table = _table(call, rows, plugin)
     if not call.function.moves:
@@ -53,9 +53,9 @@ def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:
         )
 
 
-def _checked(place: Place, name: str) -> Slot:
-    slot = place.slot(name)
-    if slot.database != place.database:
+def _checked(database: SourceDatabase, name: str) -> Slot:
+    slot = database.slot(name)
+    if slot.database != database.name:
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
     return slot
 

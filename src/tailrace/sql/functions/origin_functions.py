@@ -14,8 +14,8 @@ from tailrace.sql.functions.settlement import OriginsChanged, StatementSlots
 
 def create(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_replication_origin_create."""
-    (name,), major = arguments, slots.place.major
-    _, oid = slots.place.origins.read().created(name, major)
+    (name,), major = arguments, slots.database.major
+    _, oid = slots.database.origins.read().created(name, major)
     return Outcome(one_row(call.function, oid), OriginsChanged(lambda now: now.created(name, major)[0]))
 
 
@@ -32,15 +32,15 @@ def advance(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
 
 def oid(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_replication_origin_oid: NULL if there is none of that name."""
-    found = slots.place.origins.read().named(arguments[0])
+    found = slots.database.origins.read().named(arguments[0])
     return Outcome(one_row(call.function, found.oid if found else None))
 
 
 def progress(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_replication_origin_progress: NULL if it has made none."""
-    return Outcome(one_row(call.function, slots.place.origins.read().existing(arguments[0]).remote_lsn))
+    return Outcome(one_row(call.function, slots.database.origins.read().existing(arguments[0]).remote_lsn))
 
 
 def _changed(call: Call, slots: StatementSlots, change: Callable[[Origins], Origins]) -> Outcome:
-    change(slots.place.origins.read())  # raises what it would raise
+    change(slots.database.origins.read())  # raises what it would raise
     return Outcome(one_row(call.function, ""), OriginsChanged(change))

@@ -18,14 +18,14 @@ from tailrace.replication.acquired import Acquired
 from tailrace.replication.service import NewSlot
 from tailrace.replication.waiting import finish
 from tailrace.slots.origins import Origins
-from tailrace.sql.place import Place
+from tailrace.sql.source_database import SourceDatabase
 
 
 @dataclass
 class StatementSlots:
     """The slots that a statement has acquired, until `held` is closed, and where they are."""
 
-    place: Place
+    database: SourceDatabase
     held: ExitStack
     _acquired: dict[str, Acquired] = field(default_factory=dict)
     _owned: dict[str, ExitStack] = field(default_factory=dict)
@@ -36,22 +36,22 @@ class StatementSlots:
     def acquire(self, name: str) -> Acquired:
         """The slot, which is the statement's from now on. Raises UsageError as the server does."""
         if name not in self._acquired:
-            self._acquired[name] = self.held.enter_context(self.place.acquired(self.place.slot(name)))
+            self._acquired[name] = self.held.enter_context(self.database.acquired(self.database.slot(name)))
         return self._acquired[name]
 
     def own(self, name: str) -> None:
         """Nobody else has the slot, nor gets it, before the statement has ended or drops it."""
         owned = self._owned[name] = self.held.enter_context(ExitStack())
-        owned.enter_context(self.place.location.owned(name))
+        owned.enter_context(self.database.location.owned(name))
 
     def drop(self, name: str) -> None:
-        if name in self.place.temporary:
-            self.place.temporary.drop(name)
-            self.place.location.prune()
+        if name in self.database.temporary:
+            self.database.temporary.drop(name)
+            self.database.location.prune()
             return
         if name in self._owned:
             self._owned.pop(name).close()
-        service.drop(self.place.location, name)
+        service.drop(self.database.location, name)
 
 
 class Settlement(Protocol):
@@ -72,7 +72,7 @@ class SlotMade:
     new: NewSlot
 
     def settle(self, slots: StatementSlots) -> None:
-        slots.place.temporary.make(self.new, slots.place.location)
+        slots.database.temporary.make(self.new, slots.database.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,4 +112,4 @@ class OriginsChanged:
     change: Callable[[Origins], Origins]
 
     def settle(self, slots: StatementSlots) -> None:
-        slots.place.origins.change(self.change)
+        slots.database.origins.change(self.change)

@@ -33,19 +33,19 @@ def create(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
             hint="A state location can be kept wherever a standby's failover finds it.",
             sqlstate="0A000",
         )
-    place = slots.place
-    location, segments = place.location, place.segments()
-    runner = place.runner_for(segments.stop_lsn - segments.first_lsn)
+    database = slots.database
+    location, segments = database.location, database.segments()
+    runner = database.runner_for(segments.stop_lsn - segments.first_lsn)
     command = CreateReplicationSlot(
         name=name,
-        source=str(place.path.absolute()),
-        database=place.database,
+        source=str(database.path.absolute()),
+        database=database.name,
         plugin=plugin,
         two_phase=two_phase,
         temporary=temporary,
     )
     with _no_hint_of_plugins():
-        new = finish(service.create(command, location, runner, place.warn))
+        new = finish(service.create(command, location, runner, database.warn))
     return Outcome(one_row(call.function, name, int(new.slot.confirmed_flush_lsn)), SlotMade(new))
 
 
@@ -63,8 +63,8 @@ def _no_hint_of_plugins() -> Iterator[None]:
 def drop(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_drop_replication_slot."""
     (name,) = arguments
-    slots.place.slot(name)
-    if name not in slots.place.temporary:
+    slots.database.slot(name)
+    if name not in slots.database.temporary:
         slots.own(name)
     return Outcome(one_row(call.function, ""), SlotDropped(name))
 
@@ -72,27 +72,27 @@ def drop(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
 def copy(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_copy_logical_replication_slot: the new one stands where the old one does; two_phase is not copied."""
     name, new, temporary, plugin = arguments
-    place = slots.place
-    slot = place.slot(name)
-    if slot.database != place.database:  # the server's would be one of this database
+    database = slots.database
+    slot = database.slot(name)
+    if slot.database != database.name:  # the server's would be one of this database
         raise UsageError(
             f'cannot copy replication slot "{name}" of another database outside of the server',
             hint=f'Copy it in database "{slot.database}", or create one in this.',
             sqlstate="0A000",
         )
     with _no_hint_of_plugins():
-        copied = service.copy(slot, new, place.location, plugin=plugin, temporary=temporary, major=place.major)
+        copied = service.copy(slot, new, database.location, plugin=plugin, temporary=temporary, major=database.major)
     return Outcome(one_row(call.function, new, int(slot.confirmed_flush_lsn)), SlotMade(copied))
 
 
 def advance(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_replication_slot_advance."""
     name, upto = arguments
-    place = slots.place
+    database = slots.database
     if upto == 0:
-        raise UsageError("invalid target WAL LSN", sqlstate=said_by(place.major, NO_TARGET_LSN_STATE))
-    slot = place.slot(name)
-    if slot.database != place.database and not supports(place.major, SLOTS_MOVED_FROM_ANY_DATABASE):
+        raise UsageError("invalid target WAL LSN", sqlstate=said_by(database.major, NO_TARGET_LSN_STATE))
+    slot = database.slot(name)
+    if slot.database != database.name and not supports(database.major, SLOTS_MOVED_FROM_ANY_DATABASE):
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
     acquired = slots.acquire(name)
     acquired.check_ahead(Lsn(upto))

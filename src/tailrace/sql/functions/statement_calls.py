@@ -52,7 +52,7 @@ class StatementCalls:
     def _end_of_log(self) -> int:
         """One value for the whole statement."""
         if self._end is None:
-            self._end = int(self.slots.place.end_of_log())
+            self._end = int(self.slots.database.end_of_log())
         return self._end
 
 

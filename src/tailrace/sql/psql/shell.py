@@ -89,7 +89,7 @@ class Shell:
     @property
     def prompt(self) -> str:
         server = self.session.server
-        return f"{self.session.place.database}{self.text.mark}{server.transaction if server else ''}# "
+        return f"{self.session.database.name}{self.text.mark}{server.transaction if server else ''}# "
 
     def _do(self, each: Statement | Command) -> None:
         try:
@@ -210,7 +210,7 @@ class Shell:
     def _relations(self) -> Relations:
         from tailrace.sql.views.relations import Relations  # noqa: PLC0415
 
-        return Relations(self.session.place, self.session.parameters.as_of)
+        return Relations(self.session.database, self.session.parameters.as_of)
 
     def _list(self, kinds: str) -> None:
         from tailrace.sql.psql.describe import listed  # noqa: PLC0415

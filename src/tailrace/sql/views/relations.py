@@ -20,7 +20,7 @@ from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot, WalStatus
 from tailrace.sql.functions.outcome import table_of
 from tailrace.sql.functions.signatures import Columns
-from tailrace.sql.place import Place
+from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.sql_types import ARROW
 from tailrace.sql.views.view_columns import catalog_columns, views_of
 
@@ -36,26 +36,26 @@ _OURS = ("", "pg_catalog")
 class Relations:
     """Those of one statement: each is read once. `as_of` is where the catalogs are asked for, None: where the log ends."""
 
-    place: Place
+    database: SourceDatabase
     as_of: Lsn | None = None
 
     def columns_of(self, schema: str, name: str) -> Columns | None:
         """None for what is not there; raises UsageError (0A000) for catalogs that are not tracked."""
         if schema not in _OURS:
             return None
-        found = views_of(self.place.major).get(name)
+        found = views_of(self.database.major).get(name)
         if found is not None:
             return found
-        if name in tracked_columns(self.place.major):
-            return catalog_columns(name, self.place.major)
+        if name in tracked_columns(self.database.major):
+            return catalog_columns(name, self.database.major)
         return None
 
     def untracked(self, name: str) -> frozenset[str]:
         """Columns that a catalog has, and that are not read."""
-        if name in views_of(self.place.major) or name not in tracked_columns(self.place.major):
+        if name in views_of(self.database.major) or name not in tracked_columns(self.database.major):
             return frozenset()
-        known = {column for column, _ in catalog_columns(name, self.place.major)}
-        return frozenset(layouts_of(self.place.major)[name].names) - known
+        known = {column for column, _ in catalog_columns(name, self.database.major)}
+        return frozenset(layouts_of(self.database.major)[name].names) - known
 
     def table(self, name: str) -> pa.Table:
         """The relation's rows."""
@@ -73,7 +73,7 @@ class Relations:
     # -- slots -----------------------------------------------------------------------------------------------------------------------
 
     def _slots(self) -> Iterator[list[Any]]:
-        location = self.place.found
+        location = self.database.found
         for each in location.slots() if location else ():
             assert location is not None
             status, slot = self._status(each)
@@ -89,27 +89,27 @@ class Relations:
                 "two_phase": slot.two_phase, "two_phase_at": int(slot.two_phase_at) if slot.two_phase else None, "inactive_since": since,
                 "conflicting": False, "invalidation_reason": reason, "failover": False, "synced": False,
             }  # fmt: skip
-            yield [values[name] for name, _ in views_of(self.place.major)["pg_replication_slots"]]
+            yield [values[name] for name, _ in views_of(self.database.major)["pg_replication_slots"]]
 
     def _status(self, slot: Slot) -> tuple[WalStatus | None, Slot]:
-        location = self.place.location
+        location = self.database.location
         try:
             status = finish(status_of(location, slot, location.settings.max_slot_wal_keep_size))
         except (OSError, TailraceError) as error:
-            self.place.warn(f'replication slot "{slot.name}": {error}')
+            self.database.warn(f'replication slot "{slot.name}": {error}')
             return None, slot
         return status, location.slot(slot.name) if status.wal_status == "lost" else slot
 
     def _slot_statistics(self) -> Iterator[list[Any]]:
         """Nothing is ever spilled here; what was decoded is not counted."""
-        location = self.place.found
+        location = self.database.found
         for slot in location.slots() if location else ():
             yield [slot.name, 0, 0, 0, None, None, None, None, None, None]
 
     def _origins(self) -> Iterator[list[Any]]:
-        if self.place.found is None:
+        if self.database.found is None:
             return
-        for each in self.place.origins.read().origins:
+        for each in self.database.origins.read().origins:
             if each.remote_lsn is not None:
                 yield [each.oid, each.name, int(each.remote_lsn), 0]
 
@@ -117,12 +117,12 @@ class Relations:
 
     @cached_property
     def here(self) -> SourceMoment:
-        return self.place.moment(self.as_of)
+        return self.database.moment(self.as_of)
 
     def publications(self) -> list[Publication]:
         """Those defined here before the source's own of the same name."""
         defined: Sequence[Publication] = ()
-        if (location := self.place.found) is not None:
+        if (location := self.database.found) is not None:
             definitions = location.publications.read(self.here.system, self.here.database_oid, self.here.database)
             defined = definitions.current if self.as_of is None else definitions.at(self.here.lsn)
         names = {publication.name for publication in defined}
@@ -162,7 +162,7 @@ class Relations:
                 actions.truncate,
                 each.via_root,
             ]
-            yield [*values, each.generated_columns] if supports(self.place.major, PUBLISHED_GENERATED_COLUMNS) else values
+            yield [*values, each.generated_columns] if supports(self.database.major, PUBLISHED_GENERATED_COLUMNS) else values
 
     def _publication_tables(self) -> Iterator[list[Any]]:
         from tailrace.sql.views.published_tables import published_tables  # noqa: PLC0415 - it evaluates SQL

@@ -1,4 +1,4 @@
-"""Where statements are carried out: a source, one of its databases, and a state location, which is made with the first slot.
+"""The database that statements are carried out in: one of a source's, with the state location that has its slots and is made with the first of them.
 
 Everything is read anew whenever it is asked for: a running server's log grows, and others use the state location, too.
 """
@@ -35,11 +35,11 @@ RunnerFor = Callable[[int], Runner]
 
 
 @dataclass
-class Place:
-    """`temporary` are the slots that end with the session."""
+class SourceDatabase:
+    """`name` is the database's, `path` the source, `state` the state location. `temporary` are the slots that end with the session."""
 
     path: Path
-    database: str
+    name: str
     state: Path
     runner_for: RunnerFor
     warn: Callable[[str], None]
@@ -61,14 +61,14 @@ class Place:
     def segments(self) -> Segments:
         return open_segments(wal_of(self.path))
 
-    def check_database(self) -> None:
+    def check_exists(self) -> None:
         """Raise UsageError (3D000) if the source is a data directory, which knows its databases, and there is none of this name. Of WAL alone nobody
         can tell. A name that stands in pg_database's file is taken to be there; one that does not may be in the log yet."""
         directory = DataDirectory.at(self.path)
         if directory is None:
             return
         file = directory.files_of(0) / str(directory.relation_map(0).get(_PG_DATABASE, _PG_DATABASE))
-        padded = self.database.encode("utf-8", "surrogateescape").ljust(_NAME_BYTES, b"\0")
+        padded = self.name.encode("utf-8", "surrogateescape").ljust(_NAME_BYTES, b"\0")
         if not file.is_file() or padded not in file.read_bytes():
             self.moment()
 
@@ -120,8 +120,8 @@ class Place:
         from tailrace.pipeline.open_moment import source_moment  # noqa: PLC0415 - what reads SQL takes a while to load
 
         segments = self.segments()
-        return source_moment(self.path, self.database, self.runner_for(segments.stop_lsn - segments.first_lsn), at=at)
+        return source_moment(self.path, self.name, self.runner_for(segments.stop_lsn - segments.first_lsn), at=at)
 
-    def end(self) -> None:
-        """The session ends, and its temporary slots."""
+    def end_session(self) -> None:
+        """Drop its temporary slots."""
         self.temporary.end()
