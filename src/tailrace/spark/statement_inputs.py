@@ -24,7 +24,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.spark.connected import in_one_task
 from tailrace.spark.pickling import pack, unpack
-from tailrace.sql.functions.calls import Call
+from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.settlement import Settlement, StatementSlots, settle
 from tailrace.sql.functions.statement_calls import StatementCalls
 from tailrace.sql.source_database import SourceDatabase
@@ -42,7 +42,7 @@ class StatementInputs:
     order."""
 
     relations: Sequence[str]
-    calls: Sequence[Call]
+    calls: Sequence[FunctionCall]
     parameters: Mapping[str, str]
     as_of: Lsn | None
 
@@ -135,9 +135,9 @@ def _read(
 # -- on the server -----------------------------------------------------------------------------------------------------------
 
 
-def _without_node(call: Call) -> Call:
+def _without_node(call: FunctionCall) -> FunctionCall:
     """A call that travels: where it stands in its statement is known by its client."""
-    arguments = [_without_node(each) if isinstance(each, Call) else each for each in call.arguments]
+    arguments = [_without_node(each) if isinstance(each, FunctionCall) else each for each in call.arguments]
     return replace(call, node=None, arguments=arguments)
 
 

@@ -29,9 +29,9 @@ from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.lsn import register_functions
 from tailrace.spark.registered_functions import register_slot_functions, spark_table
 from tailrace.spark.statement_inputs import InputReader, ReadHere, ReadOnServer, StatementInputs
-from tailrace.sql.functions.calls import Call
+from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.runs_once import FROM, TARGET, not_constant
-from tailrace.sql.functions.signatures import NEED_A_SERVER, Function, functions_of
+from tailrace.sql.functions.signatures import NEED_A_SERVER, SqlFunction, functions_of
 from tailrace.sql.functions.statement_calls import check_slots
 from tailrace.sql.parameters import Parameters
 from tailrace.sql.source_database import SourceDatabase
@@ -91,7 +91,7 @@ class SqlSession:
             return self.parameters.under(match[2], None)
         return self.parameters.under(match[2], match[3].strip("'\"")) if match[3] else None
 
-    def _computed(self, text: str, found: Sequence[FoundName], calls: Sequence[Call | None]) -> DataFrame:
+    def _computed(self, text: str, found: Sequence[FoundName], calls: Sequence[FunctionCall | None]) -> DataFrame:
         names = sorted({each.name for each in found if each.arguments is None})
         inputs = StatementInputs(
             names, [call for call in calls if call is not None], self.parameters.of_plugin, self.parameters.as_of
@@ -142,7 +142,7 @@ class _Views:
             self._spark.catalog.dropTempView(name)
 
 
-def _call(found: FoundName, functions: Mapping[str, Function], statement: SparkStatement) -> Call | None:
+def _call(found: FoundName, functions: Mapping[str, SqlFunction], statement: SparkStatement) -> FunctionCall | None:
     """The call that it is; None for what is left to the functions that are registered: peeks with arguments that are no
     constants, and all that stands in another statement than a query."""
     function = functions.get(found.name)
@@ -167,7 +167,7 @@ def _named(view: str, found: FoundName) -> str:
     return f"{view} AS {found.name}" if found.is_bare else view
 
 
-def _instead(found: FoundName, call: Call, rows: pa.Table, views: _Views) -> str:
+def _instead(found: FoundName, call: FunctionCall, rows: pa.Table, views: _Views) -> str:
     """What stands in the place of a call: a table in FROM, else the value."""
     if found.where == FROM:
         return _named(views.made(spark_table(rows)), found)

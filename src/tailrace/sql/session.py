@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.parsing import constants_of
-from tailrace.sql.functions.calls import Call, calls_of
+from tailrace.sql.functions.calls import FunctionCall, calls_of
 from tailrace.sql.functions.outcome import Outcome
 from tailrace.sql.functions.settlement import Settlement, StatementSlots, settle
 from tailrace.sql.functions.signatures import functions_of
@@ -123,7 +123,7 @@ class PostgresSession:
         result = Result(columns, f"SELECT {table.num_rows}", rows=table.num_rows, table=table)
         return result, [outcome.confirms for outcome in outcomes]
 
-    def _records(self, call: Call, outcome: Outcome) -> pa.Table:
+    def _records(self, call: FunctionCall, outcome: Outcome) -> pa.Table:
         """The rows as values of type record."""
         cells = [texts_of(column.combine_chunks(), self.parameters.style) for column in outcome.rows.columns]
         is_null = call.function.strict and all(cell[0] is None for cell in cells)

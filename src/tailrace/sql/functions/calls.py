@@ -1,7 +1,7 @@
 """Which functions of the interface a statement calls, with which constants, and whether it calls them where they run exactly once.
 
-In: a parsed statement (libpg_query by pglast), its text, the functions of a major. Out: `Call`s in the order in which they are to be carried out.
-Raises UsageError, in the server's words where it has some, with the position in the text.
+In: a parsed statement (libpg_query by pglast), its text, the functions of a major. Out: a `FunctionCall` each, in the order in which they are to
+be carried out. Raises UsageError, in the server's words where it has some, with the position in the text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tailrace.expressions.analysis.parsing import constants_of
 from tailrace.sql import sql_types
 from tailrace.sql.functions import runs_once
 from tailrace.sql.functions.runs_once import FROM, TARGET, VALUE, not_constant, refused_call
-from tailrace.sql.functions.signatures import NEED_A_SERVER, REQUIRED, Function
+from tailrace.sql.functions.signatures import NEED_A_SERVER, REQUIRED, SqlFunction
 from tailrace.sql.grammar import ast, children, name_of
 
 _OUR_SCHEMAS = ("", "pg_catalog")
@@ -23,11 +23,11 @@ NO_FUNCTION = "No function matches the given name and argument types. You might 
 
 
 @dataclass(slots=True)
-class Call:
+class FunctionCall:
     """`arguments` by the names, or places, of the signature: values, None for NULL, or other calls whose result they are. `options` is the variadic
     array, as `sql_types.read_array` gives arrays."""
 
-    function: Function
+    function: SqlFunction
     node: Any
     where: str
     arguments: list[object] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Call:
         return int(self.node.location) + 1
 
 
-def calls_of(statement: Any, text: str, functions: Mapping[str, Function]) -> list[Call]:
+def calls_of(statement: Any, text: str, functions: Mapping[str, SqlFunction]) -> list[FunctionCall]:
     """All of them."""
     finder = _Finder(functions, constants_of(statement, text))
     finder.walk(statement, _Context())
@@ -56,9 +56,9 @@ class _Context:
 
 @dataclass(slots=True)
 class _Finder:
-    functions: Mapping[str, Function]
+    functions: Mapping[str, SqlFunction]
     places: Mapping[int, int]
-    calls: list[Call] = field(default_factory=list)
+    calls: list[FunctionCall] = field(default_factory=list)
 
     def walk(self, node: Any, context: _Context) -> None:
         if isinstance(node, ast.FuncCall):
@@ -141,7 +141,7 @@ class _Finder:
                 self.calls[-1].ordinality = bool(item.ordinality)
                 assert len(self.calls) > before
 
-    def _known(self, node: Any) -> Function | None:
+    def _known(self, node: Any) -> SqlFunction | None:
         schema, name = name_of(node)
         return self.functions.get(name) if schema in _OUR_SCHEMAS else None
 
@@ -160,13 +160,13 @@ class _Finder:
             raise UsageError(f"{name} is not an aggregate function", sqlstate="42809").in_text(node.location + 1)
         if context.where == VALUE and (function.is_record or function.moves):
             raise refused_call(function, runs_once.IN_EXPRESSION).in_text(node.location + 1)
-        call = Call(function, node, context.where)
+        call = FunctionCall(function, node, context.where)
         self._match(call)
         self.calls.append(call)
 
     # -- arguments -------------------------------------------------------------------------------------------------------------------
 
-    def _match(self, call: Call) -> None:
+    def _match(self, call: FunctionCall) -> None:
         function, node = call.function, call.node
         given = [self._constant(argument, call) for argument in node.args or ()]
         if function.variadic and not node.func_variadic and any(each.name for each in given):
@@ -193,7 +193,7 @@ class _Finder:
         call.arguments = values
         call.options = self._options(rest, is_array=bool(node.func_variadic) or any(each.name for each in rest))
 
-    def _fits(self, rest: Sequence[_Constant], call: Call) -> bool:
+    def _fits(self, rest: Sequence[_Constant], call: FunctionCall) -> bool:
         if call.node.func_variadic or any(each.name for each in rest):
             return len(rest) == 1 and rest[0].kind in ("text[]", "unknown")
         return all(sql_types.takes("text", each.kind) for each in rest)
@@ -211,14 +211,14 @@ class _Finder:
         return value
 
     def _coerced(self, constant: _Constant, kind: str) -> object:
-        if constant.value is None or isinstance(constant.value, Call) or constant.kind != "unknown":
+        if constant.value is None or isinstance(constant.value, FunctionCall) or constant.kind != "unknown":
             return sql_types.cut_name(constant.value) if kind == "name" and isinstance(constant.value, str) else constant.value
         try:
             return sql_types.read(kind, str(constant.value))
         except TailraceError as error:
             raise error.in_text(constant.position) from None
 
-    def _constant(self, node: Any, call: Call) -> _Constant:
+    def _constant(self, node: Any, call: FunctionCall) -> _Constant:
         """What an argument is. Raises UsageError (0A000) for what is no constant."""
         if isinstance(node, ast.NamedArgExpr):
             inner = self._constant(node.arg, call)
@@ -263,11 +263,11 @@ class _Finder:
             return _Constant(int(value.fval) if whole else value.fval, "int8" if whole else "numeric", at)
         return _Constant(value.bsval, "bit", at)
 
-    def _cast(self, node: Any, call: Call) -> _Constant:
+    def _cast(self, node: Any, call: FunctionCall) -> _Constant:
         inner = self._constant(node.arg, call)
         kind = node.typeName.names[-1].sval
         kind = sql_types.SAME.get(kind, kind) + ("[]" if node.typeName.arrayBounds else "")
-        if inner.value is None or isinstance(inner.value, Call) or (isinstance(inner.value, list) and kind == "text[]"):
+        if inner.value is None or isinstance(inner.value, FunctionCall) or (isinstance(inner.value, list) and kind == "text[]"):
             return _Constant(inner.value, kind, inner.position)
         try:
             return _Constant(sql_types.read(kind, str(inner.value)), kind, inner.position)
@@ -283,7 +283,7 @@ class _Constant:
     name: str = ""
 
 
-def _no_such_function(call: Call, given: Sequence[_Constant]) -> UsageError:
+def _no_such_function(call: FunctionCall, given: Sequence[_Constant]) -> UsageError:
     shown = ", ".join((f"{each.name} => " if each.name else "") + sql_types.label(each.kind) for each in given)
     schema, name = name_of(call.node)
     return UsageError(

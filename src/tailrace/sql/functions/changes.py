@@ -16,7 +16,7 @@ from tailrace.plugins.printing import as_text
 from tailrace.replication.get_changes import NewChanges
 from tailrace.replication.slot_plugin import plugin_of
 from tailrace.slots.slot import Slot
-from tailrace.sql.functions.calls import Call
+from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.outcome import Outcome
 from tailrace.sql.functions.settlement import SlotMoved, StatementSlots
 from tailrace.sql.source_database import SourceDatabase
@@ -24,7 +24,7 @@ from tailrace.sql.sql_types import ARROW
 from tailrace.types.encodings.server_encodings import UTF8
 
 
-def changes(call: Call, arguments: list[Any], slots: StatementSlots, parameters: Mapping[str, str]) -> Outcome:
+def changes(call: FunctionCall, arguments: list[Any], slots: StatementSlots, parameters: Mapping[str, str]) -> Outcome:
     """The rows. One that consumes has the slot until the statement has ended, and moves it when its rows have been sent."""
     name, upto, most = arguments
     if name is None:
@@ -43,7 +43,7 @@ def changes(call: Call, arguments: list[Any], slots: StatementSlots, parameters:
     return Outcome(table, confirms=SlotMoved(name, new.told, slot.confirmed_flush_lsn))
 
 
-def _check_form(call: Call, plugin: OutputPlugin, slot: Slot) -> None:
+def _check_form(call: FunctionCall, plugin: OutputPlugin, slot: Slot) -> None:
     """Raise UsageError where text is asked for, and the plugin writes bytes."""
     if plugin.wants.binary_output and call.function.columns[-1][1] == "text":
         raise UsageError(
@@ -73,7 +73,7 @@ def _options(options: list[Any] | None) -> dict[str, str | None]:
     return dict(zip(options[::2], options[1::2], strict=True))
 
 
-def _table(call: Call, parts: list[Lines], plugin: OutputPlugin) -> pa.Table:
+def _table(call: FunctionCall, parts: list[Lines], plugin: OutputPlugin) -> pa.Table:
     schema = pa.schema([(name, ARROW[kind]) for name, kind in call.function.columns])
     is_text = call.function.columns[-1][1] == "text"
     return pa.Table.from_batches([_batch(lines, schema, plugin, is_text=is_text) for lines in parts], schema)

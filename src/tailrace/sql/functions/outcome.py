@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tailrace.sql.functions.settlement import Settlement
-from tailrace.sql.functions.signatures import Columns, Function
+from tailrace.sql.functions.signatures import Columns, SqlFunction
 from tailrace.sql.sql_types import ARROW
 
 
@@ -30,10 +30,10 @@ def table_of(columns: Columns, rows: Sequence[Sequence[Any]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
 
-def one_row(function: Function, *values: Any) -> pa.Table:
+def one_row(function: SqlFunction, *values: Any) -> pa.Table:
     return table_of(function.columns, [values])
 
 
-def nulls(function: Function) -> pa.Table:
+def nulls(function: SqlFunction) -> pa.Table:
     """What a strict function gives for a NULL argument."""
     return table_of(function.columns, [[None] * len(function.columns)])

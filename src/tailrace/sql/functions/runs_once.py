@@ -4,7 +4,7 @@ in Spark's."""
 from __future__ import annotations
 
 from tailrace.errors import UsageError
-from tailrace.sql.functions.signatures import Function
+from tailrace.sql.functions.signatures import SqlFunction
 
 FROM, TARGET, VALUE = "FROM", "target", "value"
 """Where a call stands: in FROM; as the only thing that a SELECT without FROM is for; or in an expression."""
@@ -19,12 +19,12 @@ UNUSED = "in a WITH query that nothing refers to, which does not run"
 IN_EXPRESSION = "in an expression"
 
 
-def refused_call(function: Function, why: str) -> UsageError:
+def refused_call(function: SqlFunction, why: str) -> UsageError:
     """The error (0A000) for a call that might not run once, or that gives rows where there is room for a value."""
     hint = "It must run exactly once: call it in FROM, or in a SELECT of its own." if function.moves else "Call it in FROM."
     return UsageError(f"{function.name} cannot be called {why}", hint=hint, sqlstate="0A000")
 
 
-def not_constant(function: Function, hint: str = "Call it in FROM, or in a SELECT of its own, with constants.") -> UsageError:
+def not_constant(function: SqlFunction, hint: str = "Call it in FROM, or in a SELECT of its own, with constants.") -> UsageError:
     """The error (0A000) for an argument whose value is known only when the statement runs."""
     return UsageError(f"arguments of {function.name} must be constants", hint=hint, sqlstate="0A000")

@@ -25,7 +25,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class SqlFunction:
     """`variadic` names a last argument of type text[]. `strict`: with a NULL argument it is not called, and its result is NULL. A function whose
     `columns` are several gives a record, or with `is_set` rows of it; one that has one gives a value of its own name."""
 
@@ -55,25 +55,25 @@ _BINARY_ROWS: Columns = (("lsn", "pg_lsn"), ("xid", "xid"), ("data", "bytea"))
 _SLOT_AND_LSN: Columns = (("slot_name", "name"), ("lsn", "pg_lsn"))
 
 
-def _changes(name: str, columns: Columns, *, moves: bool) -> Function:
-    return Function(name, _CHANGES, columns, is_set=True, moves=moves, variadic="options")
+def _changes(name: str, columns: Columns, *, moves: bool) -> SqlFunction:
+    return SqlFunction(name, _CHANGES, columns, is_set=True, moves=moves, variadic="options")
 
 
-def _value(name: str, kind: str, *kinds: str, moves: bool = False) -> Function:
+def _value(name: str, kind: str, *kinds: str, moves: bool = False) -> SqlFunction:
     """A strict function whose arguments have no names."""
-    return Function(name, tuple(Argument("", each) for each in kinds), ((name, kind),), strict=True, moves=moves)
+    return SqlFunction(name, tuple(Argument("", each) for each in kinds), ((name, kind),), strict=True, moves=moves)
 
 
-def _named(name: str, kind: str, *arguments: Argument, moves: bool = True) -> Function:
-    return Function(name, arguments, ((name, kind),), strict=True, moves=moves)
+def _named(name: str, kind: str, *arguments: Argument, moves: bool = True) -> SqlFunction:
+    return SqlFunction(name, arguments, ((name, kind),), strict=True, moves=moves)
 
 
-_ALL: tuple[Function, ...] = (
+_ALL: tuple[SqlFunction, ...] = (
     _changes("pg_logical_slot_get_changes", _TEXT_ROWS, moves=True),
     _changes("pg_logical_slot_peek_changes", _TEXT_ROWS, moves=False),
     _changes("pg_logical_slot_get_binary_changes", _BINARY_ROWS, moves=True),
     _changes("pg_logical_slot_peek_binary_changes", _BINARY_ROWS, moves=False),
-    Function(
+    SqlFunction(
         "pg_create_logical_replication_slot",
         (
             Argument("slot_name", "name"), Argument("plugin", "name"), Argument("temporary", "bool", False),
@@ -82,7 +82,7 @@ _ALL: tuple[Function, ...] = (
         _SLOT_AND_LSN, strict=True, moves=True,
     ),
     _named("pg_drop_replication_slot", "void", Argument("slot_name", "name")),
-    Function(
+    SqlFunction(
         "pg_copy_logical_replication_slot",
         (
             Argument("src_slot_name", "name"), Argument("dst_slot_name", "name"), Argument("temporary", "bool", None),
@@ -90,7 +90,7 @@ _ALL: tuple[Function, ...] = (
         ),
         _SLOT_AND_LSN, strict=True, moves=True,
     ),
-    Function(
+    SqlFunction(
         "pg_replication_slot_advance", (Argument("slot_name", "name"), Argument("upto_lsn", "pg_lsn")),
         (("slot_name", "name"), ("end_lsn", "pg_lsn")), strict=True, moves=True,
     ),
@@ -117,7 +117,7 @@ NEED_A_SERVER = frozenset(
 COMPARED = Compared(__name__, "catalog/pg_proc.dat, the functions whose names hold slot, origin or wal", upto=18)
 
 
-def functions_of(major: int) -> dict[str, Function]:
+def functions_of(major: int) -> dict[str, SqlFunction]:
     """What a server of this major has, by name."""
     COMPARED.check(major)
     return {

@@ -13,14 +13,14 @@ from tailrace.replication import service
 from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import check_name
-from tailrace.sql.functions.calls import Call
+from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.outcome import Outcome, one_row
 from tailrace.sql.functions.settlement import SlotDropped, SlotMade, SlotMoved, StatementSlots
 
 _NO_SUCH_FILE = "58P01"
 
 
-def create(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
+def create(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_create_logical_replication_slot: where it begins is found now, and the slot made when the statement has its result."""
     name, plugin, temporary, two_phase, *rest = arguments
     failover = bool(rest and rest[0])
@@ -60,7 +60,7 @@ def _no_hint_of_plugins() -> Iterator[None]:
         raise
 
 
-def drop(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
+def drop(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_drop_replication_slot."""
     (name,) = arguments
     slots.database.slot(name)
@@ -69,7 +69,7 @@ def drop(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     return Outcome(one_row(call.function, ""), SlotDropped(name))
 
 
-def copy(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
+def copy(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_copy_logical_replication_slot: the new one stands where the old one does; two_phase is not copied."""
     name, new, temporary, plugin = arguments
     database = slots.database
@@ -85,7 +85,7 @@ def copy(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
     return Outcome(one_row(call.function, new, int(slot.confirmed_flush_lsn)), SlotMade(copied))
 
 
-def advance(call: Call, arguments: list[Any], slots: StatementSlots) -> Outcome:
+def advance(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_replication_slot_advance."""
     name, upto = arguments
     database = slots.database

@@ -7,12 +7,12 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.sql.functions import origin_functions, slot_functions
-from tailrace.sql.functions.calls import Call
+from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.changes import changes
 from tailrace.sql.functions.outcome import Outcome, nulls, one_row
 from tailrace.sql.functions.settlement import StatementSlots
 
-_FUNCTIONS: dict[str, Callable[[Call, list[Any], StatementSlots], Outcome]] = {
+_FUNCTIONS: dict[str, Callable[[FunctionCall, list[Any], StatementSlots], Outcome]] = {
     "pg_create_logical_replication_slot": slot_functions.create,
     "pg_drop_replication_slot": slot_functions.drop,
     "pg_copy_logical_replication_slot": slot_functions.copy,
@@ -32,7 +32,7 @@ class StatementCalls:
         self.slots, self.parameters = slots, parameters
         self._end: int | None = None
 
-    def carry_out(self, call: Call) -> Outcome:
+    def carry_out(self, call: FunctionCall) -> Outcome:
         """Raises UsageError, and whatever reading the log raises."""
         function = call.function
         arguments = [self._value(each) for each in call.arguments]
@@ -47,7 +47,7 @@ class StatementCalls:
         return _FUNCTIONS[function.name](call, arguments, self.slots)
 
     def _value(self, argument: object) -> object:
-        return self.carry_out(argument).rows.column(0)[0].as_py() if isinstance(argument, Call) else argument
+        return self.carry_out(argument).rows.column(0)[0].as_py() if isinstance(argument, FunctionCall) else argument
 
     def _end_of_log(self) -> int:
         """One value for the whole statement."""
@@ -56,7 +56,7 @@ class StatementCalls:
         return self._end
 
 
-def check_slots(calls: list[Call]) -> None:
+def check_slots(calls: list[FunctionCall]) -> None:
     """Raise UsageError where a slot that is moved is named twice: the second would have to see what the first did."""
     moved = [str(call.arguments[0]) for call in calls if call.function.moves and call.arguments]
     for call in calls:

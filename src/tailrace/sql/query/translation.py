@@ -17,7 +17,7 @@ from pglast.stream import RawStream
 
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.state import Node, ParseState
-from tailrace.sql.functions.calls import Call
+from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.signatures import Columns
 from tailrace.sql.grammar import ast, name_of
 from tailrace.sql.query.allowed import check_nodes, check_recursion, refused
@@ -64,7 +64,7 @@ class QuerySurroundings:
     database: str
 
 
-def translated(statement: Any, calls: Sequence[Call], around: QuerySurroundings, types: ExpressionTypes) -> EngineQuery:
+def translated(statement: Any, calls: Sequence[FunctionCall], around: QuerySurroundings, types: ExpressionTypes) -> EngineQuery:
     """Raises UsageError for what is not supported, or is not there."""
     numbers = {id(call.node): number for number, call in enumerate(calls)}
     check_nodes(statement, numbers)
@@ -77,7 +77,7 @@ def translated(statement: Any, calls: Sequence[Call], around: QuerySurroundings,
 @dataclass(slots=True)
 class _QueryTranslator:
     numbers: dict[int, int]
-    calls: Sequence[Call]
+    calls: Sequence[FunctionCall]
     around: QuerySurroundings
     types: ExpressionTypes
     relations: dict[str, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Calls of the interface's functions with arguments as Spark SQL writes them, or as its functions are given them.
 
-In: sqlglot's trees of arguments, or values. Out: the `Call` that PostgreSQL's own grammar and rules make of the same arguments,
+In: sqlglot's trees of arguments, or values. Out: the `FunctionCall` that PostgreSQL's own grammar and rules make of the same arguments,
 with its errors. Positions may be numbers: that is what they are in rows here.
 """
 
@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.sql.functions.calls import Call, calls_of
-from tailrace.sql.functions.signatures import Function
+from tailrace.sql.functions.calls import FunctionCall, calls_of
+from tailrace.sql.functions.signatures import SqlFunction
 from tailrace.sql.grammar import parsed
 from tailrace.sql.spark_sql.grammar import SparkStatement
 from tailrace.types.quoting import quote_literal
@@ -26,7 +26,9 @@ _TYPES = {
 }  # fmt: skip
 
 
-def call_with(function: Function, functions: Mapping[str, Function], arguments: Sequence[Any], named: Mapping[str, Any]) -> Call:
+def call_with(
+    function: SqlFunction, functions: Mapping[str, SqlFunction], arguments: Sequence[Any], named: Mapping[str, Any]
+) -> FunctionCall:
     """The call with these values: None, bool, int, str, and for options a list. Raises UsageError as the server does."""
     given = [_positioned(_literal(value), function, place=place) for place, value in enumerate(arguments)]
     given += [_named(name, _positioned(_literal(value), function, name=name), function) for name, value in named.items()]
@@ -34,8 +36,8 @@ def call_with(function: Function, functions: Mapping[str, Function], arguments: 
 
 
 def call_written(
-    function: Function, functions: Mapping[str, Function], arguments: Sequence[exp.Expression], statement: SparkStatement
-) -> Call | None:
+    function: SqlFunction, functions: Mapping[str, SqlFunction], arguments: Sequence[exp.Expression], statement: SparkStatement
+) -> FunctionCall | None:
     """The call with arguments as they stand in a statement; None if one of them is no constant. Raises UsageError as the
     server does."""
     given: list[str] = []
@@ -49,7 +51,7 @@ def call_written(
     return _call(function, functions, given)
 
 
-def _call(function: Function, functions: Mapping[str, Function], given: Sequence[str]) -> Call:
+def _call(function: SqlFunction, functions: Mapping[str, SqlFunction], given: Sequence[str]) -> FunctionCall:
     text = f"SELECT * FROM {function.name}({', '.join(given)})"
     try:
         (call,) = calls_of(parsed(text), text, functions)
@@ -59,12 +61,12 @@ def _call(function: Function, functions: Mapping[str, Function], given: Sequence
     return call
 
 
-def _named(name: str, text: str, function: Function) -> str:
+def _named(name: str, text: str, function: SqlFunction) -> str:
     array = name == function.variadic and not text.startswith("VARIADIC ")
     return f"{'VARIADIC ' if array or text.startswith('VARIADIC ') else ''}{name} => {text.removeprefix('VARIADIC ')}"
 
 
-def _positioned(text: str, function: Function, *, place: int = 0, name: str = "") -> str:
+def _positioned(text: str, function: SqlFunction, *, place: int = 0, name: str = "") -> str:
     """A number where a position is asked for is one."""
     names = [argument.name for argument in function.arguments]
     at = (names.index(name) if name in names else -1) if name else place
@@ -85,7 +87,7 @@ def _literal(value: Any) -> str:
 # -- as it is written ----------------------------------------------------------------------------------------------------
 
 
-def _constant(node: exp.Expression, functions: Mapping[str, Function], statement: SparkStatement) -> str | None:
+def _constant(node: exp.Expression, functions: Mapping[str, SqlFunction], statement: SparkStatement) -> str | None:
     """A constant as PostgreSQL writes it; None for what is none, or is not understood."""
     if isinstance(node, exp.Null | exp.Boolean):
         return "NULL" if isinstance(node, exp.Null) else str(node.this).lower()

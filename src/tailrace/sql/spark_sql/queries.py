@@ -15,7 +15,7 @@ from sqlglot.tokens import TokenType
 
 from tailrace.sql.functions import runs_once
 from tailrace.sql.functions.runs_once import FROM, TARGET, VALUE, refused_call
-from tailrace.sql.functions.signatures import Function
+from tailrace.sql.functions.signatures import SqlFunction
 from tailrace.sql.spark_sql.grammar import SparkStatement
 
 ELSEWHERE = "elsewhere"
@@ -77,7 +77,7 @@ def what_is(statement: SparkStatement) -> str:
     return "CACHE TABLE" if words[:1] == ["CACHE"] else (words[0] if words else "this statement")
 
 
-def check_runs_once(found: FoundName, function: Function) -> None:
+def check_runs_once(found: FoundName, function: SqlFunction) -> None:
     """Raise UsageError (0A000) where it stands where it must not."""
     why = found.why_not
     if found.where == ELSEWHERE and not function.moves:

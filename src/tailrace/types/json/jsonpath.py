@@ -71,12 +71,12 @@ def refuse_jsonpaths(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 def _print_path(payload: bytes, major: int) -> str:
     (header,) = struct.unpack_from("<I", payload)
-    root = _Node(payload, 4, major)
+    root = _JsonPathItem(payload, 4, major)
     return ("" if header & LAX else "strict ") + root.text(after_key=False, brackets=True)
 
 
 @dataclass(slots=True)
-class _Node:
+class _JsonPathItem:
     """A node: its payload, and the place from which its own places count. The content lies behind kind, padding and next."""
 
     payload: bytes
@@ -100,9 +100,9 @@ class _Node:
         """The u32 of that number behind the kind."""
         return int(struct.unpack_from("<I", self.payload, self.place(number))[0])
 
-    def node(self, number: int) -> _Node | None:
+    def node(self, number: int) -> _JsonPathItem | None:
         away = self.word(number)
-        return _Node(self.payload, self.at + away, self.major) if away else None
+        return _JsonPathItem(self.payload, self.at + away, self.major) if away else None
 
     def bytes_at(self, number: int) -> bytes:
         """A length and that many bytes, from the u32 of that number on."""
