@@ -12,7 +12,7 @@ from functools import cache
 import pyarrow as pa
 
 from tailrace.errors import UsageError
-from tailrace.model import Lsn
+from tailrace.model import Lsn, PgType
 from tailrace.settings import parse_bool
 from tailrace.types.built_in import built_in_types
 
@@ -24,11 +24,6 @@ ARROW: dict[str, pa.DataType] = {
     "pg_node_tree": pa.string(), "int2vector": pa.string(), "oidvector": pa.string(), "name[]": pa.list_(pa.string()),
 }  # fmt: skip
 """By PostgreSQL's name of the type. What is only ever NULL here, or only printed, travels as text."""
-LABELS = {
-    "bool": "boolean", "int2": "smallint", "int4": "integer", "int8": "bigint", "float8": "double precision", "char": '"char"',
-    "timestamptz": "timestamp with time zone", "text[]": "text[]", "float4": "real", "varchar": "character varying",
-}  # fmt: skip
-"""How format_type() prints those whose name is another."""
 SAME = {
     "boolean": "bool", "integer": "int4", "int": "int4", "bigint": "int8", "smallint": "int2", "varchar": "text", "bpchar": "text",
 }  # fmt: skip
@@ -39,18 +34,25 @@ _LEAST = {"int4": -(2**31), "int8": -(2**63)}
 
 
 @cache
-def _oids() -> dict[str, int]:
-    return {each.name: oid for oid, each in built_in_types().items()}
+def _by_name() -> dict[str, PgType]:
+    return {each.name: each for each in built_in_types().values()}
+
+
+def _built_in(kind: str) -> PgType | None:
+    return _by_name().get(f"_{kind[:-2]}" if kind.endswith("[]") else kind)
 
 
 def oid_of(kind: str) -> int:
     """The oid of a type by its name in pg_type, an array's with brackets behind it."""
-    return _oids()[f"_{kind[:-2]}" if kind.endswith("[]") else kind]
+    found = _built_in(kind)
+    assert found is not None, kind
+    return found.oid
 
 
 def label(kind: str) -> str:
-    """The type as errors name it."""
-    return LABELS.get(kind, kind)
+    """The type as errors name it: as format_type() does, or as it was written if it is no built-in type."""
+    found = _built_in(kind)
+    return found.label if found else kind
 
 
 def takes(wanted: str, given: str) -> bool:

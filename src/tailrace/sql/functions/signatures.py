@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tailrace.majors import FAILOVER_SLOTS, IN_ALL, Capability, Compared, supports
+from tailrace.sql.sql_types import label
 
 Columns = tuple[tuple[str, str], ...]
 """Names and types."""
@@ -45,8 +46,7 @@ class SqlFunction:
     def signature(self) -> str:
         """As pg_proc names it, with the types that errors show."""
         kinds = [argument.kind for argument in self.arguments] + (["text[]"] if self.variadic else [])
-        labels = {"int4": "integer", "bool": "boolean"}
-        return f"{self.name}({','.join(labels.get(kind, kind) for kind in kinds)})"
+        return f"{self.name}({','.join(map(label, kinds))})"
 
 
 _CHANGES = (Argument("slot_name", "name"), Argument("upto_lsn", "pg_lsn"), Argument("upto_nchanges", "int4"))
