@@ -17,7 +17,7 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan.events import Truncation
 from tailrace.plan.pieces import Piece
 from tailrace.publications.publishing.published_pieces import PublishedPiece, published_batches
-from tailrace.wal.stood import Difference, Stood
+from tailrace.wal.log_fingerprint import Difference, LogFingerprint
 
 Result = TypeVar("Result")
 Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
@@ -94,12 +94,12 @@ class Feed(Protocol):
         do."""
         ...
 
-    def stood_before(self, lsn: Lsn) -> Stood | None:
-        """By what the log is known again as this one, up to there; None if that cannot be told."""
+    def fingerprint_before(self, lsn: Lsn) -> LogFingerprint | None:
+        """The fingerprint of what lies before `lsn`, by which the log is known again; None if no record does."""
         ...
 
-    def difference(self, stood: Stood) -> Difference | None:
-        """How the log differs from the one in which that stood; None if it does not."""
+    def difference(self, fingerprint: LogFingerprint) -> Difference | None:
+        """How the log differs from the one that the fingerprint was taken of; None if it does not."""
         ...
 
     @property

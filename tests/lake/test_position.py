@@ -23,7 +23,7 @@ from tailrace.lake.table_version import TableVersion
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import open_pipeline
-from tailrace.wal.stood import Stood
+from tailrace.wal.log_fingerprint import LogFingerprint
 
 SPAN = FeedSpan(7_300_000_000_000_000_001, 1, Lsn(16), Lsn(4096), 5)
 SAID = {
@@ -55,17 +55,17 @@ def test_a_table_that_was_made_before(tmp_path):
 def test_what_stood_there_is_kept(tmp_path, crcs, since, last):
     """Also by a checkpoint."""
     upto = Lsn(2**50 if since > 2**49 else since + 70_000)
-    stood = Stood(upto, Lsn(last), crcs[0], Lsn(since), crcs[1])
+    fingerprint = LogFingerprint(upto, Lsn(last), crcs[0], Lsn(since), crcs[1])
     relation = Relation(16384, "public", "t", "r", "p", "d", 0, ())
-    identity = TableIdentity(replace(SPAN, stop=upto), relation, stood=stood)
+    identity = TableIdentity(replace(SPAN, stop=upto), relation, fingerprint=fingerprint)
     DeltaTable.create(tmp_path, pa.schema([("id", pa.int32())]), commit_properties=identity.properties("mark"))
-    assert position_of(DeltaTable(tmp_path), SPAN).stood == stood
+    assert position_of(DeltaTable(tmp_path), SPAN).fingerprint == fingerprint
     write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int32())}), mode="append")
     DeltaTable(tmp_path).create_checkpoint()
     (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
     table = DeltaTable(tmp_path)
     app_id = f"tailrace/{SPAN.system}/{SPAN.timeline}"
-    assert positions._stood_of(table, app_id, upto) == stood
+    assert positions._fingerprint_of(table, app_id, upto) == fingerprint
 
 
 def test_what_no_longer_says_what_it_is(tmp_path):

@@ -36,9 +36,9 @@ def test_of_an_archive_no_state_is_needed_twice(tmp_path: Path) -> None:
         with opened_places() as seen:
             create("second", archive, server.dbname, tmp_path / "state")
         # By the record before it the mark is known to be of this log.
-        stood = location.mark_upto(location.slot("mine").database_oid, marked).stood
-        assert stood is not None
-        first_needed = segment_name(1, stood.last >> 20, 1 << 20)[8:]
+        fingerprint = location.mark_upto(location.slot("mine").database_oid, marked).fingerprint
+        assert fingerprint is not None
+        first_needed = segment_name(1, fingerprint.last >> 20, 1 << 20)[8:]
         # The first segment says whose log it is.
         _, *behind = sorted(seen)
         assert behind[0] >= first_needed

@@ -58,10 +58,10 @@ def test_a_slot(grows: bool, tmp_path: Path, tailrace: Run) -> None:
             assert what in said
             assert "of a history that is gone" in said
         now = SlotLocation.open(state).slot("mine")
-        assert (now.confirmed_flush_lsn, now.restart_lsn, now.stood) == (
+        assert (now.confirmed_flush_lsn, now.restart_lsn, now.fingerprint) == (
             before.confirmed_flush_lsn,
             before.restart_lsn,
-            before.stood,
+            before.fingerprint,
         )
 
 

@@ -21,7 +21,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture, open_pipeline, scan_log
 from tailrace.storage.index_store import IndexStore
 from tailrace.wal.indexfile import write_index
-from tailrace.wal.stood import stood_before
+from tailrace.wal.log_fingerprint import fingerprint_before
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -156,12 +156,12 @@ def test_kept_indexes_are_read(spark: SparkSession, case: Case, every: list[dict
     """One of other WAL, under the name of this, is noticed where rows are read; so it was taken for what it says it is."""
     segments = Source.open(case.data_dir).segments
     (index,) = scan_log(segments, LocalRunner(1))
-    stood = stood_before(segments.read, segments.identity, index.next_lsn, index.stretch.start)
+    fingerprint = fingerprint_before(segments.read, segments.identity, index.next_lsn, index.stretch.start)
     path = IndexStore(tmp_path)._path(segments.identity, index.stretch)
     path.parent.mkdir(parents=True)
-    path.write_bytes(write_index(replace(index, sealed=True), stood))
+    path.write_bytes(write_index(replace(index, sealed=True), fingerprint))
     assert as_python(read(spark, case, index=str(tmp_path))) == every
-    path.write_bytes(write_index(replace(index, sealed=True, fingerprint=index.fingerprint ^ 1), stood))
+    path.write_bytes(write_index(replace(index, sealed=True, fingerprint=index.fingerprint ^ 1), fingerprint))
     with pytest.raises(Exception, match="was sound when it was indexed"):
         read(spark, case, index=str(tmp_path)).collect()
 

@@ -106,7 +106,7 @@ def _append(target: TargetTable, staged: Staged, folder: Path) -> Appended:
 
 
 def _identity(target: TargetTable, span: FeedSpan, dropped: Lsn | None) -> TableIdentity:
-    return TableIdentity(span, target.relation, target.style, dropped=dropped, stood=target.stood_before(span.stop))
+    return TableIdentity(span, target.relation, target.style, dropped=dropped, fingerprint=target.fingerprint_before(span.stop))
 
 
 def _in_columns(target: TargetTable, schema: pa.Schema) -> tuple[TableVersion, DeltaTable]:

@@ -143,8 +143,8 @@ def _commit(target: TargetTable, changes: pa.Table, replaced: Sequence[OrderKey]
     net = net_change(changes, relation, replaced)
     beyond = unbounded_values(net.upserts)
     unbounded = columns_beyond_statistics(net.upserts) | (target.position.unbounded if target.position else frozenset())
-    stood = target.stood_before(target.span.stop)
-    identity = TableIdentity(target.span, relation, style, unbounded, target.dropped, stood)
+    fingerprint = target.fingerprint_before(target.span.stop)
+    identity = TableIdentity(target.span, relation, style, unbounded, target.dropped, fingerprint)
     settings = table_settings(schema, unbounded)
     with found.next_version(target.name) as mark:
         properties = identity.properties(mark)

@@ -29,10 +29,10 @@ from tailrace.feed import FeedSpan
 from tailrace.lake.table_version import METADATA, TableVersion, commit_properties
 from tailrace.model import PAGE_SIZE, Lsn, Relation
 from tailrace.types.registry import ArrowStyle
-from tailrace.wal.stood import Difference, Kind, Stood
+from tailrace.wal.log_fingerprint import Difference, Kind, LogFingerprint
 
 CONFIGURATION = "tailrace"
-_TABLE, _STOOD, _CHECKSUMS = "/table", "/stood", "/stood/checksums"
+_TABLE, _FINGERPRINT, _CHECKSUMS = "/table", "/stood", "/stood/checksums"
 STYLES = ("numeric", "arrays", "times")
 """Settings of ArrowStyle that a table is written with, and keeps."""
 _RECENT = 20
@@ -59,7 +59,7 @@ class TablePosition:
     """Columns that hold, or once held, what Delta's statistics cannot say (`lake/statistics.py`)."""
     style: Mapping[str, str] = field(default_factory=dict)
     dropped: Lsn | None = None
-    stood: Stood | None = None
+    fingerprint: LogFingerprint | None = None
     """What stood in the log before `lsn`; None in what was written before that was kept."""
     timeline: int = 0
     """Of that log."""
@@ -85,7 +85,7 @@ class TableIdentity:
     style: ArrowStyle = DEFAULT
     unbounded: frozenset[str] = frozenset()
     dropped: Lsn | None = None
-    stood: Stood | None = None
+    fingerprint: LogFingerprint | None = None
     """What stands before `span.stop`. It changes with each commit, and is none of what the configuration says."""
 
     @property
@@ -108,27 +108,30 @@ class TableIdentity:
         """What makes a commit say: now at `span.stop`."""
         span = self.span
         said = {**self._said, "from": str(span.start), "to": str(span.stop)}
-        numbers = {"": int(span.stop), _TABLE: crc32(self.text.encode()), **_numbers_of(self.stood)}
+        numbers = {"": int(span.stop), _TABLE: crc32(self.text.encode()), **_numbers_of(self.fingerprint)}
         app_id = _app_id(span.system, span.timeline)
         transactions = [Transaction(app_id + what, number) for what, number in numbers.items()]
         return commit_properties(mark, {METADATA: json.dumps(said)}, transactions)
 
 
-def _numbers_of(stood: Stood | None) -> dict[str, int]:
+def _numbers_of(fingerprint: LogFingerprint | None) -> dict[str, int]:
     """As application transactions have it: two integers of 64 bits."""
-    if stood is None or stood.since % PAGE_SIZE:
-        return {_STOOD: 0, _CHECKSUMS: 0}
-    pages = stood.upto // PAGE_SIZE - stood.since // PAGE_SIZE
-    both = stood.crc | stood.together << 32
-    return {_STOOD: (stood.upto - stood.last) << 32 | pages, _CHECKSUMS: both - (1 << 64) if both >> 63 else both}
+    if fingerprint is None or fingerprint.since % PAGE_SIZE:
+        return {_FINGERPRINT: 0, _CHECKSUMS: 0}
+    pages = fingerprint.upto // PAGE_SIZE - fingerprint.since // PAGE_SIZE
+    both = fingerprint.crc | fingerprint.together << 32
+    return {
+        _FINGERPRINT: (fingerprint.upto - fingerprint.last) << 32 | pages,
+        _CHECKSUMS: both - (1 << 64) if both >> 63 else both,
+    }
 
 
-def _stood_of(table: DeltaTable, app_id: str, upto: Lsn) -> Stood | None:
-    packed, both = table.transaction_version(app_id + _STOOD), table.transaction_version(app_id + _CHECKSUMS)
+def _fingerprint_of(table: DeltaTable, app_id: str, upto: Lsn) -> LogFingerprint | None:
+    packed, both = table.transaction_version(app_id + _FINGERPRINT), table.transaction_version(app_id + _CHECKSUMS)
     if not packed or both is None:
         return None
     since = (upto // PAGE_SIZE - (packed & 0xFFFF_FFFF)) * PAGE_SIZE
-    return Stood(upto, Lsn(upto - (packed >> 32)), both & 0xFFFF_FFFF, Lsn(since), both >> 32 & 0xFFFF_FFFF)
+    return LogFingerprint(upto, Lsn(upto - (packed >> 32)), both & 0xFFFF_FFFF, Lsn(since), both >> 32 & 0xFFFF_FFFF)
 
 
 def remember(
@@ -171,7 +174,7 @@ def position_of(table: DeltaTable, span: FeedSpan) -> TablePosition | None:
     dropped = Lsn.parse(said["dropped"]) if said["dropped"] else None
     return TablePosition(
         Lsn(lsn), said["oid"], said["schema"], said["table"], columns, frozenset(said["unbounded"]), said["style"], dropped,
-        _stood_of(table, app_id, Lsn(lsn)), timeline, kept,
+        _fingerprint_of(table, app_id, Lsn(lsn)), timeline, kept,
     )  # fmt: skip
 
 
@@ -199,30 +202,30 @@ def check_reaches(span: FeedSpan, position: Lsn, name: str) -> FeedSpan:
 
 
 def history_error(
-    span: FeedSpan, difference: Callable[[Stood], Difference | None], position: TablePosition, name: str
+    span: FeedSpan, difference: Callable[[LogFingerprint], Difference | None], position: TablePosition, name: str
 ) -> TailraceError | None:
     """What is wrong with going on from where the table is: it has seen a history that is gone. None if nothing is, as far as can
     be told; on another timeline it must be told. `difference` is the feed's."""
-    stood = position.stood
-    found = difference(stood) if stood is not None else None
-    if position.timeline != span.timeline and (stood is None or (found is not None and found.kind is Kind.UNKNOWN)):
+    fingerprint = position.fingerprint
+    found = difference(fingerprint) if fingerprint is not None else None
+    if position.timeline != span.timeline and (fingerprint is None or (found is not None and found.kind is Kind.UNKNOWN)):
         return UsageError(
             f"table {name} follows timeline {position.timeline}; "
             f"whether timeline {span.timeline} is the same up to {position.lsn} cannot be told",
             hint="Give older WAL, or make the table anew, in another directory.", sqlstate="55000", lsn=position.lsn,
         )  # fmt: skip
-    if stood is None or found is None or found.kind is Kind.UNKNOWN:
+    if fingerprint is None or found is None or found.kind is Kind.UNKNOWN:
         return None
     if found.kind is Kind.SHORT:
         return MissingHistory(
-            f"table {name} has all changes before {stood.upto}, but the log ends at {found.at}",
-            detail=_detail(stood), hint=_HINT, context=found.why, lsn=stood.last, sqlstate="55000",
+            f"table {name} has all changes before {fingerprint.upto}, but the log ends at {found.at}",
+            detail=_detail(fingerprint), hint=_HINT, context=found.why, lsn=fingerprint.last, sqlstate="55000",
         )  # fmt: skip
     return UsageError(
-        f"table {name} has all changes before {stood.upto}, but the log has another record at {found.at} than was read there",
-        detail=_detail(stood), hint=_HINT, context=found.why, lsn=stood.last, sqlstate="55000",
+        f"table {name} has all changes before {fingerprint.upto}, but the log has another record at {found.at} than was read there",
+        detail=_detail(fingerprint), hint=_HINT, context=found.why, lsn=fingerprint.last, sqlstate="55000",
     )  # fmt: skip
 
 
-def _detail(stood: Stood) -> str:
-    return f"The last record before {stood.upto} was at {Lsn(stood.last)}, with checksum {stood.crc:08X}."
+def _detail(fingerprint: LogFingerprint) -> str:
+    return f"The last record before {fingerprint.upto} was at {Lsn(fingerprint.last)}, with checksum {fingerprint.crc:08X}."

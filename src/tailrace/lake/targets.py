@@ -28,7 +28,7 @@ from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.types.quoting import quote_identifier
 from tailrace.types.registry import ArrowStyle
-from tailrace.wal.stood import Stood
+from tailrace.wal.log_fingerprint import LogFingerprint
 
 Names = set[tuple[str, str]] | None
 """The tables that are asked for, by schema and name; None: all."""
@@ -46,7 +46,7 @@ class TargetTable:
     found: TableVersion
     position: TablePosition | None
     span: FeedSpan
-    stood_before: Callable[[Lsn], Stood | None]
+    fingerprint_before: Callable[[Lsn], LogFingerprint | None]
     rewrites: frozenset[int] = frozenset()
     truncations: tuple[tuple[Lsn, Lsn], ...] = ()
 
@@ -131,7 +131,7 @@ def find_targets(
         if oid not in there and _is_wanted(each.relation, wanted) and (keep_dropped or each.dropped is None)
     }
     folders = _arranged(directory, span, there, tables, new)
-    stood_before = cache(feed.stood_before)
+    fingerprint_before = cache(feed.fingerprint_before)
     targets, with_error = [], {name for name, _ in errors.of_tables}
     for oid, each in tables.items():
         table = there.get(oid)
@@ -140,7 +140,7 @@ def find_targets(
         if table.gone is not None if table is not None else folders[oid].name in with_error:
             continue  # what is wrong with what lies there is known
         with errors.of(_name(each.relation)):
-            target = _target(each, table, folders[oid], span, style, stood_before)
+            target = _target(each, table, folders[oid], span, style, fingerprint_before)
             if target is not None:
                 targets.append(target)
     return sorted(targets, key=lambda target: (target.name, target.relation.oid)), errors
@@ -264,11 +264,11 @@ def _target(
     folder: Path,
     span: FeedSpan,
     style: ArrowStyle,
-    stood_before: Callable[[Lsn], Stood | None],
+    fingerprint_before: Callable[[Lsn], LogFingerprint | None],
 ) -> TargetTable | None:
     """A table to bring up, or None if it is where it is to be. Raises TailraceError if it cannot be."""
     make = partial(
-        TargetTable, each.relation, each.dropped, path=folder, stood_before=stood_before, rewrites=each.rewrites,
+        TargetTable, each.relation, each.dropped, path=folder, fingerprint_before=fingerprint_before, rewrites=each.rewrites,
         truncations=each.truncations,
     )  # fmt: skip
     if table is not None:

@@ -20,7 +20,7 @@ from tailrace.storage.source import Source
 from tailrace.storage.state_location import definitions_in
 from tailrace.transactions.fates import NEVER
 from tailrace.types.style import TextStyle
-from tailrace.wal.stood import Difference, Stood, difference, stood_before
+from tailrace.wal.log_fingerprint import Difference, LogFingerprint, difference, fingerprint_before
 
 Result = TypeVar("Result")
 Log_co = TypeVar("Log_co", covariant=True)
@@ -87,13 +87,13 @@ class FeedOfLog(TablesOfLog):
         """The relation with the columns that are published of it; None if nothing is."""
         return relation if self.to is None else shown_relation(self.history, relation, self.to, int(self.span.stop))
 
-    def stood_before(self: _Log[Log_co], lsn: Lsn) -> Stood | None:
+    def fingerprint_before(self: _Log[Log_co], lsn: Lsn) -> LogFingerprint | None:
         segments = self.source.segments
-        return stood_before(segments.read, segments.identity, lsn, segments.first_lsn)
+        return fingerprint_before(segments.read, segments.identity, lsn, segments.first_lsn)
 
-    def difference(self: _Log[Log_co], stood: Stood) -> Difference | None:
+    def difference(self: _Log[Log_co], fingerprint: LogFingerprint) -> Difference | None:
         segments = self.source.segments
-        return difference(stood, segments.read, segments.identity, segments.first_lsn)
+        return difference(fingerprint, segments.read, segments.identity, segments.first_lsn)
 
     @property
     def decoder(self: _Log[Log_co]) -> Decoder:

@@ -25,15 +25,14 @@ from tailrace.transactions.fates import NEVER, NO_END, EndedElsewhere, Fates
 from tailrace.transactions.remnants import remnants_of
 from tailrace.transactions.scanned_log import Earlier, InvalidatedRelations, ScannedLog
 from tailrace.transactions.unfinished import Unfinished, unfinished
-from tailrace.wal.stood import Stood
+from tailrace.wal.log_fingerprint import LogFingerprint
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
     """`lsn` is where the next window begins; `next_xid`, an LSN near it and the full xid that was next there. The catalogs' state may be of later;
-    what tables were is known from `known_from` on, before which nothing begins that is still to be decoded.
-    `last` is the last record before `lsn`, which the next one must name; 0 if none was read. `stood` says more of what stands there, in what is kept
-    for longer."""
+    what tables were is known from `known_from` on, before which nothing begins that is still to be decoded. `last` is the last record before `lsn`,
+    which the next one must name; 0 if none was read. `fingerprint` says more of what stands there, in what is kept for longer."""
 
     lsn: Lsn
     next_xid: tuple[int, int]
@@ -41,7 +40,7 @@ class Carried:
     state: CatalogState
     known_from: Lsn
     last: Lsn = Lsn(0)  # noqa: RUF009 - immutable
-    stood: Stood | None = None
+    fingerprint: LogFingerprint | None = None
 
     @property
     def restart_lsn(self) -> Lsn:

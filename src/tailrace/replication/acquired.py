@@ -34,7 +34,7 @@ from tailrace.plan.carried import Carried
 from tailrace.plan.decodable import ends_for
 from tailrace.plan.demand import Demand
 from tailrace.replication.from_mark import sharing
-from tailrace.replication.same_log import check_same, check_slot, fitting_mark, slot_in_words, stood_in
+from tailrace.replication.same_log import check_same, check_slot, fingerprint_in, fitting_mark, slot_in_words
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import check_taken, timeline_at
 from tailrace.slots.slot import WAL_REMOVED, Slot, invalidated
@@ -43,7 +43,7 @@ from tailrace.storage.source import Source
 from tailrace.transactions.blocks import StreamedByXid
 from tailrace.transactions.fates import NEVER
 from tailrace.wal.index import Index
-from tailrace.wal.stood import Stood
+from tailrace.wal.log_fingerprint import LogFingerprint
 from tailrace.window import WindowSize, windows
 
 MARK_EVERY = 64 << 20
@@ -94,7 +94,7 @@ class Acquired:
     _at_confirmed: Carried | None = None
     _ahead: list[tuple[Source, Index]] = field(default_factory=list)
     """What `end_of_batch` has seen, and nobody has taken."""
-    _stood: dict[Lsn, Stood | None] = field(default_factory=dict)
+    _fingerprints: dict[Lsn, LogFingerprint | None] = field(default_factory=dict)
     """By positions that were taken, and are not confirmed yet."""
     _look: tuple[Limit, _Windows] | None = None
     """What is being gone through, poll by poll."""
@@ -165,7 +165,7 @@ class Acquired:
         if given is None:
             return
         self.read_upto = max(self.read_upto, given.upto)
-        self.stood_at(self.read_upto)
+        self.fingerprint_at(self.read_upto)
         if given.is_whole:
             self._carried, self.streamed = given.carried, given.streamed
             self._log.needed_from = self._carried.restart_lsn
@@ -262,11 +262,13 @@ class Acquired:
         if self._carried.lsn <= lsn:
             self._at_confirmed = self._carried
         marked = self._mark(MARK_EVERY)
-        if lsn > self.slot.confirmed_flush_lsn or self.slot.stood is None:
+        if lsn > self.slot.confirmed_flush_lsn or self.slot.fingerprint is None:
             lsn = max(lsn, self.slot.confirmed_flush_lsn)
-            stood = self.stood_at(lsn) or self.slot.stood
-            self.slot = replace(self.slot, confirmed_flush_lsn=lsn, timeline=timeline_at(self._segments, lsn), stood=stood)
-            self._stood = {at: each for at, each in self._stood.items() if at >= lsn}
+            fingerprint = self.fingerprint_at(lsn) or self.slot.fingerprint
+            self.slot = replace(
+                self.slot, confirmed_flush_lsn=lsn, timeline=timeline_at(self._segments, lsn), fingerprint=fingerprint
+            )
+            self._fingerprints = {at: each for at, each in self._fingerprints.items() if at >= lsn}
         self.location.save(self.slot)
         if marked:
             self.location.prune()
@@ -336,40 +338,40 @@ class Acquired:
         timeline = timeline_at(self._segments, carried.lsn)
         if carried.lsn - self._marked < distance and timeline == self._marked_on:
             return False
-        stood = self.stood_at(carried.lsn)
-        self.location.save_mark(replace(carried, state=replace(carried.state, timeline=timeline), stood=stood))
+        fingerprint = self.fingerprint_at(carried.lsn)
+        self.location.save_mark(replace(carried, state=replace(carried.state, timeline=timeline), fingerprint=fingerprint))
         self._marked, self._marked_on = carried.lsn, timeline
         self.slot = replace(self.slot, restart_lsn=carried.restart_lsn)
         return True
 
     # -- whether it is the same log ------------------------------------------------------------------------------------------------------
 
-    def stood_at(self, lsn: Lsn) -> Stood | None:
+    def fingerprint_at(self, lsn: Lsn) -> LogFingerprint | None:
         """What stands in the log before `lsn`, up to which it was taken; None where it begins there, or is not at hand any
         more. Raises where it is another log by now than the one that was read last."""
-        if lsn not in self._stood:
-            known = [each for each in self._stood.values() if each is not None]
-            self.check_stood(known[-1] if known else self.slot.stood)
+        if lsn not in self._fingerprints:
+            known = [each for each in self._fingerprints.values() if each is not None]
+            self.check_fingerprint(known[-1] if known else self.slot.fingerprint)
             try:
-                self._stood[lsn] = stood_in(self._segments, lsn, self.slot.restart_lsn)
+                self._fingerprints[lsn] = fingerprint_in(self._segments, lsn, self.slot.restart_lsn)
             except MissingHistory:  # an archive is being cleaned up
                 return None
-        return self._stood[lsn]
+        return self._fingerprints[lsn]
 
-    def check_stood(self, stood: Stood | None, whose: str = "") -> None:
+    def check_fingerprint(self, fingerprint: LogFingerprint | None, whose: str = "") -> None:
         """Raise unless the log is the one of which somebody who took all up to there remembers this; in words `whose` memory
         it is, if not the slot's."""
-        self._check_same(self._segments, stood, "been given all before" if whose else "given all before", whose)
+        self._check_same(self._segments, fingerprint, "been given all before" if whose else "given all before", whose)
 
     def _check(self, segments: Segments) -> None:
         """Raise where the log has taken another way than what was read of it."""
         check_slot(self.location, self.slot, segments)
         before = timeline_at(self._segments, self.read_upto)
         check_taken(self.slot, segments, before, self.read_upto, "read")
-        if (stood := self._stood.get(self.read_upto)) is not None:
-            self._check_same(segments, stood, "read")
+        if (fingerprint := self._fingerprints.get(self.read_upto)) is not None:
+            self._check_same(segments, fingerprint, "read")
 
-    def _check_same(self, segments: Segments, stood: Stood | None, done: str, whose: str = "") -> bool:
+    def _check_same(self, segments: Segments, fingerprint: LogFingerprint | None, done: str, whose: str = "") -> bool:
         slot = self.slot
         whose = whose or slot_in_words(slot)
-        return check_same(whose, segments, stood, slot.restart_lsn, done, self.location, slot.database_oid)
+        return check_same(whose, segments, fingerprint, slot.restart_lsn, done, self.location, slot.database_oid)

@@ -42,7 +42,7 @@ def receive_into(
     # If the slot was moved on by others, what the writer's session knows is of another place.
     session = writer.session if writer.begins_at >= acquired.slot.confirmed_flush_lsn else Session()
     if writer.begins_at > acquired.slot.confirmed_flush_lsn:
-        acquired.check_stood(session.stood)
+        acquired.check_fingerprint(session.fingerprint)
         acquired.confirm(writer.begins_at)
     acquired.streamed = session.streamed
     plugin.recall(session.memory)
@@ -104,8 +104,8 @@ class _Receiving:
             told = lines.position_behind(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
                 plugin.written_upto(told)
-                writer.whole(told, Session(window.blocks.before, plugin.memory, acquired.stood_at(told)))
+                writer.whole(told, Session(window.blocks.before, plugin.memory, acquired.fingerprint_at(told)))
         end = min(window.log.end, self.limit.upto or window.log.end)
-        writer.whole(end, Session(window.blocks.after, plugin.memory, acquired.stood_at(end)))
+        writer.whole(end, Session(window.blocks.after, plugin.memory, acquired.fingerprint_at(end)))
         writer.flush()
         self.is_amid_window = False

@@ -25,7 +25,7 @@ from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import carry
 from tailrace.plan.carried import Carried
 from tailrace.replication.from_mark import known_at_end
-from tailrace.replication.same_log import stood_in
+from tailrace.replication.same_log import fingerprint_in
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import timeline_at
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
@@ -101,8 +101,8 @@ def _check_not_before(path: Path, runner: Runner, moment: PastMoment, known_from
 def _settled(carried: Carried, segments: Segments) -> Carried:
     """On the timeline on which all that it is made of can be read."""
     reached = max(carried.lsn, carried.state.lsn)
-    stood = stood_in(segments, carried.lsn, carried.restart_lsn)
-    return replace(carried, state=replace(carried.state, timeline=timeline_at(segments, reached)), stood=stood)
+    fingerprint = fingerprint_in(segments, carried.lsn, carried.restart_lsn)
+    return replace(carried, state=replace(carried.state, timeline=timeline_at(segments, reached)), fingerprint=fingerprint)
 
 
 @dataclass(slots=True)

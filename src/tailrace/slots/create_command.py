@@ -59,5 +59,5 @@ class CreateReplicationSlot:
             name=self.name, plugin=self.plugin, options=dict(self.options), database=self.database, database_oid=state.database,
             system=state.system, timeline=state.timeline, source=self.source, two_phase=self.two_phase, two_phase_at=begins.lsn,
             temporary=self.temporary, restart_lsn=begins.restart_lsn, confirmed_flush_lsn=begins.lsn, inactive_since=now,
-            identity=identity, stood=begins.stood,
+            identity=identity, fingerprint=begins.fingerprint,
         )  # fmt: skip

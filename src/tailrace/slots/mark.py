@@ -26,7 +26,7 @@ from tailrace.transactions.fates import NEVER, EndedElsewhere
 from tailrace.transactions.scanned_log import Earlier, InvalidatedRelations
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import content_of_index, index_dtypes, index_from
-from tailrace.wal.stood import Stood
+from tailrace.wal.log_fingerprint import LogFingerprint
 
 MARK_FILE = FileKind(
     "mark", "a mark", version=2, compression="zstd",
@@ -62,7 +62,7 @@ def write_mark(carried: Carried) -> bytes:
         "state": of_state, "remnants": of_remnants,
         "open_at_start": None if is_open is None else list(is_open.items()), "knows_ended": earlier.ended is not None,
         "wal_levels": earlier.wal_levels, "began_low": earlier.began_low, "stale": earlier.invalidated.pairs(),
-        "stood": carried.stood.facts() if carried.stood is not None else None,
+        "stood": carried.fingerprint.facts() if carried.fingerprint is not None else None,
     }  # fmt: skip
     return MARK_FILE.write(
         facts, {name: array.astype(_DTYPES[name], casting="safe", copy=False) for name, array in arrays.items()}
@@ -142,7 +142,7 @@ def _carried(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Carried:
         state=state,
         known_from=fact(facts["known_from"], Lsn),
         last=fact(facts["last"], Lsn),
-        stood=Stood.of(facts.get("stood")),
+        fingerprint=LogFingerprint.of(facts.get("stood")),
     )
 
 

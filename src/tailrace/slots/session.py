@@ -13,22 +13,22 @@ from typing import Any
 from tailrace.checksummed_file import fact
 from tailrace.model import Lsn
 from tailrace.transactions.blocks import Streamed, StreamedByXid
-from tailrace.wal.stood import Stood
+from tailrace.wal.log_fingerprint import LogFingerprint
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`memory` is the plugin's own, in what JSON can hold. `stood` is what stands in the log before the position that all this
+    """`memory` is the plugin's own, in what JSON can hold. `fingerprint` is of what stands in the log before the position that all this
     is of."""
 
     streamed: StreamedByXid = field(default_factory=dict)
     memory: Mapping[str, Any] = field(default_factory=dict)
-    stood: Stood | None = None
+    fingerprint: LogFingerprint | None = None
 
     def facts(self) -> dict[str, Any]:
         streamed = {str(xid): [int(given.upto), given.bytes, sorted(given.subxids)] for xid, given in self.streamed.items()}
-        stood = self.stood.facts() if self.stood is not None else None
-        return {"streamed": streamed, "memory": dict(self.memory), "stood": stood}
+        fingerprint = self.fingerprint.facts() if self.fingerprint is not None else None
+        return {"streamed": streamed, "memory": dict(self.memory), "stood": fingerprint}
 
     @classmethod
     def of(cls, facts: Any) -> Session:
@@ -38,4 +38,4 @@ class Session:
             int(xid): Streamed(fact(upto, Lsn), fact(size, int), frozenset(fact(each, int) for each in fact(subxids, list)))
             for xid, (upto, size, subxids) in fact(facts["streamed"], dict).items()
         }
-        return cls(streamed, fact(facts["memory"], dict), Stood.of(facts.get("stood")))
+        return cls(streamed, fact(facts["memory"], dict), LogFingerprint.of(facts.get("stood")))

@@ -7,13 +7,13 @@ In and out: `Slot`, and its bytes; where the log stands. Out: whether the slot c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
-from tailrace.wal.stood import Stood
+from tailrace.wal.log_fingerprint import LogFingerprint
 
 SLOT_FILE = FileKind("slot", "a slot", version=1, compression="zstd", hint="Drop the slot, and create it again.")
 WAL_REMOVED = "wal_removed"
@@ -30,7 +30,7 @@ class Slot:
     that commit before `confirmed_flush_lsn`. Those prepared at `two_phase_at` or later are told at PREPARE, if it is
     `two_phase`. `inactive_since` are microseconds since the Unix epoch, 0 while it is active, or if it never was. With an
     `invalidation_reason` it cannot go on. `identity` is no other slot's, and stays when the slot is renamed; empty in files of
-    before there was one. `stood` is what stood in the log before what is confirmed, by which it is known again; None until
+    before there was one. `fingerprint` is of what stands in the log before what is confirmed, by which it is known again; None until
     something is confirmed, in files of before there was that."""
 
     name: str
@@ -49,16 +49,18 @@ class Slot:
     inactive_since: int = 0
     invalidation_reason: str = ""
     identity: str = ""
-    stood: Stood | None = None
+    fingerprint: LogFingerprint | None = None
 
 
-_SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name not in ("options", "stood")}
+_SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name not in ("options", "fingerprint")}
 
 
 def write_slot(slot: Slot) -> bytes:
     """The file's bytes."""
-    stood = slot.stood.facts() if slot.stood is not None else None
-    return SLOT_FILE.write({**{field.name: getattr(slot, field.name) for field in fields(slot)}, "stood": stood}, {})
+    fingerprint = slot.fingerprint.facts() if slot.fingerprint is not None else None
+    return SLOT_FILE.write(
+        {**{name: getattr(slot, name) for name in _SCALARS}, "options": slot.options, "stood": fingerprint}, {}
+    )
 
 
 def read_slot(data: bytes, where: str) -> Slot:
@@ -69,7 +71,7 @@ def read_slot(data: bytes, where: str) -> Slot:
 def _slot_from(facts: dict[str, Any], _: object) -> Slot:
     facts = {"identity": "", **facts}
     scalars = {name: fact(facts[name], kind) for name, kind in _SCALARS.items()}
-    slot = Slot(options=_options(facts["options"]), stood=Stood.of(facts.get("stood")), **scalars)
+    slot = Slot(options=_options(facts["options"]), fingerprint=LogFingerprint.of(facts.get("stood")), **scalars)
     if slot.invalidation_reason not in ("", WAL_REMOVED):
         raise ValueError(f'"{slot.invalidation_reason}" is no reason to be invalid')
     check_name(slot.name)

@@ -140,7 +140,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @message_first()
     def initialOffset(self) -> dict[str, Any]:
         slot = self._origin.slot() or self._slot().slot
-        return Offset(slot.confirmed_flush_lsn, slot.stood).written()
+        return Offset(slot.confirmed_flush_lsn, slot.fingerprint).written()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxBytes(self._most_bytes)
@@ -159,7 +159,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         upto = acquired.end_of_batch(replace(_BATCH, wal_bytes=most))
         if upto <= at:
             return start
-        self._latest = Offset(upto, acquired.stood_at(upto)).written()
+        self._latest = Offset(upto, acquired.fingerprint_at(upto)).written()
         return self._latest
 
     @message_first()
@@ -205,7 +205,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check(self, offset: dict[str, Any]) -> None:
         """Raise unless the log is the one that this offset is of. That of the one that was planned last is known, and followed from there."""
         if offset != self._latest:
-            self._slot().check_stood(Offset.read(offset).stood, "the streaming query")
+            self._slot().check_fingerprint(Offset.read(offset).fingerprint, "the streaming query")
             self._latest = offset
 
 

@@ -15,9 +15,9 @@ from tailrace.storage.file_lock import FileLock
 from tailrace.storage.whole_file import make_folder, write_whole
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import read_index, write_index
+from tailrace.wal.log_fingerprint import difference, fingerprint_before
 from tailrace.wal.pages import LogIdentity
 from tailrace.wal.reading import Reader
-from tailrace.wal.stood import difference, stood_before
 
 _NAME = re.compile(r"([0-9A-F]{16})-([0-9A-F]{16})\.index")
 _TURN = "turn"
@@ -42,14 +42,14 @@ class IndexStore:
         except TailraceError as error:
             self.warn(f"{error.message}; it is made again")
             return None
-        part, stood = written.index, written.stood
+        part, fingerprint = written.index, written.fingerprint
         if (part.system, part.timeline, part.stretch, part.also) != (log.system, log.timeline, stretch, ()):
             self.warn(
                 f'"{path}" is the index of {part.stretch} of system {part.system}, timeline {part.timeline}, not what its name says; '
                 "it is made again"
             )
             return None
-        if stood is None or difference(stood, read, log, stretch.start) is not None:
+        if fingerprint is None or difference(fingerprint, read, log, stretch.start) is not None:
             self.warn(f'"{path}" is the index of a log that had other records before {stretch.stop}; it is made again')
             return None
         return part
@@ -81,10 +81,10 @@ class IndexStore:
 
     def save(self, log: LogIdentity, read: Reader, index: Index) -> None:
         """Of a stretch in which records begin."""
-        stood = stood_before(read, log, index.stretch.stop, index.stretch.start)
+        fingerprint = fingerprint_before(read, log, index.stretch.stop, index.stretch.start)
         path = self._path(log, index.stretch)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, write_index(index, stood))
+        write_whole(path, write_index(index, fingerprint))
 
     def _path(self, log: LogIdentity, stretch: Stretch) -> Path:
         return self._folder(log) / f"{int(stretch.start):016X}-{int(stretch.stop):016X}.index"

@@ -21,8 +21,8 @@ from tailrace.wal import xact as xact_module
 from tailrace.wal.crc import record_crc
 from tailrace.wal.framing import RECORD_HEADER
 from tailrace.wal.index import FORMAT_VERSION, INVALIDATIONS, Files, Index, KeptRecords, Xids
+from tailrace.wal.log_fingerprint import LogFingerprint
 from tailrace.wal.record_header import H_CRC, H_LENGTH
-from tailrace.wal.stood import Stood
 from tailrace.wal.unaligned import u32
 from tailrace.wal.xact import Ends
 
@@ -53,18 +53,18 @@ _SCALARS = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a file holds: an index, and what stood before the end of its stretch, by which the log is known again; None if nobody asks."""
+    """What a file holds: an index, and the fingerprint of the log before the end of its stretch; None if nobody asks."""
 
     index: Index
-    stood: Stood | None = None
+    fingerprint: LogFingerprint | None = None
 
 
-def write_index(index: Index, stood: Stood | None = None) -> bytes:
+def write_index(index: Index, fingerprint: LogFingerprint | None = None) -> bytes:
     """Raises ValueError for an index that is not sealed: the next scan would make another."""
     if not index.sealed:
         raise ValueError(f"the index of {index.stretch} is not sealed, so it is not kept")
     facts, arrays = content_of_index(index)
-    return INDEX_FILE.write({**facts, "stood": None if stood is None else stood.facts()}, arrays)
+    return INDEX_FILE.write({**facts, "stood": None if fingerprint is None else fingerprint.facts()}, arrays)
 
 
 def read_index(data: bytes, where: str) -> Written:
@@ -73,7 +73,7 @@ def read_index(data: bytes, where: str) -> Written:
 
 
 def _written_from(facts: Any, arrays: Mapping[str, NDArray]) -> Written:
-    return Written(index_from(facts, arrays), Stood.of(facts["stood"]))
+    return Written(index_from(facts, arrays), LogFingerprint.of(facts["stood"]))
 
 
 def content_of_index(index: Index) -> tuple[dict[str, Any], dict[str, NDArray]]:

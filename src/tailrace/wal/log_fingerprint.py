@@ -1,8 +1,8 @@
-"""What stood in a log before a position: by which a log is known again as the one that was read, and not another that began as it did.
+"""The fingerprint of a log before a position: by it a log is known again as the one that was read, and not another that began as it did.
 
-In: a way to read a log, and a position up to which it was read. Out: `Stood`, a few numbers to be kept beside that position; and later, of a log that
-is to be read on from there, why it is not the same (None if it is). A server that was put back to an earlier copy of itself has the same system
-identifier and timeline, and writes other records over the same positions.
+In: a way to read a log, and a position up to which it was read. Out: `LogFingerprint`, a few numbers to be kept beside that position; and later, of
+a log that is to be read on from there, why it is not the same (None if it is). A server that was put back to an earlier copy of itself has the same
+system identifier and timeline, and writes other records over the same positions.
 
 Two records may be equal in all their bytes though what stands before them differs: xl_prev is a position, and a RUNNING_XACTS tells no time. So
 besides the last record as many before it count as 64 kB hold, commits with their times among them.
@@ -35,7 +35,7 @@ _FARTHER = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Stood:
+class LogFingerprint:
     """Before `upto` the last record began at `last`, with this `crc` (xl_crc). `together` is the CRC-32 of the checksums of all that begin at `since`
     or later, up to that one."""
 
@@ -50,15 +50,15 @@ class Stood:
         return [int(self.upto), int(self.last), self.crc, int(self.since), self.together]
 
     @classmethod
-    def of(cls, facts: Any) -> Stood | None:
+    def of(cls, facts: Any) -> LogFingerprint | None:
         """None for None, which files say of before it was known. Raises ValueError or TypeError for what `facts` does not give."""
         if facts is None:
             return None
         upto, last, crc, since, together = fact(facts, list)
-        stood = cls(fact(upto, Lsn), fact(last, Lsn), fact(crc, int), fact(since, Lsn), fact(together, int))
-        if not stood.since <= stood.last < stood.upto:
-            raise ValueError(f"no record at {stood.last} lies between {stood.since} and {stood.upto}")
-        return stood
+        fingerprint = cls(fact(upto, Lsn), fact(last, Lsn), fact(crc, int), fact(since, Lsn), fact(together, int))
+        if not fingerprint.since <= fingerprint.last < fingerprint.upto:
+            raise ValueError(f"no record at {fingerprint.last} lies between {fingerprint.since} and {fingerprint.upto}")
+        return fingerprint
 
 
 class Kind(Enum):
@@ -71,7 +71,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`at` is where the log ends, or where its record is that ought to be `Stood.last`."""
+    """`at` is where the log ends, or where its record is that ought to be `LogFingerprint.last`."""
 
     kind: Kind
     at: Lsn
@@ -88,7 +88,7 @@ class _Walked:
     why: str
 
 
-def stood_before(read: Reader, log: LogIdentity, upto: Lsn, first: Lsn) -> Stood | None:
+def fingerprint_before(read: Reader, log: LogIdentity, upto: Lsn, first: Lsn) -> LogFingerprint | None:
     """What stands before `upto` in a log that is at hand from `first` on, which begins a page. None if no record does. Raises CorruptWal where the
     log ends before."""
     reach = _REACH
@@ -98,7 +98,7 @@ def stood_before(read: Reader, log: LogIdentity, upto: Lsn, first: Lsn) -> Stood
         if walked.why and (len(walked.lsn) or since == first):
             raise CorruptWal(walked.why, context=f"the log ends at {walked.end}, and was read up to {upto}", lsn=walked.end)
         if not walked.why and len(walked.lsn):
-            return _stood(walked, since, upto)
+            return _fingerprint(walked, since, upto)
         if since == first:
             return None
         # One record may be longer than that; and behind a switch of segments nothing begins, nor is all of it copied.
@@ -107,25 +107,29 @@ def stood_before(read: Reader, log: LogIdentity, upto: Lsn, first: Lsn) -> Stood
     return None
 
 
-def difference(stood: Stood, read: Reader, log: LogIdentity, first: Lsn) -> Difference | None:
-    """How the log that is at hand from `first` on differs from what stood there; None if it does not. Where only a part of that is left, that counts;
-    UNKNOWN is where not even the last record is."""
-    if stood.last < first:
+def difference(fingerprint: LogFingerprint, read: Reader, log: LogIdentity, first: Lsn) -> Difference | None:
+    """How the log that is at hand from `first` on differs from the one that the fingerprint was taken of; None if it does not. Where only a part of
+    that is left, that counts; UNKNOWN is where not even the last record is."""
+    if fingerprint.last < first:
         return Difference(Kind.UNKNOWN, first)
-    since = max(stood.since, first)
-    walked = _walked(read, log, since, stood.upto)
-    if walked.why and walked.end <= stood.last:
+    since = max(fingerprint.since, first)
+    walked = _walked(read, log, since, fingerprint.upto)
+    if walked.why and walked.end <= fingerprint.last:
         return Difference(Kind.SHORT, walked.end, walked.why)
     if walked.why or not len(walked.lsn):
         return Difference(Kind.OTHER, walked.end, walked.why)
-    now = _stood(walked, since, stood.upto)
-    if (now.last, now.crc) != (stood.last, stood.crc) or (since == stood.since and now.together != stood.together):
+    now = _fingerprint(walked, since, fingerprint.upto)
+    if (now.last, now.crc) != (fingerprint.last, fingerprint.crc) or (
+        since == fingerprint.since and now.together != fingerprint.together
+    ):
         return Difference(Kind.OTHER, now.last)
     return None
 
 
-def _stood(walked: _Walked, since: Lsn, upto: Lsn) -> Stood:
-    return Stood(upto, Lsn(int(walked.lsn[-1])), int(walked.crc[-1]), since, zlib.crc32(walked.crc.astype("<u4").tobytes()))
+def _fingerprint(walked: _Walked, since: Lsn, upto: Lsn) -> LogFingerprint:
+    return LogFingerprint(
+        upto, Lsn(int(walked.lsn[-1])), int(walked.crc[-1]), since, zlib.crc32(walked.crc.astype("<u4").tobytes())
+    )
 
 
 def _walked(read: Reader, log: LogIdentity, since: Lsn, upto: Lsn) -> _Walked:
