@@ -22,7 +22,7 @@ from measure import Counted, Measure, measured
 from tailrace.lake.changelog import append_changes
 from tailrace.pipeline import LocalRunner, Runner, Source, know_catalogs, open_pipeline, scan_log, with_full_xids
 from tailrace.plan import make_plan
-from tailrace.plan.stretch import StretchPlan
+from tailrace.plan.stretch_plan import StretchPlan
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.plugins.printing import print_rows, with_newlines
 from tailrace.plugins.test_decoding import TestDecoding

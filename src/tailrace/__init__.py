@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tailrace.model import Lsn, Relation, Transaction
     from tailrace.pipeline import LocalRunner, Pipeline, open_feed, open_pipeline, open_windows
     from tailrace.pipeline.log_feed import LogFeed
-    from tailrace.pipeline.open_moment import tables_to_copy
+    from tailrace.pipeline.open_snapshot import tables_to_copy
 
     open = open_pipeline
 

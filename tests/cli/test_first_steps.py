@@ -71,7 +71,7 @@ def test_a_slot_cannot_begin_before_its_catalogs_are_known(moment: str, shop: Sh
 
 
 def _captured(shop: Shop) -> Any:
-    from tailrace.pipeline.given import state_of  # noqa: PLC0415
+    from tailrace.pipeline.arguments import state_of  # noqa: PLC0415
 
     return state_of(shop.state)
 

@@ -24,7 +24,7 @@ from support.slots import TAILRACE, create_both, theirs
 from support.waiting import until
 from tailrace.cli.verbs.slot import create
 from tailrace.replication.output_position import WRITING, Position
-from tailrace.storage.birth import born
+from tailrace.storage.birth_time import born
 from tailrace.storage.file_lock import FileLock
 
 pytestmark = pytest.mark.postgres

@@ -19,7 +19,7 @@ from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Scanning, open_feed
 from tailrace.pipeline.log_feed import LogFeed
-from tailrace.pipeline.open_moment import define, source_moment
+from tailrace.pipeline.open_snapshot import define, source_moment
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.publications.table_to_copy import TableToCopy
 from tailrace.replication.slot_location import SlotLocation

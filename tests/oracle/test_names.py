@@ -19,8 +19,8 @@ from support.decoding import opened
 from support.live import live_case
 from support.servers import Server
 from support.stories import read_story, tell
+from tailrace.catalog.names.name_timeline import NameTimeline
 from tailrace.catalog.names.oid_names import names_at, oid_alias_types
-from tailrace.catalog.names.timeline import NameTimeline
 from tailrace.decode import decode
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline

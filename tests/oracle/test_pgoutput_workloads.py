@@ -25,7 +25,7 @@ from tailrace.errors import TailraceError
 from tailrace.majors import MAJORS
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.open_moment import define, source_moment
+from tailrace.pipeline.open_snapshot import define, source_moment
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.storage.publication_files import PublicationFiles

@@ -9,7 +9,7 @@ from support.catalogs import Row, attribute, history_of, row, table, told
 from support.logs import log
 from tailrace.model import Relation
 from tailrace.plan.files import FileMapper
-from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, FileMap
+from tailrace.plan.stretch_plan import NOT_DECODED, UNMAPPED, FileMap
 from tailrace.transactions.fates import NEVER
 
 T = 20000

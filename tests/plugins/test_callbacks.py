@@ -16,7 +16,7 @@ from tailrace.errors import PluginError, UsageError
 from tailrace.model import Lsn, Relation, Transaction
 from tailrace.pipeline import LocalRunner, Pipeline, Scanning, open_pipeline
 from tailrace.plugins.callbacks import Change, Context, OutputOptions, Plugin
-from tailrace.plugins.callbacks.called import CalledPlugin
+from tailrace.plugins.callbacks.cb_wrappers import CalledPlugin
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.registry import as_output_plugin, plugin_named, register_plugin

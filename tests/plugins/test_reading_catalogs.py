@@ -18,7 +18,7 @@ from tailrace.errors import MissingHistory, PluginError, TailraceError, UsageErr
 from tailrace.model import Lsn, Relation, Transaction
 from tailrace.pipeline import LocalRunner, Pipeline, Scanning, open_pipeline
 from tailrace.plugins.callbacks import Change, Context, OutputOptions, Plugin
-from tailrace.plugins.callbacks.called import CalledPlugin
+from tailrace.plugins.callbacks.cb_wrappers import CalledPlugin
 
 SMALL_STRETCHES = 1 << 17
 NOT_A_CATALOG = 'cannot query non-catalog table "{}" during logical decoding'

@@ -14,16 +14,16 @@ from support.servers import Server
 from tailrace.errors import CorruptFile, InsufficientLogging, UnsupportedFile, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import Pipeline
-from tailrace.pipeline.open_moment import define
+from tailrace.pipeline.open_snapshot import define
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.definition_file import Definitions, DefinitionStage, read_definitions, write_definitions
 from tailrace.publications.commands.statements import parse_statement
+from tailrace.publications.database_snapshot import SourceMoment
 from tailrace.publications.publication import NODE_TREE, SQL, Publication, PublicationActions, PublishedTable, RowFilter
 from tailrace.publications.publishing import filter_compiler
 from tailrace.publications.publishing.database_facts import facts_of
 from tailrace.publications.publishing.filter_compiler import FilterCompiler
 from tailrace.publications.publishing.publisher import publisher_of
-from tailrace.publications.source_moment import SourceMoment
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.types.style import TextStyle
 

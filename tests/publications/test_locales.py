@@ -11,7 +11,7 @@ from support.locales import use_locales
 from support.publications import Scenario, pipeline_of, sent_by, told_by
 from support.servers import Server
 from tailrace.expressions.evaluate.collations import libc
-from tailrace.pipeline.open_moment import source_moment
+from tailrace.pipeline.open_snapshot import source_moment
 from tailrace.pipeline.runner import LocalRunner
 from tailrace.publications.publishing.database_facts import facts_of
 from tailrace.publications.publishing.filter_compiler import FilterCompiler

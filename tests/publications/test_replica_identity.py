@@ -10,7 +10,7 @@ from support.decoding import opened
 from support.servers import Server
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.carry_out import refused_changes
-from tailrace.publications.source_moment import SourceMoment
+from tailrace.publications.database_snapshot import SourceMoment
 from tailrace.publications.source_publications import SourcePublications
 from tailrace.types.style import TextStyle
 

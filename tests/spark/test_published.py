@@ -19,7 +19,7 @@ from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, open_feed, open_pipeline
-from tailrace.pipeline.open_moment import define, source_moment
+from tailrace.pipeline.open_snapshot import define, source_moment
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.replication.slot_location import SlotLocation

@@ -18,7 +18,7 @@ from support.cases import DBNAME
 from support.decoding import opened
 from support.pgoutput import UNCHANGED, Change, Sent, Values, read_sent
 from support.servers import Server
-from tailrace.catalog.history.moments import Committed
+from tailrace.catalog.history.change_points import Committed
 from tailrace.decode import DELETE, INSERT, UPDATE, Batch, decode_by_descriptor
 from tailrace.errors import TailraceError
 from tailrace.pipeline import Pipeline

@@ -89,8 +89,8 @@ class Driver:
 def main() -> None:
     """The process itself. What others print on its standard output goes to its standard error."""
     from support.spark_cluster import tasks_by_executor  # noqa: PLC0415 - only here
-    from tailrace.spark.configured import is_connect  # noqa: PLC0415
     from tailrace.spark.session import session  # noqa: PLC0415
+    from tailrace.spark.spark_conf import is_connect  # noqa: PLC0415
 
     counted: Callable[[Any], Mapping[str, int]] = (lambda _: {}) if is_connect() else tasks_by_executor
     answers = os.fdopen(os.dup(1), "wb")

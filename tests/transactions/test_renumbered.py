@@ -24,7 +24,7 @@ from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner, Scanning, Source, capture, open_pipeline, scan_log
 from tailrace.plan import carried as carrying
 from tailrace.transactions.remnants import remnants_of
-from tailrace.wal.kept import server_states
+from tailrace.wal.kept_records import server_states
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xlog import Checkpoint
 

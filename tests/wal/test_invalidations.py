@@ -26,7 +26,7 @@ from tailrace.wal.invalidations import (
     read_invalidations,
     write_invalidations,
 )
-from tailrace.wal.kept import MainData, kept_records, main_data
+from tailrace.wal.kept_records import MainData, kept_records, main_data
 
 WORK = (
     "CREATE TABLE t (a int PRIMARY KEY, b text)",

@@ -17,7 +17,7 @@ from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
 from tailrace.wal import dbase, framing, heap, heap_records, index, logicalmsg, records, relmap, smgr, standby, xact, xlog
 from tailrace.wal.crc import record_crc
-from tailrace.wal.kept import kept_records
+from tailrace.wal.kept_records import kept_records
 from tailrace.wal.page_header import LongPageHeader
 from tailrace.wal.record_header import RecordHeader, write_record
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, MANAGER

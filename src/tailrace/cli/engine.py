@@ -11,7 +11,7 @@ from tailrace.cli.choice import On, choose
 from tailrace.cli.progress import warn
 from tailrace.model import STRETCH_BYTES
 from tailrace.pipeline.runner import LocalRunner, Runner
-from tailrace.spark.configured import configured_master, spark_is_installed
+from tailrace.spark.spark_conf import configured_master, spark_is_installed
 
 if TYPE_CHECKING:
     from tailrace.storage.index_store import IndexStore

@@ -13,13 +13,13 @@ from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import write_json
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline.open_moment import define, source_moment
+from tailrace.pipeline.open_snapshot import define, source_moment
 from tailrace.publications.commands.carry_out import refused_changes
 from tailrace.publications.commands.statements import CreatePublication, DropPublication, Statement, parse_statement
+from tailrace.publications.database_snapshot import SourceMoment
 from tailrace.publications.describe import PublicationDescriber
 from tailrace.publications.publication import Publication
 from tailrace.publications.publishing.filter_compiler import filter_text
-from tailrace.publications.source_moment import SourceMoment
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.source import wal_of

@@ -18,7 +18,7 @@ from tailrace.catalog.names.oid_names import oid_alias_types
 from tailrace.decode.rows import DELETE, INSERT, UPDATE, WalRows, grouped, wanted_rows
 from tailrace.errors import TailraceError
 from tailrace.model import Column, Lsn, Relation
-from tailrace.plan.stretch import Commits, StretchPlan
+from tailrace.plan.stretch_plan import Commits, StretchPlan
 from tailrace.tuples.deform import deform
 from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.gather import column_of
@@ -27,7 +27,7 @@ from tailrace.types.style import NameOf
 from tailrace.types.values import Mask, Values
 from tailrace.wal.heap import NO_OLD, OLD_KEY, OLD_ROW
 from tailrace.wal.pages import WalBytes
-from tailrace.wal.reading import Reader
+from tailrace.wal.stretch_bytes import Reader
 
 __all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Batch", "Reader", "decode", "decode_by_descriptor"]
 

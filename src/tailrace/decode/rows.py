@@ -15,7 +15,7 @@ from tailrace.decode.toast_chunks import CarriedChunks, ChunkTuples, all_chunks
 from tailrace.errors import MissingHistory
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Lsn
-from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, StretchPlan
+from tailrace.plan.stretch_plan import NOT_DECODED, UNMAPPED, StretchPlan
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.tuples.toast import Chunks
 from tailrace.wal import framing, heap, records
@@ -25,9 +25,9 @@ from tailrace.wal.framing import SPARE, next_records
 from tailrace.wal.hashing import find, find_pair, rehashed
 from tailrace.wal.heap import NO_OLD
 from tailrace.wal.pages import LogIdentity, WalBytes
-from tailrace.wal.reading import Reader, read_whole
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK
 from tailrace.wal.resource_managers import HEAP, HEAP2
+from tailrace.wal.stretch_bytes import Reader, read_whole
 from tailrace.wal.versions import FORMATS
 
 INSERT, UPDATE, DELETE = 1, 2, 3

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.plan.stretch import EarlierToastChunks, StretchPlan
+from tailrace.plan.stretch_plan import EarlierToastChunks, StretchPlan
 from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.toast import Chunks
 from tailrace.wal import framing, records
@@ -21,8 +21,8 @@ from tailrace.wal.end_of_log import changed_since
 from tailrace.wal.framing import LENGTH, LSN, next_record
 from tailrace.wal.hashing import grown
 from tailrace.wal.pages import LogIdentity, WalBytes
-from tailrace.wal.reading import Reader
 from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK
+from tailrace.wal.stretch_bytes import Reader
 from tailrace.wal.versions import FORMATS
 
 _SMALLEST_RECORD = 48

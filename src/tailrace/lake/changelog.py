@@ -21,9 +21,9 @@ from deltalake.transaction import AddAction
 from tailrace.changes import change_schema, widened
 from tailrace.errors import TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan
-from tailrace.lake.one_run import one_run
 from tailrace.lake.position import TableIdentity, remember
 from tailrace.lake.reading import rows_of
+from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import FileWritten, Progress, Staged, WantedTable, counting, stage_changes, staging
 from tailrace.lake.statistics import LOG_SETTINGS, log_writer_settings
 from tailrace.lake.table_version import TableVersion, schema_of

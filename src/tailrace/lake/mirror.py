@@ -25,9 +25,9 @@ from tailrace.apply.tables import applied, filled
 from tailrace.changes import change_schema, missing_value, row_schema, widened
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
-from tailrace.lake.one_run import one_run
 from tailrace.lake.position import TableIdentity, TablePosition, columns_of, position_of, remember
 from tailrace.lake.reading import dataset_of, rows_of
+from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import FileWritten, Progress, Run, WantedTable, counting, runs_of, stage_changes, staging
 from tailrace.lake.statistics import columns_beyond_statistics, table_settings, unbounded_values, writer_settings
 from tailrace.lake.table_version import TableVersion

@@ -40,7 +40,7 @@ from tailrace.types.style import SEARCH_PATH, TextStyle
 from tailrace.wal import index
 from tailrace.wal.heap_records import HeapTruncate
 from tailrace.wal.index import Index
-from tailrace.wal.kept import kept_records
+from tailrace.wal.kept_records import kept_records
 from tailrace.wal.relmap import RelationMapUpdate
 
 

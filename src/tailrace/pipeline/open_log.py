@@ -16,10 +16,10 @@ import numpy as np
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
+from tailrace.pipeline.arguments import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.catalogs import know_catalogs, with_full_xids
 from tailrace.pipeline.decoding_range import DecodingRange
 from tailrace.pipeline.first_pass import FirstPass, read_through
-from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.log_feed import LogFeed, ReadLog
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.pipeline.runner import LocalRunner, Runner

@@ -9,7 +9,7 @@ from functools import partial
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.plan import Plan
-from tailrace.plan.stretch import StretchPlan
+from tailrace.plan.stretch_plan import StretchPlan
 from tailrace.plugins.driver import drive, format_stretch
 from tailrace.plugins.formatted_changes import FormattedChanges
 from tailrace.plugins.formatter import Formatter
@@ -18,7 +18,7 @@ from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.publications.publishing.publisher import Publisher
 from tailrace.storage.segments import Segments
 from tailrace.wal.queued_changes import QueuedChanges, QueuedChangesRequest, queued_changes
-from tailrace.wal.reading import read_whole
+from tailrace.wal.stretch_bytes import read_whole
 
 
 @dataclass(frozen=True, slots=True)

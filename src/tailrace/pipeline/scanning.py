@@ -17,9 +17,9 @@ from tailrace.storage.source import Source
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal.index import Index
 from tailrace.wal.pages import WalBytes
-from tailrace.wal.reading import read_whole
 from tailrace.wal.scan import scan
 from tailrace.wal.statistics import Counts, count
+from tailrace.wal.stretch_bytes import read_whole
 from tailrace.window import WindowSize
 
 

@@ -14,7 +14,7 @@ from tailrace.model import Lsn, Stretch
 from tailrace.storage.index_store import IndexStore
 from tailrace.wal.index import Index
 from tailrace.wal.pages import LogIdentity
-from tailrace.wal.reading import Reader
+from tailrace.wal.stretch_bytes import Reader
 
 ScanThem = Callable[[Sequence[Stretch]], Iterator[Index]]
 

@@ -21,8 +21,8 @@ from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, origins_of_events, truncations_of
 from tailrace.plan.origins import unwanted_origins
 from tailrace.plan.streams import Streams
-from tailrace.plan.stretch import StretchPlan
-from tailrace.plan.stretches import stretch_plans
+from tailrace.plan.stretch_plan import StretchPlan
+from tailrace.plan.stretch_planner import stretch_plans
 from tailrace.plan.xids import AllXids, all_xids
 from tailrace.transactions.blocks import NO_BLOCKS, Blocks
 from tailrace.transactions.fates import BARE_PREPARE, Transactions

@@ -14,7 +14,7 @@ from tailrace.transactions.fates import Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import xact
 from tailrace.wal.index import Index
-from tailrace.wal.kept import server_states
+from tailrace.wal.kept_records import server_states
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xlog import Checkpoint
 

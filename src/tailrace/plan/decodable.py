@@ -15,7 +15,7 @@ from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import dbase, index, xact
 from tailrace.wal.dbase import DropDatabase
 from tailrace.wal.index import Index
-from tailrace.wal.kept import kept_records, wal_level_changes
+from tailrace.wal.kept_records import kept_records, wal_level_changes
 from tailrace.wal.resource_managers import DBASE, name_of
 from tailrace.wal.versions import FORMATS
 from tailrace.wal.xlog import LOGICAL, WAL_LEVELS

@@ -14,7 +14,7 @@ from tailrace.model import Lsn, Relation
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import heap, index
 from tailrace.wal.heap_records import HeapTruncate
-from tailrace.wal.kept import kept_records
+from tailrace.wal.kept_records import kept_records
 from tailrace.wal.logicalmsg import MessageRecord
 
 _SIZE_OF_OID = 4

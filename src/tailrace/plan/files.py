@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.history.file_timelines import FileTimelines, RelationSpan
 from tailrace.catalog.history.history import History
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Relation
-from tailrace.plan.stretch import NOT_DECODED, UNMAPPED, FileMap, is_decoded
+from tailrace.plan.stretch_plan import NOT_DECODED, UNMAPPED, FileMap, is_decoded
 from tailrace.ragged import lists_of
 from tailrace.wal.index import Index
 

@@ -24,7 +24,7 @@ from tailrace.transactions.fates import Transactions
 from tailrace.transactions.scanned_log import InvalidatedRelations, ScannedLog
 from tailrace.wal import index, xact
 from tailrace.wal.invalidations import EVERY_RELATION, NOTHING, invalidated_relations, invalidations_of
-from tailrace.wal.kept import main_data
+from tailrace.wal.kept_records import main_data
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailrace.model import Relation
 from tailrace.plan import Plan
-from tailrace.plan.stretch import StretchPlan
+from tailrace.plan.stretch_plan import StretchPlan
 from tailrace.transactions.fates import Transactions
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.transactions.fates import NEVER, Fates, Transactions
-from tailrace.transactions.tops import named_everywhere
+from tailrace.transactions.subtrans import named_everywhere
 from tailrace.wal.index import Index
 
 

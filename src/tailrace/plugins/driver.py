@@ -28,7 +28,7 @@ from tailrace.decode import Batch, Reader, decode_by_descriptor
 from tailrace.errors import TailraceError
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plan.stretch import StretchPlan
+from tailrace.plan.stretch_plan import StretchPlan
 from tailrace.plugins.commit_order import TransactionGroup
 from tailrace.plugins.failures import ChangePlace, Failure, first, made_before_failure
 from tailrace.plugins.formatted_changes import NO_XIDS, FormattedChanges, RelationsMet

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.plugins.callbacks.called import CalledPlugin
+from tailrace.plugins.callbacks.cb_wrappers import CalledPlugin
 from tailrace.plugins.callbacks.plugin import Plugin
 from tailrace.plugins.debezium import Debezium
 from tailrace.plugins.failures import start_up

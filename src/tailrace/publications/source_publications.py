@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.history.change_points import About, about_relation
 from tailrace.catalog.history.history import History
-from tailrace.catalog.history.moments import About, about_relation
 from tailrace.catalog.rows.column_values import int2_vector
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.model import FIRST_NORMAL_OID, Relation
+from tailrace.publications.database_snapshot import SourceMoment
 from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder
 from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.publications.publishing.published_relation import (
@@ -22,7 +23,6 @@ from tailrace.publications.publishing.published_relation import (
     warn_of_missing,
 )
 from tailrace.publications.publishing.relation_sync_entry import is_publishable
-from tailrace.publications.source_moment import SourceMoment
 from tailrace.publications.source_publications import SourcePublications
 from tailrace.types.quoting import quote_identifier
 

@@ -4,7 +4,7 @@ state known.
 In: a directory of segments, and the state locations whose slots read them. Out: `Cleanup`, and the files gone if that is asked
 for. An archive may be somebody's way back, so in doubt a file is kept: history files, what no segment is, what cannot be read or
 is of another system; and all WAL from where the oldest backup began, or what the oldest catalog state needs
-(`storage/ways_back.py`).
+(`storage/backups.py`).
 
 What lies below is told by the place in the log, as pg_archivecleanup does, and not by the timeline: a timeline that branched off
 later has nothing before it, and one that was left has no reader.
@@ -24,10 +24,10 @@ from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_wal import lose, status_of
 from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot
+from tailrace.storage.backups import BACKUP_HISTORY, Need, needs_of_backups, needs_of_states
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segment, Segments, in_place
-from tailrace.storage.ways_back import BACKUP_HISTORY, Need, needs_of_backups, needs_of_states
 
 _HISTORY = re.compile(r"[0-9A-F]{8}\.history")
 

@@ -30,7 +30,7 @@ from tailrace.replication.output_position import POSITION, WRITING, Position, Re
 from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.session import Session
 from tailrace.slots.slot import Slot
-from tailrace.storage.birth import as_time, born
+from tailrace.storage.birth_time import as_time, born
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.whole_file import write_whole
 

@@ -21,7 +21,7 @@ from tailrace.checksummed_file import FileKind, fact
 from tailrace.model import Lsn
 from tailrace.slots.session import Session
 from tailrace.slots.slot import Slot
-from tailrace.storage.birth import born
+from tailrace.storage.birth_time import born
 
 POSITION_FILE = FileKind(
     "position", "an output file's position", version=3, compression="zstd",

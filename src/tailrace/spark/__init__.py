@@ -19,7 +19,7 @@ def changes(spark: SparkSession, source: str, **options: str) -> DataFrame:
     directory `index` (below the user's cache, if none is named) of this machine; the plan is then made from there. Executors must be able to read
     `source`. Raises as the read does.
     """
-    from tailrace.spark.indexed import indexed_changes  # noqa: PLC0415 - pyspark
+    from tailrace.spark.indexed_changes import indexed_changes  # noqa: PLC0415 - pyspark
 
     return indexed_changes(spark, source, options)
 
@@ -67,8 +67,8 @@ def register(spark: SparkSession, source: str = "", database: str = "", state: s
         return
     if not (source and database and state):
         raise UsageError("source, database and state are needed for the functions of the SQL interface")
-    from tailrace.spark.connected import path_of  # noqa: PLC0415 - pyspark
     from tailrace.spark.registered_functions import register_slot_functions  # noqa: PLC0415 - needs the extra sql
+    from tailrace.spark.spark_connect import path_of  # noqa: PLC0415 - pyspark
 
     register_slot_functions(spark, path_of(spark, source), database, path_of(spark, state))
 

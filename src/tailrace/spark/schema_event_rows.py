@@ -17,9 +17,9 @@ from tailrace.past.table_events import table_events
 from tailrace.pipeline.open_log import open_feed
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import Scanning
-from tailrace.spark.connected import in_one_task, is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.schemas import spark_schema
+from tailrace.spark.spark_connect import in_one_task, is_client, path_of
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.window import WindowSize, parse_size
 

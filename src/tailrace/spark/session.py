@@ -18,8 +18,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tailrace.errors import UsageError
-from tailrace.spark.configured import configured_master, is_connect
 from tailrace.spark.jvm import JVM
+from tailrace.spark.spark_conf import configured_master, is_connect
 from tailrace.user_cache import user_cache
 
 MINIMUM_JAVA = 17

@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.spark.connected import in_one_task
 from tailrace.spark.pickling import pack, unpack
+from tailrace.spark.spark_connect import in_one_task
 from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.settlement import Settlement, StatementSlots, settle
 from tailrace.sql.functions.statement_calls import StatementCalls

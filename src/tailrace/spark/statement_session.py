@@ -24,10 +24,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from tailrace.catalog.rows.layouts import tracked_columns
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner, Runner
-from tailrace.spark.connected import is_client, path_of
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.lsn import register_functions
 from tailrace.spark.registered_functions import register_slot_functions, spark_table
+from tailrace.spark.spark_connect import is_client, path_of
 from tailrace.spark.statement_inputs import InputReader, ReadHere, ReadOnServer, StatementInputs
 from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.runs_once import FROM, TARGET, not_constant

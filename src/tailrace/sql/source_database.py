@@ -27,7 +27,7 @@ from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source, wal_of
 
 if TYPE_CHECKING:
-    from tailrace.publications.source_moment import SourceMoment
+    from tailrace.publications.database_snapshot import SourceMoment
 
 _PG_DATABASE, _NAME_BYTES = 1262, 64
 RunnerFor = Callable[[int], Runner]
@@ -117,7 +117,7 @@ class SourceDatabase:
 
     def moment(self, at: Lsn | None = None) -> SourceMoment:
         """The database's catalogs at an LSN, or where the log ends."""
-        from tailrace.pipeline.open_moment import source_moment  # noqa: PLC0415 - what reads SQL takes a while to load
+        from tailrace.pipeline.open_snapshot import source_moment  # noqa: PLC0415 - what reads SQL takes a while to load
 
         segments = self.segments()
         return source_moment(self.path, self.name, self.runner_for(segments.stop_lsn - segments.first_lsn), at=at)

@@ -17,7 +17,7 @@ from tailrace.wal.index import Index
 from tailrace.wal.indexfile import read_index, write_index
 from tailrace.wal.log_fingerprint import difference, fingerprint_before
 from tailrace.wal.pages import LogIdentity
-from tailrace.wal.reading import Reader
+from tailrace.wal.stretch_bytes import Reader
 
 _NAME = re.compile(r"([0-9A-F]{16})-([0-9A-F]{16})\.index")
 _TURN = "turn"

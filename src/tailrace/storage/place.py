@@ -17,7 +17,7 @@ from typing import get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.errors import TailraceError, UsageError
-from tailrace.storage.birth import as_time, born
+from tailrace.storage.birth_time import as_time, born
 from tailrace.storage.whole_file import write_whole
 
 PLACE_FILE = FileKind(

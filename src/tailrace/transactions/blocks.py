@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tailrace.model import Lsn
 from tailrace.transactions.fates import BLOCK, NO_END, STREAM_ABORT, TwoPhase, fates_of
 from tailrace.transactions.scanned_log import ScannedLog
-from tailrace.transactions.tops import named_everywhere
+from tailrace.transactions.subtrans import named_everywhere
 from tailrace.transactions.unfinished import Unfinished
 from tailrace.wal import index, xact
 from tailrace.wal.xact import Ends

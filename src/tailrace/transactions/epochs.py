@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.wal.index import Index
-from tailrace.wal.kept import server_states
+from tailrace.wal.kept_records import server_states
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xlog import Checkpoint
 

@@ -16,7 +16,7 @@ from tailrace.model import Lsn
 from tailrace.transactions.epochs import XidClock
 from tailrace.transactions.fates import EndedElsewhere, Fates, TwoPhase, fates_of
 from tailrace.wal.index import Index
-from tailrace.wal.kept import wal_level_changes
+from tailrace.wal.kept_records import wal_level_changes
 
 
 @dataclass(frozen=True, slots=True)

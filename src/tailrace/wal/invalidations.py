@@ -16,7 +16,7 @@ from tailrace.errors import CorruptWal
 from tailrace.majors import INVALIDATIONS_OF_ALL_RELATIONS, Compared, supports
 from tailrace.ragged import ranges
 from tailrace.wal import xact
-from tailrace.wal.kept import MainData
+from tailrace.wal.kept_records import MainData
 from tailrace.wal.xact import SIZE_OF_INVALIDATION
 
 # `id` of a message; those from 0 on are the numbers of catalog caches

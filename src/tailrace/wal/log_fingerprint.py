@@ -27,8 +27,8 @@ from tailrace.wal import framing
 from tailrace.wal.end_of_log import NeedMoreWal, explain
 from tailrace.wal.framing import F_AT, F_LSN, NEED_MORE, POSITION, REACHED_STOP, next_records
 from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
-from tailrace.wal.reading import Reader, read_whole
 from tailrace.wal.record_header import H_CRC
+from tailrace.wal.stretch_bytes import Reader, read_whole
 
 _REACH = 1 << 16
 _FARTHER = 8

@@ -17,8 +17,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.history.change_points import Committed, about_relation, moments_of
 from tailrace.catalog.history.history import FIRST_UNPINNED_TYPE, History
-from tailrace.catalog.history.moments import Committed, about_relation, moments_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Locator, Relation
 

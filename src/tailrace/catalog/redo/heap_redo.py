@@ -14,7 +14,7 @@ import numpy as np
 
 from tailrace.catalog.pages.page_layout import MAX_HEAP_TUPLES_PER_PAGE
 from tailrace.catalog.pages.tids import is_known, note_known, tid_of, version_at
-from tailrace.catalog.redo.replayed import (
+from tailrace.catalog.redo.replay_buffers import (
     DONE,
     TUPLE_BYTES,
     UNKNOWN_PAGE,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.pages.catalog_files import NO_FILE, CatalogFiles, catalog_file
 from tailrace.catalog.redo.heap_redo import ChangedPage, added_item, heap_redo
-from tailrace.catalog.redo.replayed import (
+from tailrace.catalog.redo.replay_buffers import (
     DONE,
     MORE_ROOM,
     UNKNOWN_PAGE,

@@ -36,7 +36,7 @@ from tailrace.catalog.pages.page_layout import (
 )
 from tailrace.catalog.pages.tids import NO_VERSION, note_known, put_version, tid_of, version_at
 from tailrace.catalog.redo.copied_rows import copied_version, has_tuple, has_xmin
-from tailrace.catalog.redo.replayed import DONE, TUPLE_BYTES, UNREADABLE, VERSIONS, rewrite_version, use_bytes
+from tailrace.catalog.redo.replay_buffers import DONE, TUPLE_BYTES, UNREADABLE, VERSIONS, rewrite_version, use_bytes
 from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMAX_MULTI, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN
 from tailrace.kernels import inner_kernel
 from tailrace.memcpy import memcpy

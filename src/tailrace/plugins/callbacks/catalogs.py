@@ -19,7 +19,7 @@ from tailrace.catalog.names.oid_names import names_at, oid_alias_types
 from tailrace.decode import INSERT, NO_OLD, Batch
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Column, Relation
-from tailrace.plan.stretch import Commits
+from tailrace.plan.stretch_plan import Commits
 from tailrace.plugins.callbacks.change import plain_changes
 from tailrace.types import oids
 from tailrace.types.style import TextStyle

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tailrace.changes import KINDS, change_batch
 from tailrace.decode import DELETE, Batch
 from tailrace.model import Lsn, Relation
-from tailrace.plan.stretch import Commits
+from tailrace.plan.stretch_plan import Commits
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.registry import ArrowStyle, format_values

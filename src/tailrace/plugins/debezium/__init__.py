@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plan.stretch import Commits, commits_of
+from tailrace.plan.stretch_plan import Commits, commits_of
 from tailrace.plugins.debezium.events import EventFormatter, SourceInfo, end_texts, micros_of, source_texts, times_texts
 from tailrace.plugins.debezium.options import BYTES, HEX, DebeziumOptions, parse_options
 from tailrace.plugins.debezium.schemas import envelope_schema, message_schema

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tailrace.decode import DELETE, INSERT, OLD_KEY, OLD_ROW, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
-from tailrace.plan.stretch import Commits
+from tailrace.plan.stretch_plan import Commits
 from tailrace.plugins.column_texts import UNCHANGED, Words, put, put_word
 from tailrace.plugins.debezium.options import DebeziumOptions
 from tailrace.plugins.debezium.schemas import envelope_schema

@@ -10,8 +10,8 @@ from tailrace.plan.origins import OriginFilter, among
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions
-from tailrace.plugins.wal2json.one_a_change import OneAChange
-from tailrace.plugins.wal2json.one_a_transaction import OneATransaction
+from tailrace.plugins.wal2json.format_1 import OneATransaction
+from tailrace.plugins.wal2json.format_2 import OneAChange
 from tailrace.plugins.wal2json.options import FIRST_FORMAT, LATEST_FORMAT, Wal2JsonOptions, parse_options
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8

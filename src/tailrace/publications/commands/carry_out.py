@@ -12,11 +12,11 @@ from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.commands.definition_file import Definitions, DefinitionStage
 from tailrace.publications.commands.publicationcmds import PublicationCommands
 from tailrace.publications.commands.statements import Statement, WhereClause
+from tailrace.publications.database_snapshot import SourceMoment
 from tailrace.publications.publication import SQL, Publication, RowFilter
 from tailrace.publications.publishing.filter_compiler import analysed
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry, is_publishable, member_of, publish_as
 from tailrace.publications.publishing.replica_identity import DELETE, UPDATE, replica_identity_error
-from tailrace.publications.source_moment import SourceMoment
 from tailrace.publications.source_publications import SourcePublications
 
 

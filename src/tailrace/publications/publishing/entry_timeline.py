@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.history.change_points import Committed, moments_of
 from tailrace.catalog.history.history import History
-from tailrace.catalog.history.moments import Committed, moments_of
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan

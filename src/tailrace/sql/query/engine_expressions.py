@@ -17,8 +17,8 @@ from tailrace.sql.query.allowed import MATCHES, PATTERNS, check_function, refuse
 from tailrace.sql.query.engine_functions import average, cast, function_value
 from tailrace.sql.query.expression_types import SELECT, ExpressionTypes
 from tailrace.sql.query.json_fields import ARROWS, taken
-from tailrace.sql.query.matching import like, matched
-from tailrace.sql.query.positions import LSN, arithmetic, as_lsn, text_of
+from tailrace.sql.query.like_and_regex import like, matched
+from tailrace.sql.query.lsn_expressions import LSN, arithmetic, as_lsn, text_of
 from tailrace.sql.query.scales import check_scales
 
 Before = Callable[[ParseState, Any], Node | None]

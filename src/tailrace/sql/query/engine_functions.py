@@ -14,7 +14,7 @@ from pglast import enums
 from tailrace.sql.grammar import ast, name_of
 from tailrace.sql.query.allowed import CASTS, refused
 from tailrace.sql.query.json_fields import INPUT, JSON
-from tailrace.sql.query.positions import LSN, as_lsn, called, difference, hex_of, text_of
+from tailrace.sql.query.lsn_expressions import LSN, as_lsn, called, difference, hex_of, text_of
 
 _RENAMED = {
     "every": "bool_and", "btrim": "trim", "char_length": "length", "character_length": "length", "mod": "%",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.sql.query.positions import called
+from tailrace.sql.query.lsn_expressions import called
 
 JSON = "json"
 ARROWS = frozenset({"->", "->>"})

@@ -36,9 +36,9 @@ from tailrace.sql.query.expression_types import (
     result_column,
     value_of,
 )
+from tailrace.sql.query.generate_series import is_series, series
 from tailrace.sql.query.scales import check_alike, check_scales
 from tailrace.sql.query.scope import QueryScope, check_ordered, is_column, is_output, name_columns, output_column, renamed
-from tailrace.sql.query.series import is_series, series
 from tailrace.sql.sql_types import oid_of
 
 ColumnsOf = Callable[[str, str], Columns | None]

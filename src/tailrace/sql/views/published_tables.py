@@ -9,11 +9,11 @@ import numpy as np
 
 from tailrace.majors import GENERATED_COLUMNS_ALWAYS_SHOWN, PUBLISHED_GENERATED_COLUMNS, ROW_FILTERS, supports
 from tailrace.model import FIRST_NORMAL_OID, Relation
+from tailrace.publications.database_snapshot import SourceMoment
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication
 from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.publications.publishing.published_relation import STORED
 from tailrace.publications.publishing.relation_sync_entry import RelationAncestry, is_publishable, topmost_level
-from tailrace.publications.source_moment import SourceMoment
 from tailrace.publications.source_publications import SourcePublications
 
 

@@ -25,9 +25,9 @@ from tailrace.sql.sql_types import ARROW
 from tailrace.sql.views.view_columns import catalog_columns, views_of
 
 if TYPE_CHECKING:
+    from tailrace.publications.database_snapshot import SourceMoment
     from tailrace.publications.describe import PublicationDescriber
     from tailrace.publications.publication import Publication
-    from tailrace.publications.source_moment import SourceMoment
 
 _OURS = ("", "pg_catalog")
 

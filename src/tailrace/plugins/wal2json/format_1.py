@@ -12,8 +12,8 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import DecodingContext
-from tailrace.plugins.wal2json.lists import ListFormatter, PrettyPrint
-from tailrace.plugins.wal2json.objects import positions
+from tailrace.plugins.wal2json.format_1_formatter import ListFormatter, PrettyPrint
+from tailrace.plugins.wal2json.format_2_formatter import positions
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.transactions.fates import Transactions
 from tailrace.types.codec.ascii import LEFT_BRACE

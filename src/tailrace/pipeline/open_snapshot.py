@@ -9,7 +9,7 @@ from pathlib import Path
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
-from tailrace.pipeline.given import GivenLsn, GivenState, lsn_of, state_of
+from tailrace.pipeline.arguments import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.open_log import open_pipeline
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.plan.demand import OF_TABLES
@@ -17,7 +17,7 @@ from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.carry_out import CarriedOutCommand, carry_out
 from tailrace.publications.commands.definition_file import Definitions
 from tailrace.publications.commands.statements import Statement
-from tailrace.publications.source_moment import SourceMoment
+from tailrace.publications.database_snapshot import SourceMoment
 from tailrace.publications.subscription import publication_names
 from tailrace.publications.table_to_copy import TableToCopy, tables_published
 from tailrace.storage.publication_files import PublicationFiles

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.names.timeline import NameTimeline
+from tailrace.catalog.names.name_timeline import NameTimeline
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
 from tailrace.plan.origins import NO_ORIGINS
 from tailrace.transactions.fates import Transactions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.spark.configured import configured_master, is_connect
+from tailrace.spark.spark_conf import configured_master, is_connect
 
 CONFIGURED = [
     ({}, ""),

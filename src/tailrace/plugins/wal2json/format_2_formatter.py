@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailrace.decode import DELETE, INSERT, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Column, PgType, Relation
-from tailrace.plan.stretch import Commits
+from tailrace.plan.stretch_plan import Commits
 from tailrace.plugins.column_texts import UNCHANGED, Words, put, put_word
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.json_text.columns import (

@@ -17,7 +17,13 @@ from tailrace.plugins.column_texts import NULL, UNCHANGED, Words, put, put_word
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.json_text.columns import LONGEST_LITERAL, literal_columns, put_literal
 from tailrace.plugins.json_text.strings import json_string
-from tailrace.plugins.wal2json.objects import default_of, kinds_and_tables, lacking_identity, selected_changes, written_as
+from tailrace.plugins.wal2json.format_2_formatter import (
+    default_of,
+    kinds_and_tables,
+    lacking_identity,
+    selected_changes,
+    written_as,
+)
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.format_type import format_type_with_typemod

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
-from tailrace.catalog.names.timeline import name_timeline
+from tailrace.catalog.names.name_timeline import name_timeline
 from tailrace.plan.demand import Demand
 from tailrace.plan.files import FileMapper
 from tailrace.plan.streams import Streams
-from tailrace.plan.stretch import EarlierToastChunks, StretchPlan, commits_of
+from tailrace.plan.stretch_plan import EarlierToastChunks, StretchPlan, commits_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.types.encodings.server_encodings import codec_of_values
 from tailrace.wal import index

@@ -9,7 +9,7 @@ import pytest
 
 from support.changes_by_hand import relation
 from tailrace.model import Lsn, Stretch
-from tailrace.plan.stretch import EarlierToastChunks, FileMap, StretchPlan, is_decoded
+from tailrace.plan.stretch_plan import EarlierToastChunks, FileMap, StretchPlan, is_decoded
 
 DECODED = {
     # what differs from a user's table; whether its rows are shown, and whether with the rows of rewrites

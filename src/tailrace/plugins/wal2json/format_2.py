@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plan.stretch import commits_of
+from tailrace.plan.stretch_plan import commits_of
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import DecodingContext
-from tailrace.plugins.wal2json.objects import ObjectFormatter, facts_of
+from tailrace.plugins.wal2json.format_2_formatter import ObjectFormatter, facts_of
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.transactions.fates import Transactions
 from tailrace.types.values import Texts, as_string

@@ -12,7 +12,7 @@ from pglast import enums
 from tailrace.expressions.evaluate.patterns.like import ends_in_escape, like_escape
 from tailrace.sql.grammar import ast, name_of
 from tailrace.sql.query.allowed import refused
-from tailrace.sql.query.positions import called
+from tailrace.sql.query.lsn_expressions import called
 from tailrace.sql.query.re2_patterns import re2_pattern
 
 

@@ -14,8 +14,8 @@ from tailrace.model import STRETCH_BYTES
 from tailrace.pipeline.open_log import open_log
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import Scanning
-from tailrace.spark.connected import in_one_task, is_client, path_of
 from tailrace.spark.jobs import SparkRunner
+from tailrace.spark.spark_connect import in_one_task, is_client, path_of
 from tailrace.storage.index_store import IndexStore
 from tailrace.user_cache import user_cache
 
