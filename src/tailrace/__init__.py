@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "LocalRunner": "pipeline", "Lsn": "model", "Relation": "model", "Pipeline": "pipeline", "TailraceError": "errors", "Transaction": "model",
     "LogFeed": "pipeline.log_feed", "open": "pipeline", "open_feed": "pipeline", "open_pipeline": "pipeline",
-    "open_windows": "pipeline", "tables_to_copy": "pipeline.open_moment",
+    "open_windows": "pipeline", "tables_to_copy": "pipeline.open_snapshot",
 }  # fmt: skip
 
 __all__ = [

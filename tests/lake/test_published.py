@@ -19,7 +19,7 @@ from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Scanning, open_feed
 from tailrace.pipeline.log_feed import LogFeed
-from tailrace.pipeline.open_snapshot import define, source_moment
+from tailrace.pipeline.open_snapshot import define, open_snapshot
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.publications.table_to_copy import TableToCopy
 from tailrace.replication.slot_location import SlotLocation
@@ -143,7 +143,7 @@ def test_publications_of_a_state_location(tmp_path: Path) -> None:
         for number, statement in enumerate(
             ("CREATE PUBLICATION mine FOR TABLE t (id) WHERE (id > 5)", "ALTER PUBLICATION mine SET TABLE t")
         ):
-            here = source_moment(server.data_dir, server.dbname, LocalRunner())
+            here = open_snapshot(server.data_dir, server.dbname, LocalRunner())
             location = location or SlotLocation.open_or_create(tmp_path / "state", here.system)
             define(location.publications, here, parse_statement(statement), statement)
             server.say(f"INSERT INTO t SELECT n, 'v' FROM generate_series({number}, 19, 2) n", "CHECKPOINT")

@@ -25,7 +25,7 @@ from tailrace.errors import TailraceError
 from tailrace.majors import MAJORS
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.open_snapshot import define, source_moment
+from tailrace.pipeline.open_snapshot import define, open_snapshot
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.storage.publication_files import PublicationFiles
@@ -174,7 +174,7 @@ def _check(
 
 def _defined(data_dir: Path, at: str, publications: Sequence[DrawnPublication], directory: Path) -> Definitions:
     """Those that stay as they are, defined here under other names."""
-    here = source_moment(data_dir, DBNAME, LocalRunner(1), at=Lsn.parse(at))
+    here = open_snapshot(data_dir, DBNAME, LocalRunner(1), at=Lsn.parse(at))
     files = PublicationFiles(directory / "publications")
     for publication in publications:
         if publication.name.startswith("fixed"):

@@ -18,7 +18,7 @@ from tailrace.pipeline.open_snapshot import define
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.definition_file import Definitions, DefinitionStage, read_definitions, write_definitions
 from tailrace.publications.commands.statements import parse_statement
-from tailrace.publications.database_snapshot import SourceMoment
+from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.publication import NODE_TREE, SQL, Publication, PublicationActions, PublishedTable, RowFilter
 from tailrace.publications.publishing import filter_compiler
 from tailrace.publications.publishing.database_facts import facts_of
@@ -92,7 +92,7 @@ def _check_told(pipeline: Pipeline, told: Told, files: PublicationFiles) -> None
     text = text.replace("w1", "ours").replace("TABLE ", "TABLE sc.")
 
     def run(at: int, statement: str) -> Definitions:
-        here = SourceMoment(1, history.database, DBNAME, CatalogSnapshot(history, at), TextStyle())
+        here = DatabaseSnapshot(1, history.database, DBNAME, CatalogSnapshot(history, at), TextStyle())
         return define(files, here, parse_statement(statement), statement).definitions
 
     def sent(definitions: Definitions) -> list[Sent]:

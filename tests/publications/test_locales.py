@@ -11,7 +11,7 @@ from support.locales import use_locales
 from support.publications import Scenario, pipeline_of, sent_by, told_by
 from support.servers import Server
 from tailrace.expressions.evaluate.collations import libc
-from tailrace.pipeline.open_snapshot import source_moment
+from tailrace.pipeline.open_snapshot import open_snapshot
 from tailrace.pipeline.runner import LocalRunner
 from tailrace.publications.publishing.database_facts import facts_of
 from tailrace.publications.publishing.filter_compiler import FilterCompiler
@@ -73,7 +73,7 @@ def test_what_the_catalogs_say_of_a_collation(locales: None) -> None:
         )
         oid, version = server.sql("SELECT oid::int, collversion FROM pg_collation WHERE collname = 'de-x-icu'")[0]
         server.checkpoint()
-        facts = source_moment(server.data_dir, "postgres", LocalRunner()).compiler.facts
+        facts = open_snapshot(server.data_dir, "postgres", LocalRunner()).compiler.facts
     assert facts.version == "1.2"
     found = facts.collation(oid)
     assert found is not None

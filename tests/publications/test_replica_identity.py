@@ -10,7 +10,7 @@ from support.decoding import opened
 from support.servers import Server
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.carry_out import refused_changes
-from tailrace.publications.database_snapshot import SourceMoment
+from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.source_publications import SourcePublications
 from tailrace.types.style import TextStyle
 
@@ -79,7 +79,7 @@ def test_as_the_server_refuses(major: int) -> None:
         server.stop()
         history = opened(server.data_dir).history
     for what in publications:
-        here = SourceMoment(0, 0, DBNAME, CatalogSnapshot(history, at[what]), TextStyle())
+        here = DatabaseSnapshot(0, 0, DBNAME, CatalogSnapshot(history, at[what]), TextStyle())
         (publication,) = SourcePublications(history).all_at(at[what])
         ours = {}
         for error in refused_changes(here, publication):

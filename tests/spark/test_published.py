@@ -19,7 +19,7 @@ from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, open_feed, open_pipeline
-from tailrace.pipeline.open_snapshot import define, source_moment
+from tailrace.pipeline.open_snapshot import define, open_snapshot
 from tailrace.plugins.pgoutput import PgOutput
 from tailrace.publications.commands.statements import parse_statement
 from tailrace.replication.slot_location import SlotLocation
@@ -54,7 +54,7 @@ PGOUTPUT = {"proto_version": "1", "publication_names": "w1, w2"}
 def test_what_pgoutput_sends(spark: SparkSession, tmp_path: Path) -> None:
     with Server(18, test_decoding=False) as server:
         server.say(*TABLES, "CHECKPOINT")
-        here = source_moment(server.data_dir, server.dbname, LocalRunner())
+        here = open_snapshot(server.data_dir, server.dbname, LocalRunner())
         location = SlotLocation.open_or_create(tmp_path / "state", here.system)
         define(location.publications, here, parse_statement(HERE), HERE)
         create("mine", server.data_dir, server.dbname, tmp_path / "state")

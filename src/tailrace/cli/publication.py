@@ -13,10 +13,10 @@ from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import write_json
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.pipeline.open_snapshot import define, source_moment
+from tailrace.pipeline.open_snapshot import define, open_snapshot
 from tailrace.publications.commands.carry_out import refused_changes
 from tailrace.publications.commands.statements import CreatePublication, DropPublication, Statement, parse_statement
-from tailrace.publications.database_snapshot import SourceMoment
+from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.describe import PublicationDescriber
 from tailrace.publications.publication import Publication
 from tailrace.publications.publishing.filter_compiler import filter_text
@@ -102,15 +102,15 @@ def _parsed(text: str, verb: str) -> tuple[str, Statement]:
     return whole, parsed
 
 
-def _opened(asked: AskedSource) -> SourceMoment:
+def _opened(asked: AskedSource) -> DatabaseSnapshot:
     captured = read_state(asked.catalog.read_bytes(), str(asked.catalog)) if asked.catalog else None
     with counted("records") as progress:
         segments = open_segments(wal_of(asked.path))
         runner = runner_for(asked.on, segments.stop_lsn - segments.first_lsn, progress.tell)
-        return source_moment(asked.path, asked.database, runner, catalog=captured, at=asked.at)
+        return open_snapshot(asked.path, asked.database, runner, catalog=captured, at=asked.at)
 
 
-def _carry_out(state: Path, here: SourceMoment, statement: Statement, text: str, *, as_json: bool) -> Publication | None:
+def _carry_out(state: Path, here: DatabaseSnapshot, statement: Statement, text: str, *, as_json: bool) -> Publication | None:
     """Do it, and say so; the publication that it made or changed, as it is then."""
     location = SlotLocation.open_or_create(state, here.system, warn=warn)
     done = define(location.publications, here, statement, text)
@@ -125,7 +125,7 @@ def _carry_out(state: Path, here: SourceMoment, statement: Statement, text: str,
     return found
 
 
-def _all(here: SourceMoment, state: Path, at: Lsn | None) -> list[Publication]:
+def _all(here: DatabaseSnapshot, state: Path, at: Lsn | None) -> list[Publication]:
     """By name, those defined here before the source's own of the same name."""
     location = SlotLocation.open(state, warn=warn)
     location.check_system(here.system)
@@ -136,8 +136,8 @@ def _all(here: SourceMoment, state: Path, at: Lsn | None) -> list[Publication]:
     return sorted([*defined, *own], key=lambda publication: publication.name)
 
 
-def _shower(here: SourceMoment) -> PublicationDescriber:
-    return PublicationDescriber(here.moment, here.major, lambda found, table: filter_text(here.compiler, found, table))
+def _shower(here: DatabaseSnapshot) -> PublicationDescriber:
+    return PublicationDescriber(here.catalogs, here.major, lambda found, table: filter_text(here.compiler, found, table))
 
 
 def _write(lines: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""A source opened at one moment: what publications publish there, and statements that define some, kept in a state location."""
+"""A snapshot of a source's database, opened: what publications publish there, and statements that define some, kept in a state location."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.carry_out import CarriedOutCommand, carry_out
 from tailrace.publications.commands.definition_file import Definitions
 from tailrace.publications.commands.statements import Statement
-from tailrace.publications.database_snapshot import SourceMoment
+from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.subscription import publication_names
 from tailrace.publications.table_to_copy import TableToCopy, tables_published
 from tailrace.storage.publication_files import PublicationFiles
@@ -25,10 +25,10 @@ from tailrace.storage.state_location import definitions_in
 from tailrace.types.style import TextStyle
 
 
-def source_moment(
+def open_snapshot(
     source: Path, database: str, runner: Runner, *, catalog: CatalogState | None = None, at: Lsn | None = None,
     style: TextStyle = TextStyle(),  # noqa: B008 - immutable
-) -> SourceMoment:  # fmt: skip
+) -> DatabaseSnapshot:  # fmt: skip
     """The database where its log ends, or `at` an LSN. Raises MissingHistory for one that the log at hand does not have."""
     demand = replace(OF_TABLES, search_path=style.schemas)
     pipeline = open_pipeline(source, database, runner=runner, catalog=catalog, demand=demand)
@@ -39,11 +39,11 @@ def source_moment(
             hint=f"Catalogs are known from {Lsn(pipeline.history.known_from)} to {end}.",
             lsn=at,
         )
-    moment = CatalogSnapshot(pipeline.history, int(end if at is None else at))
-    return SourceMoment(pipeline.source.segments.system, pipeline.catalogs.state.database, database, moment, style)
+    catalogs = CatalogSnapshot(pipeline.history, int(end if at is None else at))
+    return DatabaseSnapshot(pipeline.source.segments.system, pipeline.catalogs.state.database, database, catalogs, style)
 
 
-def define(files: PublicationFiles, here: SourceMoment, statement: Statement, text: str) -> CarriedOutCommand:
+def define(files: PublicationFiles, here: DatabaseSnapshot, statement: Statement, text: str) -> CarriedOutCommand:
     """Carry out a statement. If that raises, nothing has changed."""
     done: list[CarriedOutCommand] = []
 
@@ -62,7 +62,7 @@ def tables_to_copy(
     """The tables that these publications publish where the log ends, or `at` an LSN, in the order of their names.
     `publication` and `state` are as in `LogFeed.publishing`. Raises UsageError for publications that contradict each other or,
     before 18, do not exist; 18 warns of these."""
-    here = source_moment(Path(source), database, runner or LocalRunner(), catalog=state_of(catalog), at=lsn_of(at))
+    here = open_snapshot(Path(source), database, runner or LocalRunner(), catalog=state_of(catalog), at=lsn_of(at))
     definitions = definitions_in(state, here.system, here.database_oid) if state else ()
     tables = tables_published(here, publication_names(publication), definitions)
     return sorted(tables, key=lambda table: (table.schema, table.name))

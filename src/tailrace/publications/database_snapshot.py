@@ -1,4 +1,4 @@
-"""A source's database at one moment, where statements about publications are carried out, and what they publish is asked."""
+"""A snapshot of a database: its catalogs at an LSN, in which statements about publications are carried out and publications are looked up."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tailrace.types.style import TextStyle
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMoment:
-    """A source's database at an LSN: which system and database that is, and its catalogs."""
+class DatabaseSnapshot:
+    """`catalogs` of a source's database at an LSN, with whose they are. `style` is the session's."""
 
     system: int
     database_oid: int
     database: str
-    moment: CatalogSnapshot
+    catalogs: CatalogSnapshot
     style: TextStyle
 
     @property
     def major(self) -> int:
-        return self.moment.history.major
+        return self.catalogs.history.major
 
     @property
     def lsn(self) -> Lsn:
-        return Lsn(self.moment.lsn)
+        return Lsn(self.catalogs.lsn)
 
     @property
     def of_source(self) -> list[Publication]:
         """The publications that the source has itself, by name."""
-        return SourcePublications(self.moment.history).all_at(self.moment.lsn)
+        return SourcePublications(self.catalogs.history).all_at(self.catalogs.lsn)
 
     @property
     def compiler(self) -> FilterCompiler:
-        return FilterCompiler(self.major, facts_of(self.moment.history, self.style))
+        return FilterCompiler(self.major, facts_of(self.catalogs.history, self.style))

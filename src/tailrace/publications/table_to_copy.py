@@ -1,7 +1,7 @@
 """What to copy of a database at first, before its changes are followed: the tables that publications publish, and which rows and
 columns of them, as SQL for a server to carry out (`copy_table` in `replication/logical/tablesync.c`).
 
-In: a source at one moment, and names of publications. Out: `TableToCopy`s. The filter of a copy is that of a subscriber's:
+In: a snapshot of a source's database, and names of publications. Out: `TableToCopy`s. The filter of a copy is that of a subscriber's:
 whatever the actions, a row needs to pass the filter of one of the publications.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.model import FIRST_NORMAL_OID, Relation
-from tailrace.publications.database_snapshot import SourceMoment
+from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder
 from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.publications.publishing.published_relation import (
@@ -49,10 +49,10 @@ class TableToCopy:
         return f"SELECT {columns} FROM {only}{quote_identifier(self.schema)}.{quote_identifier(self.name)}{where}"
 
 
-def tables_published(here: SourceMoment, names: Sequence[str], definitions: Definitions) -> Iterator[TableToCopy]:
+def tables_published(here: DatabaseSnapshot, names: Sequence[str], definitions: Definitions) -> Iterator[TableToCopy]:
     """Those that these publications publish there. Raises UsageError for publications that contradict each other or, before
     18, do not exist; 18 warns of these."""
-    history, lsn = here.moment.history, here.moment.lsn
+    history, lsn = here.catalogs.history, here.catalogs.lsn
     # What holds for transactions that commit from here on.
     defined = next((each for since, each in reversed(definitions) if since <= lsn), ())
     entries = SyncEntryBuilder(SourcePublications(history), names, defined, {})
@@ -60,7 +60,7 @@ def tables_published(here: SourceMoment, names: Sequence[str], definitions: Defi
     classes = history.table("pg_class")
     rows = classes.rows.seen(np.arange(len(classes.rows)), lsn, -1)
     for oid in sorted(set(classes["oid"][rows[classes["oid"][rows] >= FIRST_NORMAL_OID]].tolist())):
-        relation = here.moment.relation(oid)
+        relation = here.catalogs.relation(oid)
         if relation is None or not is_publishable(relation):
             continue
         entry = entries.entry(oid, lsn, -1)
@@ -75,5 +75,5 @@ def tables_published(here: SourceMoment, names: Sequence[str], definitions: Defi
     warn_of_missing(missing)
 
 
-def _text(here: SourceMoment, filters: Filters, relation: Relation) -> str | None:
+def _text(here: DatabaseSnapshot, filters: Filters, relation: Relation) -> str | None:
     return None if filters is None else " OR ".join(filter_text(here.compiler, each, relation) for each in filters)

@@ -24,7 +24,7 @@ from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_wal import lose, status_of
 from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot
-from tailrace.storage.backups import BACKUP_HISTORY, Need, needs_of_backups, needs_of_states
+from tailrace.storage.backups import BACKUP_HISTORY, WalNeed, needs_of_backups, needs_of_states
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segment, Segments, in_place
@@ -56,7 +56,7 @@ class WaysBack:
     backups: Sequence[Path] = ()
     states: Sequence[Path] = ()
 
-    def needs(self, segments: Segments) -> list[Need]:
+    def needs(self, segments: Segments) -> list[WalNeed]:
         """With those that lie in the archive."""
         return [*needs_of_backups(segments, self.backups), *needs_of_states(segments, self.states)]
 
@@ -99,7 +99,7 @@ def _archive(directory: Path, locations: Iterable[SlotLocation]) -> Segments:
     return segments
 
 
-def _needs(segments: Segments, locations: Iterable[SlotLocation]) -> list[tuple[Need, SlotLocation, Slot]]:
+def _needs(segments: Segments, locations: Iterable[SlotLocation]) -> list[tuple[WalNeed, SlotLocation, Slot]]:
     """What slots need that are not lost. One that is further behind than its location allows needs no more than that, if it
     reads this archive."""
     needs = []
@@ -117,11 +117,11 @@ def _needs(segments: Segments, locations: Iterable[SlotLocation]) -> list[tuple[
     return needs
 
 
-def _needed_by(slot: Slot, location: SlotLocation, lsn: Lsn) -> Need:
-    return Need(lsn, f'replication slot "{slot.name}" in "{location.path}" needs WAL from {lsn}')
+def _needed_by(slot: Slot, location: SlotLocation, lsn: Lsn) -> WalNeed:
+    return WalNeed(lsn, f'replication slot "{slot.name}" in "{location.path}" needs WAL from {lsn}')
 
 
-def _sorted_out(segments: Segments, needs: Sequence[Need], others: Sequence[Need]) -> Cleanup:
+def _sorted_out(segments: Segments, needs: Sequence[WalNeed], others: Sequence[WalNeed]) -> Cleanup:
     """Each file by its name, and those that could go by what they say of themselves."""
     size = segments.segment_size
     of_slots = min(needs, key=lambda need: need.lsn, default=None)
@@ -144,7 +144,7 @@ def _sorted_out(segments: Segments, needs: Sequence[Need], others: Sequence[Need
     return Cleanup(segments, unneeded, [Kept(why, files) for why, files in kept.items()])
 
 
-def _why_kept(segment: Segment, segments: Segments, of_slots: Need | None, of_others: Need | None) -> str:
+def _why_kept(segment: Segment, segments: Segments, of_slots: WalNeed | None, of_others: WalNeed | None) -> str:
     """Empty if there is no reason."""
     if of_slots is None:
         return "there is no slot that says what is needed"

@@ -27,7 +27,7 @@ from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source, wal_of
 
 if TYPE_CHECKING:
-    from tailrace.publications.database_snapshot import SourceMoment
+    from tailrace.publications.database_snapshot import DatabaseSnapshot
 
 _PG_DATABASE, _NAME_BYTES = 1262, 64
 RunnerFor = Callable[[int], Runner]
@@ -70,7 +70,7 @@ class SourceDatabase:
         file = directory.files_of(0) / str(directory.relation_map(0).get(_PG_DATABASE, _PG_DATABASE))
         padded = self.name.encode("utf-8", "surrogateescape").ljust(_NAME_BYTES, b"\0")
         if not file.is_file() or padded not in file.read_bytes():
-            self.moment()
+            self.snapshot()
 
     @property
     def found(self) -> SlotLocation | None:
@@ -115,12 +115,12 @@ class SourceDatabase:
             end = Lsn(part.next_lsn)
         return end
 
-    def moment(self, at: Lsn | None = None) -> SourceMoment:
+    def snapshot(self, at: Lsn | None = None) -> DatabaseSnapshot:
         """The database's catalogs at an LSN, or where the log ends."""
-        from tailrace.pipeline.open_snapshot import source_moment  # noqa: PLC0415 - what reads SQL takes a while to load
+        from tailrace.pipeline.open_snapshot import open_snapshot  # noqa: PLC0415 - what reads SQL takes a while to load
 
         segments = self.segments()
-        return source_moment(self.path, self.name, self.runner_for(segments.stop_lsn - segments.first_lsn), at=at)
+        return open_snapshot(self.path, self.name, self.runner_for(segments.stop_lsn - segments.first_lsn), at=at)
 
     def end_session(self) -> None:
         """Drop its temporary slots."""

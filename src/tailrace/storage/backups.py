@@ -1,6 +1,6 @@
 """What somebody may go back to by an archive, and from where on that needs its WAL: base backups, and captured catalog states.
 
-In: the directory of the archive, and what else was named. Out: :class:`Need`. What cannot be read is an error: in doubt nothing is removed.
+In: the directory of the archive, and what else was named. Out: `WalNeed`. What cannot be read is an error: in doubt nothing is removed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _HEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class WalNeed:
     """Somebody needs WAL from `lsn` on."""
 
     lsn: Lsn
     who: str
 
 
-def needs_of_backups(segments: Segments, named: Sequence[Path]) -> Iterator[Need]:
+def needs_of_backups(segments: Segments, named: Sequence[Path]) -> Iterator[WalNeed]:
     """Backups of which the archive has the history file, those that lie in it in folders of their own, and those that are `named`: directories, their
     backup_label, or the base.tar that pg_basebackup writes. Raises UsageError for what is none."""
     archive = Path(segments.directory)
@@ -46,7 +46,7 @@ def needs_of_backups(segments: Segments, named: Sequence[Path]) -> Iterator[Need
         yield _of_backup(str(path), _start_of(path))
 
 
-def needs_of_states(segments: Segments, named: Sequence[Path]) -> Iterator[Need]:
+def needs_of_states(segments: Segments, named: Sequence[Path]) -> Iterator[WalNeed]:
     """Catalog states that lie in the archive, if they are of its system, and those that are `named`. Raises as `read_state` does."""
     lying = [path for path in sorted(Path(segments.directory).iterdir()) if _is_state(path)]
     for path in [*named, *lying]:
@@ -57,13 +57,13 @@ def needs_of_states(segments: Segments, named: Sequence[Path]) -> Iterator[Need]
                 raise
             continue  # no version that reads it needs WAL for it
         if state.system == segments.system:
-            yield Need(state.needs_wal_from, f'the catalog state "{path}" needs WAL from {state.needs_wal_from}')
+            yield WalNeed(state.needs_wal_from, f'the catalog state "{path}" needs WAL from {state.needs_wal_from}')
         elif path in named:
             raise UsageError(f'the catalog state "{path}" is of system {state.system}, the WAL of {segments.system}')
 
 
-def _of_backup(name: str, lsn: Lsn) -> Need:
-    return Need(lsn, f'the backup of "{name}" needs WAL from {lsn}')
+def _of_backup(name: str, lsn: Lsn) -> WalNeed:
+    return WalNeed(lsn, f'the backup of "{name}" needs WAL from {lsn}')
 
 
 def _is_state(path: Path) -> bool:

@@ -1,9 +1,8 @@
-"""When something that rows of catalogs say may have become something else, and to whom.
+"""The points in a log after which what some rows of catalogs say may be another, and to whom.
 
-In: rows of catalogs (`About`), and where transactions begin and commit. Out: `Moments`: the LSNs after which it may be another, to all who left these
-rows alone; and by transaction those after which it may be another to one that changed them itself. Whoever asks the history at each of them has
-asked often enough.
-"""
+In: rows of catalogs (`About`), and where transactions begin and commit. Out: `ChangePoints`: the LSNs after which it may be another, to all who
+left these rows alone; and by transaction those after which it may be another to one that changed them itself. Whoever asks the history at each of
+them has asked often enough."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ About = tuple[CatalogTable, str, int | str]
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """By ordinal of a transaction, the LSNs of its first record and of its commit; one that is not `wanted` gets no moments of its own."""
+    """By ordinal of a transaction, the LSNs of its first record and of its commit; one that is not `wanted` gets no points of its own."""
 
     begins: NDArray[np.int64]
     commits: NDArray[np.int64]
@@ -32,15 +31,15 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class ChangePoints:
     """`points` ascend. `own` has, by ordinal, where its transaction begins (not before the first LSN that was asked about), and its points."""
 
     points: list[int]
     own: dict[int, tuple[int, list[int]]]
 
 
-def moments_of(about: Iterable[About], since: int, until: int, transactions: Committed) -> Moments:
-    """The moments from `since` up to `until` of what these rows say. A transaction that commits before `since` changed them for all."""
+def change_points_of(about: Iterable[About], since: int, until: int, transactions: Committed) -> ChangePoints:
+    """The points from `since` up to `until` of what these rows say. A transaction that commits before `since` changed them for all."""
     points: set[int] = set()
     inside: dict[int, set[int]] = {}
     commits, wanted = transactions.commits, transactions.wanted
@@ -60,7 +59,7 @@ def moments_of(about: Iterable[About], since: int, until: int, transactions: Com
         start = max(since, int(transactions.begins[ordinal]))
         meanwhile = in_order[bisect_left(in_order, start) : bisect_left(in_order, int(commits[ordinal]))]
         own[ordinal] = start, sorted({*meanwhile, *(point for point in more if point >= start)})
-    return Moments(in_order, own)
+    return ChangePoints(in_order, own)
 
 
 def about_relation(history: History, oid: int) -> Iterator[About]:

@@ -17,7 +17,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history.change_points import Committed, about_relation, moments_of
+from tailrace.catalog.history.change_points import Committed, about_relation, change_points_of
 from tailrace.catalog.history.history import FIRST_UNPINNED_TYPE, History
 from tailrace.errors import MissingHistory
 from tailrace.model import Locator, Relation
@@ -93,7 +93,9 @@ class FileTimelines:
         until = int(
             history.table("pg_class").rows.end[history.classes_of(locator)].max(initial=since)
         )  # then no relation has it any more
-        moments = moments_of(chain.from_iterable(about_relation(history, oid) for oid in oids), since, until, self._transactions)
+        moments = change_points_of(
+            chain.from_iterable(about_relation(history, oid) for oid in oids), since, until, self._transactions
+        )
         own = {ordinal: self._spans_of(locator, start, points, ordinal) for ordinal, (start, points) in moments.own.items()}
         return Timeline(self._spans_of(locator, since, moments.points, -1), own)
 

@@ -1,6 +1,6 @@
 """The names that regclass, regproc and their kin print: of objects by oid, as the catalogs of one moment have them (`utils/adt/regproc.c`).
 
-In: a history and a position. Out: the names of that moment, of all objects or of some; `timeline` has those of all moments of a stretch. A name
+In: a history and a position. Out: the names of that moment, of all objects or of some; `name_timeline` has those of all moments of a stretch. A name
 stands alone where the search path leads to its object, and behind its schema elsewhere.
 """
 

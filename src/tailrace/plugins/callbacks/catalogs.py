@@ -1,6 +1,6 @@
 """Catalogs and user catalog tables as a callback sees them: rows as mappings of names to values, like those of changes.
 
-In: the history of a plan, and the moment of a callback. Out: relations, and rows that are the caller's own: there is nothing to
+In: the history of a plan, and the historic snapshot of a callback. Out: relations, and rows that are the caller's own: there is nothing to
 write to.
 """
 
@@ -27,7 +27,7 @@ from tailrace.types.style import TextStyle
 """The type of attmissingval alone, of which no row says what it is an array of."""
 
 
-class CatalogMoment(NamedTuple):
+class HistoricSnapshot(NamedTuple):
     """What a change at `lsn` in the transaction of that ordinal sees (`catalog.history`)."""
 
     lsn: int
@@ -65,16 +65,16 @@ class CatalogReader:
         self._typed = typed
         self._read: dict[tuple[int, tuple[str, ...]], _Read] = {}
 
-    def relation(self, name: str | int, moment: CatalogMoment) -> Relation:
-        return self._tables.relation(name, *moment)
+    def relation(self, name: str | int, snapshot: HistoricSnapshot) -> Relation:
+        return self._tables.relation(name, *snapshot)
 
-    def rows(self, name: str | int, columns: Sequence[str], moment: CatalogMoment) -> Iterator[CatalogRow]:
-        """The rows that the moment sees, in the order in which they were written; with `columns`, these alone."""
-        relation = self.relation(name, moment)
+    def rows(self, name: str | int, columns: Sequence[str], snapshot: HistoricSnapshot) -> Iterator[CatalogRow]:
+        """The rows that the snapshot sees, in the order in which they were written; with `columns`, these alone."""
+        relation = self.relation(name, snapshot)
         wanted = _printable(named_columns(relation, columns), columns)
-        places = self._tables.places(relation, *moment)
+        places = self._tables.places(relation, *snapshot)
         names = tuple(column.name for column in wanted)
-        for values in self._values(places, wanted, moment, names):
+        for values in self._values(places, wanted, snapshot, names):
             row = CatalogRow(zip(names, values, strict=True))
             if ... in values:
                 row = CatalogRow((name, value) for name, value in row.items() if value is not ...)
@@ -82,7 +82,7 @@ class CatalogReader:
             yield row
 
     def _values(
-        self, places: Places, columns: tuple[Column, ...], moment: CatalogMoment, names: tuple[str, ...]
+        self, places: Places, columns: tuple[Column, ...], snapshot: HistoricSnapshot, names: tuple[str, ...]
     ) -> list[tuple[Any, ...]]:
         key = (places.relation.oid, names)
         known = self._read.get(key)
@@ -92,11 +92,11 @@ class CatalogReader:
         aliases = oid_alias_types(replace(places.relation, columns=columns))
         style = self._style
         if aliases:
-            there = names_at(self._tables.history, aliases, *moment)
+            there = names_at(self._tables.history, aliases, *snapshot)
             style = replace(style, names=lambda reg_type, oid: there.get((reg_type, oid)))
         batch = self._batch(places, columns)
         values = [new or () for _, new, _, _ in plain_changes(batch, style, self._codec, typed=self._typed)]
-        if not aliases:  # whose names may be others' at another moment
+        if not aliases:  # whose names may be others' under another snapshot
             self._read[key] = _Read(*places, values)
         return values
 

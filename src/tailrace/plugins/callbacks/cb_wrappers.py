@@ -21,7 +21,7 @@ from tailrace.model import Lsn, Transaction
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origins import OriginFilter
-from tailrace.plugins.callbacks.catalogs import CatalogMoment, CatalogReader
+from tailrace.plugins.callbacks.catalogs import CatalogReader, HistoricSnapshot
 from tailrace.plugins.callbacks.change import Change, ChangeShape, read_change
 from tailrace.plugins.callbacks.context import Context, OutputOptions
 from tailrace.plugins.callbacks.formatter import CHANGE, EVENT, ONE, CallbackFormatter, read_rows
@@ -78,7 +78,7 @@ class CalledPlugin(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, Relation
         self._was_sent = False
         self.name = name or type(plugin).__name__
         self.callback_context = Context(plugin=self.name)
-        self._notes: list[tuple[str, int, tuple[Any, ...], CatalogMoment | None]] = []
+        self._notes: list[tuple[str, int, tuple[Any, ...], HistoricSnapshot | None]] = []
         self._uses: RelationUses | None = None
         self._txn: Transaction | None = None
         self._in_stream = False
@@ -150,8 +150,8 @@ class CalledPlugin(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, Relation
 
     # -- notes of what is to be called -------------------------------------------------------------------------------------------
 
-    def _note(self, callback: str, lsn: int, *args: Any, moment: CatalogMoment | None = None) -> bytes:
-        self._notes.append((callback, lsn, args, moment))
+    def _note(self, callback: str, lsn: int, *args: Any, snapshot: HistoricSnapshot | None = None) -> bytes:
+        self._notes.append((callback, lsn, args, snapshot))
         return EVENT + b"%d" % (len(self._notes) - 1)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
@@ -178,8 +178,8 @@ class CalledPlugin(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, Relation
 
     def _noted_truncation(self, callback: str, truncation: Truncation) -> bytes:
         change = Change("truncate", truncation.lsn, cascade=truncation.cascade, restart_sequences=truncation.restart_sequences)
-        moment = CatalogMoment(truncation.lsn + 1, truncation.ordinal)
-        return self._note(callback, truncation.lsn, truncation.relations, change, moment=moment)
+        snapshot = HistoricSnapshot(truncation.lsn + 1, truncation.ordinal)
+        return self._note(callback, truncation.lsn, truncation.relations, change, snapshot=snapshot)
 
     def message_text(self, message: LogicalMessage) -> bytes:
         return self._noted_message("message", message)
@@ -187,8 +187,8 @@ class CalledPlugin(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, Relation
     def _noted_message(self, callback: str, message: LogicalMessage) -> bytes:
         transactional = message.ordinal >= 0
         about = (message.end_lsn, transactional, message.prefix, message.content)
-        moment = CatalogMoment(message.lsn + 1, message.ordinal)
-        return self._note(callback, message.end_lsn, None if transactional else message.xid, *about, moment=moment)
+        snapshot = HistoricSnapshot(message.lsn + 1, message.ordinal)
+        return self._note(callback, message.end_lsn, None if transactional else message.xid, *about, snapshot=snapshot)
 
     def stream_start_texts(self, transactions: Transactions, first: NDArray[np.bool_]) -> Texts:
         return Texts.of([self._note("stream_start", each.first_lsn, each) for each in transactions])
@@ -281,12 +281,12 @@ class CalledPlugin(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, Relation
         shape = shapes.get(number) or shapes.setdefault(number, ChangeShape(uses.relations[number]))
         change = shape.change(read_change(text[1:], typed=self.plugin.typed), lsn)
         callback = "stream_change" if self._in_stream else "change"
-        self.callback_context.reads(self._reader, CatalogMoment(lsn + 1, int(uses.ordinal[place])))
+        self.callback_context.reads(self._reader, HistoricSnapshot(lsn + 1, int(uses.ordinal[place])))
         self.callback_context.call(callback, lsn, getattr(self.plugin, callback), self._txn, shape.relation, change)
         return self.callback_context.take_written()
 
-    def _note_called(self, callback: str, lsn: int, args: tuple[Any, ...], moment: CatalogMoment | None) -> list[bytes]:
-        self.callback_context.reads(self._reader, moment or self._moment_of(callback, args[0]))
+    def _note_called(self, callback: str, lsn: int, args: tuple[Any, ...], snapshot: HistoricSnapshot | None) -> list[bytes]:
+        self.callback_context.reads(self._reader, snapshot or self._snapshot_of(callback, args[0]))
         if callback in _BEGINNING:
             self._txn, self._in_stream = args[0], callback == "stream_start"
         elif callback in ("truncate", "stream_truncate"):
@@ -299,11 +299,11 @@ class CalledPlugin(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, Relation
         self.callback_context.reads(None, None)
         return self.callback_context.take_written()
 
-    def _moment_of(self, callback: str, txn: Transaction) -> CatalogMoment | None:
+    def _snapshot_of(self, callback: str, txn: Transaction) -> HistoricSnapshot | None:
         """Where a transaction begins, and where it ends. When it is told of again, the server has no snapshot for it."""
         if callback in _BEGINNING:
-            return CatalogMoment(txn.first_lsn, -1)
-        return CatalogMoment(txn.commit_lsn, self._ordinal_of(txn)) if callback in _AT_END else None
+            return HistoricSnapshot(txn.first_lsn, -1)
+        return HistoricSnapshot(txn.commit_lsn, self._ordinal_of(txn)) if callback in _AT_END else None
 
     def _ordinal_of(self, txn: Transaction) -> int:
         """Its number among all of the plan."""

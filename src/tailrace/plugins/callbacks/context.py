@@ -9,7 +9,7 @@ from typing import Any
 
 from tailrace.errors import PluginError, TailraceError
 from tailrace.model import Lsn, Relation
-from tailrace.plugins.callbacks.catalogs import CatalogMoment, CatalogReader, CatalogRow
+from tailrace.plugins.callbacks.catalogs import CatalogReader, CatalogRow, HistoricSnapshot
 
 
 @dataclass(slots=True)
@@ -53,34 +53,34 @@ class Context:
     _prepared: bool = False
     _is_alone: bool = False
     _reader: CatalogReader | None = None
-    _moment: CatalogMoment | None = None
+    _snapshot: HistoricSnapshot | None = None
 
     def catalog(self, name: str | int, *columns: str) -> Iterator[CatalogRow]:
-        """The rows of a catalog, or of a user catalog table, as the callback's moment sees them: with what was committed before,
+        """The rows of a catalog, or of a user catalog table, as the callback's snapshot sees them: with what was committed before,
         and what the transaction itself has done by then. Of all columns, or of these. Values are like those of changes.
 
         Raises UsageError for a table that is no catalog, MissingHistory for rows that are not known, PluginError outside of the
         callbacks of a transaction and in plugins that are parallel."""
-        reader, moment = self._reading()
-        return reader.rows(name, columns, moment)
+        reader, snapshot = self._reading()
+        return reader.rows(name, columns, snapshot)
 
     def relation(self, name: str | int) -> Relation:
-        """The relation of a name or an oid, as the callback's moment sees it. Raises as `catalog` does."""
-        reader, moment = self._reading()
-        return reader.relation(name, moment)
+        """The relation of a name or an oid, as the callback's snapshot sees it. Raises as `catalog` does."""
+        reader, snapshot = self._reading()
+        return reader.relation(name, snapshot)
 
-    def _reading(self) -> tuple[CatalogReader, CatalogMoment]:
-        if self._is_alone or (self._moment is not None and self._reader is None):
+    def _reading(self) -> tuple[CatalogReader, HistoricSnapshot]:
+        if self._is_alone or (self._snapshot is not None and self._reader is None):
             raise PluginError(
                 "catalogs can only be read by plugins that are called in order", hint="This one is called in workers (parallel)."
             )
-        if self._reader is None or self._moment is None:
+        if self._reader is None or self._snapshot is None:
             raise PluginError("catalogs can only be read in begin, change, truncate, message, prepare and commit callbacks")
-        return self._reader, self._moment
+        return self._reader, self._snapshot
 
-    def reads(self, reader: CatalogReader | None, moment: CatalogMoment | None) -> None:
+    def reads(self, reader: CatalogReader | None, snapshot: HistoricSnapshot | None) -> None:
         """What `catalog` and `relation` read from now on."""
-        self._reader, self._moment = reader, moment
+        self._reader, self._snapshot = reader, snapshot
 
     def prepare_write(self, last_write: bool = True) -> None:
         """Raises PluginError outside of callbacks that may write."""
@@ -110,7 +110,7 @@ class Context:
 
     def alone(self) -> Context:
         """The same for another thread, with output of its own."""
-        return replace(self, out=_Buffer(), written=[], _is_alone=True, _reader=None, _moment=None)
+        return replace(self, out=_Buffer(), written=[], _is_alone=True, _reader=None, _snapshot=None)
 
     def take_written(self) -> list[bytes]:
         """The rows since the last call."""

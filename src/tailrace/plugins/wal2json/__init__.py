@@ -10,14 +10,14 @@ from tailrace.plan.origins import OriginFilter, among
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions
-from tailrace.plugins.wal2json.format_1 import OneATransaction
-from tailrace.plugins.wal2json.format_2 import OneAChange
+from tailrace.plugins.wal2json.format_1 import Format1
+from tailrace.plugins.wal2json.format_2 import Format2
 from tailrace.plugins.wal2json.options import FIRST_FORMAT, LATEST_FORMAT, Wal2JsonOptions, parse_options
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.values import Texts
 
-_FORMATS = {FIRST_FORMAT: OneATransaction, LATEST_FORMAT: OneAChange}
+_FORMATS = {FIRST_FORMAT: Format1, LATEST_FORMAT: Format2}
 
 
 class Wal2Json(OutputPlugin):
@@ -28,7 +28,7 @@ class Wal2Json(OutputPlugin):
     def __init__(self) -> None:
         super().__init__()
         self.options = Wal2JsonOptions()
-        self._format: OneATransaction | OneAChange = OneATransaction(self.context, self.options)
+        self._format: Format1 | Format2 = Format1(self.context, self.options)
 
     def started(self, options: Mapping[str, str | None], major: int, *, is_init: bool) -> OutputPluginOptions:
         self.options = given = parse_options(options)

@@ -12,7 +12,7 @@ from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import DecodingContext
-from tailrace.plugins.wal2json.format_1_formatter import ListFormatter, PrettyPrint
+from tailrace.plugins.wal2json.format_1_formatter import Format1Formatter, PrettyPrint
 from tailrace.plugins.wal2json.format_2_formatter import positions
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.transactions.fates import Transactions
@@ -22,7 +22,7 @@ from tailrace.types.values import Texts, as_string
 
 
 @dataclass(slots=True)
-class OneATransaction:
+class Format1:
     """`context` has the style. State: what has been given of a transaction that goes on in the next lines, of which the row comes
     at its end; and whether that has a change yet, since all but the first have a comma before them."""
 
@@ -36,8 +36,8 @@ class OneATransaction:
         return PrettyPrint.of(self.options)
 
     @property
-    def formatter(self) -> ListFormatter:
-        return ListFormatter(self.options, self.context.style, self.context.codec)
+    def formatter(self) -> Format1Formatter:
+        return Format1Formatter(self.options, self.context.style, self.context.codec)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         tab, line, space = self.layout.tab, self.layout.line, self.layout.space

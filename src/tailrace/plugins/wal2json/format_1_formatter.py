@@ -55,14 +55,14 @@ class PrettyPrint:
 
 
 @dataclass(frozen=True)
-class ListFormatter(Formatter):
+class Format1Formatter(Formatter):
     """An object a change, with a comma before it; nothing of a change that is not written."""
 
     options: Wal2JsonOptions
     style: TextStyle
     codec: str = UTF8
 
-    def with_names(self, names: NameOf | None, codec: str) -> ListFormatter:
+    def with_names(self, names: NameOf | None, codec: str) -> Format1Formatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def warnings(self, batch: Batch) -> frozenset[str]:

@@ -11,7 +11,7 @@ from tailrace.plan.stretch_plan import commits_of
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import DecodingContext
-from tailrace.plugins.wal2json.format_2_formatter import ObjectFormatter, facts_of
+from tailrace.plugins.wal2json.format_2_formatter import Format2Formatter, facts_of
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
 from tailrace.transactions.fates import Transactions
 from tailrace.types.values import Texts, as_string
@@ -21,15 +21,15 @@ _NAMES = ("xid", "timestamp", "origin")
 
 
 @dataclass(frozen=True, slots=True)
-class OneAChange:
+class Format2:
     """`context` has the style, and the transactions that are being written."""
 
     context: DecodingContext
     options: Wal2JsonOptions
 
     @property
-    def formatter(self) -> ObjectFormatter:
-        return ObjectFormatter(self.options, self.context.style, self.context.codec)
+    def formatter(self) -> Format2Formatter:
+        return Format2Formatter(self.options, self.context.style, self.context.codec)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         return self._transaction("B", transactions)

@@ -43,14 +43,14 @@ _KINDS = (INSERT, UPDATE, DELETE)
 
 
 @dataclass(frozen=True)
-class ObjectFormatter(Formatter):
+class Format2Formatter(Formatter):
     """An object a change; nothing of a change that is not written."""
 
     options: Wal2JsonOptions
     style: TextStyle
     codec: str = UTF8
 
-    def with_names(self, names: NameOf | None, codec: str) -> ObjectFormatter:
+    def with_names(self, names: NameOf | None, codec: str) -> Format2Formatter:
         return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def warnings(self, batch: Batch) -> frozenset[str]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.history.change_points import Committed, moments_of
+from tailrace.catalog.history.change_points import Committed, change_points_of
 from tailrace.catalog.history.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
@@ -200,7 +200,7 @@ class SyncEntryBuilder:
         common: dict[int, EntrySpans] = {}
         own: dict[int, dict[int, EntrySpans]] = {}
         for oid in oids:
-            moments = moments_of(self._source.about(oid, self._of_source), since, int(NEVER) - 1, transactions)
+            moments = change_points_of(self._source.about(oid, self._of_source), since, int(NEVER) - 1, transactions)
             common[oid] = self._spans(oid, since, moments.points, -1)
             for ordinal, (start, points) in moments.own.items():
                 own.setdefault(ordinal, {})[oid] = self._spans(oid, start, points, ordinal)

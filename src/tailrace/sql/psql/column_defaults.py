@@ -24,18 +24,18 @@ _GENERATED = {"s": "generated always as ({}) stored", "v": "generated always as 
 _AS_A_CALL, _NOT_WRITTEN = 0, 2
 
 
-def default_texts(moment: CatalogSnapshot, relation: Relation, style: TextStyle) -> dict[int, str]:
+def default_texts(snapshot: CatalogSnapshot, relation: Relation, style: TextStyle) -> dict[int, str]:
     """By attribute number; columns without a default are not among them."""
-    history = moment.history
+    history = snapshot.history
     attributes = history.table("pg_attribute")
-    rows = attributes.seen_where("attrelid", relation.oid, moment.lsn, -1)
+    rows = attributes.seen_where("attrelid", relation.oid, snapshot.lsn, -1)
     identities = zip(attributes["attnum"][rows].tolist(), attributes.of("attidentity", rows).tolist(), strict=True)
     found = {number: _IDENTITIES[chr(letter)] for number, letter in identities if chr(letter) in _IDENTITIES}
     generated = {column.number: column.generated for column in relation.live_columns}
-    expressions = expressions_of(history, relation.oid, moment.lsn, -1)
+    expressions = expressions_of(history, relation.oid, snapshot.lsn, -1)
     if not expressions:
         return found
-    session = session_at(history, style, frozenset({oids.REGCLASS}), moment.lsn, -1)
+    session = session_at(history, style, frozenset({oids.REGCLASS}), snapshot.lsn, -1)
     for number, expression in expressions.items():
         if number in generated:
             text = UNKNOWN if expression is None else _text(expression, relation, session)

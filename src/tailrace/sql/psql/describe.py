@@ -1,6 +1,6 @@
 """What \\d, \\dt and \\d TABLE of psql tell, as far as the log does: tables with their columns, keys and publications (`bin/psql/describe.c`).
 
-In: a history and a moment. Out: columns of texts, a title, footers. Which defaults are printed says `sql.column_defaults`. Constraints, and which
+In: a catalog snapshot. Out: columns of texts, a title, footers. Which defaults are printed says `sql.column_defaults`. Constraints, and which
 indexes are unique, are not in what decoding tracks, so there are no footers for them.
 """
 
@@ -39,20 +39,20 @@ class TableContent:
     footers: list[str] | None = None
 
 
-def listed(moment: CatalogSnapshot, kinds: str) -> TableContent:
+def listed(snapshot: CatalogSnapshot, kinds: str) -> TableContent:
     """\\d and \\dt: relations of these kinds that are on the search path."""
-    history = moment.history
+    history = snapshot.history
     classes, roles = history.table("pg_class"), history.table("pg_authid")
     rows = []
-    for row in classes.rows.seen(np.arange(len(classes.rows)), moment.lsn, -1).tolist():
-        kind, schema = chr(classes["relkind"][row]), moment.schema_name(int(classes["relnamespace"][row]))
+    for row in classes.rows.seen(np.arange(len(classes.rows)), snapshot.lsn, -1).tolist():
+        kind, schema = chr(classes["relkind"][row]), snapshot.schema_name(int(classes["relnamespace"][row]))
         if (
             kind in kinds
             and int(classes["oid"][row]) >= FIRST_NORMAL_OID
             and schema in history.search_path
             and schema not in _SYSTEM
         ):
-            owner = roles.seen_where("oid", int(classes["relowner"][row]), moment.lsn, -1)
+            owner = roles.seen_where("oid", int(classes["relowner"][row]), snapshot.lsn, -1)
             rows.append(
                 (schema, classes.name("relname", row), _KINDS[kind], roles.name("rolname", int(owner[-1])) if len(owner) else "")
             )
@@ -60,11 +60,11 @@ def listed(moment: CatalogSnapshot, kinds: str) -> TableContent:
 
 
 def described(
-    moment: CatalogSnapshot, name: str, published_by: Sequence[str] = (), style: TextStyle | None = None
+    snapshot: CatalogSnapshot, name: str, published_by: Sequence[str] = (), style: TextStyle | None = None
 ) -> TableContent:
     """\\d NAME. `style` knows the names behind oids. Raises UsageError (42P01) if there is none."""
-    relation = _named(moment, name)
-    defaults, collations = default_texts(moment, relation, style or TextStyle()), _collations(moment, relation)
+    relation = _named(snapshot, name)
+    defaults, collations = default_texts(snapshot, relation, style or TextStyle()), _collations(snapshot, relation)
     rows = [
         (
             column.name, format_type_with_typemod(column.type, column.typmod) if column.type else "", collations.get(column.number, ""),
@@ -72,36 +72,36 @@ def described(
         )
         for column in relation.live_columns
     ]  # fmt: skip
-    footers = _indexes(moment, relation)
+    footers = _indexes(snapshot, relation)
     if published_by:
         footers += ["Publications:", *(f"    {each}" for each in published_by)]
     title = f'{_TITLES.get(relation.kind, "Relation")} "{relation.schema}.{relation.name}"'
     return TableContent(_texts(("Column", "Type", "Collation", "Nullable", "Default"), rows), title, footers)
 
 
-def _collations(moment: CatalogSnapshot, relation: Relation) -> dict[int, str]:
+def _collations(snapshot: CatalogSnapshot, relation: Relation) -> dict[int, str]:
     """By attribute number, those that are not their types' own."""
-    history = moment.history
+    history = snapshot.history
     attributes, types, collations = (history.table(name) for name in ("pg_attribute", "pg_type", "pg_collation"))
     found = {}
-    for row in attributes.seen_where("attrelid", relation.oid, moment.lsn, -1).tolist():
+    for row in attributes.seen_where("attrelid", relation.oid, snapshot.lsn, -1).tolist():
         oid = int(attributes["attcollation"][row])
-        of_type = types.seen_where("oid", int(attributes["atttypid"][row]), moment.lsn, -1)
+        of_type = types.seen_where("oid", int(attributes["atttypid"][row]), snapshot.lsn, -1)
         if oid and len(of_type) and oid != int(types["typcollation"][of_type[-1]]):
-            named = collations.seen_where("oid", oid, moment.lsn, -1)
+            named = collations.seen_where("oid", oid, snapshot.lsn, -1)
             found[int(attributes["attnum"][row])] = collations.name("collname", int(named[-1])) if len(named) else ""
     return found
 
 
-def relation_of(moment: CatalogSnapshot, name: str) -> Relation:
+def relation_of(snapshot: CatalogSnapshot, name: str) -> Relation:
     """A table by its name, which may have its schema. Raises UsageError (42P01)."""
-    return _named(moment, name)
+    return _named(snapshot, name)
 
 
-def _named(moment: CatalogSnapshot, name: str) -> Relation:
+def _named(snapshot: CatalogSnapshot, name: str) -> Relation:
     schema, _, bare = name.rpartition(".")
-    for each in [schema] if schema else moment.search_path:
-        found = moment.history.relation_named(_folded(each), _folded(bare), moment.lsn)
+    for each in [schema] if schema else snapshot.search_path:
+        found = snapshot.history.relation_named(_folded(each), _folded(bare), snapshot.lsn)
         if found is not None:
             return found
     raise UsageError(f'Did not find any relation named "{name}".', sqlstate="42P01")
@@ -111,12 +111,12 @@ def _folded(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
 
 
-def _indexes(moment: CatalogSnapshot, relation: Relation) -> list[str]:
-    history = moment.history
+def _indexes(snapshot: CatalogSnapshot, relation: Relation) -> list[str]:
+    history = snapshot.history
     indexes, classes = history.table("pg_index"), history.table("pg_class")
     lines = []
-    for row in indexes.seen_where("indrelid", relation.oid, moment.lsn, -1).tolist():
-        found = classes.seen_where("oid", int(indexes["indexrelid"][row]), moment.lsn, -1)
+    for row in indexes.seen_where("indrelid", relation.oid, snapshot.lsn, -1).tolist():
+        found = classes.seen_where("oid", int(indexes["indexrelid"][row]), snapshot.lsn, -1)
         if not len(found):
             continue
         name = classes.name("relname", int(found[-1]))

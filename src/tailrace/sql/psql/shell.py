@@ -215,7 +215,7 @@ class Shell:
     def _list(self, kinds: str) -> None:
         from tailrace.sql.psql.describe import listed  # noqa: PLC0415
 
-        found = listed(self._relations.here.moment, kinds)
+        found = listed(self._relations.here.catalogs, kinds)
         if not found.columns[0].cells:
             raise TailraceError("Did not find any relations.")
         self._write(printed(found.columns, self.form, found.title))
@@ -227,9 +227,9 @@ class Shell:
         from tailrace.sql.psql.describe import described, relation_of  # noqa: PLC0415
 
         relations = self._relations
-        relation = relation_of(relations.here.moment, rest)
+        relation = relation_of(relations.here.catalogs, rest)
         published = relations.published_by(relation)
-        found = described(relations.here.moment, rest, published, relations.here.compiler.facts.style)
+        found = described(relations.here.catalogs, rest, published, relations.here.compiler.facts.style)
         self._write(printed(found.columns, self.form, found.title, found.footers))
 
     def _publications(self, rest: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tailrace.majors import GENERATED_COLUMNS_ALWAYS_SHOWN, PUBLISHED_GENERATED_COLUMNS, ROW_FILTERS, supports
 from tailrace.model import FIRST_NORMAL_OID, Relation
-from tailrace.publications.database_snapshot import SourceMoment
+from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication
 from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.publications.publishing.published_relation import STORED
@@ -17,7 +17,7 @@ from tailrace.publications.publishing.relation_sync_entry import RelationAncestr
 from tailrace.publications.source_publications import SourcePublications
 
 
-def published_tables(here: SourceMoment, publications: list[Publication]) -> Iterator[list[Any]]:
+def published_tables(here: DatabaseSnapshot, publications: list[Publication]) -> Iterator[list[Any]]:
     """Its rows, by publication, schema and table."""
     tables = _publishable(here)
     for publication in publications:
@@ -30,16 +30,16 @@ def published_tables(here: SourceMoment, publications: list[Publication]) -> Ite
         yield from rows
 
 
-def _publishable(here: SourceMoment) -> list[tuple[Relation, RelationAncestry]]:
-    classes = here.moment.history.table("pg_class")
-    rows = classes.rows.seen(np.arange(len(classes.rows)), here.moment.lsn, -1)
-    source = SourcePublications(here.moment.history)
+def _publishable(here: DatabaseSnapshot) -> list[tuple[Relation, RelationAncestry]]:
+    classes = here.catalogs.history.table("pg_class")
+    rows = classes.rows.seen(np.arange(len(classes.rows)), here.catalogs.lsn, -1)
+    source = SourcePublications(here.catalogs.history)
     found = []
     for oid in sorted(classes["oid"][rows[classes["oid"][rows] >= FIRST_NORMAL_OID]].tolist()):
-        ancestry = source.ancestry(oid, here.moment.lsn)
+        ancestry = source.ancestry(oid, here.catalogs.lsn)
         if ancestry is None or ancestry.kind not in "rp":
             continue
-        relation = here.moment.relation(oid)
+        relation = here.catalogs.relation(oid)
         if relation is not None and is_publishable(relation):
             found.append((relation, ancestry))
     return found
@@ -55,7 +55,7 @@ def _has(publication: Publication, ancestry: RelationAncestry) -> bool:
 
 
 def _shown(
-    here: SourceMoment, publication: Publication, relation: Relation, ancestry: RelationAncestry
+    here: DatabaseSnapshot, publication: Publication, relation: Relation, ancestry: RelationAncestry
 ) -> tuple[list[str], str | None]:
     """The names of its columns, and its row filter as pg_get_expr prints it."""
     table = None if publication.all_tables else publication.table(ancestry.oid)

@@ -1,4 +1,4 @@
-"""The views of replication and the catalogs of a moment, as tables (`catalog/system_views.sql`)."""
+"""The views of replication, and catalogs under a snapshot, as tables (`catalog/system_views.sql`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tailrace.sql.sql_types import ARROW
 from tailrace.sql.views.view_columns import catalog_columns, views_of
 
 if TYPE_CHECKING:
-    from tailrace.publications.database_snapshot import SourceMoment
+    from tailrace.publications.database_snapshot import DatabaseSnapshot
     from tailrace.publications.describe import PublicationDescriber
     from tailrace.publications.publication import Publication
 
@@ -116,8 +116,8 @@ class Relations:
     # -- publications ----------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def here(self) -> SourceMoment:
-        return self.database.moment(self.as_of)
+    def here(self) -> DatabaseSnapshot:
+        return self.database.snapshot(self.as_of)
 
     def publications(self) -> list[Publication]:
         """Those defined here before the source's own of the same name."""
@@ -136,14 +136,14 @@ class Relations:
         from tailrace.publications.publishing.filter_compiler import filter_text  # noqa: PLC0415
 
         here = self.here
-        return PublicationDescriber(here.moment, here.major, lambda found, table: filter_text(here.compiler, found, table))
+        return PublicationDescriber(here.catalogs, here.major, lambda found, table: filter_text(here.compiler, found, table))
 
     def published_by(self, relation: Relation) -> list[str]:
         """The publications that have a table, with what they have of it, as psql prints them."""
         return self.shower.of_table(self.publications(), relation)
 
     def _publications(self) -> Iterator[list[Any]]:
-        history, lsn = self.here.moment.history, int(self.here.lsn)
+        history, lsn = self.here.catalogs.history, int(self.here.lsn)
         heads, roles = history.table("pg_publication"), history.table("pg_authid")
         for each in self.publications():
             rows = heads.seen_where("pubname", each.name, lsn, -1)
@@ -173,7 +173,7 @@ class Relations:
 
     def _catalog(self, name: str, columns: Columns) -> pa.Table:
         """The rows that a transaction sees that begins there."""
-        history = self.here.moment.history
+        history = self.here.catalogs.history
         table = history.table(name)
         rows = table.rows.seen(np.arange(len(table.rows)), int(self.here.lsn), -1)
         arrays = [_array(table.of(column, rows), kind) for column, kind in columns]
