@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 from tailrace.catalog.history.history import History
 from tailrace.catalog.rows.catalog_rows import spans_of
@@ -18,8 +19,8 @@ from tailrace.feed import CommittedTruncation, FeedPart
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline.catalogs import Catalogs
 from tailrace.pipeline.decoding_range import DecodingRange
-from tailrace.pipeline.feed_of_log import Bounds, FeedOfLog
 from tailrace.pipeline.pipeline import Pipeline
+from tailrace.pipeline.planned_log import Bounds, PlannedLog
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.windows import carry, one_ahead, stepped
 from tailrace.plan.carried import Carried
@@ -56,21 +57,12 @@ class _Overview:
     only: Pipeline | None
 
 
-class LogFeed(FeedOfLog):
+class LogFeed(PlannedLog):
     """Changes of the transactions that are `wanted`; of those what is published `to` somebody. It can be read as often as wanted."""
 
     def __init__(self, log: ReadLog, wanted: DecodingRange, to: Subscription | None = None) -> None:
-        self._log = log
-        self._wanted = wanted
-        self.to = to
-
-    @property
-    def source(self) -> Source:
-        return self._log.source
-
-    @property
-    def runner(self) -> Runner:
-        return self._log.runner
+        self._log, self._wanted, self.to = log, wanted, to
+        self.source, self.runner = log.source, log.runner
 
     @property
     def bounds(self) -> Bounds:
@@ -80,8 +72,8 @@ class LogFeed(FeedOfLog):
     def state(self) -> CatalogState:
         return self._log.first.state
 
-    def published_to(self, to: Subscription) -> LogFeed:
-        return LogFeed(self._log, self._wanted, to)
+    def published_to(self, to: Subscription) -> Self:
+        return type(self)(self._log, self._wanted, to)
 
     @property
     def demand(self) -> Demand:
@@ -92,7 +84,7 @@ class LogFeed(FeedOfLog):
         return self._log.size.wal_bytes
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> History:  # type: ignore[override]  # computed when it is first asked for
         """From the whole log, also from what follows the range."""
         log, carried = self._log, self._log.first
         if not log.knows_all:
@@ -138,8 +130,8 @@ class LogFeed(FeedOfLog):
         for window in self.windows() if only is None else [only]:
             yield from window.parts(oids, since)
 
-    def with_rewrites(self) -> LogFeed:
-        return LogFeed(self._log, replace(self._wanted, demand=replace(self.demand, rewrites=True)), self.to)
+    def with_rewrites(self) -> Self:
+        return type(self)(self._log, replace(self._wanted, demand=replace(self.demand, rewrites=True)), self.to)
 
     @cached_property
     def _overview(self) -> _Overview:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 from tailrace.catalog.history.history import History
 from tailrace.catalog.state.catalog_state import CatalogState
@@ -13,7 +14,7 @@ from tailrace.feed import CommittedTruncation, FeedPart
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline.catalogs import Catalogs
 from tailrace.pipeline.decoding_range import DecodingRange
-from tailrace.pipeline.feed_of_log import Bounds, FeedOfLog
+from tailrace.pipeline.planned_log import Bounds, PlannedLog
 from tailrace.pipeline.printed_window import PrintedWindow, queued_in
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import oddity_at_end
@@ -39,7 +40,7 @@ from tailrace.types.encodings.server_encodings import SQL_ASCII, codec_named
 
 
 @dataclass(slots=True)
-class Pipeline(FeedOfLog):
+class Pipeline(PlannedLog):
     """A source, scanned and planned for one database: the door to everything that comes out of it. As a `Feed` it is what lake
     tables and DataFrames are made from. `planned_log` is the log with the `blocks` that the plan gives of transactions in
     progress."""
@@ -104,8 +105,7 @@ class Pipeline(FeedOfLog):
     def demand(self) -> Demand:
         return self.plan.demand
 
-    def published_to(self, to: Subscription) -> Pipeline:
-        """As a feed, what these publications publish, for who knows the definitions."""
+    def published_to(self, to: Subscription) -> Self:
         return replace(self, to=to, publisher=publisher_of(self.plan, self.history, to.names, to.style, to.definitions))
 
     @property
@@ -138,8 +138,7 @@ class Pipeline(FeedOfLog):
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
         yield FeedPart(self.pieces(oids, since), self.stretches)
 
-    def with_rewrites(self) -> Pipeline:
-        """The same log, with the rows that ALTER TABLE wrote anew, if it may have done so."""
+    def with_rewrites(self) -> Self:
         if not self.history.table("pg_class")["relrewrite"].any():
             return self
         plan = make_plan(
