@@ -1,6 +1,6 @@
-"""What an outlet of typed changes asks for: a `Feed`, wherever its changes come from.
+"""A `Feed` gives committed changes, typed, to an outlet (a lake table, a DataFrame), wherever they come from.
 
-Lake tables and DataFrames are made from a feed and know nothing of what is behind it; `pipeline.Pipeline`, which has planned a
+An outlet knows nothing of what is behind its feed; `pipeline.Pipeline`, which has planned a
 log at once, is one, and `pipeline.log_feed.LogFeed`, which plans it window by window, another.
 """
 
@@ -21,13 +21,14 @@ from tailrace.wal.log_fingerprint import Difference, LogFingerprint
 
 Result = TypeVar("Result")
 Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
-"""Decodes the changes of these relations (by oid; None: of all) of a piece. A batch's ordinals count the piece's `facts`."""
+"""Decodes a piece: the changes of these relations (by oid; None: of all). The ordinals of a batch are indexes into the piece's `facts`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedSpan:
-    """The transactions of one system, timeline and database (by oid) that commit in `[start, stop)`. What runs are made of, and
-    positions are compared in. Of all their changes, or of what these `publications` publish."""
+    """The transactions of one system, timeline and database (by oid) that commit in `[start, stop)`. A run covers one span, and only positions of
+    spans of one system, timeline and database can be compared. The feed has all their changes or, if there are `publications`, what these
+    publish."""
 
     system: int
     timeline: int
@@ -39,7 +40,7 @@ class FeedSpan:
 
 @dataclass(frozen=True, slots=True)
 class FeedPart:
-    """What to decode of a part of the span. It is of so many `stretches`, also those without any of it."""
+    """The pieces to decode of a part of the span. `stretches` counts the stretches of WAL in that part, for progress; some may have no piece."""
 
     pieces: Sequence[Piece]
     stretches: int
@@ -104,7 +105,7 @@ class Feed(Protocol):
 
     @property
     def stretches(self) -> int:
-        """Of how many stretches all parts are."""
+        """How many stretches of WAL all parts have together."""
         ...
 
     @property
@@ -114,7 +115,7 @@ class Feed(Protocol):
 
     @property
     def decoder(self) -> Decoder:
-        """Travels to workers, once a job."""
+        """The function that decodes pieces in workers; it is sent to them once a job."""
         ...
 
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:

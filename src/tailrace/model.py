@@ -66,8 +66,8 @@ class Stretch(NamedTuple):
 
 
 class InternalFunctions(NamedTuple):
-    """Whose functions a base type has for its own where they are LANGUAGE internal: oids of built-in types, 0 where it has none, -1 where it has one
-    that no built-in type has."""
+    """The built-in types whose LANGUAGE internal functions a base type uses as its own: for each of its functions that type's oid, 0 if the base
+    type has no such function, -1 if it has one that is no built-in type's."""
 
     output: int
     send: int
@@ -161,7 +161,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A committed top-level transaction: the facts that stand once, beside its batches.
+    """A committed top-level transaction. Batches refer to it by its ordinal.
 
     `ordinal` counts committed transactions of the plan in commit order. `commit_lsn` is where the commit record starts, `end_lsn`
     where it ends; `first_lsn` the first record of the transaction itself; `commit_time` microseconds since PG_EPOCH (the origin's,

@@ -1,6 +1,6 @@
-"""A stretch and its plan -> batches of changes.
+"""Decode a stretch: from its WAL and its `StretchPlan` to batches of changes, a column at a time.
 
-In: the WAL of a stretch, and for each transaction that is wanted its xids and for each file what it meant (`StretchPlan`). Out:
+In: the WAL of a stretch, and its `StretchPlan`: the xids of the transactions that are wanted, and which relation each file held. Out:
 `Batch`es as columns, in WAL order, each of relations with one tuple descriptor, which is what thousands of partitions are decoded
 as, or of one relation. Rows of aborted, foreign or unwanted work are dropped where they stand.
 """
@@ -193,7 +193,7 @@ def _decoded(
     """The rows as columns, as many at a time as `slices` tells; an error names the relation, and the record if it is one
     row's."""
     try:
-        for names, part in _moments(plan, relations[0], rows):
+        for names, part in _by_names(plan, relations[0], rows):
             same, numbers = rows.take(part), number[part]
             for few in slices(same):
                 yield _batch(plan, relations, numbers[few], same.take(few), wal, chunks, names)
@@ -207,8 +207,8 @@ def _decoded(
         raise
 
 
-def _moments(plan: StretchPlan, relation: Relation, rows: WalRows) -> Iterator[tuple[NameOf | None, slice | NDArray[np.int64]]]:
-    """The rows, apart where names that they print were others."""
+def _by_names(plan: StretchPlan, relation: Relation, rows: WalRows) -> Iterator[tuple[NameOf | None, slice | NDArray[np.int64]]]:
+    """The rows in parts, each with the names that regclass and its kin print there."""
     if plan.names is None or not oid_alias_types(relation):
         yield None, slice(None)
         return

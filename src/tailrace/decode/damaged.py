@@ -1,5 +1,5 @@
-"""A value that is none of its type: which record has it. Columns are read as a whole, and who reads them knows of no records; so
-it is found by halving."""
+"""Find the record that holds a damaged value. A codec reads a whole column and does not know the records of its rows, so the row is found by
+bisection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The WAL of a stretch -> where the rows lie that are wanted, and the TOAST chunks that serve them.
+"""Walk the records of a stretch and note where the wanted rows lie, and the TOAST chunks that hold values of theirs.
 
 Rows of aborted, foreign or unwanted work are dropped where they stand, and of the others nothing is copied.
 """

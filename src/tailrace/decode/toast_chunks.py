@@ -1,4 +1,4 @@
-"""The TOAST chunks that serve the rows of a stretch: its own, and those of earlier stretches that wait for a row here.
+"""The TOAST chunks that hold values of the rows of a stretch: its own, and those of earlier stretches whose row is in this one.
 
 In: where they lie. Out: `Chunks`, all in one array, which is the bytes of the stretch with room behind them for the others.
 """

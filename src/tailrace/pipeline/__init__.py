@@ -1,5 +1,5 @@
-"""All stages put together: a log is opened, scanned, its catalogs known, planned, and its changes run out. This is the door; each
-part is a file.
+"""The stages put together, in the order in which `open_pipeline` runs them: open a source, scan its log, rebuild its catalogs, plan, decode. This is
+the door; each step is a file.
 
 Here the shore meets the stages: files are found and read, work is handed to a `Runner` (threads of this process, or Spark), and
 the pure stages decide.

@@ -1,4 +1,4 @@
-"""What to decode of a log, whatever part of it is looked at."""
+"""A `DecodingRange` says which transactions of a log are decoded, whether it is planned at once or window by window."""
 
 from __future__ import annotations
 

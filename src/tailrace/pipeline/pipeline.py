@@ -1,4 +1,5 @@
-"""A source, scanned and planned for one database: what comes out of it, typed or as a plugin prints it, runs from here."""
+"""A `Pipeline` is a log that has been scanned and planned for one database; its methods decode it, into typed changes or into what a plugin
+prints."""
 
 from __future__ import annotations
 
@@ -41,9 +42,8 @@ from tailrace.types.encodings.server_encodings import SQL_ASCII, codec_named
 
 @dataclass(slots=True)
 class Pipeline(PlannedLog):
-    """A source, scanned and planned for one database: the door to everything that comes out of it. As a `Feed` it is what lake
-    tables and DataFrames are made from. `planned_log` is the log with the `blocks` that the plan gives of transactions in
-    progress."""
+    """A log, scanned and planned for one database. As a `Feed` it gives lake tables and DataFrames their changes; `lines` runs an output plugin.
+    `planned_log` is the log with the `blocks` that the plan gives of transactions in progress."""
 
     source: Source
     runner: Runner
@@ -58,7 +58,7 @@ class Pipeline(PlannedLog):
 
     @classmethod
     def planned(cls, source: Source, runner: Runner, log: ScannedLog, catalogs: Catalogs, wanted: DecodingRange) -> Pipeline:
-        """What is wanted of a scanned log."""
+        """Plan those transactions of a scanned log that are `wanted`."""
         planned, blocks, demand = log, NO_BLOCKS, wanted.demand
         if demand.streaming is not None:
             unread, _ = consistency(log)
@@ -165,7 +165,7 @@ class Pipeline(PlannedLog):
             warn_of_missing(printed.publisher.passed_over)
 
     def printed(self, plugin: OutputPlugin) -> PrintedWindow:
-        """The same, to be run elsewhere."""
+        """All that it takes to run the plugin over this window, here or in a worker."""
         plugin.demand.check_met(self.plan.demand, plugin.name)
         context, state = plugin.context, self.catalogs.state
         context.codec, context.database = codec_named(state.encoding), state.database_name

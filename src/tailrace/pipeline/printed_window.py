@@ -1,4 +1,4 @@
-"""A window on its way to where a plugin prints it: in this process, or in a worker of Spark's."""
+"""A `PrintedWindow` holds a window's plan and the plugin that prints it, so that this process can run the plugin, or a worker of Spark's."""
 
 from __future__ import annotations
 

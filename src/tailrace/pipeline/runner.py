@@ -1,4 +1,4 @@
-"""Who runs a stage: threads of this process, or Spark (`spark.jobs.SparkRunner`)."""
+"""A `Runner` runs a stage over its stretches: `LocalRunner` in threads of this process, `spark.jobs.SparkRunner` as a Spark job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first pass: a log cut into stretches, and each stretch indexed, or only counted, somewhere."""
+"""The first pass: cut a log into stretches, and have a runner scan each of them into an index, or only count its records."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def scan_log(
 def scanned(
     segments: Segments, runner: Runner, start: Lsn | None = None, how: Scanning = AS_SUITS, *, stop: Lsn | None = None
 ) -> Iterator[Index]:  # fmt: skip
-    """The same, an index after the other."""
+    """The same as an iterator, so that not all indexes are in memory at once."""
     begin = segments.first_lsn if start is None else start
     if not segments.first_lsn <= begin <= segments.stop_lsn:
         raise MissingHistory(

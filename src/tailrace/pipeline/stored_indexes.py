@@ -1,4 +1,4 @@
-"""The first pass where indexes are kept: what is stored is not scanned again, by nobody who shares the store.
+"""The first pass with a store of indexes: a stretch whose index is stored is not scanned again, whoever of those that share the store scanned it.
 
 In: stretches that follow one another, a store, and a way to scan. Out: their indexes in order. What is new is stored, if it is
 whole.
@@ -32,7 +32,7 @@ class LogIndexes:
     read: Reader
 
     def stored_or_new(self, stretches: Sequence[Stretch], scan_them: ScanThem) -> Iterator[Index]:
-        """For who has the store alone."""
+        """The indexes of these stretches, for a process that nobody shares the store with."""
         is_there = [self.has(stretch) for stretch in stretches]
         new = scan_them([stretch for stretch, there in zip(stretches, is_there, strict=True) if not there])
         for stretch, there in zip(stretches, is_there, strict=True):

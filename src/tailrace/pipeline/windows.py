@@ -33,13 +33,13 @@ from tailrace.window import WindowSize, windows
 def step(
     source: Source, runner: Runner, carried: Carried, indexes: Sequence[Index], wanted: DecodingRange
 ) -> tuple[Carried, Pipeline]:
-    """The window of these stretches, which follow on what was carried; and what is carried on from there."""
+    """Plan the window of these stretches, which begins where `carried` ends; and what is carried on from its end."""
     window = planned(source, runner, carried, indexes, wanted)
     return carried_from(window.log, window.catalogs.state, carried, wanted.horizon), window
 
 
 def planned(source: Source, runner: Runner, carried: Carried, indexes: Sequence[Index], wanted: DecodingRange) -> Pipeline:
-    """The window alone."""
+    """Plan that window, without what is carried on."""
     log, catalogs = _followed(source, runner, carried, indexes, wanted.demand)
     start = Lsn(max(wanted.start, carried.lsn))
     return Pipeline.planned(source, runner, log, catalogs, replace(wanted, start=start))

@@ -1,4 +1,4 @@
-"""Indexes + catalog history -> what to decode, stretch by stretch, and in which order it comes out.
+"""The planner: it reads the indexes of a log and the history of its catalogs, and decides which transactions are decoded and in which order.
 
 In: the indexes of consecutive stretches and the history of one database. Out: `Plan`: the transactions to show, in commit order; for each stretch
 that holds rows of theirs a `StretchPlan`; the messages and TRUNCATEs, which need no second pass. Nothing here reads WAL.
@@ -33,8 +33,9 @@ from tailrace.wal.index import Index
 
 @dataclass(slots=True)
 class Plan:
-    """What comes out, and from where. `shown` are ordinals into `transactions`, ascending; `row_bytes` of WAL their rows take, per shown one.
-    `warnings` say what does not come out though it lies in the WAL at hand, and no start was named."""
+    """What is decoded of a log, and where it lies. `shown` are the ordinals (indexes into `transactions`) of those that an outlet gets, ascending,
+    and `row_bytes` how much WAL the rows of each take. `warnings` name transactions of the WAL at hand that cannot be decoded, if no start was
+    given."""
 
     transactions: Transactions
     shown: NDArray[np.int64]
@@ -64,8 +65,8 @@ def make_plan(
     log: ScannedLog, history: History, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, demand: Demand = OF_TABLES, is_strict: bool | None = None,
     blocks: Blocks = NO_BLOCKS,
 ) -> Plan:  # fmt: skip
-    """Decide what to show of `[start_lsn, upto_lsn)`, as `demand` asks, and where it lies. `log` and `history` were made for the same demand; `log`
-    tells of these `blocks`.
+    """Plan the transactions that commit in `[start_lsn, upto_lsn)`, as `demand` asks. `log` and `history` were made for the same demand, and the
+    `blocks` of transactions in progress are among the transactions of `log`.
 
     If it `is_strict`, as it is where a start was named, raises MissingHistory if a transaction to be shown began before the first index.
     """
@@ -130,7 +131,7 @@ def _unknown(indexes: Sequence[Index], history: History) -> str:
 
 
 def _are_of(unread: frozenset[int], transactions: Transactions) -> NDArray[np.bool_]:
-    """Which transactions may have rows before the WAL at hand, and so have something to tell though nothing of it is here."""
+    """Which transactions may have rows before the WAL at hand, so that they are decoded though no row of theirs is here."""
     return np.isin(transactions.full_xid, np.array(sorted(unread), np.int64)) & transactions.has_rows
 
 
@@ -144,7 +145,7 @@ def _are_begun(transactions: Transactions, xids: AllXids, messages: Sequence[Log
 
 
 def _have_records(transactions: Transactions, xids: AllXids) -> NDArray[np.bool_]:
-    """Which transactions the server has heard of: some record is theirs beside what ends them, be it of a lock."""
+    """Which transactions have a ReorderBufferTXN on the server: some record is theirs beside what ends them, be it of a lock."""
     heard = np.zeros(len(transactions), np.bool_)
     heard[xids.ordinal[xids.owned]] = True
     return heard

@@ -1,4 +1,4 @@
-"""From where on transactions are known whole (`snapbuild.c`)."""
+"""From which LSN on every transaction that commits lies in the WAL at hand from its first record: SNAPBUILD_CONSISTENT (`snapbuild.c`)."""
 
 from __future__ import annotations
 

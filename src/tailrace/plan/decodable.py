@@ -1,4 +1,5 @@
-"""WAL that cannot be decoded, whatever the plan: refused, or passed over, by name."""
+"""WAL that cannot be decoded whatever is asked of it, since wal_level was too low or the database was dropped: an error, or a warning that names
+it."""
 
 from __future__ import annotations
 

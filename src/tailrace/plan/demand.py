@@ -1,4 +1,5 @@
-"""What an outlet asks of a plan: the choices that decide which transactions and rows come, when they come, and under which names.
+"""A `Demand` is what an outlet asks of the planner: options that decide which transactions and rows are decoded, at PREPARE or COMMIT, and under
+which names.
 
 A plan is made for one demand. An outlet that asks for another would print something else than it was told to, without a word; so it is refused
 (`Demand.check_met`).

@@ -1,4 +1,4 @@
-"""What comes out besides rows and needs no second pass: logical messages and TRUNCATEs, from the records that indexes kept whole."""
+"""Logical messages and TRUNCATEs: the indexes keep these records whole, so they are decoded here and need no second pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files -> what they meant, as the arrays that decoding takes along."""
+"""Which relation each file of a stretch held, over which LSNs: looked up in the history and put into the arrays (`FileMap`) that a worker is sent."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _AllSpans:
         self._number: dict[int, int] = {}  # by identity: the history has each relation once
 
     def add(self, spans: Sequence[RelationSpan]) -> int:
-        """Where they lie."""
+        """Append these timelines; returns where they lie."""
         for span in spans:
             self._start.append(span.start)
             self._meaning.append(self._meaning_of(span.relation))

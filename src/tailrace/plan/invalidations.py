@@ -1,4 +1,5 @@
-"""When what pgoutput keeps of a relation is invalidated (`ReorderBufferExecuteInvalidations`, `SnapBuildDistributeSnapshotAndInval`).
+"""Which commits invalidate the RelationSyncEntry that pgoutput keeps of a relation, and for which transactions
+(`ReorderBufferExecuteInvalidations`, `SnapBuildDistributeSnapshotAndInval`).
 
 In: a scanned log, whose indexes keep what each command invalidated (XACT_INVALIDATIONS). Out: `RelationInvalidations`. The server's caches hear of a
 command

@@ -1,4 +1,4 @@
-"""Messages whose position ties with the row behind them: which of the two the server prints first.
+"""Logical messages that tie with the row behind them in the reorder buffer's binary heap: whether the server prints the message or the row first.
 
 The server keeps the changes of each subtransaction apart, and merges them through a binary heap by position (`reorderbuffer.c`). A message has the
 position where its record ends, which is where the next record begins. If that one is a change of another subtransaction the two tie, and the heap
@@ -40,7 +40,7 @@ class Ties:
 
 
 def find_ties(log: ScannedLog, plan: Plan, database: int) -> Ties | None:
-    """What there is to find out; None, nearly always, if nothing is."""
+    """The messages that may tie with a row; None if there are none, as nearly always."""
     messages = [number for number, message in enumerate(plan.messages) if _may_tie(message, plan.transactions)]
     if not messages:
         return None

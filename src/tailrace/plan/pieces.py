@@ -1,4 +1,4 @@
-"""What to decode of which stretch, for the changes of some tables.
+"""A `Piece` is a stretch with its plan, for the changes of some tables: the unit of work that an outlet sends to its workers.
 
 In: a plan and the oids of relations. Out: `Piece`s, which travel to workers.
 """

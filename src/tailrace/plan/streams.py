@@ -1,4 +1,5 @@
-"""Which transactions of a plan come in blocks, and what of them has been given (`transactions/blocks.py`)."""
+"""Which transactions of a plan are streamed, in blocks between stream_start and stream_stop, and up to where each has been
+(`transactions/blocks.py`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker must know to decode a stretch.
+"""A `StretchPlan` is what a worker is sent to decode a stretch: whose rows to decode, and which relation each file held.
 
 Small, and without a byte of WAL: which transactions are wanted, what each file meant when, and what lies in earlier stretches.
 """
@@ -66,7 +66,7 @@ class Commits(NamedTuple):
 
 
 def commits_of(transactions: Transactions, ordinals: NDArray[np.int64]) -> Commits:
-    """Of these transactions."""
+    """The `Commits` of these transactions."""
     return Commits(transactions.xid, transactions.commit_lsn, transactions.time, transactions.origin).take(ordinals)
 
 

@@ -1,4 +1,4 @@
-"""What to decode of each stretch: its `StretchPlan`, with what earlier and later stretches must tell it.
+"""Make the `StretchPlan` of each stretch, with what lies in other stretches: earlier TOAST chunks of its rows, later confirmations of its inserts.
 
 In: the indexes of all stretches, and which transactions are wanted. Out: a plan for each stretch that has rows of theirs. TOAST chunks serve rows of
 later stretches, and a speculative insert may be confirmed in one.

@@ -1,4 +1,5 @@
-"""The transaction ids of all stretches, each with the committed transaction that it belongs to, also where it was itself rolled back."""
+"""All transaction ids of all stretches, each assigned to the committed top-level transaction that it belongs to, even if it was itself rolled
+back."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A slot that somebody has acquired: it takes what is new, says what it has, and comes back later
-(`replication/logical/logical.c`).
+"""`Acquired` is a slot in use: it decodes what is new window by window, and confirms what its consumer has (`replication/logical/logical.c`).
 
 In: a slot of a state location, which is nobody else's meanwhile. Out: windows of what its owner has not confirmed, one after the
 other; what is confirmed is on disk when `confirm` returns. From where planning goes on is written down as a mark now and then, so
@@ -114,7 +113,7 @@ class Acquired:
 
     @property
     def major(self) -> int:
-        """Of the server whose log it is."""
+        """The major of the server that wrote the log."""
         return self._segments.major
 
     @property
@@ -173,7 +172,7 @@ class Acquired:
             self._end_look()
 
     def _end_look(self) -> None:
-        """What was looked at and not taken is new again."""
+        """Forget the windows that were planned and not taken: they are planned again."""
         self._given = None
         if self._look is not None:
             self._look[1].close()

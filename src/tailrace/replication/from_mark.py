@@ -1,4 +1,4 @@
-"""What is known at the end of a log, by way of the newest mark of a state location: what lies before it is not read again.
+"""Plan a log up to its end from the newest mark of a state location, so that nothing before the mark is read again.
 
 In: a location, a database of which it has slots, and a log. Out: `Carried` at the log's end; or the catalogs as they are there.
 """

@@ -1,4 +1,4 @@
-"""What a slot has to say, for who asks once and takes all there is (`pg_logical_slot_get_changes_guts` in
+"""All rows that a slot has for a caller who asks once and does not wait for more (`pg_logical_slot_get_changes_guts` in
 `replication/logical/logicalfuncs.c`).
 
 In: an acquired slot, and its plugin, started up. Out: rows, whole transactions of them; nothing is confirmed here.

@@ -1,4 +1,4 @@
-"""What a slot gives, as it comes, to a writer (`StreamLogicalLog` in `bin/pg_basebackup/pg_recvlogical.c`).
+"""Stream from a slot to a writer, for as long as the caller likes (`StreamLogicalLog` in `bin/pg_basebackup/pg_recvlogical.c`).
 
 In: an acquired slot, its plugin, a writer that has begun, and a `Waiter`, which this thread waits with. Out: nothing; the slot
 confirms what the writer has made durable. Who wants something of it meanwhile (SIGHUP: files have been moved away) says so, and
@@ -37,7 +37,7 @@ def receive_into(
     acquired: Acquired, plugin: OutputPlugin, writer: Writer, *, upto: Lsn | None = None, fsync_interval: float = 10.0,
     tries_again: bool = True, waiter: Waiter | None = None, is_to_reopen: Callable[[], bool] = never,
 ) -> None:  # fmt: skip
-    """Each row once, until all that commits before `upto` has been written; without it, until something is raised. Whenever
+    """Write each row once, until all that commits before `upto` has been written; without it, until something is raised. Whenever
     `is_to_reopen` says so, the writer's files are opened anew."""
     # If the slot was moved on by others, what the writer's session knows is of another place.
     session = writer.session if writer.begins_at >= acquired.slot.confirmed_flush_lsn else Session()

@@ -1,5 +1,5 @@
-"""Whether a log is still the one that a consumer has read: a server may have been put back to an earlier copy of itself, and have
-written other things since, on the same timeline.
+"""Check that a log is still the one that a consumer has read: a server that was restored from an earlier copy of itself may have written other
+records since, on the same timeline.
 
 In: what stood before a position (`wal.log_fingerprint`), and the segments of the log as they are now. Out: nothing; or the error, which
 says what the consumer has seen of a history that is gone.

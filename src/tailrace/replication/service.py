@@ -31,8 +31,8 @@ from tailrace.window import WindowSize
 
 @dataclass(frozen=True, slots=True)
 class NewSlot:
-    """A slot that is not there yet. `begins` is what is known where it begins; None where a slot stands there already, whose
-    mark serves."""
+    """A slot that `persist` or `acquire` will create. `begins` is what decoding knows at its start point; None where another slot stands, whose
+    mark it uses."""
 
     slot: Slot
     begins: Carried | None

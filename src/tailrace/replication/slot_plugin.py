@@ -1,5 +1,5 @@
-"""An output plugin, started up with all that decides what it prints: a slot's options and those of the run before them,
-parameters of the session, two phases, and the publications that are defined beside the slot (`CreateDecodingContext` of
+"""Start up the output plugin of a slot, with all that decides what it prints: options of the call and, before them, of the slot, parameters of the
+session, two-phase, and the publications that are defined in the state location (`CreateDecodingContext` of
 `replication/logical/logical.c`).
 """
 

@@ -1,4 +1,4 @@
-"""Whether the WAL that slots need is still at hand: in their source, or in the spool.
+"""Check whether the WAL that slots need is still there, in their source or in the spool, and invalidate those whose WAL is gone.
 
 In: a state location and its slots. Out: their status, as pg_replication_slots has it. A slot whose WAL is found to be gone is
 lost, and stays so even if somebody puts the WAL back, as one that a checkpoint of PostgreSQL's invalidated.

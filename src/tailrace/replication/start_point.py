@@ -1,4 +1,4 @@
-"""Where a slot can begin: a place in the log from which every transaction that commits is read whole, and the catalogs are known
+"""Find where a new slot can begin: an LSN from which every transaction that commits is decoded from its first record, with its catalogs known
 (`DecodingContextFindStartpoint`, `SnapBuildFindSnapshot`). It is the end of the log, or, if a past moment is asked for, the first
 such place that is not before that.
 

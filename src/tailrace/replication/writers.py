@@ -1,4 +1,4 @@
-"""Who writes what a plugin prints (the manual's "Logical Decoding Output Writers"): a base class for writers, and writers by
+"""Writers take the rows that a plugin prints to a destination (the manual's "Logical Decoding Output Writers"): their base class, and a registry by
 name.
 
 A writer is found by its name in the entry point group `tailrace.writers`, which names a subclass of `Writer`, or a function that

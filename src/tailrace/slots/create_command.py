@@ -1,4 +1,4 @@
-"""What is said of a slot that is to be created (`CreateReplicationSlotCmd` in `nodes/replnodes.h`), by whichever door it comes:
+"""The command that creates a slot (`CreateReplicationSlotCmd` in `nodes/replnodes.h`), whichever door it comes by:
 the command line, SQL, a stream.
 
 In: the command, and what is known where the slot begins. Out: the `Slot`.

@@ -1,4 +1,4 @@
-"""What a consumer's session knows beside its slot: what it has been given of transactions in progress, and what its plugin
+"""The state of a consumer's session that its slot does not hold: which blocks of transactions in progress it has been given, and what its plugin
 remembers.
 
 On the server that ends with the connection. Who writes a file exactly once keeps it beside the position, and goes on with it.

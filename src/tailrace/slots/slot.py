@@ -1,5 +1,5 @@
-"""A slot: what one consumer of a log has asked for, and how far it is; by the rules of PostgreSQL's replication slots, and in its
-words (`replication/slot.c`).
+"""A replication slot: which plugin, options and database a consumer of a log has, and what it has confirmed; by the rules of PostgreSQL's
+replication slots, and in its words (`replication/slot.c`).
 
 In and out: `Slot`, and its bytes; where the log stands. Out: whether the slot can still go on (`wal_status`).
 """

@@ -1,4 +1,4 @@
-"""What became of each transaction id (rule 3), and the committed transactions in order (rule 4).
+"""Assign each transaction id its fate: committed, prepared, rolled back or still open (rule 3); and put the committed ones in order (rule 4).
 
 In: the ends that indexes collected, in WAL order. Out: `Fates`, a sorted map from full xid to what became of it, and `Transactions`, columns
 with one row for each thing that is told of a top-level transaction, in the order of the records that tell it: nearly always that it

@@ -1,4 +1,4 @@
-"""Whose a subtransaction is."""
+"""Which top-level transaction a subtransaction belongs to (`SubTransGetTopmostTransaction` in `access/transam/subtrans.c`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts of one stretch, noted record by record while :mod:`tailrace.wal.scan` walks it.
+"""Kernels that note in index buffers what each record of a stretch says, while :mod:`tailrace.wal.scan` walks it.
 
 Each group of facts has a buffer (:mod:`tailrace.wal.index_buffers`). The kernels are given one buffer and one record each, and are compiled into
 the loop that calls them.
