@@ -63,6 +63,11 @@ NO_TYPE_OIDS = frozenset({1000, 1020, 4096})
 """Round numbers, which mean something else wherever they stand."""
 LAYOUTS = ("struct", "tailrace.wal.unaligned", "tailrace.wal.structs")
 
+STAND_IN_SEVERAL_MODULES = {
+    "Relation": "pg_class's row, and the message of that name in the manual's Logical Replication Message Formats",
+}
+"""Names of classes that are right in more than one module, and why."""
+
 KNOWN: frozenset[str] = frozenset({})
 
 ONLY_IN_THE_MARATHON = {
@@ -390,6 +395,16 @@ def test_modules_say_what_they_are_for() -> None:
 
 def test_names_are_nouns_of_the_field() -> None:
     assert [module.name for module in MODULES if BANNED_NAMES & set(module.name.removesuffix(".py").split("/"))] == []
+
+
+def test_a_class_name_stands_in_one_module() -> None:
+    where: dict[str, set[str]] = {}
+    for module in MODULES:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                where.setdefault(node.name, set()).add(module.name)
+    assert {name: modules for name, modules in where.items() if len(modules) > 1 and name not in STAND_IN_SEVERAL_MODULES} == {}
+    assert [name for name in STAND_IN_SEVERAL_MODULES if len(where.get(name, ())) < 2] == []
 
 
 def test_no_module_is_dead() -> None:
