@@ -39,9 +39,12 @@ marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whol
 every-way: $(READY) ## every recorded case, with every plugin, in every way in which a log can come, at so many at once as WORKERS says; it ends with their number
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/test_every_way.py
 
-CHECKED := tests/test_hostile.py tests/catalog tests/decode tests/tuples tests/types/test_damaged_values.py $(addprefix tests/wal/test_,opcodes.py full_page_images.py compression.py)
-bounds: $(READY) ## kernels with their bounds checked, over damage, crafted records and values, and catalogs (their code is kept apart; the first time it is compiled); marathon: over all there is
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED)
+CHECKED := tests/test_hostile.py tests/catalog tests/decode tests/logicalproto/test_many_at_once.py tests/slots tests/tuples tests/types tests/wal \
+	tests/plan/test_message_order.py tests/expressions/test_filters.py tests/storage/test_index_store.py tests/plugins
+bounds: $(READY) ## every kernel with its bounds checked (it says how many ran), over damage, crafted records and values, catalogs, and all plugins (their code is kept apart; the first time it is compiled); marathon: over all there is
+	met=$$(mktemp -d) && trap 'rm -rf "$$met"' EXIT && \
+	NUMBA_BOUNDSCHECK=1 TAILRACE_KERNELS_MET=$$met $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED) && \
+	PYTHONPATH=tests $(BIN)/python -m support.kernels_met $$met
 
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a fifth of the cases, one at least; the others: marathon), others' parsers of pgoutput, Debezium's engine, and a minute each of generated workloads and messages (needs npm; for the parsers Go, Rust and Node.js; for Debezium's engine a JDK and Maven)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"

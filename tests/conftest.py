@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,14 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[MATRIX] = sampled(items)
+
+
+def pytest_sessionfinish() -> None:
+    """In each process of a run: which kernels it has met, if that is asked for (`support/kernels_met.py`)."""
+    if folder := os.environ.get("TAILRACE_KERNELS_MET"):
+        from support import kernels_met  # noqa: PLC0415 - who does not ask loads no kernel for it
+
+        kernels_met.note(Path(folder))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

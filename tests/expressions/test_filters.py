@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tailrace.expressions import tree
 from tailrace.expressions.evaluate import Facts, Refused, compile_filter
 from tailrace.model import Column
 from tailrace.types.built_in import built_in_type
+from tailrace.types.numbers.numeric.text import parse_numeric
 from tailrace.types.values import Values
 
 INT4, TEXT, BOOL = 23, 25, 16
@@ -180,3 +182,21 @@ def test_a_value_that_is_none_of_its_type(stored: bytes, computed: bool) -> None
     values = Values.of_payloads([b"\0\x80\2\0", stored], -1)
     with pytest.raises(CorruptWal, match='of type "numeric" that is none'):
         found.matches({1: values}, 2)
+
+
+def test_numerics_are_compared_as_they_are_stored() -> None:
+    """Of any sign, weight and scale, with the infinities, and NaN above all (`cmp_numerics`)."""
+    texts = ["-Infinity", "-100000000", "-10000.5", "-1", "-0.00010", "-0.0001", "0", "0.000", "1e-20", "0.5", "9999", "10000.0", "10000.00001",
+             "1e40", "Infinity", "NaN"]  # fmt: skip
+    order = ["-Infinity", *sorted(set(map(Decimal, texts[1:-2]))), "Infinity", "NaN"]
+    rank = [order.index(text if text in order else Decimal(text)) for text in texts]
+    stored = [*map(parse_numeric, texts), None]
+    pairs = [(left, right) for left in range(len(stored)) for right in range(len(stored))]
+    lefts, rights = ([stored[pair[side]] for pair in pairs] for side in (0, 1))
+    number = [Column(attnum, name, built_in_type(NUMERIC), -1, -1, 4) for attnum, name in ((1, "l"), (2, "r"))]
+    greater = tree.OpExpr(0, NUMERIC_GREATER, BOOL, (tree.Var(1, NUMERIC), tree.Var(2, NUMERIC)))
+    found = compile_filter(greater, number).matches(
+        {1: Values.of_payloads(lefts, -1), 2: Values.of_payloads(rights, -1)}, len(pairs)
+    )
+    expected = [len(texts) not in pair and rank[pair[0]] > rank[pair[1]] for pair in pairs]
+    assert found.tolist() == expected

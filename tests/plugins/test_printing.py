@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.model import Lsn
 from tailrace.plugins.lines import Lines
-from tailrace.plugins.printing import as_json_rows, as_psql, few_at_a_time
+from tailrace.plugins.printing import as_json_rows, as_lines, as_psql, few_at_a_time
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.types.values import Texts
 
@@ -37,6 +37,12 @@ def test_rows_as_json() -> None:
     # Escaped is what must be, and nothing else.
     assert rows.decode().split("\n")[6] == json.dumps(
         {"lsn": str(Lsn(LSNS[6])), "xid": XIDS[6], "data": TEXTS[6]}, ensure_ascii=False
+    )
+
+
+def test_rows_as_lines() -> None:
+    assert as_lines(lines_of([text.encode() for text in TEXTS]), TestDecoding()).tobytes().decode() == "".join(
+        f"{text}\n" for text in TEXTS
     )
 
 
