@@ -84,7 +84,10 @@ class Catalogs:
             default_tablespace=self.state.default_tablespace, known_from=self.known_from, search_path=search_path,
             encoding=self.state.encoding,
         )  # fmt: skip
-        history.defaults = defaults
+        if defaults is not None:
+            from tailrace.catalog.history.defaults import with_defaults  # noqa: PLC0415 - nobody else needs to load expressions
+
+            history.with_defaults = partial(with_defaults, history, defaults)
         history.user_files = frozenset(user_files(self.state.files))
         return history
 

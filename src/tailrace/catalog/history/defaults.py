@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 _NAMES = frozenset({oids.REGCLASS, oids.REGPROC})
 
 
-def with_defaults(history: History, oid: int, columns: tuple[Column, ...], lsn: int, ordinal: int) -> tuple[Column, ...]:
-    """Of the relation `oid`, as a change at `lsn` in transaction `ordinal` saw it. Generated columns have none. Raises UsageError for an expression
-    that is not understood, MissingHistory where the catalogs are known from a time when nobody kept expressions."""
+def with_defaults(
+    history: History, style: TextStyle, oid: int, columns: tuple[Column, ...], lsn: int, ordinal: int
+) -> tuple[Column, ...]:  # fmt: skip
+    """The columns of the relation `oid`, as a change at `lsn` in transaction `ordinal` saw it, with the texts of their defaults.
+    Generated columns have none. Raises UsageError for an expression that is not understood, MissingHistory where the catalogs are
+    known from a time when nobody kept expressions."""
     attributes = history.table("pg_attribute")
     seen = attributes.seen_where("attrelid", oid, lsn, ordinal)
     have = {
@@ -39,8 +42,7 @@ def with_defaults(history: History, oid: int, columns: tuple[Column, ...], lsn: 
     if not have:
         return columns
     stored = expressions_of(history, oid, lsn, ordinal)
-    assert history.defaults is not None, "who asks for defaults gives a style"
-    session = session_at(history, history.defaults, _NAMES, lsn, ordinal)
+    session = session_at(history, style, _NAMES, lsn, ordinal)
     relation = Relation(oid, "", "", "r", "p", "d", 0, columns)
     found = list(columns)
     for at, column in enumerate(columns):

@@ -9,7 +9,7 @@ its own transaction's versions, those that were there at that LSN.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.attributes import Attribute, column_of
-from tailrace.catalog.history.defaults import with_defaults
 from tailrace.catalog.rows.catalog_rows import CatalogTable, Spans, oid_of, rows_of, toast_of
 from tailrace.catalog.rows.column_values import align_of, as_written, int2_vector, length_of, signed32
 from tailrace.catalog.rows.layouts import layouts_of, tracked_columns
@@ -28,7 +27,7 @@ from tailrace.transactions.fates import NEVER
 from tailrace.types.built_in import INTERNAL_LANGUAGE, internal_functions
 from tailrace.types.encodings.server_encodings import as_stored, codec_named
 from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER, VECTORS, format_type
-from tailrace.types.style import SEARCH_PATH, TextStyle
+from tailrace.types.style import SEARCH_PATH
 
 FIRST_UNPINNED_TYPE = 10000
 """Types with smaller oids are those of pg_type.dat: the same in all databases of a major, and never altered."""
@@ -60,8 +59,8 @@ class History:
         self.known_from = known_from
         self.search_path = search_path
         self.encoding = encoding
-        self.defaults: TextStyle | None = None
-        """With a style, columns have the texts of their defaults."""
+        self.with_defaults: Callable[[int, tuple[Column, ...], int, int], tuple[Column, ...]] | None = None
+        """If the texts of defaults are asked for, gives them to the columns of a relation: (oid, columns, lsn, ordinal)."""
         self.codec = codec_named(encoding)
 
     def table(self, name: str) -> CatalogTable:
@@ -169,8 +168,8 @@ class History:
     def _relation_of(self, row: int, oid: int, lsn: int, ordinal: int, attributes: Sequence[Attribute] | None) -> Relation:
         classes = self.table("pg_class")
         columns = self._columns(oid, lsn, ordinal, attributes)
-        if self.defaults is not None:
-            columns = with_defaults(self, oid, columns, lsn, ordinal)
+        if self.with_defaults is not None:
+            columns = self.with_defaults(oid, columns, lsn, ordinal)
             columns = self._all_columns.setdefault(columns, columns)
         if missing := int(classes["relnatts"][row]) - len(columns):
             # It is so between two records of the transaction that makes or alters the relation. A change in between cannot be decoded.
