@@ -54,8 +54,8 @@ lookbehind and options in the middle; functions that ask where a match ends take
 ## What is refused by the row
 
 Some functions are right but for a few values, for which they are refused when such a row comes: infinite intervals (since 17),
-ages of infinite timestamps, phrases in
-a tsquery, characters that Unicode did not have yet.
+ages of infinite timestamps,
+characters that Unicode did not have yet.
 
 ## Functions by family
 

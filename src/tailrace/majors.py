@@ -133,6 +133,7 @@ STORED_LOCATIONS = Capability(last=16)  # nodeToString (outfuncs.c) keeps where 
 XML_INDENT = Capability(16)  # XMLSERIALIZE … [NO] INDENT (gram.y; get_rule_expr in ruleutils.c)
 RANGE_TABLE_DETAILS = Capability(16)  # errorMissingRTE (parse_relation.c) says why in DETAIL, not as a HINT
 SQRT_SCALE_BY_WEIGHT = Capability(16)  # numeric_sqrt (numeric.c) takes the digits before the point of a root by another rule
+POWER_SCALE_BY_WEIGHT = Capability(16)  # power_var_int (numeric.c) chooses the scale of a result by its size
 BUCKETS_BY_PORTION = Capability(16)  # width_bucket_float8 (float.c), compute_bucket (numeric.c): none behind the last one
 BINS_BEFORE_ORIGIN = Capability(16)  # timestamp_bin (timestamp.c): whole strides before the origin begin their own bin
 SIZES_IN_B = Capability(16)  # pg_size_bytes (dbsize.c) takes B for bytes

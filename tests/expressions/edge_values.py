@@ -401,3 +401,49 @@ SPECIAL["array_fill_with_lower_bounds", 2] = ["{}", "{1}", "{0}", "{1,1}", "{-5}
 SPECIAL["points_box", 0] = SPECIAL["points_box", 1] = ["(0,0)", "(1,2)", "(-1.5,2.5)", "(1e-7,0)", "(3,4)"]
 SPECIAL["box_mul", 1] = ["(1,2)", "(-1.5,2.5)", "(3,4)", "(1e300,1e300)"]
 SPECIAL["tsvector_setweight", 1] = SPECIAL["tsvector_setweight_by_filter", 1] = ["a", "B", "Z", " "]
+_DOCUMENTS = [
+    "'a':1,4,9 'b':2A,5 'c':3B,6C", "'a' 'b':2 'c':3", "'fat':2,11 'cat':3,12A 'rat':4,20 'category':5B",
+    "'a':16383 'b':16382,16383", "'x':1 'y':120 'z':240",
+    "'a':1,2,3,4,5,6 'ab':7 'abc':8A,9B", "'cat':1A 'fat':5 'rat':6", "'a' 'b' 'c'", "", "'q':1 'r':1 's':2 't':2",
+]  # fmt: skip
+_QUERIES = [
+    "'a' & 'b' & 'c'", "'a' <-> 'b'", "'a' <2> 'c'", "'a' <-> ( 'b' | 'c' )", "'fat' <-> 'cat':*", "!'a' <-> 'b'",
+    "'a' <-> !'b'", "!( 'a' <-> 'b' ) & 'c'",
+    "( 'a' | !'b' ) <-> 'c'", "( 'a' & 'b' ) <-> 'c'", "'a' <0> 'a'", "'a':*A & 'b':B", "'a':* | 'a'", "'a' <16384> 'b'",
+    "( 'x' <119> 'y' ) <120> 'z'",
+    "!'a' | !'b'", "( !'a' & !'b' ) <-> 'c'", "( !'a' | 'q' ) <-> !'s'", "'b' | 'a' | 'c' | 'a':*",
+    "'a' & 'b' | !( 'c' & 'fat' )", "", "'fat' & 'rat' & !'z'",
+    "'cat' <-> 'fat' <-> 'rat'", "'a' <-> ( 'b' <-> 'c' )", "'c' & ( 'a' | 'b' ) & 'a'", "( 'a' | 'b' ) & 'c'", "!( 'a' | !'b' )",
+]  # fmt: skip
+for _symbol in ("ts_rank_tt", "ts_rank_ttf", "ts_rankcd_tt", "ts_rankcd_ttf", "ts_match_vq"):
+    SPECIAL[_symbol, 0], SPECIAL[_symbol, 1], SPECIAL[_symbol, 2] = _DOCUMENTS, _QUERIES, [str(1 << bit) for bit in range(6)]
+for _symbol in ("ts_rank_wtt", "ts_rank_wttf", "ts_rankcd_wtt", "ts_rankcd_wttf"):
+    SPECIAL[_symbol, 0] = [
+        "{0.1,0.2,0.4,1.0}",
+        "{0,0,0,0}",
+        "{-1,0.5,0.25,1}",
+        "{1,1,1}",
+        "{1,1,1,1.5}",
+        "{1,NULL,1,1}",
+        "{}",
+        "{0.3,0.7,0.11,0.9,5}",
+    ]
+    SPECIAL[_symbol, 1], SPECIAL[_symbol, 2], SPECIAL[_symbol, 3] = (
+        _DOCUMENTS,
+        _QUERIES,
+        ["0", "1", "2", "4", "8", "16", "32", "63"],
+    )
+SPECIAL["tsquery_rewrite", 0] = SPECIAL["tsquerytree", 0] = _QUERIES
+SPECIAL["tsquery_rewrite", 1] = [
+    "'a'",
+    "'a' & 'b'",
+    "'b' | 'a'",
+    "'a' <-> 'b'",
+    "!'b'",
+    "'c' & 'a'",
+    "",
+    "'fat' & 'rat'",
+    "'a':*",
+    "'c' & 'b' & 'a' & 'd'",
+]
+SPECIAL["tsquery_rewrite", 2] = ["'new'", "", "'n' | 'm'", "'a' & 'b'", "!'n'", "'n' <-> 'm'"]

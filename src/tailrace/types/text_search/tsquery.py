@@ -121,9 +121,13 @@ def format_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts
 
     def text_of(payload: bytes) -> str:
         query = read_query(payload)
-        return "" if query is None else _infix(query, 0, False)
+        return "" if query is None else format_query(query)
 
     return format_each(values, text_of)
+
+
+def format_query(query: Query) -> str:
+    return _infix(query, 0, False)
 
 
 def _infix(query: Query, outer: int, right_of_phrase: bool) -> str:

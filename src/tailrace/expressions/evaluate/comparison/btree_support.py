@@ -5,34 +5,20 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from tailrace.expressions.evaluate.comparison import type_comparison
+from tailrace.expressions.evaluate.comparison.memcmp import bytes_compared, memcmp
 from tailrace.expressions.evaluate.fmgr.array_and_record import Array
 from tailrace.expressions.evaluate.fmgr.datum_forms import text_codec
 from tailrace.expressions.evaluate.fmgr.function_calls import FunctionCallInfo, Implementation, made, rows
 from tailrace.expressions.evaluate.strings.bytea_and_bit import Bits, bytes_of_bits
-from tailrace.types.text_search.tsquery import Query, count_items, legacy_crc, read_query
+from tailrace.expressions.evaluate.text_search.tsquery_nodes import compare_queries
+from tailrace.types.text_search.tsquery import count_items
 from tailrace.types.text_search.tsvector import POSITION, WEIGHT_SHIFT, Lexeme, write_lexemes
 
 FUNCTIONS: dict[str, Implementation] = {}
-_HALF, _FULL = 1 << 31, 1 << 32
-
-
-@cache
-def _memcmp() -> Callable[[bytes, bytes, int], int]:
-    found: Any = ctypes.CDLL(None).memcmp
-    found.argtypes, found.restype = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t], ctypes.c_int
-    return found
-
-
-def bytes_compared(left: bytes, right: bytes) -> int:
-    """memcmp's answer; of equal beginnings the shorter comes first."""
-    found = _memcmp()(left, right, min(len(left), len(right)))
-    return found or type_comparison.plain(len(left), len(right))
 
 
 def _bits_compared(left: Bits, right: Bits) -> int:
@@ -43,7 +29,7 @@ def _bits_compared(left: Bits, right: Bits) -> int:
 def _addresses_compared(left: bytes, right: bytes, count: int) -> int:
     """bitncmp: whole bytes by memcmp, then the bits of the next one."""
     whole, rest = divmod(count, 8)
-    found = _memcmp()(left, right, whole)
+    found = memcmp()(left, right, whole)
     if found or not rest:
         return found
     return type_comparison.plain(left[whole] >> 8 - rest, right[whole] >> 8 - rest)
@@ -110,28 +96,7 @@ def _vectors_compared(left: list[Lexeme], right: list[Lexeme]) -> int:
 
 def _queries_compared(left: bytes, right: bytes) -> int:
     found = type_comparison.plain(count_items(left), count_items(right)) or type_comparison.plain(len(left), len(right))
-    one, two = read_query(left), read_query(right)
-    return found if found or one is None or two is None else _nodes_compared(one, two)
-
-
-def _nodes_compared(left: Query, right: Query) -> int:
-    """QTNodeCompare: operators come before lexemes, larger ones before smaller ones."""
-    if bool(left.operator) != bool(right.operator):
-        return -1 if left.operator else 1
-    if not left.operator:
-        return _larger_first(_signed(legacy_crc(left.word)), _signed(legacy_crc(right.word))) or bytes_compared(
-            left.word, right.word
-        )
-    found = _larger_first(left.operator, right.operator)
-    if not found and left.right is not None and right.right is not None:
-        found = _nodes_compared(left.right, right.right)
-    if not found and left.left is not None and right.left is not None:
-        found = _nodes_compared(left.left, right.left)
-    return found or _larger_first(left.distance, right.distance)
-
-
-def _signed(checksum: int) -> int:
-    return checksum - _FULL if checksum >= _HALF else checksum
+    return found or compare_queries(left, right)
 
 
 _TESTS: dict[str, Callable[[int], Any]] = {

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tailrace.expressions.evaluate.collations import Compare
-from tailrace.expressions.evaluate.comparison.btree_support import bytes_compared
+from tailrace.expressions.evaluate.comparison.memcmp import bytes_compared
 from tailrace.expressions.evaluate.fmgr.datum_forms import text_codec
 from tailrace.expressions.evaluate.fmgr.function_calls import FunctionCallInfo, Implementation, made, rows, whole
 from tailrace.expressions.evaluate.fmgr.vectors import C_COLLATION, Facts, Vector

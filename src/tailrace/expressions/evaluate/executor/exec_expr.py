@@ -24,8 +24,9 @@ from tailrace.expressions.evaluate.fmgr.refusals import refused
 from tailrace.expressions.evaluate.fmgr.vectors import MULTIBYTE, Facts, Scope, Vector, constant
 from tailrace.expressions.evaluate.patterns import like, regexp
 from tailrace.expressions.evaluate.strings import text_functions
-from tailrace.expressions.evaluate.text_search import tsvector_tsquery
 from tailrace.types import oids
+
+_OTHER_TEXTS = frozenset({oids.NAME, oids.TSVECTOR, oids.TSQUERY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class Compiler:
         searched = encoding not in MULTIBYTE and (symbol in like.FUNCTIONS or symbol in regexp.FUNCTIONS)
         if searched or (symbol in text_functions.OF_ANY_ENCODING and encoding != "MULE_INTERNAL"):
             return
-        if symbol in tsvector_tsquery.FUNCTIONS or any(each in TEXTS or each == oids.NAME for each in types):
+        if not TEXTS.isdisjoint(types) or not _OTHER_TEXTS.isdisjoint(types):
             raise refused(f"function {function.label} in a database whose encoding is {encoding}")
 
     def equality(self, oid: int, args: Sequence[tree.Expression], collation: int) -> Callable[[Sequence[Vector], int], Vector]:

@@ -63,9 +63,15 @@ def read_numeric_payload(payload: bytes) -> Numeric:
 
 
 def write_numeric_payload(value: Numeric) -> bytes:
-    """The stored form: no zeros before the first or behind the last digit (`make_result`)."""
+    """The stored form (`make_result`)."""
     if value.kind:
         return write_special({NAN_KIND: NAN_HEADER, PLUS: INFINITY_HEADER}.get(value.kind, MINUS_INFINITY_HEADER))
+    weight, digits = base_10000(value)
+    return write_numeric(value.digits < 0, weight, value.scale, digits)
+
+
+def base_10000(value: Numeric) -> tuple[int, list[int]]:
+    """The weight and the digits of base 10000, without zeros before the first or behind the last."""
     text = _decimal(abs(value.digits)) + "0" * (-value.scale % 4)
     places = value.scale + -value.scale % 4
     text = text.rjust(-(-max(len(text), places) // 4) * 4, "0")
@@ -76,7 +82,7 @@ def write_numeric_payload(value: Numeric) -> bytes:
         weight -= 1
     while digits and digits[-1] == 0:
         digits.pop()
-    return write_numeric(value.digits < 0, weight if digits else 0, value.scale, digits)
+    return weight if digits else 0, digits
 
 
 def _decimal(number: int) -> str:
@@ -85,14 +91,18 @@ def _decimal(number: int) -> str:
     while number.bit_length() > 13000:
         number, low = divmod(number, 10**_CHUNK)
         chunks.append(str(low).rjust(_CHUNK, "0"))
-    return str(number) + "".join(reversed(chunks))
+    return (str(number) + "".join(reversed(chunks))).lstrip("0") or "0"
 
 
 def checked(value: Numeric) -> Numeric:
     """The number, if numeric can hold it."""
     if value.digits.bit_length() > _TOO_LARGE_BITS and abs(value.digits) >= 10 ** (TOO_LARGE + value.scale):
-        raise evaluation_error("value overflows numeric format", "22003")
+        raise overflow()
     return value
+
+
+def overflow() -> Exception:
+    return evaluation_error("value overflows numeric format", "22003")
 
 
 def parse(text: str) -> Numeric:
@@ -162,7 +172,7 @@ def multiply(left: Numeric, right: Numeric) -> Numeric:
     return checked(found if found.scale <= MAX_SCALE else rounded(found, MAX_SCALE))
 
 
-def _first_digit(value: Numeric) -> tuple[int, int]:
+def first_digit(value: Numeric) -> tuple[int, int]:
     """(weight, the first digit of base 10000); zeros of zero."""
     if not value.digits:
         return 0, 0
@@ -175,7 +185,7 @@ def _first_digit(value: Numeric) -> tuple[int, int]:
 
 def _division_scale(left: Numeric, right: Numeric) -> int:
     """select_div_scale: at least 16 significant digits."""
-    (weight, first), (other_weight, other_first) = _first_digit(left), _first_digit(right)
+    (weight, first), (other_weight, other_first) = first_digit(left), first_digit(right)
     quotient_weight = weight - other_weight - (first <= other_first)
     return min(max(MIN_SIGNIFICANT - 4 * quotient_weight, left.scale, right.scale, 0), MAX_DISPLAY_SCALE)
 
@@ -196,10 +206,10 @@ def divide(left: Numeric, right: Numeric) -> Numeric:
     if special is not None:
         return special
     scale = _division_scale(left, right)
-    return checked(_quotient(left, right, scale))
+    return checked(quotient(left, right, scale))
 
 
-def _quotient(left: Numeric, right: Numeric, scale: int) -> Numeric:
+def quotient(left: Numeric, right: Numeric, scale: int) -> Numeric:
     shift = scale + right.scale - left.scale
     top, bottom = abs(left.digits), abs(right.digits)
     if shift >= 0:
@@ -238,15 +248,18 @@ def remainder(left: Numeric, right: Numeric) -> Numeric:
 
 
 def rounded(value: Numeric, scale: int) -> Numeric:
-    """Half away from zero; a negative scale rounds before the point (`round_var`)."""
-    if value.kind:
-        return value
+    """Half away from zero; a negative scale rounds before the point."""
+    return value if value.kind else checked(round_var(value, scale))
+
+
+def round_var(value: Numeric, scale: int) -> Numeric:
+    """The same of a finite number, however large it becomes."""
     if scale >= value.scale:
         return Numeric(value.digits * 10 ** (scale - value.scale), scale)
     unit = 10 ** (value.scale - scale)
     digits = (2 * abs(value.digits) + unit) // (2 * unit)
     digits = -digits if value.digits < 0 else digits
-    return checked(Numeric(digits * 10 ** max(-scale, 0), max(scale, 0)))
+    return Numeric(digits * 10 ** max(-scale, 0), max(scale, 0))
 
 
 def truncated(value: Numeric, scale: int) -> Numeric:
@@ -284,14 +297,17 @@ def square_root(value: Numeric, major: int) -> Numeric:
         return value
     if sign_of(value) < 0:
         raise evaluation_error("cannot take square root of a negative number", "2201F")
-    weight = _first_digit(value)[0] if value.digits else 0
+    weight = first_digit(value)[0] if value.digits else 0
     half = _half_weight(weight) if supports(major, SQRT_SCALE_BY_WEIGHT) else _toward_zero((weight + 1) * 4, 2) - 1
     scale = min(max(MIN_SIGNIFICANT - half, value.scale, 0), MAX_DISPLAY_SCALE)
+    return root(value, scale)
+
+
+def root(value: Numeric, scale: int) -> Numeric:
+    """The square root of what is not negative, rounded half up; a negative scale rounds before the point (`sqrt_var`)."""
     shift = 2 * scale - value.scale
-    if shift >= 0:
-        doubled = isqrt(4 * value.digits * 10**shift)
-        return Numeric((doubled + 1) // 2, scale)
-    return Numeric((isqrt(4 * value.digits // 10**-shift) + 1) // 2, scale)
+    squared = 4 * value.digits * 10**shift if shift >= 0 else 4 * value.digits // 10**-shift
+    return Numeric((isqrt(squared) + 1) // 2 * 10 ** max(-scale, 0), max(scale, 0))
 
 
 def _half_weight(weight: int) -> int:

@@ -7,11 +7,14 @@ the weight above.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tailrace.expressions.evaluate.fmgr.array_and_record import Array
 from tailrace.expressions.evaluate.fmgr.function_calls import Implementation, rows
-from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error, refused
+from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error
+from tailrace.expressions.evaluate.text_search.ts_execute import NOWHERE, UNCERTAIN, Found, PhraseMatch, execute
+from tailrace.expressions.evaluate.text_search.tsquery_nodes import compare_queries
 from tailrace.types import oids
 from tailrace.types.text_search.tsquery import AND, NOT, OR, PHRASE, Query, read_query, write_query
 from tailrace.types.text_search.tsvector import write_lexemes
@@ -19,7 +22,7 @@ from tailrace.types.text_search.tsvector import write_lexemes
 Lexeme = tuple[bytes, tuple[int, ...]]
 Vector = list[Lexeme]
 WEIGHTS = {"A": 3, "B": 2, "C": 1, "D": 0}
-_PLACE = 0x3FFF
+PLACE = 0x3FFF
 _MOST_POSITIONS, _MOST_BYTES = 256, (1 << 20) - 1
 """MAXNUMPOS and MAXSTRPOS (`tsearch/ts_type.h`)."""
 
@@ -41,7 +44,7 @@ def _weight(letter: int) -> int:
 
 def _set_weight(vector: Vector, letter: int) -> Vector:
     weight = _weight(letter)
-    return [(word, tuple(place & _PLACE | weight << 14 for place in places)) for word, places in vector]
+    return [(word, tuple(place & PLACE | weight << 14 for place in places)) for word, places in vector]
 
 
 def _set_weight_of(vector: Vector, letter: int, words: Array) -> Vector:
@@ -49,7 +52,7 @@ def _set_weight_of(vector: Vector, letter: int, words: Array) -> Vector:
         raise evaluation_error(f"unrecognized weight: {chr(letter)}", "XX000")
     weight, chosen = _weight(letter), {_raw(word) for word in words.items if word is not None}
     return [
-        (word, tuple(place & _PLACE | weight << 14 for place in places) if word in chosen else places) for word, places in vector
+        (word, tuple(place & PLACE | weight << 14 for place in places) if word in chosen else places) for word, places in vector
     ]
 
 
@@ -82,14 +85,14 @@ def _array_to_vector(words: Array) -> Vector:
 
 def _concatenated(left: Vector, right: Vector) -> Vector:
     """`||`: positions of the right one count on from the last of the left one, as far as there is room (`add_pos`)."""
-    furthest = max((place & _PLACE for _, places in left for place in places), default=0)
+    furthest = max((place & PLACE for _, places in left for place in places), default=0)
     found = dict(left)
     for word, places in right:
         kept = list(found.get(word, ()))
         for place in places:
-            if len(kept) >= _MOST_POSITIONS or (kept and kept[-1] & _PLACE == _PLACE):
+            if len(kept) >= _MOST_POSITIONS or (kept and kept[-1] & PLACE == PLACE):
                 break
-            kept.append(place & ~_PLACE | min((place & _PLACE) + furthest, _PLACE))
+            kept.append(place & ~PLACE | min((place & PLACE) + furthest, PLACE))
         found[word] = tuple(kept)
     joined = sorted(found.items())
     size = len(write_lexemes(joined)) - 4 - 4 * len(joined)
@@ -101,33 +104,32 @@ def _concatenated(left: Vector, right: Vector) -> Vector:
 # -- matching ----------------------------------------------------------------------------------------------------------------------
 
 
-def _candidates(vector: Vector, query: Query) -> list[Lexeme]:
+def candidates(vector: Vector, query: Query) -> list[Lexeme]:
     if query.prefix:
         return [each for each in vector if each[0].startswith(query.word)]
     return [each for each in vector if each[0] == query.word]
 
 
-def _matches(vector: Vector, query: Query) -> bool:
-    """@@, of a query without phrases."""
-    if not query.operator:
-        found = _candidates(vector, query)
-        if not query.weights:
-            return bool(found)
-        return any(not places or any(query.weights >> (place >> 14) & 1 for place in places) for _, places in found)
-    assert query.left is not None
-    if query.operator == NOT:
-        return not _matches(vector, query.left)
-    assert query.right is not None
-    if query.operator == PHRASE:
-        raise refused("a phrase in a tsquery")
-    if query.operator == AND:
-        return _matches(vector, query.left) and _matches(vector, query.right)
-    return _matches(vector, query.left) or _matches(vector, query.right)
+def _check(vector: Vector, operand: Query, positions: bool) -> PhraseMatch:
+    """checkcondition_str. Lexemes without positions are of every weight, and nowhere for certain."""
+    lexemes = candidates(vector, operand)
+    if not positions:
+        there = any(not places or _of_weights(places, operand.weights) for _, places in lexemes)
+        return PhraseMatch(Found.YES) if there else NOWHERE
+    if any(not places for _, places in lexemes):
+        return UNCERTAIN
+    found = frozenset(place & PLACE for _, places in lexemes for place in _of_weights(places, operand.weights))
+    return PhraseMatch(Found.YES, found) if found else NOWHERE
+
+
+def _of_weights(places: tuple[int, ...], weights: int) -> tuple[int, ...]:
+    return tuple(place for place in places if weights >> (place >> 14) & 1) if weights else places
 
 
 def _match(vector: Vector, stored: bytes) -> bool:
+    """@@."""
     query = read_query(stored)
-    return query is not None and _matches(vector, query)
+    return query is not None and execute(query, partial(_check, vector))
 
 
 # -- queries -----------------------------------------------------------------------------------------------------------------------
@@ -166,15 +168,9 @@ def _negated(stored: bytes) -> bytes:
     return stored if query is None else write_query(Query(NOT, left=query))
 
 
-def _bare(query: Query | None) -> Query | None:
-    """Without weights and marks of prefixes, at which comparisons do not look (`QTNodeCompare`)."""
-    if query is None:
-        return None
-    return Query(query.operator, query.distance, _bare(query.left), _bare(query.right), query.word)
-
-
 def _same(left: bytes, right: bytes) -> bool:
-    return write_query(_bare(read_query(left))) == write_query(_bare(read_query(right)))
+    """Comparisons do not look at weights and marks of prefixes."""
+    return compare_queries(left, right) == 0
 
 
 def _safe(function: Callable[..., Any]) -> Implementation:
