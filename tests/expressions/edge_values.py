@@ -447,3 +447,43 @@ SPECIAL["tsquery_rewrite", 1] = [
     "'c' & 'b' & 'a' & 'd'",
 ]
 SPECIAL["tsquery_rewrite", 2] = ["'new'", "", "'n' | 'm'", "'a' & 'b'", "!'n'", "'n' <-> 'm'"]
+SPECIAL["to_ascii_enc", 1] = ["0", "6", "8", "9", "16", "29", "35", "41", "42", "-1"]
+SPECIAL["to_ascii_encname", 1] = [
+    "latin1",
+    "ISO-8859-2",
+    "LATIN9",
+    "windows-1250",
+    "Win_1250",
+    "utf8",
+    "gb18030",
+    "nothing",
+    "",
+    "koi8",
+    "iso88599",
+]
+SPECIAL["quote_ident", 0] = [
+    "",
+    "a",
+    "A",
+    "a b",
+    'quo"te',
+    "select",
+    "name",
+    "json_table",
+    "json",
+    "_x1",
+    "1x",
+    "ä",
+    "system_user",
+    "between",
+]
+SPECIAL["cash_words", 0] = [
+    "0", "0.01", "1", "1.01", "-1.20", "20", "21", "30.99", "100", "101", "110", "119", "120", "999.13", "1000", "1001000", "92233720368547758.07",
+    "-92233720368547758.08", "10010010010010010.15", "115.15", "0.30",
+]  # fmt: skip
+SPECIAL["xmlcomment", 0] = ["", "a", "a-b", "a--b", "-", "--", "a-", "é<b>"]
+SPECIAL["xmlconcat2", 0] = SPECIAL["xmlconcat2", 1] = [
+    "<a/>", '<?xml version="1.0"?><a/>', '<?xml version="1.1" standalone="yes"?><b/>', '<?xml version="1.1" standalone="no"?>x<b/>',
+    "<?xml version='1.0' encoding='UTF-8' standalone='yes'?> <c/>", "text", "<?xml-stylesheet a='b'?><a/>", '<?xml version = "1.1" ?><d/>',
+]  # fmt: skip
+SPECIAL["xmltext", 0] = ["", "a<b>&\"'", "line\rend\n", "äöü"]

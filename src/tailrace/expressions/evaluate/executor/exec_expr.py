@@ -23,7 +23,7 @@ from tailrace.expressions.evaluate.fmgr.pg_proc import BuiltIn
 from tailrace.expressions.evaluate.fmgr.refusals import refused
 from tailrace.expressions.evaluate.fmgr.vectors import MULTIBYTE, Facts, Scope, Vector, constant
 from tailrace.expressions.evaluate.patterns import like, regexp
-from tailrace.expressions.evaluate.strings import text_functions
+from tailrace.expressions.evaluate.strings import text_functions, to_ascii
 from tailrace.types import oids
 
 _OTHER_TEXTS = frozenset({oids.NAME, oids.TSVECTOR, oids.TSQUERY})
@@ -143,7 +143,8 @@ class Compiler:
         if encoding == "UTF8" or symbol in text_comparison.FUNCTIONS or symbol in btree_support.FUNCTIONS:
             return
         searched = encoding not in MULTIBYTE and (symbol in like.FUNCTIONS or symbol in regexp.FUNCTIONS)
-        if searched or (symbol in text_functions.OF_ANY_ENCODING and encoding != "MULE_INTERNAL"):
+        known = symbol in text_functions.OF_ANY_ENCODING or symbol in to_ascii.FUNCTIONS
+        if searched or (known and encoding != "MULE_INTERNAL"):
             return
         if not TEXTS.isdisjoint(types) or not _OTHER_TEXTS.isdisjoint(types):
             raise refused(f"function {function.label} in a database whose encoding is {encoding}")

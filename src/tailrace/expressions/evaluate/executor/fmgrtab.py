@@ -21,15 +21,15 @@ from tailrace.expressions.evaluate.numbers import (
     numeric_transcendental,
 )
 from tailrace.expressions.evaluate.patterns import like, regexp, regexp_occurrences
-from tailrace.expressions.evaluate.strings import bytea_and_bit, decode_and_parse, text_functions
+from tailrace.expressions.evaluate.strings import bytea_and_bit, decode_and_parse, text_functions, to_ascii, xml
 from tailrace.expressions.evaluate.text_search import ts_rank, tsquery_rewrite, tsvector_tsquery
 
 FAMILIES = (
     array_functions, at_time_zone, btree_support, bytea_and_bit, date_timestamp, decode_and_parse, extract_and_trunc,
     float_transcendental, floats, integers, intervals, json_functions, jsonb_functions, like, line_and_lseg, money,
     network_addresses, numeric_functions, numeric_transcendental, path_and_polygon, point_box_circle, polygon_relations,
-    range_functions, record_comparison, regexp, regexp_occurrences, text_comparison, text_functions, tid_and_snapshot, ts_rank,
-    tsquery_rewrite, tsvector_tsquery,
+    range_functions, record_comparison, regexp, regexp_occurrences, text_comparison, text_functions, tid_and_snapshot, to_ascii,
+    ts_rank, tsquery_rewrite, tsvector_tsquery, xml,
 )  # fmt: skip
 
 IMPLEMENTATIONS: dict[str, Implementation] = {symbol: what for family in FAMILIES for symbol, what in family.FUNCTIONS.items()}

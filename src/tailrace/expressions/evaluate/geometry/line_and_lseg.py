@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tailrace.expressions.evaluate.fmgr.function_calls import Implementation, rows
@@ -168,15 +168,8 @@ def segments_nearest(on: Segment, to: Segment) -> tuple[float, Point]:
     met = segments_meet(on, to)
     if met is not None:
         return 0.0, met
-    best = segment_nearest(on, to[:2])
-    for candidate in (
-        segment_nearest(on, to[2:]),
-        (segment_nearest(to, on[:2])[0], on[:2]),
-        (segment_nearest(to, on[2:])[0], on[2:]),
-    ):
-        if less(candidate[0], best[0]):
-            best = candidate
-    return best
+    ends = ((segment_nearest(to, end)[0], end) for end in (on[:2], on[2:]))
+    return _least(segment_nearest(on, to[:2]), (segment_nearest(on, to[2:]), *ends))
 
 
 def _length(segment: Segment) -> float:
@@ -195,12 +188,8 @@ def sides(box: Box) -> list[Segment]:
 def box_nearest(box: Box, point: Point) -> tuple[float, Point]:
     if holds(box, point):
         return 0.0, point
-    found = [segment_nearest(side, point) for side in sides(box)]
-    best = found[0]
-    for each in found[1:]:
-        if less(each[0], best[0]):
-            best = each
-    return best
+    first, *others = (segment_nearest(side, point) for side in sides(box))
+    return _least(first, others)
 
 
 def box_meets(box: Box, segment: Segment) -> bool:
@@ -211,13 +200,18 @@ def box_meets(box: Box, segment: Segment) -> bool:
     return any(segments_meet(side, segment) is not None for side in sides(box))
 
 
-def _box_segment_distance(box: Box, segment: Segment) -> float:
+def _box_nearest_to_segment(box: Box, segment: Segment) -> tuple[float, Point]:
+    """box_closept_lseg: where they meet, the point of the segment nearest to the middle of the box."""
     if box_meets(box, segment):
-        return 0.0
-    best = math.inf
-    for number, side in enumerate(sides(box)):
-        found = segments_nearest(side, segment)[0]
-        best = found if number == 0 or less(found, best) else best
+        return 0.0, segment_nearest(segment, center(box))[1]
+    first, *others = (segments_nearest(side, segment) for side in sides(box))
+    return _least(first, others)
+
+
+def _least(best: tuple[float, Point], others: Iterable[tuple[float, Point]]) -> tuple[float, Point]:
+    """The nearest of some; of equal ones the first."""
+    for each in others:
+        best = each if less(each[0], best[0]) else best
     return best
 
 
@@ -263,11 +257,12 @@ FUNCTIONS: dict[str, Implementation] = {
     "dist_ps": rows(lambda point, one: segment_nearest(one, point)[0]), "dist_sp": rows(lambda one, point: segment_nearest(one, point)[0]),
     "dist_ls": rows(lambda line, one: segment_nearest_line(one, line)[0]),
     "dist_sl": rows(lambda one, line: segment_nearest_line(one, line)[0]), "dist_pb": rows(lambda point, box: box_nearest(box, point)[0]),
-    "dist_bp": rows(lambda box, point: box_nearest(box, point)[0]), "dist_sb": rows(lambda one, box: _box_segment_distance(box, one)),
-    "dist_bs": rows(_box_segment_distance), "close_lseg": rows(_close_segments),
+    "dist_bp": rows(lambda box, point: box_nearest(box, point)[0]), "dist_sb": rows(lambda one, box: _box_nearest_to_segment(box, one)[0]),
+    "dist_bs": rows(lambda box, one: _box_nearest_to_segment(box, one)[0]), "close_lseg": rows(_close_segments),
     "close_ps": rows(lambda point, one: _known(segment_nearest(one, point))),
     "close_pl": rows(lambda point, line: _known(line_nearest(line, point))), "close_ls": rows(_close_line_segment),
     "close_pb": rows(lambda point, box: _known(box_nearest(box, point))),
+    "close_sb": rows(lambda one, box: _known(_box_nearest_to_segment(box, one))),
     "inter_sl": rows(lambda one, line: segment_on_line(one, line) is not None), "inter_lb": rows(_any_side_on_line),
     "inter_sb": rows(lambda one, box: box_meets(box, one)), "on_pl": rows(lambda point, line: on_line(line, point)),
     "on_ps": rows(lambda point, one: on_segment(one, point)),

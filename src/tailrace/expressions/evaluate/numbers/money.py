@@ -57,10 +57,35 @@ def _ratio(left: int, right: int) -> float:
     return float(left) / float(right)
 
 
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+_THOUSANDS = " quadrillion ", " trillion ", " billion ", " million ", " thousand ", ""
+
+
+def _number_words(number: int) -> str:
+    """num_word, of up to 999."""
+    hundreds, rest = divmod(number, 100)
+    below = _SMALL[rest] if rest < 20 else _TENS[rest // 10] + (f" {_SMALL[rest % 10]}" if rest % 10 else "")
+    if not hundreds:
+        return below
+    return f"{_SMALL[hundreds]} hundred" + (f" {'and ' if rest < 20 else ''}{below}" if rest else "")
+
+
+def _words(value: int) -> str:
+    whole, cents = divmod(abs(value), 100)
+    groups = [whole // 1000**place % 1000 for place in range(5, -1, -1)]
+    words = "".join(_number_words(group) + unit for group, unit in zip(groups, _THOUSANDS, strict=True) if group)
+    words = f"{words or 'zero'} dollar{'' if whole == 1 else 's'} and {_number_words(cents)} cent{'' if cents == 1 else 's'}"
+    words = "minus " + words if value < 0 else words
+    return words[0].upper() + words[1:]
+
+
 _DIVIDED_BY = {"int8": _quotient, "int4": _quotient, "int2": _quotient, "flt8": _float_quotient, "flt4": _float_quotient}
 FUNCTIONS: dict[str, Implementation] = {
     "cash_pl": rows(lambda left, right: _money(left + right)), "cash_mi": rows(lambda left, right: _money(left - right)),
-    "cash_div_cash": rows(_ratio), **{f"cash_div_{name}": rows(how) for name, how in _DIVIDED_BY.items()},
+    "cash_div_cash": rows(_ratio), "cash_words": rows(_words, True), **{f"cash_div_{name}": rows(how) for name, how in _DIVIDED_BY.items()},
     **{f"cash_mul_{name}": rows(lambda value, factor: _money(value * factor)) for name in ("int8", "int4", "int2")},
     **{f"{name}_mul_cash": rows(lambda factor, value: _money(value * factor)) for name in ("int8", "int4", "int2")},
     **{f"cash_mul_{name}": rows(_float_product) for name in ("flt8", "flt4")},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tailrace.expressions.evaluate.collations import Letters
@@ -15,6 +16,7 @@ from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error, invali
 from tailrace.expressions.evaluate.fmgr.vectors import MULTIBYTE
 from tailrace.majors import OCTAL_CHARS, supports
 from tailrace.types import oids
+from tailrace.types.quoting import quote_identifier, quote_literal
 
 LARGEST = 0x3FFFFFFF
 """MaxAllocSize."""
@@ -157,11 +159,6 @@ def _ascii(call: FunctionCallInfo) -> Implementation:
     return rows(run, not is_multibyte)
 
 
-def quote_literal(text: str) -> str:
-    quoted = "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-    return "E" + quoted if "\\" in text else quoted
-
-
 def position(text: str, part: str) -> int:
     return text.find(part) + 1
 
@@ -254,15 +251,6 @@ def _char_value(call: FunctionCallInfo) -> Implementation:
     return rows(_text_of_char, supports(call.facts.style.major, OCTAL_CHARS))
 
 
-def _no_ascii(call: FunctionCallInfo) -> Implementation:
-    def run(*arguments: object) -> str:
-        raise evaluation_error("encoding conversion from UTF8 to ASCII not supported", "0A000")
-
-    if call.facts.encoding != "UTF8" or len(call.types) > 1:
-        raise refused(f"function {call.function.label}")
-    return rows(run)
-
-
 def _concat_oid(name: str, oid: int) -> str:
     suffix = f"_{oid}"
     raw = name.encode("utf-8", "surrogateescape")
@@ -284,6 +272,7 @@ FUNCTIONS: dict[str, Implementation] = {
     "lower": _cased("function lower", lambda letters, text: letters.lower(text)),
     "upper": _cased("function upper", lambda letters, text: letters.upper(text)),
     "initcap": _cased("function initcap", lambda letters, text: letters.initcap(text)), "quote_literal": rows(quote_literal, True),
+    "quote_ident": made(lambda call: rows(partial(quote_identifier, major=call.facts.style.major), True)),
     "quote_nullable": rows(lambda text: "NULL" if text is None else quote_literal(text), True), "textpos": rows(position, True),
     "text_starts_with": rows(lambda text, start: text.startswith(start), True), "md5_text": made(lambda call: rows(_md5(call.facts.encoding), True)),
     "unicode_normalize_func": _normalized(unicodedata.normalize),
@@ -292,11 +281,11 @@ FUNCTIONS: dict[str, Implementation] = {
     "bpchar": rows(_fitted("character", True)), "varchar": rows(_fitted("character varying", False)), "text_name": rows(name_of, True),
     "bpchar_name": rows(lambda text: name_of(text.rstrip(" ")), True), "name_text": rows(lambda text: text, True),
     "name_bpchar": rows(lambda text: text, True), "text_char": rows(_char_of), "char_text": made(_char_value), "char_bpchar": rows(_bpchar_of_char),
-    "to_ascii_default": made(_no_ascii), "nameconcatoid": rows(_concat_oid, True), "xmltotext": rows(lambda text: text, True),
+    "nameconcatoid": rows(_concat_oid, True),
 }  # fmt: skip
 
 OF_ANY_ENCODING = frozenset(FUNCTIONS) - {
-    "unicode_normalize_func", "unicode_is_normalized", "to_ascii_default", "text_name", "bpchar_name", "name_text", "name_bpchar", "text_char",
-    "char_text", "char_bpchar", "nameconcatoid", "xmltotext",
+    "unicode_normalize_func", "unicode_is_normalized", "text_name", "bpchar_name", "name_text", "name_bpchar", "text_char",
+    "char_text", "char_bpchar", "nameconcatoid",
 }  # fmt: skip
 """Those that know characters and bytes of all encodings."""
