@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
-
 from tailrace.model import PgType
 from tailrace.types.codec import format_binary, parse_binary
-from tailrace.types.ranges.stored import Bound, Range, convert_bounds, read_ranges, subtype_of, write_ranges
+from tailrace.types.ranges.stored import Bound, Range, convert_bounds, read_ranges, stored_ranges, subtype_of
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
 
@@ -47,23 +45,15 @@ def _behind_length(form: Bound) -> bytes:
 def receive_ranges(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As range_recv, of canonical ranges."""
     rows = zip(texts.to_bytes(), valid.tolist(), strict=True)
-    return _stored([[_receive_range(form, 0)[0]] if present else [] for form, present in rows], valid, pg_type)
+    return stored_ranges(
+        parse_binary, [[_receive_range(form, 0)[0]] if present else [] for form, present in rows], valid, pg_type
+    )
 
 
 def receive_multiranges(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As multirange_recv, of canonical ranges in their order."""
     rows = zip(texts.to_bytes(), valid.tolist(), strict=True)
-    return _stored([_receive_multirange(form) if present else [] for form, present in rows], valid, pg_type)
-
-
-def _stored(rows: list[list[Range]], valid: Mask, pg_type: PgType) -> Values:
-    """Of ranges whose bounds are in binary form."""
-    subtype = subtype_of(pg_type)
-
-    def received(bounds: list[bytes]) -> list[bytes]:
-        return parse_binary(Texts.of(bounds), np.ones(len(bounds), np.bool_), subtype).payload_list()
-
-    return write_ranges(convert_bounds(rows, received), valid.tolist(), pg_type)
+    return stored_ranges(parse_binary, [_receive_multirange(form) if present else [] for form, present in rows], valid, pg_type)
 
 
 def _receive_multirange(form: bytes) -> list[Range]:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from tailrace.model import PgType
 from tailrace.types.codec.inner_values import WORD, read_value, write_value
-from tailrace.types.values import Values
+from tailrace.types.values import Mask, Texts, Values
 
 EMPTY, LOWER_INCLUSIVE, UPPER_INCLUSIVE, LOWER_INFINITE, UPPER_INFINITE = 1, 2, 4, 8, 16
 COUNT, ITEMS = 4, 8
@@ -25,6 +27,7 @@ STRIDE = 4
 """Every 4th further range has an offset instead of a length (MULTIRANGE_ITEM_OFFSET_STRIDE)."""
 
 Bound = bytes | str
+ParseBounds = Callable[[Texts, Mask, PgType], Values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,16 @@ def convert_bounds(rows: list[list[Range]], convert: Callable[[list[Any]], Itera
     """The ranges in another form: all bounds of all rows are converted at once."""
     converted = iter(convert([bound for row in rows for one in row for bound in one.bounds]))
     return [[one.with_bounds(converted) for one in row] for row in rows]
+
+
+def stored_ranges(parse: ParseBounds, rows: list[list[Range]], valid: Mask, pg_type: PgType) -> Values:
+    """Ranges whose bounds are text, or in binary form, as they are stored; `parse` reads such bounds as values of the subtype."""
+    subtype = subtype_of(pg_type)
+
+    def stored(bounds: list[Bound]) -> list[bytes]:
+        return parse(Texts.of(bounds), np.ones(len(bounds), np.bool_), subtype).payload_list()
+
+    return write_ranges(convert_bounds(rows, stored), valid.tolist(), pg_type)
 
 
 def read_ranges(values: Values, pg_type: PgType) -> list[list[Range]]:

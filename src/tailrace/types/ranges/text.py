@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.types.codec import format_values, parse_texts
@@ -18,8 +16,8 @@ from tailrace.types.ranges.stored import (
     Range,
     convert_bounds,
     read_ranges,
+    stored_ranges,
     subtype_of,
-    write_ranges,
 )
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
@@ -62,23 +60,13 @@ def _print_bound(text: Bound | None) -> str:
 def parse_ranges(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As range_in, for ranges in the canonical form that the server prints."""
     rows = zip(texts.to_list(), valid.tolist(), strict=True)
-    return _stored([[_parse_range(text, 0)[0]] if present else [] for text, present in rows], valid, pg_type)
+    return stored_ranges(parse_texts, [[_parse_range(text, 0)[0]] if present else [] for text, present in rows], valid, pg_type)
 
 
 def parse_multiranges(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As multirange_in, for canonical texts."""
     rows = zip(texts.to_list(), valid.tolist(), strict=True)
-    return _stored([_parse_multirange(text) if present else [] for text, present in rows], valid, pg_type)
-
-
-def _stored(rows: list[list[Range]], valid: Mask, pg_type: PgType) -> Values:
-    """Of ranges whose bounds are texts."""
-    subtype = subtype_of(pg_type)
-
-    def parsed(bounds: list[str]) -> list[bytes]:
-        return parse_texts(Texts.of(bounds), np.ones(len(bounds), np.bool_), subtype).payload_list()
-
-    return write_ranges(convert_bounds(rows, parsed), valid.tolist(), pg_type)
+    return stored_ranges(parse_texts, [_parse_multirange(text) if present else [] for text, present in rows], valid, pg_type)
 
 
 def _parse_range(text: str, at: int) -> tuple[Range, int]:
