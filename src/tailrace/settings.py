@@ -11,6 +11,7 @@ import re
 
 from tailrace.errors import UsageError
 from tailrace.majors import KILOBYTES, NEWEST, said_by
+from tailrace.model import Lsn
 
 WORK_MEM = 64 << 20
 """PostgreSQL's default of logical_decoding_work_mem, in bytes."""
@@ -46,6 +47,14 @@ def def_get_boolean(name: str, value: str | int | None, values: str = "a Boolean
     if isinstance(value, str) and value.lower() in ("true", "on", "false", "off"):
         return value.lower() in ("true", "on")
     raise UsageError(f"{name} requires {values}", sqlstate="42601")
+
+
+def parse_lsn(text: str) -> Lsn:
+    """A position in the log (`pg_lsn_in`). Raises UsageError (22P02)."""
+    try:
+        return Lsn.parse(text)
+    except ValueError as error:
+        raise UsageError(str(error), sqlstate="22P02") from None
 
 
 def parse_int(text: str) -> int | None:

@@ -8,6 +8,7 @@ from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.state_file import read_state
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.settings import parse_lsn
 
 GivenLsn = Lsn | int | str | None
 GivenState = CatalogState | str | Path | None
@@ -17,10 +18,7 @@ def lsn_of(given: GivenLsn) -> Lsn | None:
     """Raises UsageError, in the server's words, for text that is no LSN."""
     if given is None:
         return None
-    try:
-        return Lsn.parse(given) if isinstance(given, str) else Lsn(given)
-    except ValueError as error:
-        raise UsageError(str(error), sqlstate="22P02") from None
+    return parse_lsn(given) if isinstance(given, str) else Lsn(given)
 
 
 def state_of(given: GivenState) -> CatalogState | None:

@@ -26,7 +26,8 @@ from tailrace.catalog.state.state_file import read_state
 from tailrace.changes import COLUMNS
 from tailrace.errors import UsageError
 from tailrace.feed import Decoder
-from tailrace.model import STRETCH_BYTES, Lsn
+from tailrace.model import STRETCH_BYTES
+from tailrace.pipeline.arguments import lsn_of
 from tailrace.pipeline.log_feed import LogFeed
 from tailrace.pipeline.open_log import open_feed, open_windows
 from tailrace.pipeline.scanning import Scanning
@@ -176,8 +177,8 @@ class TailraceSource(DataSource):
             plugin = plugin_of(options, source.segments.major)
             with shut_down(plugin):
                 windows = open_windows(
-                    source, database, catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
-                    scanning=scanning, demand=plugin.demand,
+                    source, database, catalog=catalog, start_lsn=lsn_of(options.get("startlsn") or None),
+                    upto_lsn=lsn_of(options.get("endlsn") or None), scanning=scanning, demand=plugin.demand,
                 )  # fmt: skip
                 self._printed = [PickledWindow(printed(window, plugin, options.get("state"))) for window in windows]
         return self._printed
@@ -234,9 +235,8 @@ def _source(options: Mapping[str, str]) -> tuple[Source, CatalogState | None, Sc
 def _open(options: Mapping[str, str], search_path: tuple[str, ...]) -> LogFeed:
     source, catalog, scanning = _source(options)
     return open_feed(
-        source, options["database"], catalog=catalog, start_lsn=_lsn(options.get("startlsn")), upto_lsn=_lsn(options.get("endlsn")),
-        scanning=scanning, demand=replace(OF_TABLES, search_path=search_path),
-    )  # fmt: skip
+        source, options["database"], catalog=catalog, start_lsn=lsn_of(options.get("startlsn") or None), upto_lsn=lsn_of(options.get("endlsn") or
+        None), scanning=scanning, demand=replace(OF_TABLES, search_path=search_path), )  # fmt: skip
 
 
 def _needed(options: Mapping[str, str], name: str, hint: str = "") -> str:
@@ -257,13 +257,4 @@ def _origin(options: Mapping[str, str]) -> StreamSource:
     if _names_slot(options) or "source" not in options:
         return KeptSlot(_needed(options, "state", hint), _needed(options, "slot", hint))
     source, database, catalog = (_needed(options, name, hint) for name in ("source", "database", "catalog"))
-    return LogAlone(source, database, catalog, _lsn(options.get("startlsn")))
-
-
-def _lsn(text: str | None) -> Lsn | None:
-    if not text:
-        return None
-    try:
-        return Lsn.parse(text)
-    except ValueError as error:
-        raise UsageError(str(error), sqlstate="22P02") from None
+    return LogAlone(source, database, catalog, lsn_of(options.get("startlsn") or None))

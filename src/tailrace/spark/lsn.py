@@ -8,8 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sql
 
-from tailrace.errors import UsageError
-from tailrace.model import Lsn
+from tailrace.settings import parse_lsn
 
 _FORM = "^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}"
 _WRONG = 'invalid input syntax for type pg_lsn: "'
@@ -39,10 +38,7 @@ def value_of(text: Column | str) -> Column:
 
 
 def _signed(text: str) -> int:
-    try:
-        lsn = int(Lsn.parse(text))
-    except ValueError as error:
-        raise UsageError(str(error), sqlstate="22P02") from None
+    lsn = int(parse_lsn(text))
     return lsn - (1 << 64) if lsn >> 63 else lsn
 
 

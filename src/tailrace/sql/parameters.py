@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from tailrace.errors import UsageError
 from tailrace.majors import NEWEST, PARAMETERS_SPELLED_AS_DEFINED, supports
 from tailrace.model import Lsn
-from tailrace.settings import parse_work_mem
+from tailrace.settings import parse_lsn, parse_work_mem
 from tailrace.types.style import PARAMETERS, TextStyle, check_interval_style, read_date_style
 from tailrace.types.times.zones import zone_of
 from tailrace.window import UNITS
@@ -40,7 +40,7 @@ class Parameters:
         name = self.shown(name)[0] if supports(major, PARAMETERS_SPELLED_AS_DEFINED) else name
         key = name.lower()
         if key == AS_OF:
-            return replace(self, as_of=_position(value))
+            return replace(self, as_of=parse_lsn(value) if value else None)
         if key == _WORK_MEM:
             return replace(self, work_mem="" if value is None else _size_text(parse_work_mem(value, major)))
         if key not in PARAMETERS:
@@ -87,15 +87,6 @@ def _size_text(size: int) -> str:
     """In the largest unit of which it is a whole number, as SHOW prints it."""
     unit = next(unit for unit in reversed(UNITS) if size % UNITS[unit] == 0)
     return f"{size // UNITS[unit]}{unit}"
-
-
-def _position(value: str | None) -> Lsn | None:
-    if not value:
-        return None
-    try:
-        return Lsn.parse(value)
-    except ValueError as error:
-        raise UsageError(str(error), sqlstate="22P02") from None
 
 
 def _date_style(before: str, value: str) -> str:

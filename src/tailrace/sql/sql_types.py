@@ -12,8 +12,8 @@ from functools import cache
 import pyarrow as pa
 
 from tailrace.errors import UsageError
-from tailrace.model import Lsn, PgType
-from tailrace.settings import parse_bool
+from tailrace.model import PgType
+from tailrace.settings import parse_bool, parse_lsn
 from tailrace.types.built_in import built_in_types
 
 ARROW: dict[str, pa.DataType] = {
@@ -69,10 +69,7 @@ def read(kind: str, text: str) -> object:
     if kind in ("text", "name"):
         return cut_name(text) if kind == "name" else text
     if kind == "pg_lsn":
-        try:
-            return Lsn.parse(text.strip())
-        except ValueError as error:
-            raise UsageError(str(error), sqlstate="22P02") from None
+        return parse_lsn(text.strip())
     if kind == "bool":
         meaning = parse_bool(text.strip())
         if meaning is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace.errors import UsageError
 from tailrace.model import Lsn, PgType
+from tailrace.settings import parse_lsn
 from tailrace.types.codec import parse_each
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
@@ -17,11 +17,4 @@ def format_lsns(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 def parse_lsns(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As pg_lsn_in."""
-
-    def parse_one(text: str) -> bytes:
-        try:
-            return Lsn.parse(text).to_bytes(8, "little")
-        except ValueError as error:
-            raise UsageError(str(error), sqlstate="22P02") from None
-
-    return parse_each(texts, valid, pg_type, parse_one)
+    return parse_each(texts, valid, pg_type, lambda text: parse_lsn(text).to_bytes(8, "little"))
