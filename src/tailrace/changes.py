@@ -119,8 +119,7 @@ def _change_batch(
 
 
 def _type_of(column: Column, style: ArrowStyle) -> pa.DataType:
-    assert column.type is not None
-    return arrow_type(column.type, column.typmod, style)
+    return arrow_type(column.live_type, column.typmod, style)
 
 
 def _rows(
@@ -140,8 +139,7 @@ def _rows(
         own, values = have[column.number]
         if key_only is not None and key_only.any() and column.number not in batch.relation.identity:
             values = replace(values, valid=values.valid & ~key_only)
-        assert own.type is not None
-        stored = to_arrow(values, own.type, own.typmod, style)
+        stored = to_arrow(values, own.live_type, own.typmod, style)
         arrays.append(widened(stored, _type_of(column, style), f"column {column.name} of table {target}"))
     fields = list(row_schema(target, style))
     if not fields:
@@ -157,8 +155,7 @@ def _absent(column: Column, rows: int, style: ArrowStyle, *, fill_missing: bool)
 
 def missing_value(column: Column, style: ArrowStyle = DEFAULT) -> pa.Array:
     """The one value that rows older than the column have for it (ADD COLUMN ... DEFAULT), as an array of length 1."""
-    assert column.type is not None
-    return to_arrow(Values.of_payloads([column.missing], column.length), column.type, column.typmod, style)
+    return to_arrow(Values.of_payloads([column.missing], column.length), column.live_type, column.typmod, style)
 
 
 APART = "The column's type was changed to one that does not hold all old values. Read the time before and after apart."

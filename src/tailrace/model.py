@@ -130,6 +130,12 @@ class Column:
     def dropped(self) -> bool:
         return self.type is None
 
+    @property
+    def live_type(self) -> PgType:
+        """The type of a column that was not dropped."""
+        assert self.type is not None, f"column {self.number} was dropped"
+        return self.type
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:

@@ -48,8 +48,7 @@ def tuple_columns(
     kinds = np.full((len(columns), rows), NULL_BYTE)
     texts = []
     for i, (column, stored) in enumerate(zip(columns, values, strict=True)):
-        assert column.type is not None, "dropped columns are not sent"
-        sent, sent_as = _sent(stored, column.type, style, codec, binary=binary)
+        sent, sent_as = _sent(stored, column.live_type, style, codec, binary=binary)
         texts.append(sent)
         kinds[i] = np.where(stored.valid, sent_as, NULL_BYTE)
         if stored.unchanged is not None:

@@ -103,11 +103,6 @@ def texts_of(cells: Sequence[str | None]) -> pa.Array:
     return Texts.of([cell or "" for cell in cells]).to_arrow(valid)
 
 
-def type_of(column: Column) -> PgType:
-    assert column.type is not None, "dropped columns are not shown"
-    return column.type
-
-
 def changes_of(batch: Batch, piece: Piece, texts: TextOf) -> list[RowChange]:
     """Every change of a batch as an object."""
     new = _cells(batch.columns, batch.new, texts, batch.kind != DELETE)
@@ -130,7 +125,7 @@ def _cells(
     """By row a cell for each column, where it is `there`; where a column is not `told`, it is unknown."""
     by_column: list[list[Cell]] = []
     for place, (column, values) in enumerate(zip(columns, side, strict=True)):
-        cells: list[Cell] = strings_of(texts(values, type_of(column)))
+        cells: list[Cell] = strings_of(texts(values, column.live_type))
         if values.unchanged is not None:
             for row in np.flatnonzero(values.unchanged).tolist():
                 cells[row] = Absent.UNCHANGED

@@ -77,13 +77,12 @@ def _pairs(text: str) -> dict[str, str]:
 
 def _value(column: Column, text: str) -> str:
     """The text as the column's type prints it."""
-    assert column.type is not None
     try:
-        stored = registry.parse_texts(Texts.of([text]), np.ones(1, np.bool_), column.type)
+        stored = registry.parse_texts(Texts.of([text]), np.ones(1, np.bool_), column.live_type)
     except UsageError as error:
         error.context = error.context or f"column {quote_identifier(column.name)}"
         raise
-    return registry.format_values(stored, column.type).to_list()[0]
+    return registry.format_values(stored, column.live_type).to_list()[0]
 
 
 def _hint(relation: Relation, key: tuple[int, ...]) -> str:

@@ -18,7 +18,7 @@ from tailrace.catalog.history.partitions import Partitions
 from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
 from tailrace.feed import Decoder
 from tailrace.model import PgType
-from tailrace.past.row_changes import Key, KeyColumns, RowChange, TextOf, changes_of, texts_of, type_of
+from tailrace.past.row_changes import Key, KeyColumns, RowChange, TextOf, changes_of, texts_of
 from tailrace.plan.pieces import Piece
 from tailrace.types import oids
 from tailrace.types.encodings.server_encodings import unchecked
@@ -92,7 +92,7 @@ class _Keys:
     def _among(self, batch: Batch, side: list[Values], others: list[Values] | None, places: list[int], texts: TextOf) -> Mask:
         """Whether each row of a side has one; TOASTed values that it was not logged with are those of the other side."""
         parts = []
-        types = [type_of(batch.columns[place]) for place in places]
+        types = [batch.columns[place].live_type for place in places]
         for place, pg_type in zip(places, types, strict=True):
             text = texts(side[place], pg_type)
             left_out = side[place].unchanged

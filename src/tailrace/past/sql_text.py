@@ -109,8 +109,7 @@ def _is_still(column: Column, cell: Cell) -> str:
     name = quote_identifier(column.name)
     if cell is None:
         return f"{name} IS NULL"
-    assert column.type is not None
-    if _is_compared(column.type):
+    if _is_compared(column.live_type):
         return f"{name} IS NOT DISTINCT FROM {literal(cell, column)}"
     return f"{name}::text IS NOT DISTINCT FROM {literal(cell, column)}::text"
 
@@ -124,11 +123,10 @@ def _is_compared(pg_type: PgType) -> bool:
 def literal(cell: Cell, column: Column) -> str:
     """A value, as quote_literal() writes it, with the column's type. The type has no modifier: too long a value is an error then,
     and not cut."""
-    assert column.type is not None
     if cell is None:
         return "NULL"
     assert not isinstance(cell, Absent)
-    return f"{quote_literal(cell)}::{format_type_with_typemod(column.type, -1)}"
+    return f"{quote_literal(cell)}::{format_type_with_typemod(column.live_type, -1)}"
 
 
 _KEYS_BETWEEN = """CREATE TEMP TABLE tailrace_undo_keys ON COMMIT DROP AS

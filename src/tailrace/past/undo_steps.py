@@ -146,8 +146,7 @@ def _note(version: Version, target: StatementTable, row: Row) -> str:
 
 
 def _type(column: Column) -> tuple[int, int]:
-    assert column.type is not None
-    return column.type.oid, column.typmod
+    return column.live_type.oid, column.typmod
 
 
 def _dropped(version: Version, target: StatementTable) -> list[tuple[int, str]]:

@@ -66,12 +66,11 @@ def _maps(batch: Batch, side: list[Values], present: Mask, key_only: Mask | None
     rows, count = len(present), len(side)
     texts = []
     for column, values in zip(batch.columns, side, strict=True):
-        assert column.type is not None
         valid = values.valid
         if key_only is not None and column.number not in batch.relation.identity:
             valid = valid & ~key_only
         shown = replace(values, valid=valid)
-        texts.append(strings_to_utf8(string_array(format_values(shown, column.type, style), valid), codec))
+        texts.append(strings_to_utf8(string_array(format_values(shown, column.live_type, style), valid), codec))
     names = pa.array([column.name for column in batch.columns], pa.string())
     # Column by column they were made; row by row they are wanted, where there is a row.
     here = np.flatnonzero(present)

@@ -32,11 +32,6 @@ def live_fields(pg_type: PgType) -> list[Column]:
     return [field for field in pg_type.fields if not field.dropped]
 
 
-def field_type(field: Column) -> PgType:
-    assert field.type is not None, "a field that was not dropped has a type"
-    return field.type
-
-
 def columns_of(values: Values, pg_type: PgType) -> list[tuple[PgType, Values]]:
     """The live fields: of each the type, and the values in all rows."""
     fields = live_fields(pg_type)
@@ -45,8 +40,7 @@ def columns_of(values: Values, pg_type: PgType) -> list[tuple[PgType, Values]]:
         for payload, present in zip(values.payload_list(), values.valid.tolist(), strict=True)
     ]
     return [
-        (field_type(field), Values.of_payloads([row[number] for row in rows], field.length))
-        for number, field in enumerate(fields)
+        (field.live_type, Values.of_payloads([row[number] for row in rows], field.length)) for number, field in enumerate(fields)
     ]
 
 
@@ -78,7 +72,7 @@ def composites_of(
     for number, field in enumerate(live_fields(pg_type)):
         words = [row[number] for row in rows]
         present = np.array([word is not None for word in words], np.bool_)
-        stored = read(Texts.of([word or b"" for word in words]), present, field_type(field)).payload_list()
+        stored = read(Texts.of([word or b"" for word in words]), present, field.live_type).payload_list()
         columns.append([payload if there else None for payload, there in zip(stored, present.tolist(), strict=True)])
     payloads = [
         _write_fields([column[row] for column in columns], pg_type) if present else None

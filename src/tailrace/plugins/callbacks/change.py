@@ -104,8 +104,7 @@ def _texts(batch: Batch, side: Sequence[Values] | None, style: TextStyle, codec:
         return repeat((), len(batch))
     columns: list[list[Any]] = []
     for column, values in zip(batch.columns, side, strict=True):
-        assert column.type is not None
-        texts = to_utf8(format_values(values, column.type, style), codec)
+        texts = to_utf8(format_values(values, column.live_type, style), codec)
         columns.append(_marked(_strings(texts, values), values))
     return zip(*columns, strict=True)
 

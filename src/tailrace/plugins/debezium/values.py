@@ -74,8 +74,7 @@ class FieldConverter:
 
 def resolved(column: Column) -> tuple[PgType, int]:
     """The type that a column's values are of in the end, and its modifier: that of the domain, where one gives it."""
-    pg_type, typmod = column.type, column.typmod
-    assert pg_type is not None, "dropped columns are not shown"
+    pg_type, typmod = column.live_type, column.typmod
     while pg_type.kind == "d" and pg_type.element is not None:
         typmod = typmod if typmod >= 0 else pg_type.typmod
         pg_type = pg_type.element
@@ -92,7 +91,6 @@ class ValueConverters:
 
     def of(self, column: Column) -> FieldConverter:
         pg_type, typmod = resolved(column)
-        assert column.type is not None
         if pg_type.oid in _PLAIN:
             kind, how = _PLAIN[pg_type.oid]
             return FieldConverter(kind, lambda stored: (self._printed(stored, column), how))
@@ -108,8 +106,7 @@ class ValueConverters:
         return FieldConverter("string", lambda stored: (self._printed(stored, column), form.STRING), name, parameters)
 
     def _printed(self, stored: Values, column: Column) -> Texts:
-        assert column.type is not None
-        return printed(stored, column.type, self.style, self.codec)
+        return printed(stored, column.live_type, self.style, self.codec)
 
     # -- by type -----------------------------------------------------------------------------------------------------------------
 
@@ -155,9 +152,7 @@ class ValueConverters:
     def bytea(self, column: Column, typmod: int) -> FieldConverter:
         if self.options.binaries == HEX:
             style = replace(self.style, bytea_output="hex")
-            assert column.type is not None
-            pg_type = column.type
-            return FieldConverter("string", lambda stored: (printed(stored, pg_type, style, self.codec), form.HEX))
+            return FieldConverter("string", lambda stored: (printed(stored, column.live_type, style, self.codec), form.HEX))
         kind = "bytes" if self.options.binaries == "bytes" else "string"
         return FieldConverter(kind, lambda stored: (base64_texts(*stored.payloads), form.STRING))
 
@@ -216,8 +211,7 @@ class ValueConverters:
         style, digits = replace(self.style, date_style="ISO, MDY", time_zone="UTC"), typmod if typmod >= 0 else _MICROS
 
         def text_of(stored: Values) -> tuple[Texts, int]:
-            assert column.type is not None
-            return zoned_texts(printed(stored, column.type, style, self.codec), digits), form.STRING
+            return zoned_texts(printed(stored, column.live_type, style, self.codec), digits), form.STRING
 
         return FieldConverter("string", text_of, "io.debezium.time.ZonedTimestamp", fallback='"1970-01-01T00:00:00Z"')
 

@@ -218,10 +218,9 @@ def _among(some: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.
 def _relation_messages(relation: Relation, what: PublishedRelation, xid: int | None) -> Iterator[bytes]:
     columns = what.shown_of(relation)
     for column in columns:
-        assert column.type is not None
-        if column.type.oid >= FIRST_GENBKI_OBJECT_ID:
-            base = column.type.base
-            yield write_message(Type(column.type.oid, _namespace(base.schema), base.name, xid))
+        if column.live_type.oid >= FIRST_GENBKI_OBJECT_ID:
+            base = column.live_type.base
+            yield write_message(Type(column.live_type.oid, _namespace(base.schema), base.name, xid))
     is_full = relation.replica_identity == _FULL
     yield write_message(
         RelationMessage(
@@ -239,11 +238,8 @@ def _check_names(relation: Relation, what: PublishedRelation) -> None:
     """Raises UsageError for the first name, of those that are sent, that is not UTF-8."""
     names = [relation.schema, relation.name]
     for column in what.shown_of(relation):
-        assert column.type is not None
-        names += [
-            column.name,
-            *((column.type.base.schema, column.type.base.name) if column.type.oid >= FIRST_GENBKI_OBJECT_ID else ()),
-        ]
+        pg_type = column.live_type
+        names += [column.name, *((pg_type.base.schema, pg_type.base.name) if pg_type.oid >= FIRST_GENBKI_OBJECT_ID else ())]
     check_utf8(Texts.of([name.encode("utf-8", "surrogateescape") for name in names]))
 
 

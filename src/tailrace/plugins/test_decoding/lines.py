@@ -56,7 +56,7 @@ class LineFormatter(Formatter):
     def _lines(self, batch: Batch) -> Texts:
         columns, rows = batch.columns, len(batch)
         heads = Words.of([f"table {qualified_name(each, self.major)}: " for each in batch.published_as])
-        labels = Words.of([f" {quote_identifier(column.name, self.major)}[{_type(column).label}]:" for column in columns])
+        labels = Words.of([f" {quote_identifier(column.name, self.major)}[{column.live_type.label}]:" for column in columns])
         new = ColumnTexts.of(batch.new, columns, rows, self._quoted)
         old = ColumnTexts.of(batch.old, columns, rows, self._quoted)
         # Room for the longest that it could be; pages that stay untouched cost nothing, and counting first would cost a second pass.
@@ -70,7 +70,7 @@ class LineFormatter(Formatter):
 
     def _quoted(self, stored: Values, column: Column) -> tuple[Texts, int, int]:
         """A column's texts, how they are quoted, and how many bytes that takes at most."""
-        pg_type = _type(column)
+        pg_type = column.live_type
         texts, quoting = self._texts(stored, pg_type), _QUOTING[registry.quoting(pg_type)]
         has_quotes = quoting == _QUOTED and (texts.data == _QUOTE).any()
         return texts, _ESCAPED if has_quotes else quoting, 2 * len(texts.data)
@@ -83,11 +83,6 @@ class LineFormatter(Formatter):
 
 def qualified_name(relation: Relation, major: int) -> str:
     return f"{quote_identifier(relation.schema, major)}.{quote_identifier(relation.name, major)}"
-
-
-def _type(column: Column) -> PgType:
-    assert column.type is not None, "dropped columns are not shown"
-    return column.type
 
 
 class LineRows(NamedTuple):

@@ -119,8 +119,7 @@ class Format2Formatter(Formatter):
         return Keys(identity, primary, obtainable, self.options.include_pk)
 
     def _text_of(self, stored: Values, column: Column) -> tuple[Texts, int]:
-        assert column.type is not None, "dropped columns are not shown"
-        return written_as(column.type, stored, self.options, self.style, self.codec)
+        return written_as(column.live_type, stored, self.options, self.style, self.codec)
 
 
 def selected_changes(options: Wal2JsonOptions, batch: Batch) -> NDArray[np.bool_]:
