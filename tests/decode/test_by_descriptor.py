@@ -29,7 +29,7 @@ class OneByOneFormatter(LineFormatter):
 class OneByOne(TestDecoding):
     @property
     def formatter(self) -> LineFormatter:
-        return OneByOneFormatter(self.major, self.context.style)
+        return OneByOneFormatter(self.context.style, self.context.codec, self.major)
 
 
 @pytest.fixture(params=["partitions", "names"])

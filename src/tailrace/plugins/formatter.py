@@ -7,23 +7,29 @@ change can only depend on the change and on the options; the other half, `Output
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from tailrace.decode import Batch
 from tailrace.model import Relation
-from tailrace.types.style import NameOf
+from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
 
+@dataclass(frozen=True)
 class Formatter:
-    """Prints changes of tables. It travels to workers, and remembers nothing from batch to batch."""
+    """Prints changes of tables, values in a `style`, text of which a batch has in the encoding `codec`. It travels to workers, and remembers nothing
+    from batch to batch."""
 
-    needs_relations = False
+    style: TextStyle
+    codec: str
+
+    needs_relations: ClassVar = False
     """Whether the driver must know of which relation each row is."""
 
-    def with_names(self, names: NameOf | None, codec: str) -> Formatter:
-        """One that prints these names for regclass and its kin, and reads text in this encoding; itself if it prints no
-        values."""
-        return self
+    def with_names(self, names: NameOf | None, codec: str) -> Self:
+        """One that prints these names for regclass and its kin, and reads text in this encoding."""
+        return replace(self, style=replace(self.style, names=names), codec=codec)
 
     @property
     def checks_values(self) -> bool:

@@ -119,7 +119,7 @@ class CalledPlugin(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, Relation
     @property
     def formatter(self) -> CallbackFormatter:
         self._start_again()
-        return CallbackFormatter(self.plugin, self.callback_context.alone(), self.context.style, self.context.codec)
+        return CallbackFormatter(self.context.style, self.context.codec, self.plugin, self.callback_context.alone())
 
     @property
     def demand(self) -> Demand:

@@ -22,8 +22,6 @@ from tailrace.plugins.callbacks.change import ChangeShape, batch_as_arrow, plain
 from tailrace.plugins.callbacks.context import Context
 from tailrace.plugins.callbacks.plugin import Plugin, implements
 from tailrace.plugins.formatter import Formatter
-from tailrace.types.encodings.server_encodings import UTF8
-from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 
 EVENT, CHANGE, ONE, WROTE = b"E", b"C", b"1", b"W"
@@ -36,13 +34,8 @@ class CallbackFormatter(Formatter):
 
     plugin: Plugin
     context: Context
-    style: TextStyle
-    codec: str = UTF8
 
     needs_relations = True
-
-    def with_names(self, names: NameOf | None, codec: str) -> CallbackFormatter:
-        return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def relations_of(self, batch: Batch) -> Sequence[Relation]:
         """With the columns that are published."""

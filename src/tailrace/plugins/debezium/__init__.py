@@ -38,7 +38,7 @@ class Debezium(OutputPlugin):
 
     @property
     def formatter(self) -> EventFormatter:
-        return EventFormatter(self.options, self._origin, self.context.style, self.context.codec)
+        return EventFormatter(self.context.style, self.context.codec, self.options, self._origin)
 
     @property
     def _origin(self) -> SourceInfo:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +19,6 @@ from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.json_text.columns import LONGEST_LITERAL, literal_columns, put_literal
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.types.codec.ascii import COMMA
-from tailrace.types.encodings.server_encodings import UTF8
-from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.types.values import Texts
 
@@ -42,15 +40,10 @@ class EventFormatter(Formatter):
 
     options: DebeziumOptions
     origin: SourceInfo
-    style: TextStyle
-    codec: str = UTF8
 
     @property
     def checks_values(self) -> bool:
         return self.style.reads_utf8
-
-    def with_names(self, names: NameOf | None, codec: str) -> EventFormatter:
-        return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:
         rows, columns = len(batch), batch.columns

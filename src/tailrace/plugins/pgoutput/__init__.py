@@ -73,7 +73,7 @@ class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCall
 
     @property
     def formatter(self) -> MessageFormatter:
-        return MessageFormatter(self.context.style, self.options.binary, self.context.codec)
+        return MessageFormatter(self.context.style, self.context.codec, self.options.binary)
 
     # -- what depends on the order of the stream ---------------------------------------------------------------------------------
 

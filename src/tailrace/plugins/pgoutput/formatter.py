@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,8 +10,6 @@ from tailrace.decode import Batch
 from tailrace.logicalproto.change_writer import NO_XID, ChangeHeads, write_changes
 from tailrace.logicalproto.tuple_columns import TupleColumns, tuple_columns
 from tailrace.plugins.formatter import Formatter
-from tailrace.types.encodings.server_encodings import UTF8
-from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts
 from tailrace.wal.heap import NO_OLD, OLD_KEY, OLD_ROW
 
@@ -22,18 +20,13 @@ _FULL = "f"
 class MessageFormatter(Formatter):
     """`binary`: values of types that have a send function travel as it makes them."""
 
-    style: TextStyle
     binary: bool = False
-    codec: str = UTF8
 
     needs_relations = True
 
     @property
     def checks_values(self) -> bool:
         return self.style.reads_utf8
-
-    def with_names(self, names: NameOf | None, codec: str) -> MessageFormatter:
-        return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:
         stream = batch.stream

@@ -65,7 +65,7 @@ class TestDecoding(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks):
 
     @property
     def formatter(self) -> LineFormatter:
-        return LineFormatter(self.major, self.context.style, self.include_xids)
+        return LineFormatter(self.context.style, self.context.codec, self.major, self.include_xids)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         xids = (" ", transactions.xid) if self.include_xids else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +15,7 @@ from tailrace.plugins.column_texts import NULL, UNCHANGED, ColumnTexts, Words, p
 from tailrace.plugins.formatter import Formatter
 from tailrace.types import oids, registry
 from tailrace.types.encodings.conversion import to_utf8
-from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.quoting import quote_identifier
-from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
 
 # How a column's values stand
@@ -37,12 +35,7 @@ class LineFormatter(Formatter):
     """`major` decides which words are quoted; `include_xids`, what is written of streamed changes."""
 
     major: int
-    style: TextStyle
     include_xids: bool = True
-    codec: str = UTF8
-
-    def with_names(self, names: NameOf | None, codec: str) -> LineFormatter:
-        return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def change_texts(self, batch: Batch) -> Texts:
         stream = batch.stream

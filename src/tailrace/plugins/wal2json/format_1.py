@@ -37,7 +37,7 @@ class Format1:
 
     @property
     def formatter(self) -> Format1Formatter:
-        return Format1Formatter(self.options, self.context.style, self.context.codec)
+        return Format1Formatter(self.context.style, self.context.codec, self.options)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         tab, line, space = self.layout.tab, self.layout.line, self.layout.space

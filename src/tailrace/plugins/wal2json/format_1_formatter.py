@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,9 +25,7 @@ from tailrace.plugins.wal2json.format_2_formatter import (
     written_as,
 )
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
-from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.format_type import format_type_with_typemod
-from tailrace.types.style import NameOf, TextStyle
 from tailrace.types.values import Texts, Values
 
 _VERBS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
@@ -59,11 +57,6 @@ class Format1Formatter(Formatter):
     """An object a change, with a comma before it; nothing of a change that is not written."""
 
     options: Wal2JsonOptions
-    style: TextStyle
-    codec: str = UTF8
-
-    def with_names(self, names: NameOf | None, codec: str) -> Format1Formatter:
-        return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def warnings(self, batch: Batch) -> frozenset[str]:
         lost = selected_changes(self.options, batch) & lacking_identity(batch)

@@ -29,7 +29,7 @@ class Format2:
 
     @property
     def formatter(self) -> Format2Formatter:
-        return Format2Formatter(self.options, self.context.style, self.context.codec)
+        return Format2Formatter(self.context.style, self.context.codec, self.options)
 
     def begin_texts(self, transactions: Transactions) -> Texts:
         return self._transaction("B", transactions)

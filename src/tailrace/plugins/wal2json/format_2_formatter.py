@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -31,9 +31,8 @@ from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.wal2json.options import ACTIONS, Wal2JsonOptions
 from tailrace.types import oids, registry
 from tailrace.types.codec.ascii import COMMA
-from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.format_type import format_type_with_typemod
-from tailrace.types.style import NameOf, TextStyle
+from tailrace.types.style import TextStyle
 from tailrace.types.times.text import timestamptz_to_str
 from tailrace.types.values import Texts, Values, as_writable
 
@@ -47,11 +46,6 @@ class Format2Formatter(Formatter):
     """An object a change; nothing of a change that is not written."""
 
     options: Wal2JsonOptions
-    style: TextStyle
-    codec: str = UTF8
-
-    def with_names(self, names: NameOf | None, codec: str) -> Format2Formatter:
-        return replace(self, style=replace(self.style, names=names), codec=codec)
 
     def warnings(self, batch: Batch) -> frozenset[str]:
         lost = selected_changes(self.options, batch) & ~batch.has_old & lacking_identity(batch)
