@@ -14,7 +14,7 @@ from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
 from tailrace.plan.demand import Demand
-from tailrace.plan.origins import from_elsewhere
+from tailrace.plan.origin_filter import from_elsewhere
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.transactions.fates import TwoPhase
 from tailrace.types.style import TextStyle

@@ -10,7 +10,7 @@ from tailrace.errors import InsufficientLogging, MissingHistory
 from tailrace.model import Lsn
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.demand import OF_TABLES, Demand
-from tailrace.plan.origins import from_elsewhere
+from tailrace.plan.origin_filter import from_elsewhere
 from tailrace.transactions.fates import TwoPhase
 
 T = 20000

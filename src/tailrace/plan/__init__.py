@@ -19,7 +19,7 @@ from tailrace.plan.consistency import consistency, left_out, whole
 from tailrace.plan.decodable import logged_for_decoding
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.events import LogicalMessage, Truncation, messages_of, origins_of_events, truncations_of
-from tailrace.plan.origins import unwanted_origins
+from tailrace.plan.origin_filter import unwanted_origins
 from tailrace.plan.streams import Streams
 from tailrace.plan.stretch_plan import StretchPlan
 from tailrace.plan.stretch_planner import stretch_plans

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.plan.origins import OriginFilter
+from tailrace.plan.origin_filter import OriginFilter
 from tailrace.transactions.fates import TwoPhase
 from tailrace.types.style import SEARCH_PATH, TextStyle
 

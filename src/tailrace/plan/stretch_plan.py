@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.names.name_timeline import NameTimeline
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
-from tailrace.plan.origins import NO_ORIGINS
+from tailrace.plan.origin_filter import NO_ORIGINS
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.server_encodings import UTF8
 

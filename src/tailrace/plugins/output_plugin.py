@@ -23,7 +23,7 @@ from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plan.origins import OriginFilter
+from tailrace.plan.origin_filter import OriginFilter
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.parameters import with_parameters

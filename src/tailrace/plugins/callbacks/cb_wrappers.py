@@ -20,7 +20,7 @@ from tailrace.errors import TailraceError
 from tailrace.model import Lsn, Transaction
 from tailrace.plan.demand import Demand
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plan.origins import OriginFilter
+from tailrace.plan.origin_filter import OriginFilter
 from tailrace.plugins.callbacks.catalogs import CatalogReader, HistoricSnapshot
 from tailrace.plugins.callbacks.change import Change, ChangeShape, read_change
 from tailrace.plugins.callbacks.context import Context, OutputOptions

@@ -16,7 +16,7 @@ from tailrace.logicalproto.formats import write_message
 from tailrace.majors import EMPTY_TRANSACTIONS_SKIPPED, PGOUTPUT_TWO_PHASE, supports
 from tailrace.model import Lsn
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plan.origins import OriginFilter, from_elsewhere
+from tailrace.plan.origin_filter import OriginFilter, from_elsewhere
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.pgoutput.formatter import MessageFormatter
 from tailrace.plugins.pgoutput.options import PARALLEL, PgOutputOptions, parse_options

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tailrace.errors import UsageError
 from tailrace.majors import MESSAGES_BEGIN_TRANSACTIONS, NEWEST, supports
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plan.origins import OriginFilter, from_elsewhere
+from tailrace.plan.origin_filter import OriginFilter, from_elsewhere
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.test_decoding.lines import LineFormatter, qualified_name
 from tailrace.settings import bool_option

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tailrace.plan.events import LogicalMessage, Truncation
-from tailrace.plan.origins import OriginFilter, among
+from tailrace.plan.origin_filter import OriginFilter, among
 from tailrace.plugins.formatter import Formatter
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions
