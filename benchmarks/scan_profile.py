@@ -17,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from tailrace.wal.rooms import new_room
 
 from postgres import write_wal
 from tailrace.kernels import kernel
@@ -27,6 +26,7 @@ from tailrace.storage.segments import Segments
 from tailrace.wal import framing
 from tailrace.wal.facts import catalog_files
 from tailrace.wal.framing import new_frame, next_records
+from tailrace.wal.index_buffers import new_buffers
 from tailrace.wal.pages import WalBytes
 from tailrace.wal.scan import ScanFormat, scan, scan_records
 from workloads import WORKLOADS
@@ -94,16 +94,16 @@ def _steps(segments: Segments, wal: WalBytes, stretch, runs: int) -> tuple[dict[
 
     def noted() -> None:
         frame = new_frame(wal, log, stretch.start, stretch.stop)
-        scan_records(wal.buf, frame, form, catalogs, new_room(wal.raw))
+        scan_records(wal.buf, frame, form, catalogs, new_buffers(wal.raw))
 
     read = _least(lambda: segments.read(stretch.start, stretch.stop), runs)
     bare = _least(lambda: framed(check_crc=False), runs)
     checked = _least(lambda: framed(check_crc=True), runs)
     facts = _least(noted, runs)
-    rooms = _least(lambda: new_room(wal.raw), runs)
+    buffers = _least(lambda: new_buffers(wal.raw), runs)
     index = _least(lambda: scan(wal, stretch, log, at_end_of_log=False), runs)
     steps = {
-        "read": read, "frame": bare, "checksum": checked - bare, "room": rooms, "parse and note": facts - checked - rooms,
+        "read": read, "frame": bare, "checksum": checked - bare, "buffers": buffers, "parse and note": facts - checked - buffers,
         "index": index - facts,
     }  # fmt: skip
     return steps, framed(check_crc=False)
