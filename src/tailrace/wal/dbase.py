@@ -7,32 +7,28 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tailrace.majors import Compared
-from tailrace.wal.structs import U32, Layout, Struct, read_u32s, write_u32s
+from tailrace.wal.structs import U32, Layout, Struct, Uint32, read_u32s, write_u32s
 
 COMPARED = Compared(__name__, "commands/dbcommands_xlog.h", upto=18)
 OPCODE = 0xF0
 
 
 @dataclass(frozen=True, slots=True)
-class CreateDatabaseFileCopy(Struct):
+class CreateDatabaseFileCopy(Struct, compared=COMPARED):
     """xl_dbase_create_file_copy_rec (xl_dbase_create_rec of 14): the files of another database are copied."""
 
-    LAYOUTS = COMPARED.always(Layout({"database": U32, "tablespace": U32, "source_database": U32, "source_tablespace": U32}))
-
-    database: int
-    tablespace: int
-    source_database: int
-    source_tablespace: int
+    database: Uint32
+    tablespace: Uint32
+    source_database: Uint32
+    source_tablespace: Uint32
 
 
 @dataclass(frozen=True, slots=True)
-class CreateDatabaseWalLog(Struct):
+class CreateDatabaseWalLog(Struct, compared=COMPARED):
     """xl_dbase_create_wal_log_rec: what the database has from its template follows in the log, block by block."""
 
-    LAYOUTS = COMPARED.always(Layout({"database": U32, "tablespace": U32}))
-
-    database: int
-    tablespace: int
+    database: Uint32
+    tablespace: Uint32
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,48 +9,54 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tailrace.majors import Compared
-from tailrace.model import Locator, Lsn
-from tailrace.wal.structs import BOOL, I64, LOCATOR, LSN, U8, U16, U32, Layout, Struct, read_u32s, write_u32s
+from tailrace.wal.structs import (
+    BOOL,
+    U8,
+    U16,
+    U32,
+    Int64,
+    Layout,
+    RelFileLocator,
+    Struct,
+    Uint8,
+    Uint16,
+    Uint32,
+    XLogRecPtr,
+    read_u32s,
+    write_u32s,
+)
 
 COMPARED = Compared(__name__, "access/heapam_xlog.h", upto=18)
 
 
 @dataclass(frozen=True, slots=True)
-class HeapInsert(Struct):
+class HeapInsert(Struct, compared=COMPARED):
     """xl_heap_insert"""
 
-    LAYOUTS = COMPARED.always(Layout({"offnum": U16, "flags": U8}))
-
-    offnum: int
-    flags: int
+    offnum: Uint16
+    flags: Uint8
 
 
 @dataclass(frozen=True, slots=True)
-class HeapDelete(Struct):
+class HeapDelete(Struct, compared=COMPARED):
     """xl_heap_delete; the old tuple, or its key, may follow."""
 
-    LAYOUTS = COMPARED.always(Layout({"xmax": U32, "offnum": U16, "infobits": U8, "flags": U8}))
-
-    xmax: int
-    offnum: int
-    infobits: int
-    flags: int
+    xmax: Uint32
+    offnum: Uint16
+    infobits: Uint8
+    flags: Uint8
 
 
 @dataclass(frozen=True, slots=True)
-class HeapUpdate(Struct):
+class HeapUpdate(Struct, compared=COMPARED):
     """xl_heap_update, of HOT updates too; the old tuple, or its key, may follow."""
 
-    LAYOUTS = COMPARED.always(
-        Layout({"old_xmax": U32, "old_offnum": U16, "old_infobits": U8, "flags": U8, "new_xmax": U32, "new_offnum": U16})
-    )
-
-    old_xmax: int
-    old_offnum: int
-    old_infobits: int
-    flags: int
-    new_xmax: int
-    new_offnum: int
+    old_xmax: Uint32
+    old_offnum: Uint16
+    old_infobits: Uint8
+    flags: Uint8
+    new_xmax: Uint32
+    new_offnum: Uint16
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +82,20 @@ class HeapTruncate:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirm(Struct):
+class Confirm(Struct, compared=COMPARED):
     """xl_heap_confirm: a speculative insert stands."""
 
-    LAYOUTS = COMPARED.always(Layout({"offnum": U16}))
-
-    offnum: int
+    offnum: Uint16
 
 
 @dataclass(frozen=True, slots=True)
-class Lock(Struct):
+class Lock(Struct, compared=COMPARED):
     """xl_heap_lock, and xl_heap_lock_updated, which is laid out alike."""
 
-    LAYOUTS = COMPARED.always(Layout({"xmax": U32, "offnum": U16, "infobits": U8, "flags": U8}))
-
-    xmax: int
-    offnum: int
-    infobits: int
-    flags: int
+    xmax: Uint32
+    offnum: Uint16
+    infobits: Uint8
+    flags: Uint8
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,36 +117,25 @@ class Inplace(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class MultiInsert(Struct):
+class MultiInsert(Struct, compared=COMPARED):
     """xl_heap_multi_insert; the tuples' offnums follow, unless the page is new."""
 
-    LAYOUTS = COMPARED.always(Layout({"flags": U8, "ntuples": U16}))
-
-    flags: int
-    ntuples: int
+    flags: Uint8
+    ntuples: Uint16
 
 
 @dataclass(frozen=True, slots=True)
-class NewCid(Struct):
+class NewCid(Struct, compared=COMPARED):
     """xl_heap_new_cid: command ids of a row of a catalog. The tid is a block number in two halves, high first, and an offnum."""
 
-    LAYOUTS = COMPARED.always(
-        Layout(
-            {
-                "top_xid": U32, "cmin": U32, "cmax": U32, "combocid": U32, "locator": LOCATOR, "block_high": U16, "block_low": U16,
-                "offnum": U16,
-            }
-        )
-    )  # fmt: skip
-
-    top_xid: int
-    cmin: int
-    cmax: int
-    combocid: int
-    locator: Locator
-    block_high: int
-    block_low: int
-    offnum: int
+    top_xid: Uint32
+    cmin: Uint32
+    cmax: Uint32
+    combocid: Uint32
+    locator: RelFileLocator
+    block_high: Uint16
+    block_low: Uint16
+    offnum: Uint16
 
     @property
     def block(self) -> int:
@@ -152,29 +143,23 @@ class NewCid(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Visible(Struct):
+class Visible(Struct, compared=COMPARED):
     """xl_heap_visible"""
 
-    LAYOUTS = COMPARED.always(Layout({"horizon": U32, "flags": U8}))
-
-    horizon: int
-    flags: int
+    horizon: Uint32
+    flags: Uint8
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite(Struct):
+class Rewrite(Struct, compared=COMPARED):
     """xl_heap_rewrite_mapping: where rows of a catalog went when it was rewritten."""
 
-    LAYOUTS = COMPARED.always(
-        Layout({"mapped_xid": U32, "mapped_db": U32, "mapped_rel": U32, "offset": I64, "num_mappings": U32, "start_lsn": LSN})
-    )
-
-    mapped_xid: int
-    mapped_db: int
-    mapped_rel: int
-    offset: int
-    num_mappings: int
-    start_lsn: Lsn
+    mapped_xid: Uint32
+    mapped_db: Uint32
+    mapped_rel: Uint32
+    offset: Int64
+    num_mappings: Uint32
+    start_lsn: XLogRecPtr
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +180,10 @@ class Prune(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Vacuum(Struct):
+class Vacuum(Struct, compared=COMPARED):
     """xl_heap_vacuum, until 16."""
 
-    LAYOUTS = COMPARED.always(Layout({"nunused": U16}))
-
-    nunused: int
+    nunused: Uint16
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +204,8 @@ class FreezePage(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class PruneFreeze(Struct):
+class PruneFreeze(Struct, compared=COMPARED):
     """xl_heap_prune, since 17, of all that prunes, vacuums and freezes. What was a reason once is not written any more."""
 
-    LAYOUTS = COMPARED.always(Layout({"reason": U8, "flags": U8}))
-
-    reason: int
-    flags: int
+    reason: Uint8
+    flags: Uint8

@@ -12,7 +12,7 @@ import numpy as np
 from tailrace.majors import OLDEST, Compared
 from tailrace.model import Lsn
 from tailrace.wal.crc import record_crc
-from tailrace.wal.structs import LSN, U8, U16, U32, Layout, Struct
+from tailrace.wal.structs import LSN, U32, Struct, Uint8, Uint16, Uint32, XLogRecPtr
 
 COMPARED = Compared(__name__, "access/xlogrecord.h", upto=18)
 # Behind the header come fragments, each begun by its id: block references have 0 to 32 (XLR_MAX_BLOCK_ID), others XLR_BLOCK_ID_…
@@ -23,20 +23,16 @@ ID_TOP_XID = 252  # the xid of the top-level transaction
 
 
 @dataclass(frozen=True, slots=True)
-class RecordHeader(Struct):
+class RecordHeader(Struct, compared=COMPARED):
     """XLogRecord. `previous` is where the record before begins."""
 
-    LAYOUTS = COMPARED.always(
-        Layout({"length": U32, "xid": U32, "previous": LSN, "info": U8, "manager": U8, "unused": U16, "crc": U32})
-    )
-
-    length: int
-    xid: int
-    previous: Lsn
-    info: int
-    manager: int
-    unused: int = 0
-    crc: int = 0
+    length: Uint32
+    xid: Uint32
+    previous: XLogRecPtr
+    info: Uint8
+    manager: Uint8
+    unused: Uint16 = 0
+    crc: Uint32 = 0
 
 
 _LAYOUT = RecordHeader.LAYOUTS[OLDEST]  # as in every major

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tailrace.majors import Compared
-from tailrace.model import Locator
-from tailrace.wal.structs import LOCATOR, U32, Layout, Struct
+from tailrace.wal.structs import RelFileLocator, Struct, Uint32
 
 COMPARED = Compared(__name__, "catalog/storage_xlog.h", upto=18)
 OPCODE = 0xF0
@@ -15,21 +14,17 @@ TRUNCATE = 0x20
 
 
 @dataclass(frozen=True, slots=True)
-class StorageCreate(Struct):
+class StorageCreate(Struct, compared=COMPARED):
     """xl_smgr_create"""
 
-    LAYOUTS = COMPARED.always(Layout({"locator": LOCATOR, "fork": U32}))
-
-    locator: Locator
-    fork: int
+    locator: RelFileLocator
+    fork: Uint32
 
 
 @dataclass(frozen=True, slots=True)
-class StorageTruncate(Struct):
+class StorageTruncate(Struct, compared=COMPARED):
     """xl_smgr_truncate: `blocks` are left of the main fork; `flags` say which forks are cut."""
 
-    LAYOUTS = COMPARED.always(Layout({"blocks": U32, "locator": LOCATOR, "flags": U32}))
-
-    blocks: int
-    locator: Locator
-    flags: int
+    blocks: Uint32
+    locator: RelFileLocator
+    flags: Uint32

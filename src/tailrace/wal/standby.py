@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.majors import Compared
-from tailrace.wal.structs import BOOL, U32, Layout, Struct, read_u32s, write_u32s
+from tailrace.wal.structs import BOOL, U32, Bool, Layout, Struct, Uint32, read_u32s, write_u32s
 
 COMPARED = Compared(__name__, "storage/standbydefs.h", upto=18)
 OPCODE = 0xF0
@@ -80,12 +80,10 @@ class StandbyLocks:
 
 
 @dataclass(frozen=True, slots=True)
-class StandbyInvalidations(Struct):
+class StandbyInvalidations(Struct, compared=COMPARED):
     """xl_invalidations, without the messages themselves; decoding does not need them."""
 
-    LAYOUTS = COMPARED.always(Layout({"database": U32, "tablespace": U32, "relcache_init_file": BOOL, "count": U32}))
-
-    database: int
-    tablespace: int
-    relcache_init_file: bool
-    count: int
+    database: Uint32
+    tablespace: Uint32
+    relcache_init_file: Bool
+    count: Uint32

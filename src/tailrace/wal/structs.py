@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from struct import Struct as Packing
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tailrace.errors import CorruptWal
+from tailrace.majors import Compared
 from tailrace.model import Locator, Lsn
 
 
@@ -39,6 +40,16 @@ F64 = CType("d", 8, 8, float, float)
 LSN = CType("Q", 8, 8, Lsn)
 _LOCATOR = Packing("<3I")
 LOCATOR = CType("12s", 12, 4, lambda data: Locator(*_LOCATOR.unpack(data)), lambda locator: _LOCATOR.pack(*locator))
+
+
+Bool = Annotated[bool, BOOL]
+Uint8 = Annotated[int, U8]
+Uint16 = Annotated[int, U16]
+Uint32 = Annotated[int, U32]
+Int32 = Annotated[int, I32]
+Int64 = Annotated[int, I64]
+XLogRecPtr = Annotated[Lsn, LSN]
+RelFileLocator = Annotated[Locator, LOCATOR]
 
 
 def chars(count: int) -> CType:
@@ -92,10 +103,19 @@ def check_length(data: bytes, size: int) -> None:
 
 
 class Struct:
-    """Base of records whose data are one struct: dataclasses with the fields that any major has. Those that one has not are None."""
+    """Base of records whose data are one struct: dataclasses with the fields that any major has. Those that one has not are None.
+
+    Of a struct that all majors have alike, annotations of the fields are its layout: it says with what it was `compared`. Others have LAYOUTS.
+    """
 
     __slots__ = ()
     LAYOUTS: ClassVar[Mapping[int, Layout]]
+
+    def __init_subclass__(cls, compared: Compared | None = None, *, padded: bool = False) -> None:
+        if compared is not None:
+            hints = get_type_hints(cls, include_extras=True)
+            types = {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
+            cls.LAYOUTS = compared.always(Layout(types, padded=padded))
 
     @classmethod
     def read(cls, data: bytes, major: int) -> Self:

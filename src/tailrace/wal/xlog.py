@@ -4,10 +4,11 @@ cluster at a moment of the log."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from tailrace.majors import Compared
 from tailrace.model import Lsn
-from tailrace.wal.structs import BOOL, I32, I64, LSN, U32, U64, Layout, Struct, chars
+from tailrace.wal.structs import BOOL, I32, I64, LSN, U32, U64, Bool, Int32, Int64, Layout, Struct, Uint32, XLogRecPtr, chars
 
 COMPARED = Compared(__name__, "catalog/pg_control.h and access/xlog_internal.h", upto=18)
 OPCODE = 0xF0
@@ -69,64 +70,46 @@ class Checkpoint(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class NextOid(Struct):
+class NextOid(Struct, compared=COMPARED):
     """XLOG_NEXTOID: oids up to here may have been given out."""
 
-    LAYOUTS = COMPARED.always(Layout({"next_oid": U32}))
-
-    next_oid: int
+    next_oid: Uint32
 
 
 @dataclass(frozen=True, slots=True)
-class BackupEnd(Struct):
+class BackupEnd(Struct, compared=COMPARED):
     """XLOG_BACKUP_END: a base backup that began at `start` is consistent from here on."""
 
-    LAYOUTS = COMPARED.always(Layout({"start": LSN}))
-
-    start: Lsn
+    start: XLogRecPtr
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterChange(Struct):
+class ParameterChange(Struct, compared=COMPARED, padded=True):
     """xl_parameter_change: what was set when the server started, where it was not so before."""
 
-    LAYOUTS = COMPARED.always(
-        Layout(
-            {
-                "max_connections": I32, "max_worker_processes": I32, "max_wal_senders": I32, "max_prepared_xacts": I32,
-                "max_locks_per_xact": I32, "wal_level": I32, "wal_log_hints": BOOL, "track_commit_timestamp": BOOL,
-            },
-            padded=True,
-        )
-    )  # fmt: skip
-
-    max_connections: int
-    max_worker_processes: int
-    max_wal_senders: int
-    max_prepared_xacts: int
-    max_locks_per_xact: int
-    wal_level: int
-    wal_log_hints: bool = False
-    track_commit_timestamp: bool = False
+    max_connections: Int32
+    max_worker_processes: Int32
+    max_wal_senders: Int32
+    max_prepared_xacts: Int32
+    max_locks_per_xact: Int32
+    wal_level: Int32
+    wal_log_hints: Bool = False
+    track_commit_timestamp: Bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class RestorePoint(Struct):
+class RestorePoint(Struct, compared=COMPARED):
     """xl_restore_point. `time` counts microseconds since PG_EPOCH; `name` ends with the first zero."""
 
-    LAYOUTS = COMPARED.always(Layout({"time": I64, "name": chars(64)}))
-
-    time: int
-    name: bytes
+    time: Int64
+    name: Annotated[bytes, chars(64)]
 
 
 @dataclass(frozen=True, slots=True)
-class FullPageWritesChange(Struct):
+class FullPageWritesChange(Struct, compared=COMPARED):
     """XLOG_FPW_CHANGE"""
 
-    LAYOUTS = COMPARED.always(Layout({"full_page_writes": BOOL}))
-
-    full_page_writes: bool
+    full_page_writes: Bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +130,8 @@ class EndOfRecovery(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class OverwriteContrecord(Struct):
+class OverwriteContrecord(Struct, compared=COMPARED):
     """xl_overwrite_contrecord: the record at `overwritten` was cut off by a crash. `time` counts microseconds since PG_EPOCH."""
 
-    LAYOUTS = COMPARED.always(Layout({"overwritten": LSN, "time": I64}))
-
-    overwritten: Lsn
-    time: int
+    overwritten: XLogRecPtr
+    time: Int64
