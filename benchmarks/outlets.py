@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 
 from measure import Counted, Measure, measured
 from tailrace.lake.changelog import append_changes
-from tailrace.pipeline import LocalRunner, Runner, Source, know_catalogs, open_pipeline, scan_log, with_full_xids
+from tailrace.pipeline import LocalRunner, Runner, Source, open_pipeline, scan_log
+from tailrace.pipeline.catalogs import know_catalogs, with_full_xids
 from tailrace.plan import make_plan
 from tailrace.plan.stretch_plan import StretchPlan
 from tailrace.plugins.pgoutput import PgOutput

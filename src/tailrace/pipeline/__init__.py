@@ -5,18 +5,13 @@ Here the shore meets the stages: files are found and read, work is handed to a `
 the pure stages decide.
 """
 
-from tailrace.model import STRETCH_BYTES
 from tailrace.pipeline.capture import capture
-from tailrace.pipeline.catalogs import Catalogs, know_catalogs, with_full_xids
 from tailrace.pipeline.open_log import open_feed, open_pipeline, open_windows
 from tailrace.pipeline.pipeline import Pipeline
-from tailrace.pipeline.printed_window import PrintedWindow
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import Scanning, count_log, scan_log
-from tailrace.plan.whole_log import check_reaches
 from tailrace.storage.source import Source
 
 __all__ = [
-    "STRETCH_BYTES", "Catalogs", "LocalRunner", "Pipeline", "PrintedWindow", "Runner", "Scanning", "Source", "capture", "check_reaches",
-    "count_log", "know_catalogs", "open_feed", "open_pipeline", "open_windows", "scan_log", "with_full_xids",
+    "LocalRunner", "Pipeline", "Runner", "Scanning", "Source", "capture", "count_log", "open_feed", "open_pipeline", "open_windows", "scan_log",
 ]  # fmt: skip
