@@ -45,7 +45,7 @@ def _codes(column: pa.Array) -> NDArray[np.int64]:
 
 
 def joined(one: pa.Array | pa.ChunkedArray, other: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array after the other."""
+    """Concatenate the arrays."""
     return pa.concat_arrays([_flat(one), _flat(other)])
 
 

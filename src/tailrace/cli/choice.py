@@ -11,7 +11,7 @@ _GIGABYTE, _MEGABYTE = 1e9, 1e6
 
 
 class On(StrEnum):
-    """What can be asked for."""
+    """The values of the option --on."""
 
     AUTO = "auto"
     LOCAL = "local"

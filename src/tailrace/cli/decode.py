@@ -73,6 +73,6 @@ def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: 
 
 
 def write_lines(lines: Lines, plugin: OutputPlugin, printed: RowPrinter = as_psql) -> None:
-    """To standard output."""
+    """Write lines to standard output."""
     for few in few_at_a_time(lines):
         sys.stdout.buffer.write(printed(few, plugin).data)

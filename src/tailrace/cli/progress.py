@@ -24,7 +24,7 @@ class Progress:
     total: int = 0
 
     def tell(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if self.status is not None:
             self.status.console.print(line, highlight=False, markup=False)
         elif self.shown:

@@ -79,7 +79,7 @@ class Batch:
 
     @property
     def published_relation(self) -> Relation:
-        """What that is published as."""
+        """The relation as which the first one is published."""
         return self.published_as[0]
 
     @property

@@ -243,7 +243,7 @@ def note_rows(buf, parsed, kind, rows, row):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def note_insert(parsed, rows, row):  # type: ignore[no-untyped-def]
-    """A speculative one too."""
+    """Note the row of an INSERT, speculative or not."""
     rows.kind[row] = INSERT
     rows.new[row] = parsed[FIRST_BLOCK + DATA]
     rows.new_length[row] = parsed[FIRST_BLOCK + DATA_LENGTH]

@@ -89,7 +89,7 @@ SELECT 1000000 + n / 20, n % 20, 'sku-' || 1 + n % 2000, 1 + n % 9, (n % 500) + 
 
 
 def open_shop(connection: psycopg.Connection[Any]) -> None:
-    """Tables and the opening scene."""
+    """Create the tables and run the opening scene."""
     for script in (SCHEMA, OPENING):
         for statement in script.split(";\n"):
             if statement.strip():

@@ -86,5 +86,5 @@ def move(places: Mapping[int, tuple[Path, Path]]) -> dict[int, Path]:
 
 
 def is_filled(folder: Path) -> bool:
-    """Whether anything is in there."""
+    """Whether the folder has any entry."""
     return folder.exists() and any(folder.iterdir())

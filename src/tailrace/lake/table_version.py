@@ -176,7 +176,7 @@ def delta_errors() -> Iterator[None]:
 
 
 def schema_of(table: DeltaTable) -> pa.Schema:
-    """Its columns as Arrow."""
+    """The columns of a table as an Arrow schema."""
     with delta_errors():
         return pa.schema(table.schema().to_arrow())
 

@@ -227,7 +227,7 @@ def _is_wanted(relation: Relation, wanted: Names) -> bool:
 
 
 def _report_unknown(wanted: Names, tables: dict[int, FeedTable], span: FeedSpan, errors: TableErrors) -> None:
-    """Names that nothing answers to."""
+    """Report names of tables that neither the feed nor the lake has."""
     there = {(each.relation.schema, each.relation.name) for each in tables.values()}
     for schema, name in sorted((wanted or set()) - there):
         text = write_table_name(schema, name)

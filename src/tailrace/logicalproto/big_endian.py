@@ -11,13 +11,13 @@ from tailrace.kernels import inner_kernel
 
 @inner_kernel
 def be16(data: Any, at: Any) -> Any:
-    """Unsigned."""
+    """Read an unsigned number of two bytes."""
     return (np.int64(data[at]) << 8) | np.int64(data[at + 1])
 
 
 @inner_kernel
 def be32(data: Any, at: Any) -> Any:
-    """Unsigned."""
+    """Read an unsigned number of four bytes."""
     return (be16(data, at) << 16) | be16(data, at + 2)
 
 

@@ -70,7 +70,7 @@ def write_u16(out: bytearray, value: int) -> None:
 
 
 def read_u32(payload: Payload) -> int:
-    """Oids, xids, counts, lengths."""
+    """Read an oid, a xid, a count or a length."""
     return int.from_bytes(payload.take(4), "big")
 
 

@@ -164,7 +164,7 @@ def _shown(field: str, value: Any) -> str:
 
 
 def _plain(field: str, value: Any) -> Any:
-    """What JSON has for it."""
+    """The value as JSON can hold it."""
     if isinstance(value, bytes):
         return _characters(value)
     if isinstance(value, str):

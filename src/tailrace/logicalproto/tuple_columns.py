@@ -36,7 +36,7 @@ class TupleColumns(NamedTuple):
 
     @classmethod
     def absent(cls, rows: int, columns: int) -> TupleColumns:
-        """All NULL."""
+        """Tuples of NULLs, for changes that have no such tuple."""
         return cls(np.zeros(0, np.uint8), np.zeros((columns, rows + 1), np.int64), np.full((columns, rows), NULL_BYTE))
 
 

@@ -49,5 +49,5 @@ class PastLog(Feed, Protocol):
         ...
 
     def windows(self) -> Iterator[PlannedWindow]:
-        """The span, part by part."""
+        """Plan the span window by window."""
         ...

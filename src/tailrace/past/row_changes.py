@@ -98,7 +98,7 @@ def strings_of(texts: pa.Array) -> list[Cell]:
 
 
 def texts_of(cells: Sequence[str | None]) -> pa.Array:
-    """The other way."""
+    """Put cells into an Arrow column of text."""
     valid = np.array([cell is not None for cell in cells], np.bool_)
     return Texts.of([cell or "" for cell in cells]).to_arrow(valid)
 
@@ -163,5 +163,5 @@ def _key(cells: Sequence[Cell] | None) -> Key | None:
 
 
 def in_order(changes: Iterable[RowChange]) -> list[RowChange]:
-    """In commit order, each once."""
+    """Sort changes by commit, and keep each once."""
     return [each for _, each in sorted({(change.place, change.relation.oid): change for change in changes}.items())]

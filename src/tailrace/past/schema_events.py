@@ -116,7 +116,7 @@ def _schema_names(history: History, oid: int, version: _Version) -> set[str]:
 
 
 class _Teller:
-    """Of one table."""
+    """Finds the events of one table."""
 
     def __init__(self, history: History, since: int, oid: int) -> None:
         self._history = history

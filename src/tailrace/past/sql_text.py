@@ -51,7 +51,7 @@ class StatementTable:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Those that statements may set."""
+        """The columns that statements may set."""
         return tuple(column for column in self.relation.live_columns if not column.generated)
 
 

@@ -75,7 +75,7 @@ class _Met:
 
 
 def _transaction(feed: PastLog, xid: int) -> _Met:
-    """Where a transaction is."""
+    """Find the transaction in the log."""
     met: list[_Met] = []
     why = f"transaction {xid} is not in the log from {feed.catalogs_from} to {feed.span.stop}, or had not ended"
     whole_after = 0

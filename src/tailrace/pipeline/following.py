@@ -107,7 +107,7 @@ class Doubt:
 
 
 def _any_line(segments: Segments) -> None:
-    """Whatever timeline it is."""
+    """Accept a log of any timeline."""
 
 
 @dataclass(slots=True)

@@ -62,7 +62,7 @@ class OpenedLog:
     demand: Demand
 
     def at_once(self) -> Pipeline:
-        """All of it, in memory."""
+        """Scan the whole log, and plan it in memory."""
         indexes = list(self.scanned())
         self.check_holds(indexes, self.start_lsn)
         log = with_full_xids(self.source, indexes, self.captured, self.demand.two_phase)
@@ -134,7 +134,7 @@ class OpenedLog:
 
     @property
     def _scan_from(self) -> Lsn | None:
-        """None: from its beginning."""
+        """Where the scan begins; None: at the first record at hand."""
         return self.captured.needs_wal_from if self.captured is not None else None
 
 

@@ -38,7 +38,7 @@ def stretches_of(segments: Segments, start: int, stop: int, size: int = STRETCH_
 
 
 def cut_at(start: int, stop: int, size: int = STRETCH_BYTES) -> list[Stretch]:
-    """The same, beginning at `start`."""
+    """Cut at multiples of `size`, and begin at `start` itself."""
     cuts = [int(start), *range((int(start) // size + 1) * size, int(stop), size), int(stop)]
     return [Stretch(Lsn(a), Lsn(b)) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
 
@@ -173,5 +173,5 @@ def count_log(segments: Segments, runner: Runner, size: int = STRETCH_BYTES) -> 
 
 
 def _count_stretch(segments: Segments, stretch: Stretch) -> Counts:
-    """Runs in a worker."""
+    """Count the records of a stretch, in a worker."""
     return read_whole(segments.read, stretch, partial(count, stretch=stretch, log=segments.identity))

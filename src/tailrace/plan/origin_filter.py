@@ -20,7 +20,7 @@ NO_ORIGINS: NDArray[np.uint16] = np.zeros(0, np.uint16)
 
 
 def from_elsewhere(origin: int) -> bool:
-    """Filters all that was replicated."""
+    """Filter all changes that were replicated here (`origin = none`)."""
     return origin != 0
 
 

@@ -52,7 +52,7 @@ class ColumnTexts(NamedTuple):
 
     @classmethod
     def absent(cls, rows: int, columns: int) -> ColumnTexts:
-        """All NULL."""
+        """Texts of NULLs, for changes that have no such tuple."""
         return cls(
             np.zeros(0, np.uint8),
             np.zeros((columns, rows + 1), np.int64),

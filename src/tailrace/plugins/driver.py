@@ -223,7 +223,7 @@ class _Drive:
         return in_order(self._plan, self._plugin, group)
 
     def _warn(self, texts: frozenset[str]) -> None:
-        """Once a stream."""
+        """Issue each warning once a stream."""
         for text in sorted(texts - self._plugin.warned):
             warnings.warn(text, PluginWarning, stacklevel=2)
         self._plugin.warned |= texts

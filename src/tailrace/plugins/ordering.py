@@ -246,7 +246,7 @@ class _Order:
             self._add(ordinals[written], CHANGE, lsn[written], BEFORE, printed[written], lambda _: those)
 
     def _begin_texts(self, transactions: Transactions) -> Texts:
-        """What begins each transaction."""
+        """Have the plugin print what begins each transaction."""
         prepared = transactions.kind == xact.PREPARE
         if not prepared.any():
             return self._plugin.begin_texts(transactions)

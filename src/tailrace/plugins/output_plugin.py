@@ -143,7 +143,7 @@ class OutputPlugin:
         return {"begun": sorted(self.begun)}
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Go on from what `memory` gave."""
         self.begun = set(memory.get("begun", ()))
 
     # -- what it is given --------------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ class CatalogSnapshot:
         return next((oid for name in self.search_path if name != "pg_catalog" and (oid := self._schema(name)) is not None), None)
 
     def superuser(self) -> str:
-        """The role that initdb made."""
+        """The name of the bootstrap superuser."""
         roles = self.history.table("pg_authid")
         rows = roles.seen_where("oid", _BOOTSTRAP_SUPERUSER, self.lsn, -1)
         return roles.name("rolname", int(rows[-1])) if len(rows) else "postgres"

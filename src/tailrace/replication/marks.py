@@ -27,12 +27,12 @@ _LOCK = "lock"
 
 
 def any_mark(_: Carried) -> bool:
-    """Whatever log it is of."""
+    """Accept a mark of any log."""
     return True
 
 
 class MarkFile(NamedTuple):
-    """A mark, by its name."""
+    """The file of a mark, whose name says its database, timeline and LSN."""
 
     timeline: int
     lsn: Lsn

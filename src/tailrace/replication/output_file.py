@@ -72,7 +72,7 @@ def _begun(writer: Writer, slot: Slot) -> Writer:
 
 
 class _Stream(Writer):
-    """Standard output, or a pipe."""
+    """Writes to standard output, or to a pipe."""
 
     def __init__(self, file: BinaryIO, printed: RowPrinter) -> None:
         super().__init__({})

@@ -98,7 +98,7 @@ class Reach:
         os.pwrite(self._file, _written(length), 0)
 
     def end(self) -> None:
-        """Nothing lies behind what counts."""
+        """Say that nothing lies behind the bytes that count."""
         self.let_go()
         self.path.unlink(missing_ok=True)
 

@@ -38,7 +38,7 @@ class NewSlot:
     begins: Carried | None
 
     def persist(self, location: SlotLocation) -> None:
-        """It is there, and nobody's."""
+        """Create the slot, and leave it to whoever acquires it first."""
         location.create_slot(self.slot, self.begins)
 
     def acquire(self, location: SlotLocation, runner: Runner, window: WindowSize | None = None) -> Steps[Acquired]:

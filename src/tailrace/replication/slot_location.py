@@ -130,12 +130,12 @@ class SlotLocation(StateLocation):
                 lock.release()
 
     def save_mark(self, carried: Carried) -> None:
-        """On disk when this returns."""
+        """Write a mark; it is on disk when this returns."""
         self.check_system(carried.state.system)
         self.mark_store.save(carried)
 
     def marks(self, database_oid: int) -> list[MarkFile]:
-        """By LSN, then timeline."""
+        """The marks of a database, by LSN, then timeline."""
         return self.mark_store.of(database_oid)
 
     def mark_upto(

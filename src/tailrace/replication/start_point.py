@@ -154,7 +154,7 @@ class _PiledStretches:
 
 
 def _nowhere(part: Index) -> None:
-    """The end of the log."""
+    """Accept no place but the end of the log."""
 
 
 def _behind_ends(xids: Sequence[int], part: Index) -> Lsn:

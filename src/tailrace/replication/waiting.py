@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class Waiter:
-    """For one thread."""
+    """Waits in one thread."""
 
     def __init__(self) -> None:
         self._woken: SimpleQueue[None] = SimpleQueue()

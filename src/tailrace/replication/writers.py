@@ -89,7 +89,7 @@ class Writer(ABC):
         """SIGHUP came: files may have been moved away."""
 
     def close(self) -> None:  # noqa: B027 - the same
-        """Nothing more comes."""
+        """Close the destination: no more rows come."""
 
 
 class Calling(Writer):

@@ -33,7 +33,7 @@ _FACTS = get_type_hints(Settings)
 
 
 def write_location(settings: Settings) -> bytes:
-    """The file's bytes."""
+    """The bytes of the file."""
     return LOCATION_FILE.write(asdict(settings), {})
 
 

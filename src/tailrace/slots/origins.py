@@ -86,7 +86,7 @@ def check_origin_name(name: str, major: int) -> None:
 
 
 def write_origins(origins: Origins) -> bytes:
-    """The file's bytes."""
+    """The bytes of the file."""
     facts = [{"oid": each.oid, "name": each.name, "remote_lsn": each.remote_lsn or 0} for each in origins.origins]
     return ORIGINS_FILE.write({"system": origins.system, "origins": facts}, {})
 

@@ -56,7 +56,7 @@ _SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name no
 
 
 def write_slot(slot: Slot) -> bytes:
-    """The file's bytes."""
+    """The bytes of the file."""
     fingerprint = slot.fingerprint.facts() if slot.fingerprint is not None else None
     return SLOT_FILE.write(
         {**{name: getattr(slot, name) for name in _SCALARS}, "options": slot.options, "stood": fingerprint}, {}

@@ -252,7 +252,7 @@ def _names_slot(options: Mapping[str, str]) -> bool:
 
 
 def _origin(options: Mapping[str, str]) -> StreamSource:
-    """Of a stream."""
+    """The origin of a stream's changes: a slot, or a log alone."""
     hint = "A stream is what a slot gives (state, slot), or a log alone (source, database, catalog)."
     if _names_slot(options) or "source" not in options:
         return KeptSlot(_needed(options, "state", hint), _needed(options, "slot", hint))

@@ -71,7 +71,7 @@ class RowShape:
 
 
 def rows_of(decode: Decoder, piece: Piece, tables: Sequence[ChangedTable], shape: RowShape) -> Iterator[pa.RecordBatch]:
-    """The changes of these tables."""
+    """Decode a piece into rows of these tables."""
     for batch in decode(piece, oids_of(tables)):
         ordinals = piece.ordinals[batch.ordinal]
         held = reduce(np.logical_or, (table.held(batch, ordinals) for table in tables))

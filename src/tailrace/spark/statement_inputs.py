@@ -69,7 +69,7 @@ class InputReader(Protocol):
 
 @dataclass
 class ReadHere:
-    """In this process."""
+    """Reads in this process."""
 
     database: SourceDatabase
 
@@ -167,6 +167,6 @@ def _read_in_task(
 
 
 def _settle_in_task(where: tuple[str, str, str], settlements: Sequence[bytes]) -> None:
-    """The second task."""
+    """Carry out what a statement left to do, in a second task."""
     with ExitStack() as held:
         settle(map(unpack, settlements), StatementSlots(_database(where, warnings.warn), held))

@@ -92,7 +92,7 @@ class StreamOfTables:
         return self.shape.schema(self.relation)
 
     def packed(self, window: Pipeline) -> list[InputPartition]:
-        """The window's partitions."""
+        """Pickle the window's partitions."""
         if self.publication:
             window = window.publishing(self.publication, self.state, self.shape.style.text)
         tables = self.tables(window)

@@ -79,7 +79,7 @@ class SourceDatabase:
 
     @property
     def location(self) -> SlotLocation:
-        """Made where there is none."""
+        """The state location, which is created if there is none."""
         return SlotLocation.open_or_create(self.state, self.system, warn=self.warn)
 
     def slot(self, name: str) -> Slot:

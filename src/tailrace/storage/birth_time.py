@@ -43,7 +43,7 @@ def born(of: Path | int) -> int:
 
 
 def as_time(birth: int) -> str:
-    """In words."""
+    """A birth time for a message."""
     return datetime.fromtimestamp(birth / 1e9, UTC).isoformat(" ", "milliseconds") if birth else "unknown"
 
 

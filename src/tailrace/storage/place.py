@@ -74,7 +74,7 @@ class Place:
 
 
 def settle(directory: Path) -> None:
-    """It belongs where it is."""
+    """Write down that the state location belongs where it is now."""
     write_whole(directory / _FILE, Place.of(directory, uuid.uuid4().hex).write())
 
 

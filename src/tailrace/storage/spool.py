@@ -238,7 +238,7 @@ def homes(spool: Path) -> list[Path]:
 
 
 def look(spool: Path) -> list[Spooled]:
-    """What there is."""
+    """List the copies in the spool."""
     spools = []
     for home in homes(spool):
         with _locked(home):

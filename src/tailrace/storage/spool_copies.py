@@ -85,7 +85,7 @@ def _is_in_place(file: int, page: int, start: int) -> bool:
 
 
 def _written(live: int, start: int, size: int) -> int:
-    """How many pages there are."""
+    """How many pages of the segment the server has written."""
     return bisect_left(range(size // PAGE_SIZE), True, key=lambda page: not _is_in_place(live, page, start))
 
 

@@ -78,7 +78,7 @@ class XidClock:
 
     @property
     def next_at_end(self) -> int:
-        """The last that is known."""
+        """The last next xid that a record named."""
         return int(self.next_xid[-1])
 
     def full(self, xid: int, lsn: int) -> int:

@@ -32,7 +32,7 @@ def built_in_type(oid: int) -> PgType | None:
 
 @cache
 def built_in_types() -> Mapping[int, PgType]:
-    """All of them."""
+    """All of them, by oid."""
     table = pkgutil.get_data("tailrace.types", "built_in.tsv")
     assert table is not None
     lines = [line.split("\t") for line in table.decode().splitlines()[1:]]

@@ -65,7 +65,7 @@ class Images(NamedTuple):
 
 
 def new_page() -> NDArray[np.uint8]:
-    """Room for one page."""
+    """A buffer for one page."""
     return np.zeros(PAGE_SIZE + _SLACK, np.uint8)
 
 

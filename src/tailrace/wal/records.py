@@ -84,7 +84,7 @@ _PLAIN_HEADER = RECORD_HEADER + _PLAIN_BLOCK + _SIZE_OF_SHORT
 
 
 def new_parsed() -> NDArray[np.int64]:
-    """Room for one parsed record."""
+    """A buffer for one parsed record."""
     return np.zeros(PARSED_SIZE, np.int64)
 
 
@@ -96,13 +96,13 @@ def xid_of(buf, at):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def manager_of(buf, at):  # type: ignore[no-untyped-def]
-    """Its resource manager."""
+    """The resource manager of a record."""
     return u8(buf, at + _MANAGER_AT)
 
 
 @inner_kernel
 def crc_of(buf, at):  # type: ignore[no-untyped-def]
-    """Its checksum, as it says."""
+    """The checksum that a record says it has."""
     return u32(buf, at + _CRC_AT)
 
 

@@ -154,7 +154,7 @@ class History:
         return relations
 
     def _attributes(self, rows: NDArray[np.int64]) -> list[Attribute]:
-        """These rows of pg_attribute."""
+        """The columns that these rows of pg_attribute describe."""
         table = self.table("pg_attribute")
         columns = (table.of(name, rows).tolist() for name in Attribute._fields)
         return [Attribute._make(row) for row in zip(*columns, strict=True)]

@@ -37,7 +37,7 @@ def read_table_name(text: str, default_schema: str = "public") -> tuple[str, str
 
 
 def read_table_names(text: str) -> list[tuple[str, str]]:
-    """Several, with commas between them."""
+    """Read a list of table names with commas between them."""
     return [read_table_name(part) for part in _LISTED.findall(text)]
 
 

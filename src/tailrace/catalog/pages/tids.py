@@ -41,7 +41,7 @@ def tids_of_pages(file: int, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def files_of(tids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of their files."""
+    """The file number of each tid."""
     return tids >> (_BLOCK_BITS + _ITEM_BITS)
 
 

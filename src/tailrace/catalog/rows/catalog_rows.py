@@ -219,7 +219,7 @@ class CatalogTable:
         return self.rows.columns[column][rows] if names is None else names[rows]
 
     def name(self, column: str, row: int) -> str:
-        """The name in a row."""
+        """The value of a column of type name in a row."""
         return str(self.of(column, slice(row, row + 1))[0])
 
 

@@ -139,6 +139,6 @@ def write_change(plain: _Plain, *, typed: bool) -> bytes:
 
 
 def read_change(data: bytes, *, typed: bool) -> _Plain:
-    """The change again."""
+    """Read what `write_change` wrote."""
     plain: _Plain = pickle.loads(data) if typed else marshal.loads(data)
     return plain

@@ -100,7 +100,7 @@ class Context:
         self._prepared = False
 
     def emit(self, data: str | bytes) -> None:
-        """One row."""
+        """Write one row: prepare_write, out.write and write in one."""
         if not self._accepts:
             self.prepare_write()
         row = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data

@@ -103,7 +103,7 @@ def write_rows(rows: Sequence[bytes]) -> bytes:
 
 
 def read_rows(text: bytes) -> list[bytes]:
-    """The rows again."""
+    """Read what the worker wrote of the rows."""
     kind, rest = text[:1], text[1:]
     rows: list[bytes] = [rest] if kind == ONE else marshal.loads(rest)
     return rows

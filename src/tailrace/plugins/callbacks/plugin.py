@@ -94,7 +94,7 @@ class Plugin:
         """All its changes have been written; what becomes of it is written later."""
 
     def commit_prepared(self, ctx: Context, txn: Transaction, commit_lsn: Lsn) -> None:
-        """It was committed."""
+        """COMMIT PREPARED."""
 
     def rollback_prepared(self, ctx: Context, txn: Transaction, prepare_end_lsn: Lsn, prepare_time: int) -> None:
         """It was rolled back. Where its PREPARE ended, and when it was, in microseconds since 2000-01-01 UTC."""

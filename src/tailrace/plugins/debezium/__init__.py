@@ -71,7 +71,7 @@ class Debezium(OutputPlugin):
         return self._enveloped(schema, f'"op":"m","ts_ms":{millis}{source},{written}').encode("utf-8", "surrogateescape")
 
     def _source(self, commits: Commits | None, at: NDArray[np.int64], schema: str, table: str) -> str:
-        """And the transaction."""
+        """The event's `source`, with the transaction."""
         (source,), (end,) = source_texts(self.options, self._origin, commits, at).to_list(), end_texts(commits, at).to_list()
         return f'{source},"schema":{json_string(schema)},"table":{json_string(table)}{end}'
 

@@ -14,7 +14,7 @@ _PAD = ord("=")
 
 
 def base64_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> Texts:
-    """Each run of bytes."""
+    """Encode each run of bytes."""
     sizes = (np.diff(offsets) + 2) // 3 * 4
     to = np.zeros(len(offsets), np.int64)
     np.cumsum(sizes, out=to[1:])

@@ -56,7 +56,7 @@ _END = [_SOURCE, _TRANSACTION, _OP, *_TIMES]
 
 
 def envelope_schema(prefix: str, relation: Relation, columns: Sequence[tuple[Column, FieldConverter]]) -> str:
-    """Of a table's changes."""
+    """The schema of the envelope of a table's changes."""
     topic = f"{prefix}.{relation.schema}.{relation.name}"
     fields = [{**converter.schema(optional=not column.not_null), "field": column.name} for column, converter in columns]
     value = {"type": "struct", "fields": fields, "optional": True, "name": schema_name(f"{topic}.Value")}

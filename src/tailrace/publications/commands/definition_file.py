@@ -65,7 +65,7 @@ class Definitions:
 
 
 def write_definitions(definitions: Definitions) -> bytes:
-    """The file's bytes."""
+    """The bytes of the file."""
     facts = asdict(definitions) | {"stages": [_stage_facts(stage) for stage in definitions.stages]}
     return DEFINITIONS_FILE.write(facts, {})
 

@@ -40,7 +40,7 @@ class FunctionCall:
 
 
 def calls_of(statement: Any, text: str, functions: Mapping[str, SqlFunction]) -> list[FunctionCall]:
-    """All of them."""
+    """Find all calls in a statement."""
     finder = _Finder(functions, constants_of(statement, text))
     finder.walk(statement, _Context())
     return finder.calls

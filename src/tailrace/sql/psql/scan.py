@@ -59,7 +59,7 @@ class StatementText:
         return "(" if self._depth else "-" if self.is_open else "="
 
     def feed(self, line: str) -> list[Statement | Command]:
-        """What ends on this line."""
+        """Take a line; the statements and commands that end on it."""
         self._line += 1
         prompt = _PROMPT.match(line)
         if prompt and (self._pasted or (prompt[1] == "=" and not self.is_open)):  # no statement begins so

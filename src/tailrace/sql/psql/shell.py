@@ -82,7 +82,7 @@ class Shell:
             self._do(each)
 
     def end(self) -> None:
-        """The input has ended."""
+        """Run what the input left open when it ended."""
         for each in self.text.rest():
             self._do(each)
 

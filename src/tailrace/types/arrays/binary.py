@@ -33,7 +33,7 @@ from tailrace.types.values import Mask, Texts, Values, as_writable
 
 @inner_kernel
 def _put_word(out: Any, at: Any, word: Any) -> Any:
-    """An i32, big-endian."""
+    """Write an i32, big-endian."""
     for shift in (24, 16, 8, 0):
         out[at] = (word >> shift) & 255
         at += 1

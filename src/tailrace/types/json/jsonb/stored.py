@@ -69,7 +69,7 @@ def _write_container(header: int, children: list[object]) -> bytes:
 
 
 def _write_child(child: object) -> tuple[int, bytes]:
-    """Its kind, and its bytes."""
+    """Write a child: returns its JEntry's kind, and its bytes."""
     if isinstance(child, Digits):
         number = parse_numeric(child)
         return NUMERIC, struct.pack("<I", len(number) + WORD << 2) + number
