@@ -92,7 +92,7 @@ def _check_told(pipeline: Pipeline, told: Told, files: PublicationFiles) -> None
     text = text.replace("w1", "ours").replace("TABLE ", "TABLE sc.")
 
     def run(at: int, statement: str) -> Definitions:
-        here = DatabaseSnapshot(1, history.database, DBNAME, CatalogSnapshot(history, at), TextStyle())
+        here = DatabaseSnapshot(1, history.database, DBNAME, CatalogSnapshot(history, at))
         return define(files, here, parse_statement(statement), statement).definitions
 
     def sent(definitions: Definitions) -> list[Sent]:

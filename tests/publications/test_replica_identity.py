@@ -12,7 +12,6 @@ from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.carry_out import refused_changes
 from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.source_publications import SourcePublications
-from tailrace.types.style import TextStyle
 
 TABLES = (
     "CREATE TABLE t (id int PRIMARY KEY, a int, c text)", "CREATE TABLE nopk (a int, b text)", "CREATE TABLE noth (a int PRIMARY KEY, b int)",
@@ -79,7 +78,7 @@ def test_as_the_server_refuses(major: int) -> None:
         server.stop()
         history = opened(server.data_dir).history
     for what in publications:
-        here = DatabaseSnapshot(0, 0, DBNAME, CatalogSnapshot(history, at[what]), TextStyle())
+        here = DatabaseSnapshot(0, 0, DBNAME, CatalogSnapshot(history, at[what]))
         (publication,) = SourcePublications(history).all_at(at[what])
         ours = {}
         for error in refused_changes(here, publication):

@@ -14,6 +14,9 @@ from tailrace.demo.compare import Comparison
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plugins.test_decoding import TestDecoding
 
+_PAGE = 15
+"""Rows of the change stream that are shown."""
+
 
 @dataclass(slots=True)
 class Times:
@@ -27,12 +30,12 @@ class Times:
     mirror: float = 0.0
 
 
-def show_page(console: Console, pipeline: Pipeline, rows: int = 15) -> None:
+def show_page(console: Console, pipeline: Pipeline) -> None:
     """The first rows of the change stream, as `test_decoding` prints them, cut to the width of the terminal."""
     plugin = TestDecoding()
     plugin.startup({"skip-empty-xacts": "on"}, pipeline.source.segments.major)
     texts = (text for lines in pipeline.lines(plugin) for text in lines.texts.to_list())
-    for text in islice(texts, rows):
+    for text in islice(texts, _PAGE):
         line = Text(text.replace("\n", "\\n"), no_wrap=True, overflow="ellipsis")
         line.truncate(console.width - 2, overflow="ellipsis")
         line.stylize("dim" if text.startswith(("BEGIN", "COMMIT")) else _colour(text))

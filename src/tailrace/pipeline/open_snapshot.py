@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from tailrace.catalog.state.catalog_state import CatalogState
@@ -12,7 +11,6 @@ from tailrace.model import Lsn
 from tailrace.pipeline.arguments import GivenLsn, GivenState, lsn_of, state_of
 from tailrace.pipeline.open_log import open_pipeline
 from tailrace.pipeline.runner import LocalRunner, Runner
-from tailrace.plan.demand import OF_TABLES
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.commands.carry_out import CarriedOutCommand, carry_out
 from tailrace.publications.commands.definition_file import Definitions
@@ -22,16 +20,13 @@ from tailrace.publications.subscription import publication_names
 from tailrace.publications.table_to_copy import TableToCopy, tables_published
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.storage.state_location import definitions_in
-from tailrace.types.style import TextStyle
 
 
 def open_snapshot(
-    source: Path, database: str, runner: Runner, *, catalog: CatalogState | None = None, at: Lsn | None = None,
-    style: TextStyle = TextStyle(),  # noqa: B008 - immutable
-) -> DatabaseSnapshot:  # fmt: skip
+    source: Path, database: str, runner: Runner, *, catalog: CatalogState | None = None, at: Lsn | None = None
+) -> DatabaseSnapshot:
     """The database where its log ends, or `at` an LSN. Raises MissingHistory for one that the log at hand does not have."""
-    demand = replace(OF_TABLES, search_path=style.schemas)
-    pipeline = open_pipeline(source, database, runner=runner, catalog=catalog, demand=demand)
+    pipeline = open_pipeline(source, database, runner=runner, catalog=catalog)
     end = pipeline.log.end
     if at is not None and not pipeline.history.known_from <= at <= end:
         raise MissingHistory(
@@ -40,7 +35,7 @@ def open_snapshot(
             lsn=at,
         )
     catalogs = CatalogSnapshot(pipeline.history, int(end if at is None else at))
-    return DatabaseSnapshot(pipeline.source.segments.system, pipeline.catalogs.state.database, database, catalogs, style)
+    return DatabaseSnapshot(pipeline.source.segments.system, pipeline.catalogs.state.database, database, catalogs)
 
 
 def define(files: PublicationFiles, here: DatabaseSnapshot, statement: Statement, text: str) -> CarriedOutCommand:

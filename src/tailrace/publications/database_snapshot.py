@@ -15,13 +15,12 @@ from tailrace.types.style import TextStyle
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSnapshot:
-    """`catalogs` of a source's database at an LSN, with whose they are. `style` is the session's."""
+    """`catalogs` of a source's database at an LSN, with whose they are."""
 
     system: int
     database_oid: int
     database: str
     catalogs: CatalogSnapshot
-    style: TextStyle
 
     @property
     def major(self) -> int:
@@ -38,4 +37,4 @@ class DatabaseSnapshot:
 
     @property
     def compiler(self) -> FilterCompiler:
-        return FilterCompiler(self.major, facts_of(self.catalogs.history, self.style))
+        return FilterCompiler(self.major, facts_of(self.catalogs.history, TextStyle()))

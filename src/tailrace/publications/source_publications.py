@@ -33,12 +33,12 @@ class SourcePublications:
 
     # -- publications ------------------------------------------------------------------------------------------------------------
 
-    def all_at(self, lsn: int, ordinal: int = -1) -> list[Publication]:
-        """Every publication, whole, by name."""
+    def all_at(self, lsn: int) -> list[Publication]:
+        """Every publication, whole, by name, as transactions see it that change none."""
         publications = self.history.table("pg_publication")
-        rows = publications.rows.seen(np.arange(len(publications.rows)), lsn, ordinal)
+        rows = publications.rows.seen(np.arange(len(publications.rows)), lsn, -1)
         names = sorted(publications.of("pubname", rows).tolist())
-        return [found for name in names if (found := self.named(name, lsn, ordinal)) is not None]
+        return [found for name in names if (found := self.named(name, lsn)) is not None]
 
     def named(self, name: str, lsn: int, ordinal: int = -1, about: Sequence[tuple[int, int]] | None = None) -> Publication | None:
         """The publication of that name, None if there is none; with `about`, with only what it says of these relations, each an

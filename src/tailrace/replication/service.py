@@ -93,9 +93,9 @@ def acquire(location: SlotLocation, name: str, runner: Runner, window: WindowSiz
     return (yield from _opened(location, slot, held, runner, window))
 
 
-def acquire_own(location: SlotLocation, slot: Slot, runner: Runner, window: WindowSize | None = None) -> Steps[Acquired]:
+def acquire_own(location: SlotLocation, slot: Slot, runner: Runner) -> Steps[Acquired]:
     """The same of a slot that the caller owns already, and goes on to own: a temporary one of its session."""
-    return _opened(location, slot, ExitStack(), runner, window)
+    return _opened(location, slot, ExitStack(), runner, None)
 
 
 def _opened(

@@ -81,9 +81,9 @@ _LONGEST = 3600.0
 """What waits for ever looks again after so many seconds."""
 
 
-def finish(steps: Steps[Result], waiter: Waiter | None = None) -> Result:
+def finish(steps: Steps[Result]) -> Result:
     """Take all steps in this thread, and wait between them."""
-    waiter = waiter or Waiter()
+    waiter = Waiter()
     while isinstance(taken := _step(steps), NothingNew):
         waiter.wait(taken)
     return taken[0]

@@ -18,6 +18,7 @@ from tailrace.publications.publishing.filter_compiler import analysed
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry, is_publishable, member_of, publish_as
 from tailrace.publications.publishing.replica_identity import DELETE, UPDATE, replica_identity_error
 from tailrace.publications.source_publications import SourcePublications
+from tailrace.types.style import TextStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def _analysed(here: DatabaseSnapshot, where: WhereClause, table: Relation) -> Ro
     names = tuple((column.number, column.name) for column in table.live_columns)
     row_filter = RowFilter(where.text, SQL, names, here.catalogs.virtual_columns(table))
     try:
-        analysed(row_filter, table, here.major, here.style)
+        analysed(row_filter, table, here.major, TextStyle())
     except UsageError as error:
         if error.position is not None:
             error.position += where.at
