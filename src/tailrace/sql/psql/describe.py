@@ -1,6 +1,6 @@
 """What \\d, \\dt and \\d TABLE of psql tell, as far as the log does: tables with their columns, keys and publications (`bin/psql/describe.c`).
 
-In: a catalog snapshot. Out: columns of texts, a title, footers. Which defaults are printed says `sql.column_defaults`. Constraints, and which
+In: a catalog snapshot. Out: columns of texts, a title, footers. Which defaults are printed says `sql.psql.column_defaults`. Constraints, and which
 indexes are unique, are not in what decoding tracks, so there are no footers for them.
 """
 
