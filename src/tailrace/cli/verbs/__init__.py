@@ -1,40 +1,71 @@
 """The verbs, their arguments, options and help, as typer knows them: one file a verb, or a group of them.
 
 Nobody should wait to be told what there is, or that a word is wrong: these files import what takes no time, read what the words mean
-(`cli/arguments.py`), and only then import the file of `cli/` that does the work.
+(`cli/arguments.py`), and only then import the file of `cli/` that does the work. Of them, only the called verb's is loaded.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
 from tailrace.cli.ending import WriteFailed
-from tailrace.cli.verbs import archive, catalog, publication, slot, spool, wal
-from tailrace.cli.verbs.blame import blame
-from tailrace.cli.verbs.decode import decode
-from tailrace.cli.verbs.demo import demo
-from tailrace.cli.verbs.history import history
-from tailrace.cli.verbs.messages import messages
-from tailrace.cli.verbs.sql import sql
-from tailrace.cli.verbs.undo import undo
 from tailrace.version import __version__
 
-COMMANDS = (decode, history, blame, undo, messages, sql, demo)
-GROUPS = {
-    "wal": wal.app, "catalog": catalog.app, "slot": slot.app, "publication": publication.app, "archive": archive.app,
-    "spool": spool.app,
-}  # fmt: skip
+COMMANDS = ("decode", "history", "blame", "undo", "messages", "sql", "demo")
+GROUPS = ("wal", "catalog", "slot", "publication", "archive", "spool")
+
+
+class _Commands(Mapping[str, Any]):
+    """Every verb by its name. A verb's file is imported, and typer makes a command of it, when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS and name not in GROUPS:
+            raise KeyError(name)
+        if name not in self._made:
+            module = import_module(f"{__name__}.{name}")
+            alone = typer.Typer()
+            if name in GROUPS:
+                alone.add_typer(module.app, name=name)
+            else:
+                alone.command()(getattr(module, name))
+            self._made[name] = get_group(alone).commands[name]
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from COMMANDS
+        yield from GROUPS
+
+    def __len__(self) -> int:
+        return len(COMMANDS) + len(GROUPS)
 
 
 class _Verbs(TyperGroup):
-    """Shows commands before groups, and lets a failed write through: typer would end with status 1 where a reader has gone."""
+    """Loads a verb when it is called, and lets a failed write through: typer would end with status 1 where a reader has gone."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = _Commands()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*(each.__name__ for each in COMMANDS), *GROUPS]
+        return list(self.commands)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """A flag that nobody gave is False: of None, as `--install-completion` and `--help` have it, typer would ask pydantic what it means."""
+        params = super().get_params(ctx)
+        for each in params:
+            if getattr(each, "is_flag", False):
+                each.default = each.default or False
+        return params
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -47,10 +78,6 @@ app = typer.Typer(
     cls=_Verbs, name="tailrace", help="PostgreSQL's logical decoding on Apache Spark.", no_args_is_help=True,
     pretty_exceptions_enable=False,
 )  # fmt: skip
-for _command in COMMANDS:
-    app.command()(_command)
-for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
 
 
 def _show_version(asked: bool) -> None:
