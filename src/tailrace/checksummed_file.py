@@ -54,7 +54,7 @@ class FileKind:
     def write(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> bytes:
         """`facts` must be JSON; arrays of more than one dimension lose their shape."""
         said = {**facts, "dtypes": {name: array.dtype.str for name, array in arrays.items()}}
-        batch = pa.record_batch([pa.array([array.tobytes()], pa.large_binary()) for array in arrays.values()], names=list(arrays))
+        batch = pa.record_batch([_one_value(array.tobytes()) for array in arrays.values()], names=list(arrays))
         batch = batch.replace_schema_metadata({self.key: json.dumps(said)})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=self.compression)) as writer:
@@ -121,6 +121,12 @@ class FileKind:
         if _checksum(data) != crc:
             raise CorruptFile(f'incorrect checksum in {self._name} "{where}"', hint=self.hint, file=where)
         return memoryview(data)[_HEADER.size :]
+
+
+def _one_value(value: bytes) -> pa.Array:
+    """`pa.array` would import pandas, where that is installed."""
+    buffers = [None, pa.py_buffer(np.array([0, len(value)], np.int64)), pa.py_buffer(value)]
+    return pa.Array.from_buffers(pa.large_binary(), 1, buffers)
 
 
 def fact(value: Any, kind: Any) -> Any:

@@ -126,24 +126,19 @@ class Texts:
     @classmethod
     def of_choices(cls, words: Sequence[str], choices: NDArray[np.int64], valid: Mask) -> Texts:
         """Build from a few words: row i is `words[choices[i]]`."""
-        table = pa.array([word.encode("utf-8", "surrogateescape") for word in words] + [b""], pa.large_binary())
-        return cls(*binary_buffers(table.take(pa.array(np.where(valid, choices, len(words))))))
+        return cls.of([*words, b""]).take(np.where(valid, choices, len(words)))
 
     @classmethod
     def joined(cls, *parts: str | NDArray[np.integer] | Texts, rows: int) -> Texts:
         """Build from parts that follow each other in every row: the same word, a number in decimal, a text."""
-        arrays = (
-            [pa.array([""] * rows, pa.large_utf8()).cast(pa.large_binary())]
-            if all(isinstance(part, str) for part in parts)
-            else []
-        )
-        for part in parts:
+        arrays = []
+        for part in (cls.of([b""] * rows), *parts) if all(isinstance(part, str) for part in parts) else parts:
             if isinstance(part, str):
-                arrays.append(pa.scalar(part.encode(), pa.large_binary()))
+                arrays.append(_scalar(part.encode()))
             else:
-                text = part.to_arrow() if isinstance(part, Texts) else pa.array(part).cast(pa.large_utf8())
+                text = part.to_arrow() if isinstance(part, Texts) else numbers_to_arrow(part).cast(pa.large_utf8())
                 arrays.append(text.cast(pa.large_binary()))
-        return cls(*binary_buffers(pc.binary_join_element_wise(*arrays, pa.scalar(b"", pa.large_binary()))))
+        return cls(*binary_buffers(pc.binary_join_element_wise(*arrays, _scalar(b""))))
 
     @classmethod
     def of_grid(cls, grid: Bytes, lengths: NDArray[np.int64]) -> Texts:
@@ -160,7 +155,7 @@ class Texts:
         """From a string or binary array of any offset width; NULL becomes the empty text."""
         wide = array.cast(pa.large_binary())
         if wide.null_count:
-            wide = wide.fill_null(b"")
+            wide = wide.fill_null(_scalar(b""))
         return cls(*binary_buffers(wide))
 
     def part(self, start: int, stop: int) -> Texts:
@@ -285,6 +280,19 @@ class _Lifted:
         self.owner = array
         seen = array.__array_interface__
         self.__array_interface__ = {**seen, "data": (seen["data"][0], False)}
+
+
+# `pa.array` and `pa.scalar` ask first whether what they get is of pandas, and import that where it is installed: a third of what a small log takes.
+
+
+def numbers_to_arrow(numbers: NDArray[Any]) -> pa.Array:
+    """As an Arrow array, without copying."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(numbers))]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), buffers)
+
+
+def _scalar(text: bytes) -> pa.Scalar:
+    return Texts.of([text]).to_arrow().cast(pa.large_binary())[0]
 
 
 def binary_buffers(array: pa.Array) -> tuple[Offsets, Bytes]:

@@ -28,7 +28,7 @@ from tailrace.types.times.calendar import UNIX_TO_POSTGRES_DAYS, UNIX_TO_POSTGRE
 from tailrace.types.times.interval import interval_parts
 from tailrace.types.times.text import times_in_utc
 from tailrace.types.typmods import numeric_typmod
-from tailrace.types.values import Texts, Values
+from tailrace.types.values import Texts, Values, numbers_to_arrow
 
 _MONTH_DAYS = 365.25 / 12
 _LATEST, _EARLIEST = 9223372036825200, -9223372036832400
@@ -247,7 +247,7 @@ def _check_finite(texts: Texts, stored: Values, column: Column) -> None:
 
 
 def _numbers(numbers: NDArray[np.integer]) -> Texts:
-    return Texts.of_arrow(pa.array(numbers).cast(pa.large_string()))
+    return Texts.of_arrow(numbers_to_arrow(numbers).cast(pa.large_string()))
 
 
 def _long(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -260,9 +260,9 @@ def _long(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
 def _hundredths(cents: NDArray[np.int64]) -> Texts:
     """With a point before the last two digits."""
     size = np.abs(cents).astype(np.uint64)
-    sign, units, rest = (pa.array(each) for each in (np.where(cents < 0, "-", ""), size // np.uint64(100), size % np.uint64(100)))
-    parts = sign.cast(pa.large_string()), units.cast(pa.large_string()), pc.utf8_lpad(rest.cast(pa.large_string()), 2, "0")
-    return Texts.joined(*(Texts.of_arrow(each) for each in parts[:2]), ".", Texts.of_arrow(parts[2]), rows=len(cents))
+    rest = pc.utf8_lpad(_numbers(size % np.uint64(100)).to_arrow(), 2, "0")
+    sign = Texts.of_choices(("", "-"), (cents < 0).astype(np.int64), np.ones(len(cents), np.bool_))
+    return Texts.joined(sign, size // np.uint64(100), ".", Texts.of_arrow(rest), rows=len(cents))
 
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"

@@ -23,7 +23,7 @@ from tailrace.types.codec import ArrowStyle, primitive_array, syntax_error
 from tailrace.types.codec.ascii import MINUS, NINE, PLUS, POINT, ZERO
 from tailrace.types.numbers.digits import INFINITY, MINUS_INFINITY, NAN, put_not_finite, put_padded
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Mask, Texts, Values, as_writable, binary_buffers
+from tailrace.types.values import Mask, Texts, Values, as_writable, binary_buffers, numbers_to_arrow
 
 DIGITS4, DIGITS8 = 6, 15
 """FLT_DIG and DBL_DIG: digits that any decimal keeps, and the exponent from which on a number is not positional."""
@@ -164,7 +164,7 @@ def print_floats(numbers: NDArray, valid: Mask, style: TextStyle) -> Texts:
     hidden = np.uint64(1) << np.uint64(23 if single else 52)
     mantissas = (bits & (hidden - np.uint64(1))) | hidden
     valid = as_writable(valid)
-    printed = pa.array(numbers).cast(pa.large_string())
+    printed = numbers_to_arrow(numbers).cast(pa.large_string())
     starts, data = binary_buffers(printed)
     offsets, out, half_way = _lay_out(as_writable(starts), as_writable(data), valid, mantissas, threshold)
     if half_way.any():
