@@ -96,7 +96,7 @@ class _Cache:
             while before_compiling:
                 before_compiling.pop()()
             return None
-        return compiler.CompileResult._rebuild(target_context, *payload)
+        return _rebuilt(target_context, payload)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
@@ -126,6 +126,33 @@ class _Cache:
         checked = ("bounds checked",) if config.BOUNDSCHECK else ()
         key = _digest(stamp(self._dispatcher), [*map(_spelled, arguments)], versions, processor, function.__qualname__, *checked)
         return f"{function.__module__.removeprefix('tailrace.')}.{function.__qualname__}-{key}.kernel"
+
+
+def _rebuilt(target_context: Any, payload: Any) -> Any:
+    """The kernel from what was kept: object code, and bitcode for whatever is compiled later and calls it. Numba parses the bitcode at once and asks
+    LLVM for the names in it, which takes longer than all else; here it is parsed when somebody compiles such a caller."""
+    (name, kind, (object_code, bitcode)), described, *rest = payload
+    engine = target_context.codegen()._engine
+    engine._defined_symbols |= {
+        described.llvm_func_name, described.llvm_cpython_wrapper_name, described.llvm_cfunc_wrapper_name,
+    }  # fmt: skip
+    result = compiler.CompileResult._rebuild(target_context, (name, kind, (object_code, _no_bitcode())), described, *rest)
+    library = result.library
+
+    def module_for_linking() -> Any:
+        if library._shared_module is None:
+            library._shared_module = binding.parse_bitcode(bitcode)
+            engine._load_defined_symbols(library._shared_module)
+        return library._shared_module
+
+    library._shared_module = None
+    library._get_module_for_linking = module_for_linking
+    return result
+
+
+@cache
+def _no_bitcode() -> bytes:
+    return bytes(binding.parse_assembly("").as_bitcode())
 
 
 def _folder() -> Path:
