@@ -16,6 +16,7 @@ import pytest
 from support.sampling import MATRIX
 from tailrace.cli.verbs import COMMANDS, GROUPS
 from tailrace.majors import MAJORS
+from tailrace.plugins.registry import OURS
 from tailrace.types import oids
 from tailrace.wal.index import FORMAT_VERSION, Files, Index, KeptRecords, Xids
 from tailrace.wal.xact import Ends
@@ -48,7 +49,7 @@ MOST_PARAMETERS = 8
 LONGEST_MODULE = 400
 LONG_MODULES: dict[str, str] = {}
 ENTRY_POINTS = frozenset({"__main__", "cli", "lake/changelog", "logicalproto/change_columns", "plugins/callbacks", "spark"})
-BY_NAME = frozenset(f"cli/verbs/{name}" for name in (*COMMANDS, *GROUPS))
+BY_NAME = frozenset({*(f"cli/verbs/{name}" for name in (*COMMANDS, *GROUPS)), *(f"plugins/{name}" for name in OURS)})
 """Imported when somebody asks for what is in them by its name."""
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 

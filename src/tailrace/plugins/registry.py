@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import UsageError
-from tailrace.plugins.callbacks.cb_wrappers import CalledPlugin
-from tailrace.plugins.callbacks.plugin import Plugin
-from tailrace.plugins.debezium import Debezium
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.output_plugin import OutputPlugin
-from tailrace.plugins.pgoutput import PgOutput
-from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.plugins.wal2json import Wal2Json
 
-_OURS: dict[str, type[OutputPlugin]] = {each.name: each for each in (TestDecoding, PgOutput, Wal2Json, Debezium)}
+if TYPE_CHECKING:
+    from tailrace.plugins.callbacks.plugin import Plugin
+
+OURS = {"test_decoding": "TestDecoding", "pgoutput": "PgOutput", "wal2json": "Wal2Json", "debezium": "Debezium"}
+"""The class of each, which lies in a folder of the plugin's name. Only that of the plugin that is asked for is imported."""
 _registered: dict[str, type[Plugin]] = {}
 
 
 def plugin_named(name: str) -> OutputPlugin:
     """A new instance. Raises UsageError in PostgreSQL's words if there is none, or if it is no plugin."""
-    kind: Any = _OURS.get(name) or _registered.get(name)
-    if kind is None:
+    kind: Any = _registered.get(name)
+    if name in OURS:
+        kind = getattr(import_module(f"tailrace.plugins.{name}"), OURS[name])
+    elif kind is None:
         for entry in entry_points(group="tailrace.plugins", name=name):
             kind = entry.load()
     if kind is None:
         raise UsageError(
-            f'could not access file "{name}": No such file or directory', hint=f"Plugins: {', '.join(_OURS)}.", sqlstate="58P01"
+            f'could not access file "{name}": No such file or directory', hint=f"Plugins: {', '.join(OURS)}.", sqlstate="58P01"
         )
     return as_output_plugin(kind, name)
 
@@ -37,6 +38,9 @@ def as_output_plugin(kind: Any, name: str = "") -> OutputPlugin:
     """An instance of a class of plugins, as the driver takes one. Raises UsageError for what is no such class."""
     if isinstance(kind, type) and issubclass(kind, OutputPlugin):
         return kind()
+    from tailrace.plugins.callbacks.cb_wrappers import CalledPlugin  # noqa: PLC0415 - for plugins of users
+    from tailrace.plugins.callbacks.plugin import Plugin  # noqa: PLC0415
+
     if isinstance(kind, type) and issubclass(kind, Plugin):
         return CalledPlugin(kind(), name)
     raise UsageError(

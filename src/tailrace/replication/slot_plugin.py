@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
-from tailrace.replication.acquired import Acquired
-from tailrace.slots.slot import Slot
+
+if TYPE_CHECKING:
+    from tailrace.replication.acquired import Acquired
+    from tailrace.slots.slot import Slot
 
 
 def started_plugin(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,7 @@ from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation
 from tailrace.publications.publication import RowFilter
-from tailrace.publications.publishing.database_facts import facts_of
 from tailrace.publications.publishing.entry_timeline import Definitions, EntryTimeline, created_at, timeline_of
-from tailrace.publications.publishing.filter_compiler import FilterCompiler, StoredFilters, stored_filters
 from tailrace.publications.publishing.published_relation import PublishedRelation, check_publications_exist, published_relation
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry, is_publishable
 from tailrace.publications.publishing.replica_identity import replica_identity_error
@@ -40,6 +39,9 @@ from tailrace.publications.publishing.row_filter import (
 )
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
+
+if TYPE_CHECKING:
+    from tailrace.publications.publishing.filter_compiler import StoredFilters
 
 Compile = Callable[[tuple[RowFilter, ...], Relation], RowCondition]
 """Compiles the row filters of a relation, of which one must be true. The `columns` of the condition are that relation's
@@ -226,6 +228,10 @@ def publisher_of(
     plan: Plan, history: History, names: Sequence[str], style: TextStyle, definitions: Definitions = ()
 ) -> Publisher:
     """Publishes the changes of a plan by publications of these names. Row filters are evaluated with the settings of `style`."""
+    # Expressions take long to load; what is decoded without publications needs none.
+    from tailrace.publications.publishing.database_facts import facts_of  # noqa: PLC0415
+    from tailrace.publications.publishing.filter_compiler import FilterCompiler, stored_filters  # noqa: PLC0415
+
     compiler = FilterCompiler(history.major, facts_of(history, style))
     timeline = timeline_of(plan, history, names, definitions)
     stored = stored_filters(compiler, timeline.filters_of(plan.relations)) if definitions else {}
