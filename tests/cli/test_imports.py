@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 import typer
 
+from support.cases import open_case
 from tailrace.cli.verbs import app
 from tailrace.version import __version__
 
 HEAVY = ("numba", "llvmlite", "numpy", "pyarrow", "pandas", "pglast", "pyspark", "duckdb", "deltalake", "psycopg")
+BY_NO_MEANS = (*HEAVY, "pydantic")
+"""typer has pydantic say what is wrong with a value, and for nothing else (`cli/plain_values.py`)."""
 ASKED = """
 import contextlib, io, json, sys
 from tailrace.cli import main
@@ -37,10 +40,10 @@ for words in lines:
 """
 
 
-def _asked(lines: list[tuple[str, ...]]) -> Iterator[tuple[int, str, str]]:
+def _asked(lines: list[tuple[str, ...]], heavy: tuple[str, ...] = HEAVY) -> Iterator[tuple[int, str, str]]:
     """Status, output and errors of each of these command lines, all in one process: what one loads the next has."""
     done = subprocess.run(
-        [sys.executable, "-c", ASKED, json.dumps(HEAVY), json.dumps(lines)], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", ASKED, json.dumps(heavy), json.dumps(lines)], capture_output=True, text=True, check=True,
         env={**os.environ, "COLUMNS": "200"},
     )  # fmt: skip
     for words, line in zip(lines, done.stdout.splitlines(), strict=False):
@@ -60,7 +63,7 @@ VERBS = list(_verbs(typer.main.get_command(app)))
 
 
 def test_help_loads_nothing() -> None:
-    for words, (status, out, _) in zip(VERBS, _asked([(*words, "--help") for words in VERBS]), strict=True):
+    for words, (status, out, _) in zip(VERBS, _asked([(*words, "--help") for words in VERBS], BY_NO_MEANS), strict=True):
         assert (status, " ".join(("tailrace", *words)) in out) == (0, True), words
 
 
@@ -78,9 +81,20 @@ def test_a_verb_without_its_arguments_loads_nothing() -> None:
 
 
 def test_the_version_and_a_verb_that_is_not_there_load_nothing() -> None:
-    (version, typed) = _asked([("--version",), ("nonesuch",)])
+    (version, typed) = _asked([("--version",), ("nonesuch",)], BY_NO_MEANS)
     assert version == (0, f"tailrace {__version__}\n", "")
     assert typed[0] == 2
+
+
+def test_no_slots_are_listed_at_once(tmp_path: Path) -> None:
+    ((status, _, err),) = _asked([("slot", "ls", "--state", str(tmp_path))], BY_NO_MEANS)
+    assert (status, err.splitlines()[0]) == (1, f'tailrace: error: "{tmp_path}" is not a state location')
+
+
+def test_only_the_called_verb_is_loaded() -> None:
+    others = tuple(f"tailrace.cli.verbs.{words[0]}" for words in VERBS if len(words) == 1 and words != ("decode",))
+    assert len(others) > 10
+    assert [status for status, _, _ in _asked([("decode", "--help")], others)] == [0]
 
 
 WRONG = {
@@ -144,3 +158,40 @@ def test_a_shell_can_be_told_of_completion(tmp_path: Path) -> None:
             [sys.executable, program, "--show-completion", shell], capture_output=True, text=True, check=True, env=environment
         )
         assert script in done.stdout
+
+
+UNUSED = (
+    "pandas", "pydantic", "pglast", "pyspark", "py4j", "sqlglot", "duckdb", "deltalake", "psycopg", "IPython", "tailrace.expressions",
+    "tailrace.logicalproto", "tailrace.lake", "tailrace.apply", "tailrace.sql", "tailrace.demo", "tailrace.spark.session", "tailrace.spark.jobs",
+    "tailrace.plugins.pgoutput", "tailrace.plugins.wal2json", "tailrace.plugins.debezium", "tailrace.plugins.callbacks",
+    "tailrace.publications.publishing.filter_compiler",
+)  # fmt: skip
+"""What decoding without publications, and a look at what there is, have no use for. Each of them was loaded once."""
+READ = ("tailrace.pipeline", "tailrace.plan", "tailrace.decode", "tailrace.publications", "tailrace.plugins.driver")
+WORKING = """
+import json, sys
+from tailrace.cli import main
+unused = json.loads(sys.argv.pop(1))
+try:
+    main()
+finally:
+    print([name for name in unused if name in sys.modules], file=sys.stderr)
+"""
+
+
+def test_verbs_load_what_they_use(tmp_path: Path) -> None:
+    case, state = open_case("xact", 18, "with_slot", tmp_path / "case"), tmp_path / "state"
+    decode = ("decode", case.data_dir, "--database", case.meta["dbname"], "--start-lsn", case.meta["start_lsn"])
+    assert _worked(decode, (*UNUSED, "asyncio", "tailrace.replication.acquired")) == case.expected
+    _worked(("slot", "create", "one", case.data_dir, "--database", case.meta["dbname"], "--state", state), ())
+    assert "one" in _worked(("slot", "ls", "--state", state), (*UNUSED, "tailrace.types.registry"))
+    assert "0000" in _worked(("wal", "ls", case.data_dir), (*UNUSED, *READ, "asyncio"))
+
+
+def _worked(words: tuple[object, ...], unused: tuple[str, ...]) -> str:
+    """What a command printed that loads nothing of what it has no use for."""
+    done = subprocess.run(
+        [sys.executable, "-c", WORKING, json.dumps(unused), *map(str, words)], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines()[-1] == "[]", words
+    return done.stdout

@@ -22,11 +22,12 @@ from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.slots.location import Settings, parse_settings, read_location, write_location
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.index_store import IndexStore
+from tailrace.storage.location_folder import LOCATION, check_is_location
 from tailrace.storage.place import check_place, move_here, settle
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.storage.whole_file import make_folder, remove_unfinished, write_whole
 
-_LOCATION, _LOCK = "location", "lock"
+_LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,7 @@ class StateLocation:
     @classmethod
     def _found(cls, path: Path, warn: Callable[[str], None], is_cache: bool) -> Self:
         location = cls(path, warn, is_cache)
-        if not location._file.is_file():
-            raise UsageError(
-                f'"{path}" is not a state location', hint="Name the directory in which slots were created, or create one there."
-            )
+        check_is_location(path)
         _ = location.settings
         return location
 
@@ -93,11 +91,11 @@ class StateLocation:
         cls, path: Path, system: int, *, warn: Callable[[str], None] = warnings.warn, is_cache: bool = False
     ) -> Self:  # fmt: skip
         """Of this system, whichever it is."""
-        if not (path / _LOCATION).exists():
+        if not (path / LOCATION).exists():
             try:
                 return cls.create(path, system, warn=warn, is_cache=is_cache)
             except UsageError:
-                if not (path / _LOCATION).exists():  # or else somebody was faster
+                if not (path / LOCATION).exists():  # or else somebody was faster
                     raise
         location = cls.open(path, warn=warn, is_cache=is_cache)
         location.check_system(system)
@@ -136,7 +134,7 @@ class StateLocation:
 
     @property
     def _file(self) -> Path:
-        return self.path / _LOCATION
+        return self.path / LOCATION
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

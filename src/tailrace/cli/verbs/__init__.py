@@ -16,13 +16,14 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from tailrace.cli.ending import WriteFailed
+from tailrace.cli.plain_values import let_plain_values_pass
 from tailrace.version import __version__
 
 COMMANDS = ("decode", "history", "blame", "undo", "messages", "sql", "demo")
 GROUPS = ("wal", "catalog", "slot", "publication", "archive", "spool")
 
 
-class _Commands(Mapping[str, Any]):
+class _VerbsOnDemand(Mapping[str, Any]):
     """Every verb by its name. A verb's file is imported, and typer makes a command of it, when it is first asked for."""
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class _Commands(Mapping[str, Any]):
                 alone.add_typer(module.app, name=name)
             else:
                 alone.command()(getattr(module, name))
-            self._made[name] = get_group(alone).commands[name]
+            self._made[name] = let_plain_values_pass(get_group(alone).commands[name])
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -54,18 +55,11 @@ class _Verbs(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands: Any = _Commands()
+        let_plain_values_pass(self)
+        self.commands: Any = _VerbsOnDemand()
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """A flag that nobody gave is False: of None, as `--install-completion` and `--help` have it, typer would ask pydantic what it means."""
-        params = super().get_params(ctx)
-        for each in params:
-            if getattr(each, "is_flag", False):
-                each.default = each.default or False
-        return params
 
     def invoke(self, ctx: Any) -> Any:
         try:

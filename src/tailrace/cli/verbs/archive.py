@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption
 
 app = typer.Typer(help="Archives of write-ahead log.", no_args_is_help=True)
@@ -30,6 +31,7 @@ def cleanup(
     as_json: JsonOption = False,
 ) -> None:
     """List the segments that no slot needs any more, nor a backup or catalog state; and what is kept, and why."""
-    from tailrace.cli import archive
+    with loading():
+        from tailrace.cli import archive
 
     archive.cleanup(source, state, backup or [], catalog or [], delete=delete, as_json=as_json)

@@ -8,6 +8,7 @@ import typer
 
 from tailrace.cli.arguments import parse_window
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     CatalogOption,
     IndexOption,
@@ -33,6 +34,7 @@ def blame(
 ) -> None:
     """Show every version of the rows that once had this key: when, by which transaction, what was done, and which columns it changed."""
     size = parse_window(window)
-    from tailrace.cli.blame import print_versions
+    with loading():
+        from tailrace.cli.blame import print_versions
 
     print_versions(source, table, key, database, catalog=catalog, index=index, window=size, on=on, as_json=as_json)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import OnOption
 
 app = typer.Typer(help="Catalog states.", no_args_is_help=True)
@@ -26,6 +27,7 @@ def capture(
     on: OnOption = On.AUTO,
 ) -> None:
     """Capture the catalog state of a database."""
-    from tailrace.cli.catalog import capture_to
+    with loading():
+        from tailrace.cli.catalog import capture_to
 
     capture_to(output, source, database, on)

@@ -9,6 +9,7 @@ import typer
 
 from tailrace.cli.arguments import parse_lsn, parse_pairs, parse_parameters, parse_window
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     CatalogOption,
     IndexOption,
@@ -50,7 +51,8 @@ def decode(
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
     start, upto, size = parse_lsn(start_lsn), parse_lsn(upto_lsn), parse_window(window)
     options, parameters, style = parse_pairs(option), parse_parameters(parameter), TextStyle(unknown_types=unknown_types)
-    from tailrace.cli.decode import print_changes
+    with loading():
+        from tailrace.cli.decode import print_changes
 
     print_changes(
         source, database, plugin, options, parameters=parameters, style=style, two_phase=two_phase, publication=publication, state=state,

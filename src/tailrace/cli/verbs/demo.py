@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import OnOption
 
 DEMO_BYTES = 256 << 20
@@ -19,7 +20,8 @@ def demo(
     on: OnOption = On.SPARK,
 ) -> None:
     """A small shop on an embedded PostgreSQL, decoded on Spark, mirrored into Delta, compared row by row."""
-    from tailrace.cli.engine import runner_for
-    from tailrace.demo.shop import run_demo
+    with loading():
+        from tailrace.cli.engine import runner_for
+        from tailrace.demo.shop import run_demo
 
     raise typer.Exit(run_demo(keep, lambda: runner_for(on, DEMO_BYTES, lambda why: None)))

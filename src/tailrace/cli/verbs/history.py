@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tailrace.cli.arguments import parse_window
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     CatalogOption,
     IndexOption,
@@ -28,6 +29,7 @@ def history(
 ) -> None:
     """Tell what became of the tables that were ever called so: created, altered, renamed, rewritten, truncated, dropped."""
     size = parse_window(window)
-    from tailrace.cli.history import print_events
+    with loading():
+        from tailrace.cli.history import print_events
 
     print_events(source, table, database, catalog=catalog, index=index, window=size, on=on, as_json=as_json)

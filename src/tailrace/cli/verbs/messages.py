@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption
 from tailrace.logicalproto.protocol import LATEST_PROTOCOL
 
@@ -17,6 +18,7 @@ def messages(
     as_json: JsonOption = False,
 ) -> None:
     """Show messages of pgoutput: rows of pg_logical_slot_get_binary_changes as psql -At prints them, or JSON lines with a payload in hex."""
-    from tailrace.cli.messages import print_messages
+    with loading():
+        from tailrace.cli.messages import print_messages
 
     print_messages(file, proto_version, as_json=as_json)

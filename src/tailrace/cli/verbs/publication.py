@@ -9,6 +9,7 @@ import typer
 
 from tailrace.cli.arguments import parse_lsn
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption, OnOption, SourceArgument, WalCatalogOption
 
 app = typer.Typer(help="Publications.", no_args_is_help=True)
@@ -28,7 +29,8 @@ def create(
 ) -> None:  # fmt: skip
     """Define a publication, as CREATE PUBLICATION does."""
     lsn = parse_lsn(at)
-    from tailrace.cli import publication
+    with loading():
+        from tailrace.cli import publication
 
     publication.create(statement, publication.AskedSource(source, database, catalog, lsn, on), state, as_json=as_json)
 
@@ -41,7 +43,8 @@ def alter(
 ) -> None:  # fmt: skip
     """Change a publication that is defined here, as ALTER PUBLICATION does."""
     lsn = parse_lsn(at)
-    from tailrace.cli import publication
+    with loading():
+        from tailrace.cli import publication
 
     publication.alter(statement, publication.AskedSource(source, database, catalog, lsn, on), state, as_json=as_json)
 
@@ -54,7 +57,8 @@ def drop(
 ) -> None:  # fmt: skip
     """Drop publications that are defined here, as DROP PUBLICATION does. What a log was told with before stays."""
     lsn = parse_lsn(at)
-    from tailrace.cli import publication
+    with loading():
+        from tailrace.cli import publication
 
     publication.drop(names, publication.AskedSource(source, database, catalog, lsn, on), state, as_json=as_json)
 
@@ -66,7 +70,8 @@ def ls(
 ) -> None:  # fmt: skip
     """List publications, those defined here and the source's own, as \\dRp of psql does."""
     lsn = parse_lsn(at)
-    from tailrace.cli import publication
+    with loading():
+        from tailrace.cli import publication
 
     publication.ls(publication.AskedSource(source, database, catalog, lsn, on), state, as_json=as_json)
 
@@ -79,6 +84,7 @@ def show(
 ) -> None:  # fmt: skip
     """Show publications with their tables, as \\dRp+ of psql does."""
     lsn = parse_lsn(at)
-    from tailrace.cli import publication
+    with loading():
+        from tailrace.cli import publication
 
     publication.show(publication.AskedSource(source, database, catalog, lsn, on), state, name or [], as_json=as_json)

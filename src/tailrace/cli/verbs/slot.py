@@ -9,6 +9,7 @@ import typer
 
 from tailrace.cli.arguments import parse_lsn, parse_moment, parse_pairs, parse_parameters, parse_window
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     JsonOption,
     LiveSourceArgument,
@@ -20,6 +21,7 @@ from tailrace.cli.verbs.options import (
     WindowOption,
 )
 from tailrace.errors import UsageError
+from tailrace.storage.location_folder import check_is_location
 
 app = typer.Typer(help="Replication slots.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(help="The slot's name.", metavar="NAME")]
@@ -50,7 +52,8 @@ def create(
 ) -> None:
     """Create a slot at the end of the log, or at a past LSN or time; or as soon after that as what is open there is known from its beginning."""
     options, size, since = parse_pairs(option), parse_window(window), parse_moment(at)
-    from tailrace.cli.new_slot import captured, create, past_moment
+    with loading():
+        from tailrace.cli.new_slot import captured, create, past_moment
     from tailrace.slots.create_command import CreateReplicationSlot
 
     command = CreateReplicationSlot(
@@ -63,7 +66,9 @@ def create(
 @app.command()
 def ls(state: StateOption, as_json: JsonOption = False) -> None:
     """List the slots, with the columns of pg_replication_slots."""
-    from tailrace.cli import slots
+    check_is_location(state)
+    with loading():
+        from tailrace.cli import slots
 
     slots.ls(state, as_json=as_json)
 
@@ -71,7 +76,9 @@ def ls(state: StateOption, as_json: JsonOption = False) -> None:
 @app.command()
 def show(name: NameArgument, state: StateOption, as_json: JsonOption = False) -> None:
     """Show all that is known of one slot."""
-    from tailrace.cli import slots
+    check_is_location(state)
+    with loading():
+        from tailrace.cli import slots
 
     slots.show(name, state, as_json=as_json)
 
@@ -83,7 +90,9 @@ def get(
 ) -> None:  # fmt: skip
     """Print what is new, and confirm it: the slot does not give it again (pg_logical_slot_get_changes)."""
     upto, options, parameters, size = parse_lsn(upto_lsn), parse_pairs(option), parse_parameters(parameter), parse_window(window)
-    from tailrace.cli import slot
+    check_is_location(state)
+    with loading():
+        from tailrace.cli import slot
 
     slot.print_new(
         name, state, slot.Asked(upto, upto_nchanges, options, parameters, slot.Engine(size, on), as_json), confirms=True
@@ -97,7 +106,9 @@ def peek(
 ) -> None:  # fmt: skip
     """Print what is new, and leave the slot as it is (pg_logical_slot_peek_changes)."""
     upto, options, parameters, size = parse_lsn(upto_lsn), parse_pairs(option), parse_parameters(parameter), parse_window(window)
-    from tailrace.cli import slot
+    check_is_location(state)
+    with loading():
+        from tailrace.cli import slot
 
     slot.print_new(
         name, state, slot.Asked(upto, upto_nchanges, options, parameters, slot.Engine(size, on), as_json), confirms=False
@@ -140,8 +151,9 @@ def receive(
     if create_from is None and (if_not_exists or temporary or database or catalog or two_phase):
         raise UsageError("options of a new slot need --create-slot", sqlstate="42601")
     upto, options, parameters, size = parse_lsn(endpos), parse_pairs(option), parse_parameters(parameter), parse_window(window)
-    from tailrace.cli import slot
-    from tailrace.cli.new_slot import captured
+    with loading():
+        from tailrace.cli import slot
+        from tailrace.cli.new_slot import captured
     from tailrace.slots.create_command import CreateReplicationSlot
 
     command = None if create_from is None or (if_not_exists and slot.exists(name, state)) else CreateReplicationSlot(
@@ -162,7 +174,9 @@ def advance(
 ) -> None:  # fmt: skip
     """Move a slot forward without giving what lies between (pg_replication_slot_advance)."""
     upto, size = parse_lsn(upto_lsn), parse_window(window)
-    from tailrace.cli import slot
+    check_is_location(state)
+    with loading():
+        from tailrace.cli import slot
 
     slot.advance(name, state, upto, slot.Engine(size, on), as_json=as_json)
 
@@ -170,7 +184,9 @@ def advance(
 @app.command()
 def copy(name: NameArgument, new: NewNameArgument, state: StateOption, as_json: JsonOption = False) -> None:
     """Make another slot that stands where this one does (pg_copy_logical_replication_slot)."""
-    from tailrace.cli import slots
+    check_is_location(state)
+    with loading():
+        from tailrace.cli import slots
 
     slots.copy(name, new, state, as_json=as_json)
 
@@ -178,7 +194,9 @@ def copy(name: NameArgument, new: NewNameArgument, state: StateOption, as_json: 
 @app.command()
 def rename(name: NameArgument, new: NewNameArgument, state: StateOption, as_json: JsonOption = False) -> None:
     """Give a slot another name."""
-    from tailrace.cli import slots
+    check_is_location(state)
+    with loading():
+        from tailrace.cli import slots
 
     slots.rename(name, new, state, as_json=as_json)
 
@@ -186,7 +204,9 @@ def rename(name: NameArgument, new: NewNameArgument, state: StateOption, as_json
 @app.command()
 def drop(name: NameArgument, state: StateOption, as_json: JsonOption = False) -> None:
     """Remove a slot (pg_drop_replication_slot)."""
-    from tailrace.cli import slots
+    check_is_location(state)
+    with loading():
+        from tailrace.cli import slots
 
     slots.drop(name, state, as_json=as_json)
 
@@ -204,6 +224,7 @@ def set_settings(
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Change settings of a state location, and print what they are."""
-    from tailrace.cli import slots
+    with loading():
+        from tailrace.cli import slots
 
     slots.set_settings(state, parse_pairs(settings), is_moved=moved, as_json=as_json)

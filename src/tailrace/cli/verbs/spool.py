@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption
 
 app = typer.Typer(help="Copies of the WAL of running servers.", no_args_is_help=True)
@@ -12,7 +13,8 @@ app = typer.Typer(help="Copies of the WAL of running servers.", no_args_is_help=
 @app.command()
 def ls(as_json: JsonOption = False) -> None:
     """Where WAL of running servers is copied to, and how much lies there, by system, timeline and pg_wal."""
-    from tailrace.cli import spool
+    with loading():
+        from tailrace.cli import spool
 
     spool.ls(as_json=as_json)
 
@@ -20,6 +22,7 @@ def ls(as_json: JsonOption = False) -> None:
 @app.command()
 def clean() -> None:
     """Remove the copies that nobody is reading."""
-    from tailrace.cli import spool
+    with loading():
+        from tailrace.cli import spool
 
     spool.clean_up()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import LiveSourceArgument, OnOption
 from tailrace.errors import UsageError
 
@@ -41,7 +42,8 @@ def sql(
     """Carry out SQL as psql does: the functions and views of logical decoding, on slots that are kept outside of the server."""
     if not source.is_dir():
         raise UsageError(f'source directory "{source}" does not exist')
-    from tailrace.cli.sql import Input, Output, run_session
+    with loading():
+        from tailrace.cli.sql import Input, Output, run_session
 
     status = run_session(
         source, database, state, Input(command or [], file or [], variable or []), connect=connect, on=on,

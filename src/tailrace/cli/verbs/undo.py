@@ -8,6 +8,7 @@ import typer
 
 from tailrace.cli.arguments import parse_window
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import CatalogOption, IndexOption, OnOption, SourceArgument, TableDatabaseOption, WindowOption
 
 
@@ -22,7 +23,8 @@ def undo(
 ) -> None:
     """Print the SQL that would take a committed transaction back, to be read and run by whoever wants it. Status 1 if some of it cannot be."""
     size = parse_window(window)
-    from tailrace.cli.undo import print_statements
+    with loading():
+        from tailrace.cli.undo import print_statements
 
     if not print_statements(source, xid, database, catalog=catalog, index=index, window=size, on=on):
         raise typer.Exit(1)

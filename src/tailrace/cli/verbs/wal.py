@@ -10,6 +10,7 @@ import typer
 
 from tailrace.cli.arguments import parse_lsn
 from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption, OnOption
 from tailrace.errors import UsageError
 from tailrace.wal.resource_managers import manager_named
@@ -21,7 +22,8 @@ SourceArgument = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or
 @app.command()
 def ls(source: SourceArgument, as_json: JsonOption = False) -> None:
     """Segments in order, with timelines, sizes and gaps."""
-    from tailrace.cli import segments
+    with loading():
+        from tailrace.cli import segments
 
     segments.ls(source, as_json=as_json)
 
@@ -34,7 +36,8 @@ def stat(
     on: OnOption = On.AUTO,
 ) -> None:
     """Counts and bytes per resource manager, and the relations and transactions that take the most."""
-    from tailrace.cli import wal
+    with loading():
+        from tailrace.cli import wal
 
     wal.stat(source, top, on, as_json=as_json)
 
@@ -57,7 +60,8 @@ def dump(
             f'invalid relation specification: "{relation}"', hint='Expecting "tablespace OID/database OID/relation filenode".'
         )
     begin, stop = parse_lsn(start), parse_lsn(end)
-    from tailrace.cli import wal
+    with loading():
+        from tailrace.cli import wal
 
     wal.dump(source, begin, stop, wal.RecordFilter(managers, xid, relation), limit, as_json=as_json)
 
@@ -65,6 +69,7 @@ def dump(
 @app.command()
 def verify(source: SourceArgument, as_json: JsonOption = False, on: OnOption = On.AUTO) -> None:
     """Check every record: checksum, chain, page headers. Names the file and the record's LSN where the log is damaged."""
-    from tailrace.cli import wal
+    with loading():
+        from tailrace.cli import wal
 
     wal.verify(source, on, as_json=as_json)

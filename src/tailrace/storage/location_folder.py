@@ -1,0 +1,18 @@
+"""By what a state location is told from any other directory. It imports nothing that takes time to load, so that a wrong one is
+refused at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tailrace.errors import UsageError
+
+LOCATION = "location"
+
+
+def check_is_location(path: Path) -> None:
+    """Raise UsageError if it is none."""
+    if not (path / LOCATION).is_file():
+        raise UsageError(
+            f'"{path}" is not a state location', hint="Name the directory in which slots were created, or create one there."
+        )
