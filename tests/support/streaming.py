@@ -50,7 +50,7 @@ class Streamed(TestDecoding):
 
     @property
     def formatter(self) -> LineFormatter:
-        return _InFull(self.major, self.context.style)
+        return _InFull(self.context.style, self.context.codec, self.major)
 
     def stream_message_text(self, message: LogicalMessage, xid: int) -> bytes:
         return f"{xid}/{message.xid} ".encode() + self.message_text(message)
