@@ -136,6 +136,8 @@ SQRT_SCALE_BY_WEIGHT = Capability(16)  # numeric_sqrt (numeric.c) takes the digi
 POWER_SCALE_BY_WEIGHT = Capability(16)  # power_var_int (numeric.c) chooses the scale of a result by its size
 BUCKETS_BY_PORTION = Capability(16)  # width_bucket_float8 (float.c), compute_bucket (numeric.c): none behind the last one
 BINS_BEFORE_ORIGIN = Capability(16)  # timestamp_bin (timestamp.c): whole strides before the origin begin their own bin
+PATHS_WITHOUT_VARIABLES = Capability(17)  # getJsonPathVariable (jsonpath_exec.c): none that is missing is null, for @? and @@ too
+WALFILE_OF_BOUNDARY = Capability(17)  # pg_walfile_name (xlogfuncs.c): of an LSN between two segments the file that begins there
 SIZES_IN_B = Capability(16)  # pg_size_bytes (dbsize.c) takes B for bytes
 VERTICAL_TABS_ARE_SPACE = Capability(16)  # scanner_isspace (scansup.c)
 INTERVAL_QUARTERS = Capability(18)  # interval_part_common (timestamp.c): weeks, and quarters of negative intervals
@@ -144,6 +146,14 @@ JSON_NULL_CASTS = Capability(18)  # jsonb_int4 and its like (jsonb.c) make NULL 
 
 # -- what messages say, by the first major that says so --------------------------------------------------------------------------
 
+NO_DOUBLE_STRING = {  # executeItemOptUnwrapTarget (jsonpath_exec.c), as below
+    14: "string argument of jsonpath item method .double() is not a valid representation of a double precision number",
+    17: 'argument "{}" of jsonpath item method .double() is invalid for type double precision',
+}
+NO_DOUBLE_NUMBER = {
+    14: "numeric argument of jsonpath item method .double() is out of range for type double precision",
+    17: NO_DOUBLE_STRING[17],
+}
 ONLY_SUPPORTS = {14: "we only support", 16: "server only supports"}  # pgoutput_startup (pgoutput.c)
 STREAMING_VALUES = {14: "a Boolean value", 16: 'a Boolean value or "parallel"'}  # defGetStreamingMode (subscriptioncmds.c)
 RESERVED_ORIGIN_NAMES = {  # pg_replication_origin_create (origin.c)

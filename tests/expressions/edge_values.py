@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from jsonpath_values import DOCUMENTS, PATHS
+from text_search_values import QUERIES, TEXTS
+
 VALUES: dict[str, list[str]] = {
     "boolean": ["t", "f"],
     "smallint": ["0", "1", "-1", "2", "7", "-7", "32767", "-32768", "100", "15", "16"],
@@ -487,3 +490,44 @@ SPECIAL["xmlconcat2", 0] = SPECIAL["xmlconcat2", 1] = [
     "<?xml version='1.0' encoding='UTF-8' standalone='yes'?> <c/>", "text", "<?xml-stylesheet a='b'?><a/>", '<?xml version = "1.1" ?><d/>',
 ]  # fmt: skip
 SPECIAL["xmltext", 0] = ["", "a<b>&\"'", "line\rend\n", "äöü"]
+for _symbol in ("jsonb_path_exists", "jsonb_path_exists_opr", "jsonb_path_match", "jsonb_path_match_opr", "jsonb_path_query_array",
+                "jsonb_path_query_first"):  # fmt: skip
+    SPECIAL[_symbol, 0], SPECIAL[_symbol, 1], SPECIAL[_symbol, 2] = (
+        DOCUMENTS,
+        PATHS,
+        ["{}", '{"v": 1}', '{"v": "1", "w": [2]}', "[1]"],
+    )
+for _symbol in ("to_tsvector_byid", "plainto_tsquery_byid", "phraseto_tsquery_byid", "to_tsquery_byid", "websearch_to_tsquery_byid", "ts_lexize",
+                "jsonb_to_tsvector_byid", "json_to_tsvector_byid", "jsonb_string_to_tsvector_byid", "json_string_to_tsvector_byid"):  # fmt: skip
+    SPECIAL[_symbol, 0], SPECIAL[_symbol, 1] = ["simple"], [*TEXTS, *QUERIES, ""]
+for _symbol in (
+    "jsonb_to_tsvector_byid",
+    "json_to_tsvector_byid",
+    "jsonb_string_to_tsvector_byid",
+    "json_string_to_tsvector_byid",
+):
+    SPECIAL[_symbol, 1] = [
+        *DOCUMENTS,
+        '{"k one": "Some words here", "n": -1.50, "t": true, "in": ["a b", {"c": "the end"}, null, "<b>", "x"]}',
+    ]
+    SPECIAL[_symbol, 2] = [
+        '"all"',
+        '["string", "numeric"]',
+        '"KEY"',
+        '["boolean", "key"]',
+        "[]",
+        "{}",
+        "1",
+        '["no"]',
+        "null",
+        "[null]",
+    ]
+SPECIAL["pg_walfile_name", 0] = SPECIAL["pg_walfile_name_offset", 0] = [
+    "0/0",
+    "0/1",
+    "1/0",
+    "FFFFFFFF/FFFFFFFF",
+    "16/B374D848",
+    "16/B3000000",
+    "0/100000",
+]

@@ -18,11 +18,14 @@ from edge_values import SPECIAL, VALUES
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.evaluate.executor.exec_expr import Compiler
+from tailrace.expressions.evaluate.fmgr.array_and_record import RecordValue
 from tailrace.expressions.evaluate.fmgr.datum_forms import reader_of
 from tailrace.expressions.evaluate.fmgr.pg_proc import BuiltIn, built_in_functions
 from tailrace.expressions.evaluate.fmgr.refusals import Refused
 from tailrace.expressions.evaluate.fmgr.vectors import Facts, Scope, Vector
+from tailrace.expressions.node_tree import read_node_tree
 from tailrace.model import PgType
+from tailrace.types import oids
 from tailrace.types.built_in import built_in_type, built_in_types
 from tailrace.types.registry import format_values, parse_texts
 from tailrace.types.style import TextStyle
@@ -43,6 +46,8 @@ POLYMORPHIC: dict[str, list[str]] = {
 }  # fmt: skip
 ELEMENT = {"integer[]": "integer", "text[]": "text", "numeric[]": "numeric", "double precision[]": "double precision", "int4range": "integer",
            "numrange": "numeric", "int4multirange": "integer", "nummultirange": "numeric"}  # fmt: skip
+PRINTED = {"xml": "::text", "regconfig": "::oid", "regdictionary": "::oid"}
+"""What is not printed as it is stored: xml_out drops a declaration that says nothing."""
 LABELS = {pg_type.label: pg_type for pg_type in built_in_types().values()}
 
 
@@ -125,20 +130,29 @@ class Oracle:
 
     def __init__(self, server: psycopg.Connection[Any], major: int) -> None:
         self.server = server
-        self.facts = Facts(style=TextStyle(major=major))
+        (size,) = server.execute("SELECT setting::int FROM pg_settings WHERE name = 'wal_segment_size'").fetchone()  # type: ignore[misc]
+        self.facts = Facts(timeline=1, segment_size=size, style=TextStyle(major=major))
         self.known: dict[tuple[str, str], bytes] = {}
         server.execute(TRY)
 
     def stored(self, label: str, text: str) -> bytes | None:
         """A literal's stored form, through the server's own text of it."""
+        if (label, text) not in self.known and label == "jsonpath":
+            self.known[label, text] = self.stored_path(text)
         if (label, text) not in self.known:
-            whole = f"({cast(text, label)})" + (
-                "::text" if label == "xml" else ""
-            )  # xml_out drops a declaration that says nothing
+            whole = f"({cast(text, label)}){PRINTED.get(label, '')}"
             printed = self.server.execute(f"SELECT format('%s', {whole})").fetchone()[0]  # type: ignore[index]
             values = parse_texts(Texts.of([printed]), np.ones(1, np.bool_), LABELS[label])
             self.known[label, text] = values.payload_list()[0]
         return self.known[label, text]
+
+    def stored_path(self, text: str) -> bytes:
+        """Of what a row filter has as a constant: nobody but a server makes a path of its text."""
+        self.server.execute("CREATE TABLE IF NOT EXISTS paths (j jsonb)")
+        self.server.execute(f"CREATE PUBLICATION paths FOR TABLE paths WHERE (j @? {literal(text)}::jsonpath)".encode())
+        (stored,) = self.server.execute("SELECT prqual::text FROM pg_publication_rel").fetchone()  # type: ignore[misc]
+        self.server.execute("DROP PUBLICATION paths")
+        return next(each.value for each in tree.walk(read_node_tree(stored)) if isinstance(each, tree.Const) and each.value)
 
     def tried(self, function: BuiltIn, types: tuple[str, ...], seed: int = 1) -> Tried:
         done = Tried(function, types)
@@ -223,6 +237,9 @@ def compiled(function: BuiltIn, types: list[PgType], result: PgType, facts: Fact
 
 
 def decoded(text: str, pg_type: PgType) -> Any:
+    if pg_type.label == "record":  # of pg_walfile_name_offset
+        name, offset = text.strip("()").split(",")
+        return RecordValue((oids.TEXT, oids.INT4), (name, int(offset)), (100, 0))
     values = parse_texts(Texts.of([text]), np.ones(1, np.bool_), pg_type)
     return reader_of(pg_type, "UTF8")(values.payload_list()[0])
 

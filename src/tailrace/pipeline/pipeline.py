@@ -106,7 +106,8 @@ class Pipeline(PlannedLog):
         return self.plan.demand
 
     def published_to(self, to: Subscription) -> Self:
-        return replace(self, to=to, publisher=publisher_of(self.plan, self.history, to.names, to.style, to.definitions))
+        log = self.source.segments.identity
+        return replace(self, to=to, publisher=publisher_of(self.plan, self.history, to.names, to.style, to.definitions, log))
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -173,7 +174,8 @@ class Pipeline(PlannedLog):
         plan = self._with_ties_resolved()
         publisher = None
         if plugin.wants.publication_names is not None:
-            publisher = publisher_of(plan, self.history, plugin.wants.publication_names, context.style, context.definitions)
+            names, log = plugin.wants.publication_names, self.source.segments.identity
+            publisher = publisher_of(plan, self.history, names, context.style, context.definitions, log)
         if isinstance(plugin, RelationCallbacks):
             plugin.planned(
                 PlanFacts(plan, self.history, relation_invalidations(self.planned_log, state.database, state.major), publisher)

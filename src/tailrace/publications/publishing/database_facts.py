@@ -17,15 +17,16 @@ from tailrace.expressions.evaluate.collations import Collation
 from tailrace.expressions.evaluate.fmgr.vectors import DEFAULT_COLLATION
 from tailrace.types.encodings.server_encodings import NAMES
 from tailrace.types.style import TextStyle
+from tailrace.wal.pages import LogIdentity
 
 _UNICODE = 963
 """The collation `unicode`, the only one of ICU that each server has (`catalog/pg_collation.dat`)."""
 _LIBC = "c"
 
 
-def facts_of(history: History, style: TextStyle) -> Facts:
+def facts_of(history: History, style: TextStyle, log: LogIdentity | None = None) -> Facts:
     """The encoding of the history's database, its default collation and those that a row filter may name, where the history
-    ends."""
+    ends; the timeline of the log, if there is one at hand."""
     databases = history.table("pg_database")
     rows = databases.where("oid", history.database)
     row = int(rows[-1])
@@ -40,6 +41,8 @@ def facts_of(history: History, style: TextStyle) -> Facts:
         rules=_text(databases, row, "daticurules"),
         database=databases.name("datname", row),
         collations=_collations(history),
+        timeline=0 if log is None else log.timeline,
+        segment_size=0 if log is None else log.segment_size,
         style=replace(style, major=history.major),
     )
 

@@ -39,6 +39,7 @@ from tailrace.publications.publishing.row_filter import (
 )
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
+from tailrace.wal.pages import LogIdentity
 
 if TYPE_CHECKING:
     from tailrace.publications.publishing.filter_compiler import StoredFilters
@@ -225,14 +226,20 @@ class Publisher:
 
 
 def publisher_of(
-    plan: Plan, history: History, names: Sequence[str], style: TextStyle, definitions: Definitions = ()
+    plan: Plan,
+    history: History,
+    names: Sequence[str],
+    style: TextStyle,
+    definitions: Definitions = (),
+    log: LogIdentity | None = None,
 ) -> Publisher:
-    """Publishes the changes of a plan by publications of these names. Row filters are evaluated with the settings of `style`."""
+    """Publishes the changes of a plan by publications of these names. Row filters are evaluated with the settings of `style`, and
+    what they ask of the log is said of `log`."""
     # Expressions take long to load; what is decoded without publications needs none.
     from tailrace.publications.publishing.database_facts import facts_of  # noqa: PLC0415
     from tailrace.publications.publishing.filter_compiler import FilterCompiler, stored_filters  # noqa: PLC0415
 
-    compiler = FilterCompiler(history.major, facts_of(history, style))
+    compiler = FilterCompiler(history.major, facts_of(history, style, log))
     timeline = timeline_of(plan, history, names, definitions)
     stored = stored_filters(compiler, timeline.filters_of(plan.relations)) if definitions else {}
     return Publisher(timeline, history.major, compiler, stored, created_at(history, names, definitions))

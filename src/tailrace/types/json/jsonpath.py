@@ -70,13 +70,20 @@ def refuse_jsonpaths(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
 
 
 def _print_path(payload: bytes, major: int) -> str:
-    (header,) = struct.unpack_from("<I", payload)
-    root = _JsonPathItem(payload, 4, major)
-    return ("" if header & LAX else "strict ") + root.text(after_key=False, brackets=True)
+    return ("" if is_lax(payload) else "strict ") + root_of(payload, major).text(after_key=False, brackets=True)
+
+
+def is_lax(payload: bytes) -> bool:
+    return bool(struct.unpack_from("<I", payload)[0] & LAX)
+
+
+def root_of(payload: bytes, major: int) -> JsonPathItem:
+    COMPARED.check(major)
+    return JsonPathItem(payload, 4, major)
 
 
 @dataclass(slots=True)
-class _JsonPathItem:
+class JsonPathItem:
     """A node: its payload, and the place from which its own places count. The content lies behind kind, padding and next."""
 
     payload: bytes
@@ -100,14 +107,37 @@ class _JsonPathItem:
         """The u32 of that number behind the kind."""
         return int(struct.unpack_from("<I", self.payload, self.place(number))[0])
 
-    def node(self, number: int) -> _JsonPathItem | None:
+    def node(self, number: int) -> JsonPathItem | None:
         away = self.word(number)
-        return _JsonPathItem(self.payload, self.at + away, self.major) if away else None
+        return JsonPathItem(self.payload, self.at + away, self.major) if away else None
 
     def bytes_at(self, number: int) -> bytes:
         """A length and that many bytes, from the u32 of that number on."""
         start = self.place(number + 1)
         return self.payload[start : start + self.word(number)]
+
+    @property
+    def following(self) -> JsonPathItem | None:
+        return self.node(0)
+
+    def argument(self, number: int) -> JsonPathItem:
+        """An operand that there must be."""
+        found = self.node(number)
+        if found is None:
+            raise CorruptWal(f"jsonpath item {self.kind} without an operand")
+        return found
+
+    def text_at(self, number: int) -> str:
+        return as_string(self.bytes_at(number))
+
+    @property
+    def is_true(self) -> bool:
+        return self.payload[self.place(1)] != 0
+
+    @property
+    def stored_numeric(self) -> bytes:
+        start = self.place(1)
+        return self.payload[start + 4 : start + (self.word(1) >> 2)]
 
     @property
     def priority(self) -> int:
@@ -159,13 +189,11 @@ class _JsonPathItem:
     def _literal(self) -> str:
         if self.kind == "string":
             return _quoted(self.bytes_at(1))
-        start = self.place(1)
         if self.kind == "bool":
-            return "true" if self.payload[start] else "false"
+            return "true" if self.is_true else "false"
         if self.kind != "numeric":
             raise CorruptWal(f"unrecognized jsonpath item type: {self.kind}")
-        stored = self.payload[start + 4 : start + (self.word(1) >> 2)]
-        number = print_numerics(Values.of_payloads([stored], -1)).to_list()[0]
+        number = print_numerics(Values.of_payloads([self.stored_numeric], -1)).to_list()[0]
         # 14 forgets the brackets, and prints what it cannot read.
         return _enclosed(number, self.word(0) != 0 and supports(self.major, JSONPATH_NUMBERS_IN_BRACKETS))
 

@@ -45,6 +45,9 @@ class Letters:
         """The characters of a class of regular expressions, as between Python's brackets."""
         return FIXED.get(name) or _CLASSES[name]
 
+    def is_in_class(self, name: str, letter: str) -> bool:
+        return re.match(f"[{self.in_class(name)}]", letter) is not None
+
 
 class Unknown(Letters):
     """Of a locale that cannot be asked. ASCII's letters are the same in all locales, but for i and I in Turkish and Azeri."""

@@ -119,6 +119,9 @@ class LibcLetters(Letters):
             self._classes[name] = bracketed(code for code in range(EVERY if self.wide else 256) if ask(code, handle))
         return self._classes[name]
 
+    def is_in_class(self, name: str, letter: str) -> bool:
+        return bool(self._ask(f"isw{name}_l" if self.wide else f"is{name}_l")(ord(letter), self.handle))
+
 
 @cache
 def letters(handle: int, wide: bool, is_default: bool) -> LibcLetters:

@@ -11,6 +11,7 @@ from tailrace.expressions.evaluate.fmgr.refusals import refused
 DEFAULTS: dict[str, tuple[object, ...]] = {
     "unicode_normalize_func": ("NFC",), "unicode_is_normalized": ("NFC",), "jsonb_set": (True,), "jsonb_insert": (False,),
     "jsonb_set_lax": (True, "use_json_null"), "make_interval": (0, 0, 0, 0, 0, 0, 0.0),
+    **dict.fromkeys(("jsonb_path_exists", "jsonb_path_match", "jsonb_path_query_array", "jsonb_path_query_first"), ({}, False)),
 }  # fmt: skip
 """What stands for arguments at the end that a call leaves out (pg_proc.proargdefaults), which the planner fills in."""
 

@@ -189,6 +189,7 @@ _READERS: dict[int, Callable[[bytes], Any]] = {
     oids.TIMETZ: _timetz, oids.BIT: _bits, oids.VARBIT: _bits, oids.POINT: _floats, oids.LSEG: _floats, oids.BOX: _floats,
     oids.LINE: _floats, oids.CIRCLE: _floats, oids.PATH: _path, oids.POLYGON: _polygon, oids.TID: _tid,
     oids.TXID_SNAPSHOT: _snapshot, oids.PG_SNAPSHOT: _snapshot, oids.TSVECTOR: read_lexemes, oids.TSQUERY: _identity,
+    oids.JSONPATH: _identity,
 }  # fmt: skip
 _WRITERS: dict[int, Callable[[Any], bytes]] = {
     oids.BYTEA: _identity, oids.UUID: _identity, oids.MACADDR: _identity, oids.MACADDR8: _identity, oids.INET: _identity,

@@ -37,7 +37,8 @@ class Facts:
     """What an expression's values depend on beside the rows: the database's encoding and locale, and the session that decodes.
 
     `collate` and `ctype` are the locales of the default collation (datcollate, datctype; datlocale where the provider is not libc), `version` what
-    was recorded of them. `collations` are others of the database, by oid. `style` has the settings and the major of the server.
+    was recorded of them. `collations` are others of the database, by oid. `timeline` and
+    `segment_size` are those of the log, 0 where there is none. `style` has the settings and the major of the server.
     """
 
     encoding: str = "UTF8"
@@ -48,6 +49,8 @@ class Facts:
     rules: str = ""
     database: str = ""
     collations: tuple[tuple[int, Collation], ...] = ()
+    timeline: int = 0
+    segment_size: int = 0
     style: TextStyle = field(default_factory=TextStyle)
 
     def collation(self, oid: int) -> Collation | None:

@@ -34,7 +34,7 @@ def kind_of(document: Document) -> str:
     return _KINDS.get(type(document), "null")
 
 
-def _typeof(document: Document) -> str:
+def type_name(document: Document) -> str:
     return "number" if isinstance(document, Numeric) else kind_of(document)
 
 
@@ -338,7 +338,7 @@ type_comparison.register_order(oids.JSONB, _ordering)
 FUNCTIONS: dict[str, Implementation] = {
     "jsonb_object_field": rows(field, True), "jsonb_object_field_text": rows(_text(field), True), "jsonb_array_element": rows(_top_element, True),
     "jsonb_array_element_text": rows(_text(_top_element), True), "jsonb_extract_path": rows(extract_path, True),
-    "jsonb_extract_path_text": rows(_text(extract_path), True), "jsonb_typeof": rows(_typeof, True), "jsonb_array_length": rows(_length),
+    "jsonb_extract_path_text": rows(_text(extract_path), True), "jsonb_typeof": rows(type_name, True), "jsonb_array_length": rows(_length),
     "jsonb_strip_nulls": rows(strip_nulls, True), "jsonb_pretty": rows(pretty, True), "jsonb_exists": rows(exists, True),
     "jsonb_exists_any": rows(_exists_many(any), True), "jsonb_exists_all": rows(_exists_many(all), True), "jsonb_contains": rows(contains, True),
     "jsonb_contained": rows(lambda left, right: contains(right, left), True), "jsonb_concat": rows(concatenated),

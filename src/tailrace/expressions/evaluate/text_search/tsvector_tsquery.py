@@ -94,11 +94,14 @@ def _concatenated(left: Vector, right: Vector) -> Vector:
                 break
             kept.append(place & ~PLACE | min((place & PLACE) + furthest, PLACE))
         found[word] = tuple(kept)
-    joined = sorted(found.items())
-    size = len(write_lexemes(joined)) - 4 - 4 * len(joined)
+    return checked_size(sorted(found.items()))
+
+
+def checked_size(vector: Vector) -> Vector:
+    size = len(write_lexemes(vector)) - 4 - 4 * len(vector)
     if size > _MOST_BYTES:
         raise evaluation_error(f"string is too long for tsvector ({size} bytes, max {_MOST_BYTES} bytes)", "54000")
-    return joined
+    return vector
 
 
 # -- matching ----------------------------------------------------------------------------------------------------------------------
