@@ -39,12 +39,12 @@ def main(wanted: list[str]) -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tailrace-extras-") as folder:
         place = Path(folder)
-        wheel = _wheel(place)
+        wheel, universal = _wheels(place)
         _told("the wheel is built", began)
         case = open_case("xact", 16, "with_slot", place / "case")
         for name, (extras, trials) in EXTRAS.items():
             if not wanted or name in wanted:
-                home = Home.made(place / name, wheel, extras)
+                home = Home.made(place / name, universal if name == UNIVERSAL else wheel, extras)
                 for trial in trials:
                     trial(home, case)
                 _told(f"{name}: {len(trials)} trials", began)
@@ -54,9 +54,9 @@ def _told(what: str, began: float) -> None:
     print(f"{time.monotonic() - began:4.0f} s  {what}", flush=True)
 
 
-def _wheel(place: Path) -> Path:
+def _wheels(place: Path) -> tuple[Path, Path]:
     """As `python -m build` makes it in a new environment that has nothing else: from the source distribution, which knows no checkout. What it is
-    built with is what the lock has pinned, so that kernels fit the environments below."""
+    built with is what the lock has pinned, so that kernels fit the environments below. And the one for any Python, without kernels."""
     home, built = place / "builder", place / "dist"
     venv.create(home, symlinks=True, with_pip=True)
     pinned = place / "constraints.txt"
@@ -74,7 +74,8 @@ def _wheel(place: Path) -> Path:
     )  # fmt: skip
     (bare,) = (place / "bare").glob("*.whl")
     assert _modules(bare) == _modules(wheel), "the source distribution and the checkout give different wheels"
-    return wheel
+    assert bare.name.endswith("-py3-none-any.whl"), bare.name
+    return wheel, bare
 
 
 def _check_size(file: Path, most: int) -> None:
@@ -198,6 +199,17 @@ def decodes(home: Home, case: Case) -> None:
     assert not compiled, f"the wheel lacks {compiled}"
 
 
+def compiles(home: Home, case: Case) -> None:
+    """Where the kernels that came along do not run, or none came: they are compiled at first use, and found again."""
+    words = ("python", "-c", TEXT, case.data_dir, case.meta["start_lsn"])
+    settings = {"TAILRACE_KERNELS": str(home.path / "own"), "NUMBA_CPU_NAME": "generic"}
+    assert home.printed(*words, **settings) == case.expected
+    compiled = {path: path.stat().st_mtime_ns for path in (home.path / "own").iterdir()}
+    assert compiled
+    assert home.printed(*words, **settings) == case.expected
+    assert {path: path.stat().st_mtime_ns for path in (home.path / "own").iterdir()} == compiled
+
+
 def misses_the_command_line(home: Home, case: Case) -> None:
     home.refused("typer is not installed\nHINT:  pip install 'tailrace[cli]'", "tailrace", "wal", "ls", case.data_dir)
 
@@ -257,7 +269,9 @@ def brings_java(home: Home, case: Case) -> None:
 
 
 Trial = Callable[[Home, Case], None]
+UNIVERSAL = "any"
 EXTRAS: dict[str, tuple[tuple[str, ...], list[Trial]]] = {
+    UNIVERSAL: ((), [compiles]),
     "core": ((), [decodes, misses_the_command_line]),
     "cli": (("cli",), [prints, misses_spark, misses_duckdb, misses_the_demo]),
     "sql": (("sql",), [prints, computes]),
@@ -266,7 +280,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], list[Trial]]] = {
     "spark_sql": (("spark", "sql"), [reads_spark_sql]),
     "java": (("spark", "java"), [brings_java]),
 }
-"""A name, the extras that are installed, and what is tried."""
+"""A name, the extras that are installed, and what is tried; `any` has the wheel for any Python, the others that of this one."""
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tailrace.kernels import inner_kernel, kernel
+from tailrace.kernels import _PORTABLE_FEATURES, PORTABLE, inner_kernel, kernel
 
 PACKAGE = {
     "tailrace_sample/__init__.py": "",
@@ -108,6 +109,35 @@ def test_kernels_that_check_bounds_are_kept_apart(run, monkeypatch: pytest.Monke
     assert run("here") == (50, 1, 1)
     monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
     assert run("here") == (50, 0, 0)
+
+
+ELSEWHERE = (
+    "from pathlib import Path\nfrom tailrace import kernels\nkernels.COMPILED = Path({folder!r})\n"
+    "host = kernels.binding.get_host_cpu_features()\nhost.update({features})\n"
+    "kernels.binding.get_host_cpu_features = lambda: host\n"
+)
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="kernels come along for x86-64 alone")
+def test_kernels_of_the_wheel_run_where_the_processor_has_what_they_ask_for(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """On one without AVX2, or where Numba was told of another processor, each is compiled for what is there."""
+    for name, value in zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), PORTABLE, strict=True):
+        monkeypatch.setenv(name, value)
+    assert run("here") == (50, 1, 1)
+    (tmp_path / "kernels").rename(tmp_path / "wheel")
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        monkeypatch.delenv(name)
+    settings = {"folder": str(tmp_path / "wheel")}
+    outer = PACKAGE["tailrace_sample/outer.py"]
+    new = ELSEWHERE.format(**settings, features=dict.fromkeys(_PORTABLE_FEATURES, True))
+    assert run("here", outer=new + outer) == (50, 0, 0)
+    old = ELSEWHERE.format(**settings, features={"avx2": False})
+    assert run("here", outer=old + outer) == (50, 1, 1)
+    assert run("here", outer=old + outer) == (50, 0, 0)
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert run("here", outer=new + outer) == (50, 1, 1)
 
 
 ROOMS = """

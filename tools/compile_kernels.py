@@ -17,8 +17,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tailrace.types import oids
-
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]  # neither is installed where a wheel is built
 CASES = {
@@ -116,6 +114,7 @@ def filters_asked() -> None:
     from tailrace.expressions.evaluate import compile_filter  # noqa: PLC0415
     from tailrace.model import Column  # noqa: PLC0415
     from tailrace.publications.publishing.row_filter import OLD, chosen  # noqa: PLC0415
+    from tailrace.types import oids  # noqa: PLC0415
     from tailrace.types.built_in import built_in_type  # noqa: PLC0415
     from tailrace.types.registry import parse_texts  # noqa: PLC0415
     from tailrace.types.values import Texts  # noqa: PLC0415

@@ -1,7 +1,8 @@
 """Build the source distribution and a wheel for each CPython that this machine has, and try each: `python tools/wheels.py [FOLDER]` (`dist`).
 
 A wheel with compiled kernels fits one minor version of CPython on x86-64. The one that fits all, `py3-none-any`, compiles them at first use: pip
-takes it on aarch64 and elsewhere. What could not be made is said, and is no failure; what was made and does not decode is one.
+takes it on aarch64 and elsewhere. A minor whose wheel could not be made is named, with what pip or venv said, and is no failure; a wheel that was
+made and does not decode is one.
 """
 
 from __future__ import annotations
@@ -30,31 +31,47 @@ for lines in pipeline.lines(plugin):
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tailrace-wheels-") as place:
-        run(sys.executable, "-m", "venv", f"{place}/builder")
-        builder = f"{place}/builder/bin/python"
-        run(builder, "-m", "pip", "install", "--quiet", "build>=1.2")
-        run(builder, "-m", "build", "--sdist", "--outdir", f"{place}/sdist", ROOT)
-        (source,) = Path(place, "sdist").glob("*.tar.gz")
-        kept = shutil.copy(source, folder)
-        told(source.name, Path(kept))
-        run(builder, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, source, HATCH_BUILD_NO_HOOKS="true")
-        told("any Python, kernels compiled at first use", next(folder.glob("*-py3-none-any.whl")))
+        try:
+            source, universal = for_all(folder, Path(place))
+        except NotMade as error:
+            sys.exit(f"no source distribution: {error}")
         for minor in MINORS:
-            python = interpreter(minor)
-            if python is None:
-                print(f"CPython 3.{minor}: not on this machine")
-                continue
-            home = Path(place, f"3.{minor}")
-            run(python, "-m", "venv", home)
-            pip = (str(home / "bin/python"), "-m", "pip", "--disable-pip-version-check")
-            run(*pip, "wheel", "--quiet", "--no-deps", "-w", folder, source)
-            found = list(folder.glob(f"*-cp3{minor}-*.whl"))
-            if not found:
-                print(f"CPython 3.{minor}: this machine is no x86-64, so its wheel is the one for any Python")
-                continue
-            run(*pip, "install", "--quiet", found[0])
-            decodes(home, Path(place, f"case{minor}"))
-            told(f"CPython 3.{minor}", found[0])
+            print(for_minor(minor, source, universal, folder, Path(place)), flush=True)
+
+
+def for_all(folder: Path, place: Path) -> tuple[Path, Path]:
+    """The source distribution, and the wheel for any Python."""
+    run(sys.executable, "-m", "venv", place / "builder")
+    builder = place / "builder/bin/python"
+    run(builder, "-m", "pip", "install", "--quiet", "build>=1.2")
+    run(builder, "-m", "build", "--sdist", "--outdir", place / "sdist", ROOT)
+    (source,) = place.glob("sdist/*.tar.gz")
+    kept = Path(shutil.copy(source, folder))
+    print(f"source distribution: {size_of(kept)}", flush=True)
+    run(builder, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, source, HATCH_BUILD_NO_HOOKS="true")
+    universal = next(folder.glob("*-py3-none-any.whl"))
+    print(f"any Python, kernels compiled at first use: {size_of(universal)}", flush=True)
+    return source, universal
+
+
+def for_minor(minor: int, source: Path, universal: Path, folder: Path, place: Path) -> str:
+    """Its wheel, or the one for any Python, is installed alone and tried; which it was, or why there is none."""
+    python = interpreter(minor)
+    if python is None:
+        return f"CPython 3.{minor}: not on this machine"
+    home = place / f"3.{minor}"
+    try:
+        run(python, "-m", "venv", home)
+        pip = (home / "bin/python", "-m", "pip")
+        run(*pip, "wheel", "--quiet", "--no-deps", "-w", folder, source)
+        own = next(folder.glob(f"*-cp3{minor}-*.whl"), None)
+        run(*pip, "install", "--quiet", own or universal)
+    except NotMade as error:
+        return f"CPython 3.{minor}: no wheel: {error}"
+    decodes(home, place / f"case{minor}")
+    if own is None:
+        return f"CPython 3.{minor}: this machine is no x86-64, so its wheel is the one for any Python"
+    return f"CPython 3.{minor}: {size_of(own)}"
 
 
 def interpreter(minor: int) -> str | None:
@@ -81,15 +98,31 @@ def decodes(home: Path, place: Path) -> None:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))} | more
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    return kept | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | more
+
+
+class NotMade(Exception):
+    """A program that was called failed: which, and the last that it said."""
 
 
 def run(*words: object, **more: str) -> None:
-    subprocess.run(list(map(str, words)), env=environment(**more), check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(
+        list(map(str, words)), env=environment(**more), capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode:
+        output = (done.stderr.strip() or done.stdout.strip()).partition(_END_OF_OUTPUT)[0]
+        said = [line.strip() for line in output.splitlines()[-_LINES:]]
+        raise NotMade("\n    ".join([f"{Path(str(words[0])).name} {' '.join(map(str, words[1:4]))} failed", *filter(None, said)]))
 
 
-def told(what: str, file: Path) -> None:
-    print(f"{what}: {file.name}, {file.stat().st_size / 1e6:.1f} MB", flush=True)
+_LINES = 8
+_END_OF_OUTPUT = "[end of output]"
+"""What pip writes behind it is its opinion about whose fault it is."""
+
+
+def size_of(file: Path) -> str:
+    return f"{file.name}, {file.stat().st_size / 1e6:.1f} MB"
 
 
 if __name__ == "__main__":
