@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import random
+import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from support.acquired import acquired
 from support.archives import create_on_archive, ours_upto, receiving, switch_until_whole
+from support.command import Run
 from support.decoding import check_equal
 from support.servers import Server
-from support.slots import ours, theirs
+from support.slots import TAILRACE, ours, theirs
 from support.threads import run_threads
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.pipeline import LocalRunner
@@ -83,6 +88,51 @@ def test_a_segment_that_is_being_copied_is_waited_for(tmp_path: Path) -> None:
         with pytest.raises(CorruptWal, match="has 400000 bytes"), acquired(location, "mine", LocalRunner(1)):
             pass
         assert time.monotonic() - began > 2
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
+def test_receive_waits_for_a_copy_that_stalls(compressed: bool, tailrace: Run, tmp_path: Path) -> None:
+    """For longer than what looks like damage must stay so, at its start and while it follows; it says so once. Without following it is an error."""
+    archive, file, state = tmp_path / "from", tmp_path / "out", ("--state", tmp_path / "state")
+    with Server(16) as server:
+        with receiving(server, archive):
+            server.say("CREATE TABLE t (id int)")
+            create_on_archive(server, archive, tmp_path / "state")
+            for number in (1, 2):
+                server.say(f"INSERT INTO t VALUES ({number})")
+                end = switch_until_whole(server, archive)
+        expected = "".join(row.split("\t", 2)[2] + "\n" for row in theirs(server).splitlines())
+    for path in archive.glob("*.partial"):
+        path.unlink()
+    last = _whole(archive)[-1]
+    content = gzip.compress(last.read_bytes()) if compressed else last.read_bytes()
+    stalled = last.with_name(f"{last.name}.gz") if compressed else last
+    last.unlink()
+    stalled.write_bytes(content[: len(content) // 3])
+    words = ("slot", "receive", "mine", *state, "-f", file, "--endpos", end)
+    in_words = f'WAL segment "{stalled}"'
+    for once in (("slot", "get", "mine", *state), (*words, "--no-loop")):
+        status, _, err = tailrace(*once)
+        assert (status, in_words in err) == (1, True), err
+    receiver = [TAILRACE, *words]
+    with subprocess.Popen(receiver, stderr=subprocess.PIPE, text=True) as process, _ended(process):
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        assert said.startswith("tailrace: warning: ")
+        assert in_words in said
+        time.sleep(5)
+        assert process.poll() is None
+        stalled.write_bytes(content)
+        assert (process.wait(60), process.stderr.read()) == (0, "")
+    check_equal(file.read_text(), expected)
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        process.kill()
 
 
 def test_what_it_needs_is_removed(tmp_path: Path) -> None:

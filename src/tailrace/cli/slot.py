@@ -21,7 +21,7 @@ from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
 from tailrace.replication.acquired import Acquired
 from tailrace.replication.get_changes import NewChanges
 from tailrace.replication.output_file import output_to
-from tailrace.replication.receiving import receive_into
+from tailrace.replication.receiving import Outage, receive_into
 from tailrace.replication.service import acquire
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_plugin import plugin_of
@@ -30,6 +30,7 @@ from tailrace.replication.writers import Writer, writer_named
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import Slot
 from tailrace.storage.segment_files import open_segments
+from tailrace.storage.segments import UnfinishedCopy
 from tailrace.storage.source import wal_of
 from tailrace.window import WindowSize
 
@@ -88,7 +89,8 @@ def receive(
 ) -> None:  # fmt: skip
     """Write what the slot gives as it comes. It is created first if there is a `command` for that."""
     waiter, tell = Waiter(), Progress("rows", shown=False).tell
-    with _created_or_acquired(name, state, command, engine, tell) as slot, _hangups(waiter.wake) as came:
+    outage = Outage(warn, waiter) if tries_again else None
+    with _created_or_acquired(name, state, command, engine, tell, outage) as slot, _hangups(waiter.wake) as came:
         printing = plugin_of(slot, options, parameters)
         with shut_down(printing), _writing(destination, slot.slot) as writer:
             receive_into(
@@ -139,13 +141,19 @@ def _acquired(location: SlotLocation, name: str, engine: Engine, tell: Callable[
 
 
 def _created_or_acquired(
-    name: str, state: Path, command: CreateReplicationSlot | None, engine: Engine, tell: Callable[[str], None]
+    name: str, state: Path, command: CreateReplicationSlot | None, engine: Engine, tell: Callable[[str], None], outage: Outage | None
 ) -> Acquired:  # fmt: skip
-    """The slot, which is created if there is a command for that."""
-    if command is None:
-        return _acquired(SlotLocation.open(state, warn=warn), name, engine, tell)
-    location, new = new_slot(command, state, engine.on, engine.window)
-    return finish(new.acquire(location, runner_for(engine.on, 0, tell), engine.window))
+    """The slot, which is created if there is a command for that; with an `outage` once the source can be read."""
+    if command is not None:
+        location, new = new_slot(command, state, engine.on, engine.window)
+        return finish(new.acquire(location, runner_for(engine.on, 0, tell), engine.window))
+    while True:
+        try:
+            return _acquired(SlotLocation.open(state, warn=warn), name, engine, tell)
+        except UnfinishedCopy as error:
+            if outage is None:
+                raise
+            outage.wait(error)
 
 
 def exists(name: str, state: Path) -> bool:

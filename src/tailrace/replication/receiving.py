@@ -21,6 +21,7 @@ from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.session import Session
+from tailrace.storage.segments import UnfinishedCopy
 
 PACE = 0.1
 """Seconds from one look to the next where something was: a look costs some 15 ms beside what it finds, so smaller bites would
@@ -47,6 +48,7 @@ def receive_into(
     acquired.streamed = session.streamed
     plugin.recall(session.memory)
     waiter = waiter or Waiter()
+    outage = Outage(acquired.location.warn, waiter)
     receiving = _Receiving(acquired, plugin, writer, Limit(upto))
     synced = time.monotonic()
     try:
@@ -54,10 +56,15 @@ def receive_into(
             next_sync = synced + fsync_interval
             try:
                 receiving.take_turn(waiter, next_sync)
-            except MissingHistory as error:  # a source that cannot be read is waited for, unless the slot is lost
+            except (
+                MissingHistory,
+                UnfinishedCopy,
+            ) as error:  # a source that cannot be read is waited for, unless the slot is lost
                 if not tries_again or error.sqlstate == _LOST or receiving.is_amid_window:
                     raise
-                waiter.sleep(time.monotonic() + _TRY_AGAIN)
+                outage.wait(error)
+            else:
+                outage.file = ""
             is_asked = is_to_reopen()
             if is_asked or time.monotonic() >= next_sync:
                 acquired.confirm(writer.durable_upto())
@@ -66,6 +73,21 @@ def receive_into(
                 writer.reopen()
     finally:
         acquired.confirm(writer.durable_upto())
+
+
+@dataclass(slots=True)
+class Outage:
+    """Waits for a source that cannot be read, and says so once for each `file` that is in the way."""
+
+    warn: Callable[[str], None]
+    waiter: Waiter
+    file: str = ""
+
+    def wait(self, error: MissingHistory | UnfinishedCopy) -> None:
+        if (file := error.file or error.message) != self.file:
+            self.file = file
+            self.warn(f"{error.message}; waiting until the source can be read")
+        self.waiter.sleep(time.monotonic() + _TRY_AGAIN)
 
 
 @dataclass(slots=True)

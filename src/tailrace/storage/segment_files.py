@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.storage.segments import Segment, Segments, in_place, wrong_size
+from tailrace.storage.segments import Segment, Segments, in_place
 from tailrace.wal.framing import LONG_HEADER
 from tailrace.wal.page_header import LONG_PAGE_HEADER, LongPageHeader
 from tailrace.wal.versions import WalFormat, format_of_magic
@@ -74,7 +74,7 @@ def open_segments(directory: str | Path, since: Lsn | None = None) -> Segments:
                 lsn=Lsn(place * segments.segment_size), file=segment.path,
             )  # fmt: skip
         if segment.size != segments.segment_size and not segment.partial and not segment.compression:
-            raise wrong_size(segment, segment.size, place, segments.segment_size)
+            raise segments.wrong_size(segment, segment.size)
     _check_ends(segments, first)
     return segments
 

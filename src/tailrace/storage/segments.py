@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,17 @@ _EXPANDERS: dict[str, Callable[[str], Any]] = {
     ".zst": _arrow_stream("zstd"),
     ".lz4": _arrow_stream("lz4"),
 }
+
+
+class UnfinishedCopy(CorruptWal):
+    """The newest segment of a directory is shorter than a segment is: it is still being copied, or the copy was given up."""
+
+    @classmethod
+    def of(cls, error: CorruptWal) -> Self:
+        """The same, known to be of the newest segment."""
+        unfinished = cls(error.message)
+        vars(unfinished).update(vars(error))
+        return unfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +180,7 @@ class Segments:
             got += done
             if done < take:
                 if number < max(self.by_number) or not segment.partial:
-                    raise wrong_size(segment, within + done, number, size)
+                    raise self.wrong_size(segment, within + done)
                 break
         return WalBytes(buf, start, got // PAGE_SIZE * PAGE_SIZE, tuple(files))
 
@@ -177,9 +188,9 @@ class Segments:
         """Fill `target` from `offset` of the segment on; how much there was."""
         try:
             if segment.compression:
-                whole = np.frombuffer(segment.read(), np.uint8)
+                whole = self._expanded(segment)
                 if len(whole) > self.segment_size:
-                    raise wrong_size(segment, len(whole), segment.number, self.segment_size)
+                    raise self.wrong_size(segment, len(whole))
                 data = whole[offset : offset + len(target)]
                 target[: len(data)] = data
                 return len(data)
@@ -195,6 +206,28 @@ class Segments:
                 lsn=Lsn(segment.number * self.segment_size),
                 file=segment.path,
             ) from error
+
+    def _expanded(self, segment: Segment) -> NDArray[np.uint8]:
+        """The bytes of a compressed segment."""
+        try:
+            return np.frombuffer(segment.read(), np.uint8)
+        except CorruptWal as error:
+            if segment.number == max(self.by_number) and _is_cut_short(error.__cause__):
+                raise UnfinishedCopy.of(error) from error
+            raise
+
+    def wrong_size(self, segment: Segment, length: int) -> CorruptWal:
+        """The error for a segment of `length` bytes that is neither whole nor partial."""
+        lsn = Lsn(segment.number * self.segment_size)
+        error = CorruptWal(
+            f'WAL segment "{segment.path}" has {length} bytes, expected {self.segment_size}',
+            hint="Take the segment from another copy or the archive; name it .partial to have it read as far as it goes.",
+            context=f"LSN {lsn}",
+            lsn=lsn,
+            file=segment.path,
+        )
+        is_newest = segment.number == max(self.by_number) and length < self.segment_size
+        return UnfinishedCopy.of(error) if is_newest else error
 
 
 def _read_plain(segment: Segment, offset: int, target: NDArray[np.uint8]) -> int:
@@ -213,15 +246,8 @@ def _read_plain(segment: Segment, offset: int, target: NDArray[np.uint8]) -> int
     return done
 
 
-def wrong_size(segment: Segment, length: int, number: int, size: int) -> CorruptWal:
-    """The error for a segment of `length` bytes that is neither whole nor partial. A copy that is not finished is one as well."""
-    return CorruptWal(
-        f'WAL segment "{segment.path}" has {length} bytes, expected {size}',
-        hint="Take the segment from another copy or the archive; name it .partial to have it read as far as it goes.",
-        context=f"LSN {Lsn(number * size)}",
-        lsn=Lsn(number * size),
-        file=segment.path,
-    )
+def _is_cut_short(error: BaseException | None) -> bool:
+    return isinstance(error, EOFError) or "Truncated" in str(error)
 
 
 def segment_name(timeline: int, number: int, size: int) -> str:
