@@ -90,6 +90,10 @@ class Feed(Protocol):
         """The columns of a table that were given another type, and the commits that did so, in order."""
         ...
 
+    def identity_lost(self, oid: int) -> Lsn | None:
+        """The last commit that took a table's replica identity, or gave it another; None if none is known."""
+        ...
+
     def shown(self, relation: Relation) -> Relation | None:
         """The relation with those of its columns that come out of the feed, where the span ends; None if none of its changes
         do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pyarrow as pa
@@ -11,14 +12,14 @@ from deltalake import DeltaTable
 from support.servers import Server
 from tailrace.changes import ORDER
 from tailrace.demo.compare import compare
-from tailrace.errors import MissingHistory
+from tailrace.errors import InsufficientLogging, MissingHistory, TailraceError
 from tailrace.lake import mirror as mirroring
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn
-from tailrace.pipeline import LocalRunner, Scanning, open_pipeline
+from tailrace.pipeline import LocalRunner, Scanning, open_feed, open_pipeline
 
 pytestmark = pytest.mark.postgres
 
@@ -135,6 +136,37 @@ def test_a_hole_is_an_error(server, tmp_path):
     assert (found.table, type(found.trouble)) == ("public.hole", MissingHistory)
     mirror(open_pipeline(server.data_dir, "postgres"), tmp_path, ["public.hole"])
     assert read_table(tmp_path / "public.hole").num_rows == 3
+
+
+@pytest.mark.parametrize("opened", [open_pipeline, open_feed])
+def test_a_replica_identity_that_was_lost(server, tmp_path, opened):
+    """The error says where, and the hint what brings the table up; behind that place there is nothing but to copy it anew."""
+    _run(server, "DROP TABLE IF EXISTS keyed;\nCREATE TABLE keyed (id int PRIMARY KEY, n int);\nINSERT INTO keyed VALUES (1, 1)")
+    _run(server, "UPDATE keyed SET n = 2")
+    before = Lsn.parse(server.flush_lsn())
+    _run(server, "ALTER TABLE keyed DROP CONSTRAINT keyed_pkey")
+    behind = Lsn.parse(server.flush_lsn())
+
+    def trouble(**range_: Lsn) -> TailraceError | None:
+        (found,) = mirror(opened(server.data_dir, "postgres", **range_), tmp_path, ["public.keyed"])
+        return found.trouble
+
+    with pytest.warns(TroubleWarning):
+        error = trouble()
+    assert isinstance(error, InsufficientLogging)
+    assert error.message == 'cannot update table "keyed" because it does not have a replica identity and publishes updates'
+    lost = Lsn.parse(re.match("The table lost its replica identity at ([0-9A-F/]+)[.] Bring it up to there first", error.hint)[1])
+    assert before <= lost < behind
+    assert trouble(upto_lsn=lost) is None
+    _run(server, "INSERT INTO keyed VALUES (2, 2)")
+    assert trouble() is None
+    assert sorted(read_table(tmp_path / "public.keyed")["id"].to_pylist()) == [1, 2]
+    _run(server, "DELETE FROM keyed WHERE id = 1")
+    with pytest.warns(TroubleWarning):
+        error = trouble()
+    assert isinstance(error, InsufficientLogging)
+    assert error.message.startswith('cannot delete from table "keyed"')
+    assert error.hint.startswith(f"The table lost its replica identity at {lost}. The rows that were changed since")
 
 
 def test_values_from_before_the_wal(server, tmp_path):

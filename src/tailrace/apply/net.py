@@ -64,6 +64,7 @@ class _Changes:
     old: dict[str, pa.Array]
     has_old: NDArray[np.bool_]
     unchanged: dict[str, NDArray[np.bool_]]
+    lsn: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -115,7 +116,7 @@ def _taken_apart(changes: pa.Table, after: OrderKey | None) -> _Changes:
             new[name] = pc.if_else(pa.array(sent), old[name], new[name])
             unchanged[name] &= ~sent
     kind = table["kind"].to_numpy(zero_copy_only=False).astype(str)
-    return _Changes(kind, new, old, table["old"].is_valid().to_numpy(), unchanged)
+    return _Changes(kind, new, old, table["old"].is_valid().to_numpy(), unchanged, table["lsn"].to_numpy())
 
 
 def _array(column: pa.ChunkedArray) -> Any:
@@ -132,12 +133,14 @@ def _check_identity(parts: _Changes, relation: Relation, key: tuple[str, ...]) -
         without |= needs
     if not without.any():
         return
-    deletes = parts.kind[np.flatnonzero(without)[0]] == "delete"
+    first = np.flatnonzero(without)[0]
+    deletes = parts.kind[first] == "delete"
     what, verb, noun = ("delete from", "deleting from", "deletes") if deletes else ("update", "updating", "updates")
     raise InsufficientLogging(
         f'cannot {what} table "{relation.name}" because it does not have a replica identity and publishes {noun}',
         hint=f"To enable {verb} the table, set REPLICA IDENTITY using ALTER TABLE.",
         context=f"table {relation}",
+        lsn=int(parts.lsn[first]),
     )
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
-from tailrace.errors import MissingHistory, Overtaken, PeerError, TailraceError, UsageError
+from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, PeerError, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, TablePosition, check_reaches, history_error, position_of
@@ -55,6 +55,13 @@ class TargetTable:
         return _name(self.relation)
 
 
+_UP_TO_THERE = "Bring it up to there first, with a range that ends at {}."
+_COPY_ANEW = (
+    "The rows that were changed since cannot be told apart: "
+    "ALTER TABLE … REPLICA IDENTITY FULL, remove the table's folder, and copy it anew."
+)
+
+
 class TroubleWarning(UserWarning):
     """A table could not be brought up; others were."""
 
@@ -62,9 +69,9 @@ class TroubleWarning(UserWarning):
 @dataclass(slots=True)
 class TableErrors:
     """What is wrong with which tables, by name (or the folder's, where that is all there is). An error of one keeps no other from
-    going on. `retypes` says which columns of a table were given another type, and where."""
+    going on. The feed says where a table became one that the changes do not fit."""
 
-    retypes: Callable[[int], Sequence[tuple[str, Lsn]]]
+    feed: Feed
     of_tables: list[tuple[str, TailraceError]] = field(default_factory=list)
 
     @contextmanager
@@ -83,11 +90,13 @@ class TableErrors:
             warnings.warn(f"table {name} stays where it is: {error}", TroubleWarning, stacklevel=3)
 
     def add(self, name: str, error: TailraceError, relation: Relation | None = None) -> None:
-        """An error whose cause is a new type of a column says where that came."""
-        changed = self.retypes(relation.oid) if relation is not None and error.sqlstate == "42804" else ()
-        if changed:
+        """An error whose cause is a new type of a column, or a replica identity that is gone, says where that was."""
+        if relation is not None and error.sqlstate == "42804" and (changed := self.feed.retypes(relation.oid)):
             column, lsn = changed[-1]
             error.hint = f"Column {column} was given another type at {lsn}. {error.hint}"
+        if relation is not None and isinstance(error, InsufficientLogging) and (lost := self.feed.identity_lost(relation.oid)):
+            helps = _UP_TO_THERE if error.lsn is not None and error.lsn < lost else _COPY_ANEW
+            error.hint = f"The table lost its replica identity at {lost}. {helps.format(lost)}"
         self.of_tables.append((name, error))
 
 
@@ -118,7 +127,7 @@ def find_targets(
     """The tables to bring up, in the order of their names: those that changed (or are `names`), and those in the lake, whose
     positions move on even if nothing happened to them. Without `keep_dropped`, none is begun that is dropped already. Raises
     UsageError for what is no name."""
-    span, errors = feed.span, TableErrors(feed.retypes)
+    span, errors = feed.span, TableErrors(feed)
     wanted = {read_table_name(name) for name in names} if names is not None else None
     there = _tables_in_lake(feed, directory, errors)
     tables = dict(feed.tables(sorted(wanted or ())))

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
-from tailrace.catalog.history.dropped_and_retyped import retypes
+from tailrace.catalog.history.dropped_and_retyped import identity_lost, retypes
 from tailrace.catalog.history.history import History
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.feed import CommittedTruncation, Decoder, FeedSpan, FeedTable, decode_piece
@@ -107,6 +107,10 @@ class PlannedLog(ABC):
     def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
         """The columns of a table that were given another type, and the commits that did so, in order."""
         return retypes(self.history, oid)
+
+    def identity_lost(self, oid: int) -> Lsn | None:
+        """The last commit that took a table's replica identity, or gave it another; None if none is known."""
+        return identity_lost(self.history, oid)
 
     def shown(self, relation: Relation) -> Relation | None:
         """The relation with the columns that are published of it; None if nothing is."""

@@ -1,4 +1,5 @@
-"""What DDL did to a relation: the commit that dropped it and what it was before, and the commits that gave its columns other types.
+"""What DDL did to a relation: the commit that dropped it and what it was before, and the commits that gave its columns other types, or took its
+replica identity.
 
 In: a history and an oid. Out: relations, and LSNs of commits.
 """
@@ -39,3 +40,19 @@ def retypes(history: History, oid: int) -> list[tuple[str, Lsn]]:
             changes.append((str(attributes["attname"][row]), Lsn(int(attributes.rows.begin[row]))))
         before[number] = kind
     return changes
+
+
+def identity_lost(history: History, oid: int) -> Lsn | None:
+    """The last commit that took the relation's replica identity, or gave it another; None if none did."""
+    lost = None
+    classes, indexes = history.table("pg_class"), history.table("pg_index")
+    moments = set[int]()
+    for rows, found in ((classes.rows, classes.where("oid", oid)), (indexes.rows, indexes.where("indrelid", oid))):
+        moments |= {*rows.begin[found].tolist(), *rows.end[found].tolist()}
+    for commit in sorted(each for each in moments if history.known_from < each < NEVER):
+        before, after = (history.relation_by_oid(oid, lsn) for lsn in (commit, commit + 1))
+        if before is None or after is None or not (before.identity or before.replica_identity == "f"):
+            continue
+        if (before.identity, before.replica_identity == "f") != (after.identity, after.replica_identity == "f"):
+            lost = Lsn(commit)
+    return lost
