@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import warnings
 from collections.abc import Callable
@@ -15,6 +16,9 @@ _EXTRAS = {
     "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "psycopg": "demo", "duckdb": "sql",
 }  # fmt: skip
 """What brings the packages that not everybody needs."""
+_OUT_OF_MEMORY = "out of memory\nHINT:  Give this process more (ulimit -v, its container), or decode less at once, in smaller windows (--window)."
+_NO_ROOM = ("can't start new thread", "failed to map segment from shared object", "cannot allocate memory")
+"""What Python and the dynamic linker say without a MemoryError."""
 
 
 def main() -> None:
@@ -35,6 +39,10 @@ def main() -> None:
             if error.name not in _EXTRAS:
                 raise
             _fail(f"{error.name} is not installed\nHINT:  pip install 'tailrace[{_EXTRAS[error.name]}]'")
+        except (MemoryError, RuntimeError, ImportError) as error:
+            if not isinstance(error, MemoryError) and not any(words in str(error).lower() for words in _NO_ROOM):
+                raise
+            _fail(_OUT_OF_MEMORY)
         except WriteFailed as failed:
             _fail_with(failed.error)
         except OSError as error:
@@ -53,6 +61,8 @@ def _fail_with(error: OSError) -> NoReturn:
     if isinstance(error, BrokenPipeError):
         drop_output()
         sys.exit(NOBODY_READS)
+    if error.errno == errno.ENOMEM:
+        _fail(_OUT_OF_MEMORY)
     what = f'use "{error.filename}"' if error.filename else "write output"
     _fail(f"could not {what}: {error.strerror or error}")
 

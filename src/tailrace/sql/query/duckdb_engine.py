@@ -29,7 +29,7 @@ _FUNCTIONS = (
 )
 _STATES = {
     duckdb.ConversionException: "22P02", duckdb.OutOfRangeException: "22003", duckdb.BinderException: "42804",
-    duckdb.InterruptException: "57014",
+    duckdb.InterruptException: "57014", duckdb.OutOfMemoryException: "53200",
 }  # fmt: skip
 
 
