@@ -9,6 +9,7 @@ import pytest
 from sql.places import Said, ours, session_of
 from support.cases import open_case
 from tailrace.pipeline import LocalRunner
+from tailrace.sql.query.allowed import MOST_VALUES
 from tailrace.sql.session import PostgresSession
 from tailrace.sql.source_database import SourceDatabase
 
@@ -41,3 +42,19 @@ def test_nested_too_deeply(text: str, session: PostgresSession) -> None:
 def test_many_values(session: PostgresSession) -> None:
     values = ", ".join(f"'s{number}'" for number in range(10_000))
     assert ours(session, f"SELECT count(*) FROM pg_replication_slots WHERE slot_name IN ({values})") == [("0",)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM pg_replication_slots WHERE slot_name NOT IN ({})",
+        "SELECT * FROM (VALUES {}) x",
+        "SELECT 1 WHERE 'a' = ANY (ARRAY[{}])",
+    ],
+)
+def test_more_values_than_are_computed_with(text: str, session: PostgresSession) -> None:
+    """Refused at once: the server takes its time for them, too, and this would take minutes."""
+    value = "('s')" if "VALUES" in text else "'s'"
+    said = ours(session, text.format(", ".join([value] * 4 * MOST_VALUES)))
+    assert isinstance(said, Said)
+    assert (said.sqlstate, said.message) == ("54000", "a list of 200,000 values is not supported outside of the server")

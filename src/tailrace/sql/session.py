@@ -22,7 +22,7 @@ from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.functions.statement_calls import StatementCalls, check_slots
 from tailrace.sql.grammar import ast, children, parsed
 from tailrace.sql.parameters import AS_OF, Parameters
-from tailrace.sql.query.allowed import refused, what_is
+from tailrace.sql.query.allowed import check_lists, refused, what_is
 from tailrace.sql.query.expression_types import ExpressionTypes
 from tailrace.sql.query.translation import QuerySurroundings, translated
 from tailrace.sql.result import Result, TextColumn
@@ -103,6 +103,7 @@ class PostgresSession:
             raise
 
     def _selected(self, statement: Any, text: str, slots: StatementSlots) -> tuple[Result, list[Settlement | None]]:
+        check_lists(statement)
         calls = calls_of(statement, text, functions_of(self.database.major))
         check_slots(calls)
         relations = Relations(self.database, self.parameters.as_of)

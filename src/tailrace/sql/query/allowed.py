@@ -91,6 +91,20 @@ def check_nodes(node: Any, but: Container[int] = ()) -> None:
         check_nodes(getattr(node, name), but)
 
 
+MOST_VALUES = 50_000
+"""In one list. To compute with so many takes some ten seconds, and with more grows faster than their number."""
+
+
+def check_lists(node: Any) -> None:
+    """Raise UsageError (54000) for a list of more values than are worth being computed with here; a longer one is not gone through."""
+    if isinstance(node, tuple | list) and len(node) > MOST_VALUES:
+        error = refused(f"a list of {len(node):,} values")
+        error.sqlstate = "54000"
+        raise error
+    for each in children(node):
+        check_lists(each)
+
+
 _SEEN_TO = FUNCTIONS | {"avg", "like_escape"}
 """With those that stand in some places: a column of the result, the pattern of LIKE."""
 
