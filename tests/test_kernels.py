@@ -140,6 +140,15 @@ def test_kernels_of_the_wheel_run_where_the_processor_has_what_they_ask_for(
     assert run("here", outer=new + outer) == (50, 1, 1)
 
 
+@pytest.mark.parametrize("processor", ["generic", "x86-64-v2", "x86-64-v3"])
+def test_checksums_are_computed_on_every_processor(processor: str, tmp_path: Path) -> None:
+    """One without the instruction for them, as Numba may be told, takes a table."""
+    environment = dict(os.environ, TAILRACE_KERNELS=str(tmp_path), NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES="")
+    program = "from tailrace.wal.crc import crc32c; print(hex(crc32c(b'123456789')))"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0xe3069283\n", "")
+
+
 ROOMS = """
 from typing import NamedTuple
 import numpy as np

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import config
 from numba.extending import intrinsic
 
 from tailrace.kernels import kernel
@@ -22,9 +23,16 @@ _CRC_AT = 20
 _RECORD_HEADER = 24
 
 
-def _host_has_sse42() -> bool:
+_WITH_SSE42 = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+"""Of the processors that Numba may be told to compile for (NUMBA_CPU_NAME), those of which it is known."""
+
+
+def _has_sse42() -> bool:
+    """Whether the processor that kernels are compiled for has the instruction: this machine's, unless Numba was told of another."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
+    if config.CPU_NAME or config.CPU_FEATURES is not None:
+        return config.CPU_NAME in _WITH_SSE42 or "+sse4.2" in (config.CPU_FEATURES or "")
     from llvmlite import binding  # noqa: PLC0415 - asked once, and only where the answer can be yes
 
     return bool(binding.get_host_cpu_features().get("sse4.2", False))
@@ -101,7 +109,7 @@ def _extend_by_table(crc: np.uint32, buf: np.ndarray, start: int, stop: int) -> 
     return rest
 
 
-extend = _extend_by_instruction if _host_has_sse42() else _extend_by_table
+extend = _extend_by_instruction if _has_sse42() else _extend_by_table
 """extend(crc, buf, start, stop): the running (inverted) checksum after more bytes. Kernel."""
 
 
