@@ -84,7 +84,7 @@ class SlotLocation(StateLocation):
         with self._locked():
             self._sweep()
             self._check_defined(name)
-            lock = self._take(name)
+            lock = _signed(self._take(name))
         yield from self._owning(name, lock)
 
     def save(self, slot: Slot) -> None:
@@ -113,7 +113,8 @@ class SlotLocation(StateLocation):
                 lock.release()
 
     def rename(self, old: str, new: str) -> None:
-        """A slot is called what its folder is, whatever the file in it says, so it has one name at every moment."""
+        """A slot is called what its folder is, whatever the file in it says, so it has one name at every moment. The file is written
+        first: where that fails, as on a full disk, the slot has its old name, and nothing else has changed."""
         check_name(new)
         with self._locked():
             self._sweep()
@@ -122,10 +123,9 @@ class SlotLocation(StateLocation):
                 raise _duplicate(new)
             lock = self._take(old)
             try:
-                slot = self._read(old)
+                write_whole(self._folder(old) / _SLOT, write_slot(replace(self._read(old), name=new)))
                 self._folder(old).rename(self._folder(new))
                 sync_folder(self._folder(new).parent)
-                write_whole(self._folder(new) / _SLOT, write_slot(replace(slot, name=new)))
             finally:
                 lock.release()
 
@@ -176,8 +176,7 @@ class SlotLocation(StateLocation):
             self.save_mark(mark)
         made = folder.with_name(slot.name + _BEING_MADE)
         make_folder(made)
-        lock = FileLock.wait(made / _OWNER)
-        lock.write(str(os.getpid()))
+        lock = _signed(FileLock.wait(made / _OWNER))
         try:
             write_whole(made / _SLOT, write_slot(slot))
             made.rename(folder)
@@ -199,7 +198,6 @@ class SlotLocation(StateLocation):
         lock = FileLock.take(self._folder(name) / _OWNER)
         if lock is None:
             raise UsageError(f'replication slot "{name}" is active for PID {self._owner(name)}', sqlstate="55006")
-        lock.write(str(os.getpid()))
         return lock
 
     def _owner(self, name: str) -> int | None:
@@ -260,6 +258,16 @@ class SlotLocation(StateLocation):
         check_name(name)
         if not self._folder(name).is_dir():
             raise _undefined(name)
+
+
+def _signed(lock: FileLock) -> FileLock:
+    """The owner's lock, which says to others who that is."""
+    try:
+        lock.write(str(os.getpid()))
+    except BaseException:
+        lock.release()
+        raise
+    return lock
 
 
 def new_identity() -> str:
