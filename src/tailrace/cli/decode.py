@@ -49,14 +49,18 @@ def print_changes(
             windows = open_windows(
                 opened, database, runner=runner, catalog=captured, start_lsn=start, upto_lsn=upto, scanning=scanning, demand=chosen.demand,
             )  # fmt: skip
-            _write_windows(windows, chosen, location, progress)
+            progress.begin = start or begin
+            _write_windows(windows, chosen, location, progress, upto)
             warn_if_none_kept(scanning.store, opened.segments.system)
 
 
-def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: StateLocation | None, progress: Progress) -> None:
+def _write_windows(
+    windows: Iterator[Pipeline], plugin: OutputPlugin, location: StateLocation | None, progress: Progress, upto: Lsn | None
+) -> None:  # fmt: skip
     """What the plugin makes of each, with the publications that the location has."""
     said: set[str] = set()
     defined: Definitions | None = None
+    reached = progress.begin
     for window in windows:
         if window.warning and window.warning not in said:
             said.add(window.warning)
@@ -65,11 +69,19 @@ def _write_windows(windows: Iterator[Pipeline], plugin: OutputPlugin, location: 
             state = window.catalogs.state
             defined = location.publications.read(state.system, state.database, state.database_name).in_order
             plugin.context.definitions = defined
+        progress.end = _end_of_log(window) if upto is None else min(upto, _end_of_log(window))
         for lines in window.lines(plugin):
             write_lines(lines, plugin)
-            progress.add(len(lines))
+            reached = lines.position_behind(reached)
+            progress.add(len(lines), reached)
             del lines  # or they would be kept while the next are made
     sys.stdout.buffer.flush()
+
+
+def _end_of_log(window: Pipeline) -> Lsn:
+    """Where the log ends, as far as this window knows: in the last segment, or at its end."""
+    segments, end = window.source.segments, window.log.end
+    return end if end > segments.stop_lsn - segments.segment_size else segments.stop_lsn
 
 
 def write_lines(lines: Lines, plugin: OutputPlugin, printed: RowPrinter = as_psql) -> None:

@@ -14,7 +14,7 @@ from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
-from tailrace.cli.progress import counted, warn
+from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import write_slot
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.replication import service
@@ -48,19 +48,27 @@ def new_slot(
     """Where it can begin may have to be waited for. A location is made only for a slot that can be created."""
     check_name(command.name)
     segments = Source.open(command.source).segments
-    location = None if _is_nothing(state) else SlotLocation.open_or_create(state, segments.system, warn=warn)
+    location = None if _is_nothing(state) else open_or_make(state, segments.system)
     with counted("records") as progress:
         runner = runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)
         new = finish(service.create(command, location, runner, warn, window))
         if location is None:
-            location = SlotLocation.open_or_create(state, segments.system, warn=warn)
-            progress.tell(f'"{state}" is a new state location')
+            location = open_or_make(state, segments.system, progress)
     _warn_of_recycling(Path(command.source))
     return location, new
 
 
 def captured(catalog: Path | None) -> CatalogState | None:
     return read_state(catalog.read_bytes(), str(catalog)) if catalog else None
+
+
+def open_or_make(state: Path, system: int, progress: Progress | None = None) -> SlotLocation:
+    """The state location; who made it by a slip of the pen is told that it is new."""
+    is_new = _is_nothing(state)
+    location = SlotLocation.open_or_create(state, system, warn=warn)
+    if is_new:
+        (progress or Progress("")).tell(f'"{state}" is a new state location')
+    return location
 
 
 def _is_nothing(state: Path) -> bool:

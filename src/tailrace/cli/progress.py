@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tailrace import kernels
+from tailrace.model import Lsn
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -16,12 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Progress:
-    """What is told while a verb works. Says nothing unless stderr is a terminal, and counts only if the rows go elsewhere."""
+    """What is told while a verb works. Says nothing unless stderr is a terminal, and counts only if the rows go elsewhere. With an
+    `end` it says how much of the way from `begin` on is behind."""
 
     noun: str
     shown: bool = field(default_factory=lambda: sys.stderr.isatty())  # noqa: PLW0108 - the stream of today, not of the import
     status: Status | None = None
     total: int = 0
+    begin: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    end: Lsn | None = None
 
     def tell(self, line: str) -> None:
         """Print a line that stays."""
@@ -30,10 +34,15 @@ class Progress:
         elif self.shown:
             sys.stderr.write(f"{line}\n")
 
-    def add(self, more: int) -> None:
+    def add(self, more: int, reached: Lsn | None = None) -> None:
+        """So many more, with all that commits before `reached`."""
         self.total += more
         if self.status is not None:
-            self.status.update(f"{self.total:,} {self.noun}")
+            done = "" if reached is None or self.end is None else f", {self._percentage(reached, self.end)} %"
+            self.status.update(f"{self.total:,} {self.noun}{done}")
+
+    def _percentage(self, reached: Lsn, end: Lsn) -> int:
+        return 100 * min(max(0, reached - self.begin), end - self.begin) // max(1, end - self.begin)
 
 
 def warn(message: str) -> None:

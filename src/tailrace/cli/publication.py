@@ -9,6 +9,7 @@ from pathlib import Path
 from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
+from tailrace.cli.new_slot import open_or_make
 from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import write_json
 from tailrace.errors import UsageError
@@ -111,8 +112,10 @@ def _opened(asked: AskedSource) -> DatabaseSnapshot:
 
 
 def _carry_out(state: Path, here: DatabaseSnapshot, statement: Statement, text: str, *, as_json: bool) -> Publication | None:
-    """Do it, and say so; the publication that it made or changed, as it is then."""
-    location = SlotLocation.open_or_create(state, here.system, warn=warn)
+    """Do it, and say so; the publication that it made or changed, as it is then. Only what creates one makes a state location."""
+    creates = isinstance(statement, CreatePublication)
+    location = open_or_make(state, here.system) if creates else SlotLocation.open(state, warn=warn)
+    location.check_system(here.system)
     done = define(location.publications, here, statement, text)
     for notice in done.notices:
         sys.stderr.write(f"NOTICE:  {notice}\n")

@@ -73,10 +73,11 @@ def print_new(name: str, state: Path, asked: Asked, *, confirms: bool) -> None:
     with counted("rows") as progress, _acquired(location, name, asked.engine, progress.tell) as slot:
         plugin = plugin_of(slot, asked.options, asked.parameters)
         with shut_down(plugin):
+            progress.begin, progress.end = slot.read_upto, asked.upto
             changes = NewChanges(slot, plugin, warn, asked.upto, asked.upto_nchanges)
             for lines in changes:
                 write_lines(lines, plugin, printed)
-                progress.add(len(lines))
+                progress.add(len(lines), changes.told)
                 del lines  # or they would be kept while the next are made
             sys.stdout.flush()
             if confirms:
