@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from support.command import Run
 from support.servers import Server
 from support.slots import THEIRS, theirs
+from tailrace.errors import UsageError
 from tailrace.pipeline import windows
+from tailrace.plugins.registry import register_plugin
+from tailrace.plugins.test_decoding import TestDecoding
 
 pytestmark = pytest.mark.postgres
 RUNNERS = (("local", "LocalRunner"), ("spark", "SparkRunner"))
@@ -65,6 +69,39 @@ def test_json(tailrace: Run, tmp_path: Path) -> None:
         assert as_rows(file.read_text()) == expected
         assert one(tailrace("slot", "drop", "d", *state, "--json")) == {"slot_name": "d", "dropped": True}
         assert [slot["slot_name"] for slot in one(tailrace("slot", "ls", *state, "--json"))] == ["a", "c"]
+
+
+class Announced(TestDecoding):
+    """Notes its startups, and refuses slots that are called so."""
+
+    name = "announced"
+    calls: ClassVar[list[tuple[str, dict[str, str | None], bool]]] = []
+
+    def startup(self, options: Mapping[str, str | None], major: int, *, is_init: bool = False) -> None:
+        self.calls.append((self.context.slot, dict(options), is_init))
+        if self.context.slot == "refused":
+            raise UsageError("I will not serve it")
+        super().startup(options, major, is_init=is_init)
+
+    def shutdown(self) -> None:
+        self.calls.append(("", {}, False))
+
+
+def test_a_copy_starts_the_plugin_up(tailrace: Run, tmp_path: Path) -> None:
+    """As the server does: for the new slot, with is_init, and it may be refused."""
+    state = ("--state", tmp_path / "state")
+    register_plugin(Announced.name, Announced)
+    with Server(16) as server:
+        source = (server.data_dir, "--database", server.dbname)
+        words = ("--plugin", Announced.name, "-o", "include-xids=0")
+        assert tailrace("slot", "create", "a", *source, *state, *words)[0] == 0
+        Announced.calls.clear()
+        assert tailrace("slot", "copy", "a", "b", *state)[0] == 0
+        assert Announced.calls == [("b", {"include-xids": "0"}, True), ("", {}, False)]
+        status, out, err = tailrace("slot", "copy", "a", "refused", *state)
+        assert (status, out, err.splitlines()[0]) == (1, "", "tailrace: error: I will not serve it")
+        assert err.splitlines()[-1] == 'CONTEXT:  slot "refused", output plugin "announced", in the startup callback'
+        assert [slot["slot_name"] for slot in one(tailrace("slot", "ls", *state, "--json"))] == ["a", "b"]
 
 
 @pytest.mark.marathon

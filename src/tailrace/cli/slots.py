@@ -37,7 +37,7 @@ def show(name: str, state: Path, *, as_json: bool) -> None:
 def copy(name: str, new: str, state: Path, *, as_json: bool) -> None:
     """Make another slot, and print where it stands."""
     location = SlotLocation.open(state, warn=warn)
-    copied = location.copy(name, new)
+    copied = service.copy_whole(location, name, new)
     write_slot(location, new, f"{new}\t{copied.confirmed_flush_lsn}", as_json=as_json)
 
 

@@ -25,7 +25,8 @@ from tailrace.replication.slot_location import SlotLocation, new_identity
 from tailrace.replication.start_point import find_start_point
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import WAL_REMOVED, Slot, check_name, copy_of, invalidated
-from tailrace.storage.source import Source
+from tailrace.storage.segment_files import arrange
+from tailrace.storage.source import Source, wal_of
 from tailrace.window import WindowSize
 
 
@@ -77,6 +78,16 @@ def copy(slot: Slot, new: str, location: SlotLocation, *, plugin: str | None, te
     )  # fmt: skip
     announce_slot(copied.plugin, new, copied.options, major)
     return NewSlot(copied, None)
+
+
+def copy_whole(location: SlotLocation, name: str, new: str) -> Slot:
+    """The same at once, with all that the slot is, two_phase too, and whoever consumes it. The plugin is started up as for a slot
+    that is created, and may refuse it."""
+    slot = location.slot(name)
+    major = arrange(wal_of(slot.source)).major
+    location.check_free(new, major)
+    announce_slot(slot.plugin, new, copy_of(slot, new, slot.identity).options, major)
+    return location.copy(name, new)
 
 
 def drop(location: SlotLocation, name: str) -> None:
