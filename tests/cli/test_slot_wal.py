@@ -69,7 +69,7 @@ def test_lost_for_good(tailrace: Run, tmp_path: Path) -> None:
         assert slot["wal_status"] == "reserved"
         assert slot["safe_wal_size"] > 0
         assert tailrace("slot", "copy", "mine", "third", *state)[2] == (
-            'tailrace: error: all replication slots are in use\nHINT:  Free one or increase max_replication_slots.\n'
+            "tailrace: error: all replication slots are in use\nHINT:  Free one or increase max_replication_slots.\n"
         )
         first = sorted(path for path in archive.glob(NAME) if int(path.name[16:], 16) <= Lsn.parse(slot["restart_lsn"]) >> 20)
         for path in first:

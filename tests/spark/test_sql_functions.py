@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 import tailrace.spark
@@ -171,6 +172,31 @@ def test_what_is_refused_moves_nothing(both: Both) -> None:
     assert printed(both.session.sql(f"SELECT * FROM {GET}('a', NULL, NULL)")) == both.texts(
         f"SELECT * FROM {GET}('a', NULL, NULL)"
     )
+
+
+FAILS = (
+    "SELECT no_such_column", "SELECT raise_error(slot_name) FROM pg_replication_slots", f"SELECT * FROM {PEEK}('none', NULL, NULL)",
+    "SELECT pg_switch_wal()",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("fails", FAILS)
+def test_an_error_ends_temporary_slots(both: Both, fails: str) -> None:
+    """As on the server, whoever raises it; the others stay, and the session goes on."""
+    create = "SELECT * FROM pg_create_logical_replication_slot('brief', 'test_decoding', true)"
+    names = "SELECT slot_name FROM pg_replication_slots ORDER BY 1"
+    both.session.sql(create)
+    both.session.sql("SELECT 1")
+    assert [row[0] for row in both.session.sql(names).collect()] == ["a", "brief"]
+    with pytest.raises(Exception, match=r"."), redirect_stderr(io.StringIO()):
+        both.session.sql(fails)
+    assert [row[0] for row in both.session.sql(names).collect()] == ["a"]
+    both.session.sql(create)
+    with both.server.connect() as connection:
+        connection.execute("SELECT pg_create_logical_replication_slot('brief', 'test_decoding', true)")
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT no_such_column")
+        assert connection.execute(names).fetchall() == [("a",)]
 
 
 def test_slots_and_views(both: Both) -> None:

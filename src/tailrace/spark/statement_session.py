@@ -49,14 +49,26 @@ _ESCAPED = "spark.sql.parser.escapedStringLiterals"
 @dataclass
 class SqlSession:
     """On a source, one of its databases, and a state location: paths on the driver's machine, which with Spark Connect is the server's. The functions
-    are registered with `spark` as well. Ends its temporary slots when it is closed."""
+    are registered with `spark` as well. Its temporary slots end when it is closed."""
 
     spark: SparkSession
     reader: InputReader
     parameters: Parameters = field(default_factory=Parameters)
 
     def sql(self, text: str) -> DataFrame:
-        """The result of one statement, computed. Raises UsageError for what is refused, and what Spark raises; then no slot has moved."""
+        """The result of one statement, computed. Raises UsageError for what is refused, and what Spark raises; then no slot has moved, and
+        temporary ones are gone, as on the server (`PostgresMain`)."""
+        try:
+            return self._carried_out(text)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the temporary slots. The session may go on, without them."""
+        self.reader.close()
+
+    def _carried_out(self, text: str) -> DataFrame:
         changed = self._parameter(text)
         if changed is not None:
             self.parameters = changed
@@ -72,9 +84,6 @@ class SqlSession:
         if not any(calls) and all(each.arguments is not None for each in found):
             return self.spark.sql(text)
         return self._computed(text, found, calls)
-
-    def close(self) -> None:
-        self.reader.close()
 
     def __enter__(self) -> Self:
         return self
